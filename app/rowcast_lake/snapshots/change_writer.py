@@ -127,7 +127,7 @@ class RetainedChanges:
             yield pa.record_batch(list(arrays.values()), self.schema)
 
     def _elsewhere(self, row: LogRow) -> bool:
-        """Tell whether a message is a row of a topic table."""
+        """Whether a message is a row of a topic table."""
         first, slash, _ = row.topic.partition("/")
         return TopicRoot(first if slash else None) in self._with_table
 

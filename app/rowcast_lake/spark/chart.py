@@ -1,7 +1,7 @@
-"""A chart as SVG: lines over time, made of nothing but text.
+"""SVG line charts over time, written as text without a library.
 
-Axes have round numbers; long series are thinned to what a screen shows by keeping, of each pixel's
-width, the least and the greatest value, so that no peak is lost.
+Axes have round numbers; long series are downsampled to the least and the greatest value of each
+pixel column, so that no peak is lost.
 """
 
 import math
@@ -23,7 +23,7 @@ STYLE: Final = (
 )
 DAY: Final = 86_400
 STEPS: Final = (1, 60, 300, 900, 3600, 10_800, 21_600, DAY, 7 * DAY, 30 * DAY, 91 * DAY, 365 * DAY)
-"""Round distances of marks on the axis of time, in seconds."""
+"""Distances between ticks of the time axis, in seconds."""
 
 Points = Sequence[tuple[float, float]]
 """Seconds since 1970 and values, in the order of time."""
@@ -76,7 +76,7 @@ NAMESPACE: Final = "http" + "://www.w3.org/2000/svg"
 
 
 def thinned(points: Points, first: float, last: float) -> Iterator[tuple[float, float]]:
-    """Give at most two points for each pixel: its least and its greatest."""
+    """Yield at most two points for each pixel: its least and its greatest."""
     width = WIDTH - LEFT - RIGHT
     if len(points) <= width:
         yield from points
@@ -91,7 +91,7 @@ def thinned(points: Points, first: float, last: float) -> Iterator[tuple[float, 
 
 
 def _marks(low: float, high: float) -> list[float]:
-    """Return four to ten round numbers around these."""
+    """Return four to ten round numbers that span the range."""
     if low == high:
         low, high = low - 1, high + 1
     rough = (high - low) / 5

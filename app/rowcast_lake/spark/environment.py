@@ -1,7 +1,7 @@
-"""The environment of a Spark program, which Spark's own launcher reads: one place that touches it.
+"""The environment variables of a Spark program; only this module reads or sets them.
 
-PySpark starts Java and Python workers with this process's environment, so what they must find has
-to be put there; there is no argument for it.
+PySpark starts Java and Python workers with this process's environment; their settings can only be
+passed there.
 """
 
 import os
@@ -10,26 +10,26 @@ from pathlib import Path
 from typing import Final
 
 URL: Final = "ROWCAST_URL"
-"""Where the server is, as for the command line."""
+"""The server's URL, as for the command line."""
 CACHE: Final = "rowcast"
 
 
 def variables() -> Mapping[str, str]:
-    """Return what is set."""
+    """Return all variables."""
     return dict(os.environ)
 
 
 def put(values: Mapping[str, str]) -> None:
-    """Set these for this process and for those it starts."""
+    """Set variables for this process and its child processes."""
     os.environ.update(values)
 
 
 def server_url() -> str | None:
-    """Return where the server is, if the environment says so."""
+    """Return the server's URL, if the environment has one."""
     return os.environ.get(URL)
 
 
 def cache_directory(environment: Mapping[str, str]) -> Path:
-    """Return where this user's programs keep what can be made again."""
+    """Return the user's cache directory."""
     base = environment.get("XDG_CACHE_HOME", "")
     return (Path(base) if base else Path.home() / ".cache") / CACHE

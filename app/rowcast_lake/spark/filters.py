@@ -1,6 +1,6 @@
-"""Filters that Spark hands to a source, as Parquet's reader understands them.
+"""Filter pushdown: Spark's filters as expressions of the Parquet reader.
 
-What is not understood is left out: Spark applies every filter itself, so it costs only time.
+Unsupported filters are left out: Spark applies every filter itself, so that costs only time.
 """
 
 from collections.abc import Container, Sequence

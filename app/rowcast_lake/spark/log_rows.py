@@ -1,7 +1,7 @@
-"""Events of the log, as history tells them, as rows with the columns of a snapshot.
+"""Events from the history endpoint, as rows with the columns of a snapshot.
 
-The same event gives the same cells here and in a snapshot or in a file of changes, but for two
-things that history does not tell: the content type of what is no value of its table, and the exact
+An event has the same cells here as in a snapshot or a page of changes, except for two values that
+history does not return: the content type of content that is no value of its table, and the exact
 bytes of a JSON payload at an undeclared topic.
 """
 
@@ -25,7 +25,7 @@ from rowcast_lake.columns.payloads import texts_of
 from rowcast_lake.spark.remote import Remote, path_of, pause
 
 OP: Final = "_op"
-"""What happened: ``put``, ``patch``, ``delete``, ``message``; ``snapshot``: the row was there."""
+"""The operation: ``put``, ``patch``, ``delete``, ``message``; ``snapshot``: a row of a snapshot."""
 REST: Final = "_extra"
 PAYLOAD_TEXT: Final = "payload_text"
 _BYTES: Final = "$bytes"
@@ -35,9 +35,9 @@ Convert = Callable[[object], object]
 
 
 def events(remote: Remote, path: str, epoch: str, after: int, until: int) -> Iterator[Row]:
-    """Give what happened at a path after one position and up to another, each event once.
+    """Yield the events of a path after one position and up to another, each once.
 
-    A lost connection is taken up again behind the last event that came.
+    After a lost connection, continues after the last event received.
     """
     lost = 0
     while after < until:
@@ -59,7 +59,7 @@ def events(remote: Remote, path: str, epoch: str, after: int, until: int) -> Ite
 
 
 def explained(error: Error) -> Error:
-    """Return a refusal of the log with what to do about it."""
+    """Return an error of the history endpoint with advice added."""
     if error.code is not Code.GONE:
         return error
     return Error(
@@ -72,7 +72,7 @@ def explained(error: Error) -> Error:
 
 
 def history_path(table: Table | None, name: str) -> str:
-    """Return where a table's history is read."""
+    """Return the path of a table's history."""
     if table is not None and table.path is None:
         raise Error(Code.NOT_ALLOWED, f"{name} is not exported: it has no path to be read at")
     path = table.path if table is not None else name
@@ -80,14 +80,14 @@ def history_path(table: Table | None, name: str) -> str:
 
 
 class LogRows:
-    """Makes batches of rows from events of one table."""
+    """Converts events of one table to batches of rows."""
 
     def __init__(self, table: Table | None, schema: pa.Schema) -> None:
         self.schema = schema
         self._cells = _DeclaredCells(table) if table is not None else _message_cells
 
     def batches(self, rows: Iterator[Row]) -> Iterator[Any]:
-        """Give events as record batches, in their order."""
+        """Yield events as record batches, in their order."""
         while some := list(islice(rows, ARROW_ROWS)):
             yield self._batch([self._cells(row) for row in some])
 
@@ -97,7 +97,7 @@ class LogRows:
 
 
 def _array(values: Sequence[object], field: pa.Field) -> pa.Array:
-    """Return values in the type that is wanted, where the reader wants another than declared."""
+    """Return values in the reader's type, which may differ from the declared one."""
     try:
         return pa.array(values, field.type)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
@@ -114,7 +114,7 @@ def _array(values: Sequence[object], field: pa.Field) -> pa.Array:
 
 
 def _of_event(row: Row) -> dict[str, object]:
-    """Return what every event has."""
+    """Return the columns that every event has."""
     return {
         "_topic": row["topic"],
         "_seq": row["_seq"],
@@ -127,7 +127,7 @@ def _of_event(row: Row) -> dict[str, object]:
 
 
 class _DeclaredCells:
-    """What the columns of a declared table have of an event."""
+    """The cells of an event in the columns of a declared table."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -151,7 +151,7 @@ class _DeclaredCells:
         return cells
 
     def _attributes(self, cells: dict[str, object], value: Row) -> None:
-        """Put the attributes in their columns, and what is none or does not fit in the rest."""
+        """Set the attributes' columns; undeclared attributes and misfits go to ``_extra``."""
         rest = {name: item for name, item in value.items() if name not in self._declared}
         for name, (attribute, convert) in self._shown.items():
             if name not in value or name == self._key:
@@ -162,14 +162,14 @@ class _DeclaredCells:
                 continue
             try:
                 cells[name] = convert(item)
-            except (Mismatch, TypeError, AttributeError):  # written before the type was changed
+            except (Mismatch, TypeError, AttributeError):  # written before the type changed
                 rest[name] = _as_decimal(item) if attribute.type is Type.DECIMAL else item
         if rest:
             cells[REST] = _dumps(rest)
 
 
 def _as_decimal(item: object) -> object:
-    """Return the number that a text of another precision says, as an export spells it."""
+    """Return a decimal from text of another precision, formatted as in an export."""
     try:
         return CONVERT[Type.DECIMAL](item)
     except Mismatch:
@@ -181,7 +181,7 @@ def _dumps(value: object) -> str:
 
 
 def _converting(attribute: Attribute) -> Convert:
-    """Return how a plain value becomes what Arrow takes for the declared type."""
+    """Return the conversion from a plain value to Arrow's form of the declared type."""
     kind = attribute.type
     if kind is Type.ANY:
         return _dumps
@@ -223,7 +223,7 @@ def _object(attribute: Attribute) -> Convert:
 
 
 def _message_cells(row: Row) -> dict[str, object]:
-    """Return what the columns of a topic table have of an event."""
+    """Return the cells of an event in the columns of a topic table."""
     value = cast("Row", row["value"])
     payload = _bytes_of(value.get("payload"))
     return {

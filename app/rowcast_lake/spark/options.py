@@ -1,4 +1,4 @@
-"""What a reader or writer of the format ``rowcast`` may be told, and what is made of it."""
+"""Options of readers and writers of the format ``rowcast``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ DEFAULT_URL: Final = "http://127.0.0.1:9926"
 
 @dataclass(frozen=True)
 class Options:
-    """The options of one reader or writer; names are told apart without regard to case."""
+    """The options of one reader or writer; names are case-insensitive."""
 
     given: Mapping[str, str]
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> "Options":
-        """Return options; raises INVALID for one that nobody knows: it would be ignored."""
+        """Return options; raises INVALID for an unknown name, which would be ignored otherwise."""
         plain = {name.lower(): value for name, value in given.items()}
         for name in plain:
             if name not in KNOWN and "." not in name:
@@ -38,11 +38,11 @@ class Options:
         return cls(plain)
 
     def text(self, name: str, default: str = "") -> str:
-        """Return an option as it was written."""
+        """Return an option's text."""
         return self.given.get(name) or default
 
     def flag(self, name: str) -> bool:
-        """Return whether something is wished."""
+        """Return an option's boolean value."""
         text = self.text(name, "false").lower()
         if text not in {"true", "false"}:
             raise Error(Code.INVALID, f"{name}: {text!r} is neither true nor false")
@@ -72,7 +72,7 @@ class Options:
 
     @property
     def remote(self) -> Remote:
-        """The server: said by an option, else by the environment."""
+        """The server: from an option, else from the environment."""
         environment = variables()
         return Remote.of(
             self.text("url") or server_url() or DEFAULT_URL,
@@ -84,7 +84,7 @@ class Options:
 
     @property
     def place(self) -> Place:
-        """Where snapshots are: a directory if a path is named, else the server's."""
+        """The place of snapshots: a directory if a path is given, else the server."""
         path = self.text("path")
         if path:
             check_local(path.removeprefix("file://"), "path")

@@ -1,6 +1,6 @@
-"""Where snapshots are: a directory of this machine, or a server that hands out their files.
+"""Places of snapshots: a local directory, or a server that serves their files.
 
-Both are laid out alike: a directory for each cut, with a manifest and the files that it names.
+Both have one layout: a directory for each cut, with a manifest and the files that it names.
 """
 
 import io
@@ -22,34 +22,34 @@ from rowcast_lake.spark.remote import Remote, path_of
 NEWEST: Final = "newest"
 MANIFEST: Final = "manifest.json"
 ROWS: Final = "$SYS/snapshots"
-"""Where a server shows its snapshots."""
+"""The server's system rows of snapshots."""
 FORMATS: Final = frozenset({1, 2})
 DONE: Final = "done"
-"""The state of an export that has ended well."""
+"""The state of a successful export."""
 Facts = Mapping[str, object]
 
 
 class Place(Protocol):
-    """Where the files of snapshots are."""
+    """A place that has the files of snapshots."""
 
     def resolve(self, snapshot: str) -> str:
-        """Return the directory of a snapshot: where ``newest`` leads may be another one later."""
+        """Return the directory of a snapshot; ``newest`` may resolve to another one later."""
 
     def manifest(self, snapshot: str) -> Facts:
         """Return the manifest of a snapshot, by its directory; raises NOT_FOUND."""
 
     def open(self, snapshot: str, path: str) -> str | io.RawIOBase:
-        """Return a file, as a path or as what can be read at any place."""
+        """Return a file, as a path or as a seekable object."""
 
 
 @dataclass(frozen=True)
 class Directory:
-    """A directory of snapshots; one of them is taken for the only one that there is."""
+    """A directory of snapshots, or a single snapshot."""
 
     path: str
 
     def resolve(self, snapshot: str) -> str:
-        """Follow the link that ``newest`` is."""
+        """Resolve the symbolic link ``newest``."""
         link = Path(self.path) / snapshot
         return link.readlink().name if link.is_symlink() else snapshot
 
@@ -76,19 +76,19 @@ class Directory:
 
 @dataclass(frozen=True)
 class Served:
-    """The snapshots of a server; with ``export``, a new one is made when none is there."""
+    """The snapshots of a server; with ``export``, one is created when there is none."""
 
     remote: Remote
     export: bool = False
 
     def resolve(self, snapshot: str) -> str:
-        """Ask which one it is; makes a new one first, if that is wished."""
+        """Query the server for the snapshot's name; creates one first if ``export`` is set."""
         if self.export and snapshot == NEWEST:
             self._make()
         return str(self._get(snapshot, path_of(ROWS, snapshot))["id"])
 
     def manifest(self, snapshot: str) -> Facts:
-        """Ask for a manifest."""
+        """Fetch a manifest."""
         path = path_of(ROWS, snapshot, MANIFEST)
         return checked(self._get(snapshot, path), self.remote.url + path)
 
@@ -105,11 +105,11 @@ class Served:
             ) from None
 
     def open(self, snapshot: str, path: str) -> "ServedFile":
-        """Return a file that is read in parts."""
+        """Return a file that is read by ranges."""
         return ServedFile(self.remote, path_of(ROWS, snapshot, path))
 
     def _make(self) -> None:
-        """Have a snapshot made, and wait until it is there."""
+        """Request an export, and wait until it is done."""
         told = cast("Facts", self.remote.send("POST", f"/{ROWS}/", {}, again=False))
         name, waited = str(told["id"]), 0.0
         while waited < EXPORT_SECONDS_MAX:
@@ -124,7 +124,7 @@ class Served:
 
 
 def checked(manifest: Facts, where: str) -> Facts:
-    """Return a manifest, if it is one that is understood here."""
+    """Return a manifest if its format is supported; raises Error otherwise."""
     if manifest.get("format") not in FORMATS:
         known = " and ".join(map(str, sorted(FORMATS)))
         raise Error(
@@ -135,7 +135,7 @@ def checked(manifest: Facts, where: str) -> Facts:
 
 
 class ServedFile(io.RawIOBase):
-    """A file of a server, of which parts are asked for; the last one is kept."""
+    """A file of a server, read by HTTP ranges; the last range is cached."""
 
     def __init__(self, remote: Remote, path: str) -> None:
         super().__init__()
@@ -150,21 +150,21 @@ class ServedFile(io.RawIOBase):
         return self
 
     def readable(self) -> bool:
-        """Say that it can be read."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Say that it can be read anywhere."""
+        """Return True: any offset can be read."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place."""
+        """Set the offset."""
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         self._at = max(0, start + offset)
         return self._at
 
     def tell(self) -> int:
-        """Return the place."""
+        """Return the offset."""
         return self._at
 
     def read(self, size: int = -1) -> bytes:

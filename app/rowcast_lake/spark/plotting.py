@@ -1,6 +1,6 @@
-"""Plots of results: their Parquet files read, their rows made into lines.
+"""Plots of results: reads their Parquet files and draws their rows as lines.
 
-This needs no Spark: a result that fits on a screen fits into memory, and it is there at once.
+This needs no Spark: a result that fits on a screen fits into memory, and starting Spark is slow.
 """
 
 from datetime import datetime

@@ -1,8 +1,8 @@
-"""Publication: a result appears whole, beside the one before, and then takes its place.
+"""Publication: a result becomes visible complete, and atomically replaces the previous one.
 
 A result is laid out as a snapshot: ``<out>/<when>/<job>/*.parquet`` with a manifest, and
-``newest``, a link that is replaced in one step. Spark writes into a directory that readers do not
-look at; what a killed job leaves there is removed by the next one.
+``newest``, a symbolic link that is replaced atomically. Spark writes into a directory that readers
+ignore; the next job removes the leftovers of a killed one.
 """
 
 import json
@@ -27,7 +27,7 @@ NAME: Final = "%Y%m%dT%H%M%S%fZ"
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Where a result is, and how much of it."""
+    """A published result: its path and size."""
 
     place: Path
     rows: int
@@ -36,7 +36,7 @@ class Published:
 
 
 def publish(frame: DataFrame, out: Path, name: str, facts: Mapping[str, object]) -> Published:
-    """Write a frame, make it durable, and let readers see it."""
+    """Write a frame, make it durable, and make it visible to readers."""
     _check(out)
     out = out.absolute()
     created = datetime.now(UTC)
@@ -103,7 +103,7 @@ def _is_version(place: Path) -> bool:
 
 
 def _inside(place: Path) -> Iterator[Path]:
-    """Give all files and directories, the innermost first."""
+    """Yield all files and directories, the innermost first."""
     for folder, _, names in os.walk(place, topdown=False):
         yield from (Path(folder) / name for name in names)
         yield Path(folder)
@@ -118,7 +118,7 @@ def _sync(place: Path) -> None:
 
 
 def _point(out: Path, version: str) -> None:
-    """Let ``newest`` name this version, in one step."""
+    """Point ``newest`` to this version, atomically."""
     link = out / f"{MAKING}link-{os.getpid()}"
     link.unlink(missing_ok=True)
     link.symlink_to(version)
@@ -127,7 +127,7 @@ def _point(out: Path, version: str) -> None:
 
 
 def _tidy(out: Path) -> None:
-    """Remove old results, but not the last ones: somebody may still read them."""
+    """Remove old results, except the last ones, which may still be read."""
     versions = sorted(place for place in out.iterdir() if _is_version(place))
     for place in versions[:-RESULTS_KEPT]:
         shutil.rmtree(place, ignore_errors=True)
@@ -141,6 +141,6 @@ def _tidy(out: Path) -> None:
 
 
 def _alive(name: str) -> bool:
-    """Tell whether the program that makes a result is still there."""
+    """Whether the process that writes a result still runs."""
     number = next((part for part in name.split("-") if part.isdigit()), "")
     return not number or Path(f"/proc/{number}").exists() or not Path("/proc").exists()

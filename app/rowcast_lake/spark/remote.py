@@ -1,8 +1,8 @@
-"""One server, spoken to over its public HTTP: no way in that others lack.
+"""The HTTP client of one server; uses only the public API.
 
-What only reads is tried again when the connection is lost or the server is busy, a bounded number
-of times, so that a restart of the server fails no job. An object of this class goes to Spark's
-workers, so it holds words only; each process has a connection of its own.
+Reads are retried when the connection is lost or the server is busy, a bounded number of times, so
+that a restart of the server fails no job. An object of this class is pickled to Spark's workers, so
+it has only text fields; each process opens its own connection.
 """
 
 import base64
@@ -28,22 +28,22 @@ from rowcast.core.pipeline_limits import (
 
 LOCAL: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Answers that another try may change."""
+"""Status codes that are retried."""
 NDJSON: Final = "application/x-ndjson"
 
 
 @dataclass(frozen=True)
 class Remote:
-    """Where a server is, and as whom it is asked."""
+    """A server's URL and credentials."""
 
     url: str
     authorization: str = field(default="", repr=False)
     authority: str = ""
-    """File of the certificates that are trusted, if not those that this machine trusts."""
+    """File of trusted CA certificates; empty for the system's."""
 
     @classmethod
     def of(cls, url: str, user: str, password: str, token: str, authority: str) -> "Remote":
-        """Return a server; a user and password may stand in its URL, before the host and ``@``."""
+        """Return a server; its URL may contain a user and password before the host and ``@``."""
         parts = urlsplit(url if "://" in url else f"http://{url}")
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise Error(
@@ -64,18 +64,18 @@ class Remote:
         return json.loads(self._tried("GET", path, {"accept": "application/json"}).content)
 
     def head(self, path: str) -> Mapping[str, str]:
-        """Return the headers of an answer."""
+        """Return the headers of a response."""
         return self._tried("HEAD", path, {}).headers
 
     def part(self, path: str, start: int, end: int) -> bytes:
-        """Return the bytes of a file from ``start`` up to, not with, ``end``."""
+        """Return the bytes of a file from ``start`` up to ``end``, exclusive."""
         answer = self._tried("GET", path, {"range": f"bytes={start}-{end - 1}"})
         if answer.status_code != httpx.codes.PARTIAL_CONTENT:
             return answer.content[start:end]
         return answer.content
 
     def lines(self, path: str) -> Iterator[bytes]:
-        """Give the lines of an answer as they come; a lost connection is the caller's."""
+        """Yield the lines of a response as they arrive; the caller handles a lost connection."""
         headers = {"accept": NDJSON}
         with self._http.stream("GET", self.url + path, headers=headers) as answer:
             if answer.is_error:
@@ -84,7 +84,7 @@ class Remote:
             yield from _split(answer.iter_bytes())
 
     def send(self, method: str, path: str, value: object, *, again: bool = True) -> object:
-        """Send a value and return the answer's; ``again``: it may be repeated without harm."""
+        """Send a value and return the response's; ``again``: the request is safe to retry."""
         body = b"" if value is None else json_text.encode(value)
         headers = {"content-type": "application/json", "accept": "application/json"}
         answer = self._tried(method, path, headers, body, REMOTE_TRIES if again else 1)
@@ -114,7 +114,7 @@ class Remote:
         raise AssertionError("unreachable")
 
     def nobody(self, error: Exception) -> Error:
-        """Return what to say when nobody answers."""
+        """Return the Error for a server that does not respond."""
         return Error(
             Code.BUSY,
             f"{self.url} does not answer ({error}); is the server running, and this its address?",
@@ -133,19 +133,19 @@ def _client(remote: Remote) -> httpx.Client:
     return httpx.Client(
         timeout=REMOTE_ANSWER_SECONDS,
         headers={"authorization": remote.authorization} if remote.authorization else {},
-        # Through a proxy of the environment only when the server is elsewhere.
+        # Use the environment's proxy only if the server is on another machine.
         trust_env=urlsplit(remote.url).hostname not in LOCAL,
         verify=verify,
     )
 
 
 def pause(attempt: int) -> None:
-    """Wait before another attempt, longer each time."""
+    """Wait before another attempt, with exponential backoff."""
     time.sleep(REMOTE_PAUSE_SECONDS * 2 ** (attempt - 1))
 
 
 def _split(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Give whole lines of pieces of any size."""
+    """Yield complete lines from chunks of any size."""
     rest = b""
     for chunk in chunks:
         *whole, rest = (rest + chunk).split(b"\n")
@@ -155,7 +155,7 @@ def _split(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _refuse(answer: httpx.Response) -> None:
-    """Raise what a server refused, in its own words."""
+    """Raise the server's error, with its message."""
     if not answer.is_error:
         return
     code, words = _problem(answer)
@@ -174,5 +174,5 @@ def _problem(answer: httpx.Response) -> tuple[Code, str]:
 
 
 def path_of(*levels: str) -> str:
-    """Return the URL path of some levels of a topic, or of files; ``$`` is left as it is."""
+    """Return the URL path of levels of a topic, or of files; ``$`` is not escaped."""
     return "/" + "/".join(quote(level, safe="$=") for text in levels for level in text.split("/"))

@@ -1,8 +1,8 @@
-"""Running a job: frames in, the job's function, the result out, and a word of what was done.
+"""Running a job: reads its frames, calls its function, writes the result, and reports.
 
-A result is printed, published as Parquet, or written to a server's table, where subscribers see
-it live. A stream does the same with what comes, batch after batch, until it is stopped or, with
-``once``, until there is nothing more; a restart goes on from its checkpoint.
+A result is printed, published as Parquet, or written to a server's table, where subscribers see it
+live. A stream does the same with incoming events, batch by batch, until it is stopped or, with
+``once``, has processed all present events; a restart continues from its checkpoint.
 """
 
 import hashlib
@@ -30,22 +30,22 @@ from rowcast_lake.spark.session import start_session
 from rowcast_lake.spark.sink import query_of
 
 ERROR: Final = "rowcast.core.errors.Error: "
-"""How a sentence of ours begins in what a worker of Spark printed."""
+"""The prefix of our own error message in the output of a Spark worker."""
 WORDS_MAX: Final = 500
 DROPPED: Final = "numRowsDroppedByWatermark"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a result goes: a directory, a table of a server, or the screen."""
+    """The target of a result: a directory, a table of a server, or the screen."""
 
     out: Path | None = None
     to: str = ""
     """A table."""
     server: Mapping[str, str] | None = None
-    """What the data source needs to find the server: ``url``, and as whom."""
+    """The data source's options for the server: ``url`` and credentials."""
     replace: bool = False
-    """Whether what the same job wrote there before, and does not write any more, goes."""
+    """Whether to delete rows of an earlier run of the job that this run does not write."""
     show: int = 0
     checkpoint: str = ""
     once: bool = False
@@ -53,32 +53,32 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One run: which job, with which options, and where its result goes."""
+    """One run: the job, its options and the target."""
 
     job: Job
     options: Mapping[str, str]
     target: Target
     table: Callable[[str], Table | None]
-    """Gives the declared table, when told the schema that the data was cut with."""
+    """Returns the declared table for the schema of the data's cut."""
     about: str = ""
-    """What is read, in a word: the same job of something else is another one."""
+    """A short name of the input; the same job on another input counts as another job."""
 
     @property
     def name(self) -> str:
-        """The name that the server knows the job by: the same for the same job on another cut."""
+        """The job's name on the server: the same for every cut."""
         facts = json.dumps([self.about, self.target.to, sorted(self.options.items())])
         return f"{self.job.name}-{hashlib.sha256(facts.encode()).hexdigest()[:8]}"
 
 
 def _causes(error: Exception) -> list[str]:
-    """Return what Spark says went wrong: its first line, and of a worker's failure the Error."""
+    """Return the first line of Spark's error, and of a worker's failure the Error."""
     lines = str(error).splitlines()
     return lines[:1] + [line for line in lines if line.startswith(ERROR)]
 
 
 @contextmanager
 def session(name: str, master: str) -> Iterator[SparkSession]:
-    """Give a session, and stop it in the end; one that was there before goes on."""
+    """Provide a session, and stop it afterwards; an existing one is left running."""
     there = SparkSession.getActiveSession() is not None
     found = start_session(name, master)
     try:
@@ -92,7 +92,7 @@ def session(name: str, master: str) -> Iterator[SparkSession]:
 
 
 def run(order: Order, source: Input) -> list[str]:
-    """Run a job to its end; return what was done, a line each."""
+    """Run a job to its end; return a report as lines."""
     started = time.monotonic()
     job, target = order.job, order.target
     given = _given(order, source)
@@ -118,7 +118,7 @@ def _given(order: Order, source: Input) -> Given:
 
 
 def _sent(result: DataFrame, order: Order, cut: str) -> str:
-    """Have the server take the rows: all or none, and once for each cut; return what it said."""
+    """Send the rows to the server, all or none and once for each cut; return its receipt."""
     target = order.target
     mode = "overwrite" if target.replace else "append"
     with TemporaryDirectory(prefix="rowcast-") as place:
@@ -139,7 +139,7 @@ def said_of(told: Mapping[str, object], place: str, cut: str) -> str:
 
 
 def _shown(result: DataFrame, order: Sequence[str], count: int) -> list[str]:
-    """Return the first rows as lines of text."""
+    """Format the first rows as lines of text."""
     names = result.columns
     known = [name for name in order if name in names]
     first = (result.orderBy(*known) if known else result).limit(count)
@@ -161,7 +161,7 @@ def _text(value: Any) -> str:
 
 
 def follow(order: Order, source: Input) -> list[str]:
-    """Run a job on what comes; with ``once``, on what is there and not yet done."""
+    """Run a job on incoming events; with ``once``, on those present and not yet processed."""
     job, target = order.job, order.target
     if not job.streams:
         raise Error(Code.UNPROCESSABLE, f"{job.name} is of whole data: run it without --stream")
@@ -186,14 +186,14 @@ def follow(order: Order, source: Input) -> list[str]:
 
 
 class Late:
-    """Counts what came behind the watermark: a reading, once for each length of stretches."""
+    """Counts late readings, dropped behind the watermark, once for each window length."""
 
     def __init__(self) -> None:
         self.dropped = 0
         self._batch = -1
 
     def look(self, query: StreamingQuery) -> None:
-        """Add up what was not yet counted."""
+        """Add the drops since the last call."""
         for progress in query.recentProgress:
             if progress["batchId"] > self._batch:
                 self._batch = progress["batchId"]
@@ -201,7 +201,7 @@ class Late:
 
 
 def _sender(order: Order) -> Callable[[DataFrame, int], None]:
-    """Return what sends a batch: by its number, so that one that is repeated changes nothing."""
+    """Return the writer of batches; a batch has a number, so that a repeated one has no effect."""
     target = order.target
     facts = {**(target.server or {}), "table": target.to, "job": order.name}
 
@@ -223,9 +223,9 @@ def _started(result: DataFrame, order: Order) -> StreamingQuery:
     else:
         writer = writer.trigger(processingTime=f"{STREAM_PAUSE_SECONDS} seconds")
     if target.to:
-        # Subscribers see a stretch grow: each batch brings the rows that have changed.
+        # Subscribers see a window grow: each batch has the rows that changed.
         return writer.outputMode("update").foreachBatch(_sender(order)).start()
     if target.out is None:
         return writer.outputMode("update").format("console").start()
-    # A file cannot be changed: only what is complete goes there.
+    # Files are immutable, so only complete windows are written.
     return writer.outputMode("append").format("parquet").start(absolute(str(target.out / name)))

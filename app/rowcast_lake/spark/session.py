@@ -1,4 +1,4 @@
-"""A Spark session that works as it is: Java found, times in UTC, nothing listening to the network.
+"""A configured Spark session: finds Java, uses UTC, and opens no port to the network.
 
 The master is the user's choice: this machine (``local[*]``), a cluster (``spark://…``, ``yarn``,
 ``k8s://…``) or a Spark Connect server (``sc://…``); jobs and results are the same.
@@ -25,13 +25,13 @@ SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # With this, .option("pushdown", "true") hands filters to the format rowcast
+    # With this, .option("pushdown", "true") passes filters to the format rowcast
     "spark.sql.python.filterPushdown.enabled": "true",
 }
 LOCAL_SETTINGS: Final = {
     "spark.driver.bindAddress": LOOPBACK,
     "spark.driver.host": LOOPBACK,
-    # Two hundred parts, the default, are for a cluster: each has its task and, in streams, its file
+    # The default of 200 partitions is for a cluster: each has a task and, in streams, a file
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
 }
 
@@ -39,7 +39,7 @@ LOCAL_SETTINGS: Final = {
 def start_session(
     name: str, master: str = LOCAL_MASTER, settings: Mapping[str, str] | None = None
 ) -> "SparkSession":
-    """Start Spark, or join the session that is there; ``settings`` win over those of here."""
+    """Start Spark, or return the running session; ``settings`` override the defaults here."""
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415 - optional, and said so when missing
     except ImportError as error:
@@ -59,7 +59,7 @@ def start_session(
 
 
 def _needed(local: bool) -> dict[str, str]:
-    """Return what Spark's launcher reads from the environment and cannot be told otherwise."""
+    """Return the settings that Spark's launcher only reads from the environment."""
     environment = variables()
     needed = {"JAVA_HOME": str(java_home(environment, packaged_java()))}
     if not environment.get("PATH"):

@@ -1,9 +1,9 @@
 """A DataFrame as records: ``df.write.format("rowcast").option("table", "Hourly").mode("append")``.
 
-Each Spark task brings its rows to the server in parts; when all have, the server commits them as
-one transaction. A job that dies leaves nothing. ``append`` puts each row at its key; ``overwrite``
-also takes away what the same job wrote before and does not write any more. Rows that are as they
-were make no event, and the same (job, cut) again changes nothing (M5, S14).
+Each Spark task uploads its rows to the server in parts; after the last one, the server commits them
+as one transaction. A job that dies leaves nothing. ``append`` puts each row at its key;
+``overwrite`` also deletes rows of the job's earlier run that it no longer writes. Unchanged rows
+append no event, and repeating a (job, cut) has no effect (M5, S14).
 """
 
 import hashlib
@@ -36,7 +36,7 @@ Row = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Brought(WriterCommitMessage):
-    """What one task has brought."""
+    """The upload of one task."""
 
     upload: str
     parts: tuple[str, ...]
@@ -44,7 +44,7 @@ class Brought(WriterCommitMessage):
 
 
 class Bringer:
-    """Brings rows to a server, and has them committed; goes to Spark's workers."""
+    """Uploads rows to a server, and has them committed; is pickled to Spark's workers."""
 
     def __init__(self, options: Options, *, replace: bool) -> None:
         self._options = options
@@ -55,7 +55,7 @@ class Bringer:
         self._upload = uuid4().hex
 
     def bring(self, batches: Iterator[Any]) -> Brought:
-        """Bring the rows of one task."""
+        """Upload the rows of one task."""
         context = TaskContext.get()
         task = context.taskAttemptId() if context is not None else 0
         parts: list[str] = []
@@ -68,7 +68,7 @@ class Bringer:
         return Brought(self._upload, tuple(parts), rows)
 
     def check(self) -> None:
-        """Ask whether rows would be taken at all; raises in the server's words if not."""
+        """Check that the server would accept rows; raises the server's error if not."""
         place = path_of(RESULTS, self._upload, "0-0")
         try:
             self._remote.send("PUT", place, {"table": self._table, "rows": []})
@@ -78,7 +78,7 @@ class Bringer:
             raise Error(error.code, f"--to {self._table}: {words}") from error
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], cut: str) -> None:
-        """Have all that was brought committed."""
+        """Commit all uploaded rows."""
         brought = [cast("Brought", message) for message in messages if message is not None]
         order = {
             "upload": brought[0].upload if brought else self._upload,
@@ -96,7 +96,7 @@ class Bringer:
             Path(place).write_text(json.dumps(receipt), encoding="utf-8")
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Have it forgotten; if nobody answers, the server forgets it by itself."""
+        """Discard the upload; if the server does not respond, it discards it after a timeout."""
         known = {cast("Brought", item).upload for item in messages if item is not None}
         for upload in known | {self._upload}:
             try:
@@ -113,15 +113,15 @@ class ResultWriter(DataSourceArrowWriter):
         self._cut = options.text("cut")
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        """Bring the rows of one task."""
+        """Upload the rows of one task."""
         return self._bringer.bring(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Have all of it committed."""
+        """Commit all uploaded rows."""
         self._bringer.commit(messages, self._cut)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Have it forgotten."""
+        """Discard the upload."""
         self._bringer.abort(messages)
 
 
@@ -133,7 +133,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._query = query_of(options)
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        """Bring the rows of one task."""
+        """Upload the rows of one task."""
         return self._bringer.bring(iterator)
 
     def commit(
@@ -141,7 +141,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         messages: list[WriterCommitMessage | None],
         batchId: int,  # noqa: N803
     ) -> None:
-        """Have all of it committed."""
+        """Commit all uploaded rows."""
         self._bringer.commit(messages, f"{self._query}#{batchId}")
 
     def abort(
@@ -149,15 +149,15 @@ class StreamWriter(DataSourceStreamArrowWriter):
         messages: list[WriterCommitMessage | None],
         batchId: int,  # noqa: N803, ARG002
     ) -> None:
-        """Have it forgotten."""
+        """Discard the upload."""
         self._bringer.abort(messages)
 
 
 def query_of(options: Options) -> str:
-    """Return what a stream is called for ever: the numbers of its batches begin with it.
+    """Return a stream's permanent name, the prefix of its batches' numbers.
 
-    Spark writes an identity beside its checkpoint; where that cannot be read (another file system)
-    the place itself is taken, so a checkpoint that is begun anew there needs another job name.
+    Spark writes an identity into the checkpoint; if it is unreadable (another file system) the
+    checkpoint's path is used, so a checkpoint recreated there needs another job name.
     """
     name = options.text("query")
     place = options.text("checkpointlocation")
@@ -177,7 +177,7 @@ def query_of(options: Options) -> str:
 
 
 def _parts(batches: Iterator[Any]) -> Iterator[list[Row]]:
-    """Give rows in parts that are small enough for one request."""
+    """Yield rows in parts that fit one request."""
     part: list[Row] = []
     size = 0
     for batch in batches:
@@ -193,7 +193,7 @@ def _parts(batches: Iterator[Any]) -> Iterator[list[Row]]:
 
 
 def plain(row: Row) -> Row:
-    """Return a row as a record: without nulls, and without what is of an event and not of it."""
+    """Return a row as a record: without nulls, and without the columns of events."""
     rest = row.get(REST)
     more = json_text.decode(str(rest).encode()) if rest is not None else {}
     own = {
@@ -205,7 +205,7 @@ def plain(row: Row) -> Row:
 
 
 def _value(value: object) -> object:
-    """Return a value of Arrow as one of a record."""
+    """Convert a value of Arrow to one of a record."""
     if isinstance(value, dict):
         return {name: _value(item) for name, item in value.items() if item is not None}
     if isinstance(value, list):

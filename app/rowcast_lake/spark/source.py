@@ -1,7 +1,7 @@
 """A snapshot as a DataFrame: ``spark.read.format("rowcast").option("table", "Dog").load()``.
 
-Each Spark task reads one file of the snapshot, or a part of a large one, as Arrow batches; columns
-that are not asked for are not read, and neither are files and row groups that a filter rules out.
+Each Spark task reads one file of the snapshot, or a part of a large one, as Arrow batches;
+unselected columns are not read, nor are files and row groups that a filter rules out.
 """
 
 import re
@@ -30,17 +30,17 @@ from rowcast_lake.spark.log_rows import OP
 from rowcast_lake.spark.places import Facts, Place
 
 SNAPSHOT: Final = "snapshot"
-"""What happened to a row that is there: it was, at the cut."""
+"""The ``_op`` of a snapshot's row."""
 _HIVE: Final = re.compile(r"([^/=]+)=([^/]*)/")
 
 
 @dataclass(frozen=True, slots=True)
 class Part(InputPartition):
-    """What one task reads: one of ``parts`` equal parts of a file."""
+    """The input of one task: one of ``parts`` equal parts of a file."""
 
     path: str
     values: tuple[tuple[str, str], ...]
-    """What the directories say that the file is in, as ``day=2026-11-21``."""
+    """The partition values from the file's directories, such as ``day=2026-11-21``."""
     part: int
     parts: int
 
@@ -51,7 +51,7 @@ class Snapshot:
 
     place: Place
     folder: str
-    """The directory of the snapshot, so that ``newest`` may move on meanwhile."""
+    """The resolved directory of the snapshot, because ``newest`` may change meanwhile."""
     manifest: Facts
     name: str
 
@@ -71,36 +71,36 @@ class Snapshot:
 
     @property
     def cut(self) -> tuple[str, int]:
-        """The log and the position up to which it holds everything."""
+        """The log's epoch, and the position up to which the snapshot is complete."""
         return str(self.manifest["epoch"]), int(cast("int", self.manifest["seq"]))
 
     @property
     def files(self) -> Sequence[Facts]:
-        """The table's files, as the manifest has them."""
+        """The table's files in the manifest."""
         facts = cast("Facts", cast("Facts", self.manifest["tables"])[self.name])
         return cast("Sequence[Facts]", facts["files"])
 
     @property
     def table(self) -> Table | None:
-        """The table as it was declared; None for one of undeclared topics."""
+        """The table's declaration; None for one of undeclared topics."""
         schema = parse_schema(str(self.manifest["schema"]), "schema of the snapshot")
         return next((table for table in schema.tables if table.name == self.name), None)
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns of its files, what the directories say, and ``_op``."""
+        """The columns of its files, the partition columns, and ``_op``."""
         if not self.files:
             raise Error(Code.NOT_FOUND, f"the snapshot has no file of {self.name}")
         path = str(self.files[0]["path"])
         found: pa.Schema = pq.read_schema(self.place.open(self.folder, path)).remove_metadata()
         for name, value in _HIVE.findall(path):
             found = found.append(pa.field(name, _typed(value).type))
-        place = found.get_field_index(OP)  # what made a row is told by the log only
+        place = found.get_field_index(OP)  # only the log has the operation of a write
         found = found if place < 0 else found.remove(place)
         return found.append(pa.field(OP, pa.string(), nullable=False))
 
     def parts(self) -> list[Part]:
-        """Return what the tasks are to read."""
+        """Return the parts for the tasks."""
         found = []
         for file in self.files:
             path = str(file["path"])
@@ -119,7 +119,7 @@ class SnapshotReader(DataSourceReader):
         self._filters: list[Filter] = []
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return what the tasks read, without what the filters rule out as a whole."""
+        """Return the parts for the tasks, without files that the filters rule out."""
         return [part for part in self._snapshot.parts() if self._wanted(part)]
 
     def _wanted(self, part: Part) -> bool:
@@ -130,17 +130,17 @@ class SnapshotReader(DataSourceReader):
         return wanted is None or row.filter(wanted).num_rows > 0
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Give the rows of one part."""
-        if not isinstance(partition, Part):  # Spark asks for one where there is none
+        """Yield the rows of one part."""
+        if not isinstance(partition, Part):  # Spark requests one even if there is none
             return iter(())
         return read_part(self._snapshot, partition, self._schema, self._filters)
 
 
 class FilteredReader(SnapshotReader):
-    """Does likewise, and is told the filters: Spark wants that only where it is switched on."""
+    """A SnapshotReader with filter pushdown, which Spark allows only if it is switched on."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Take all, and let Spark apply them once more: row groups are ruled out, not rows."""
+        """Use all filters, and return them to Spark, because they exclude row groups, not rows."""
         self._filters = list(filters)
         return filters
 
@@ -148,7 +148,7 @@ class FilteredReader(SnapshotReader):
 def read_part(
     snapshot: Snapshot, part: Part, wanted: StructType, filters: Sequence[Filter] = ()
 ) -> Iterator[Any]:
-    """Give the rows of one part, with these columns."""
+    """Yield the rows of one part, with these columns."""
     target = to_arrow_schema(wanted, timezone="UTC")
     source = snapshot.place.open(snapshot.folder, part.path)
     disk = fs.LocalFileSystem() if isinstance(source, str) else None
@@ -166,7 +166,7 @@ def read_part(
 
 
 def _shaped(batch: Any, target: pa.Schema, constant: dict[str, Any]) -> Any:
-    """Return a batch with exactly these columns; what an older snapshot has not is null."""
+    """Return a batch with exactly these columns; columns missing in an older snapshot are null."""
     arrays = []
     for field in target:
         place = batch.schema.get_field_index(field.name)
@@ -181,7 +181,7 @@ def _shaped(batch: Any, target: pa.Schema, constant: dict[str, Any]) -> Any:
 
 
 def _typed(value: str) -> Any:
-    """Return what a directory's name says: a day, else text."""
+    """Parse a partition value: a day, else text."""
     try:
         return pa.scalar(date.fromisoformat(value))
     except ValueError:
@@ -189,5 +189,5 @@ def _typed(value: str) -> Any:
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """Return columns as Spark has them."""
+    """Return columns as a Spark schema."""
     return from_arrow_schema(schema)

@@ -1,8 +1,8 @@
-"""A table and what happens to it, as a stream: first a snapshot, then the log from its cut.
+"""A table and its events as a stream: first a snapshot, then the log from its cut.
 
-There is no gap and nothing twice, because the snapshot holds exactly what the log has up to its cut
-(S13, M2). An offset is a position; Spark keeps it in its checkpoint, and after a restart
-asks for the same ranges again. A range of positions always gives the same events.
+There is no gap and no duplicate, because the snapshot contains exactly the log up to its cut (S13,
+M2). An offset is a position; Spark keeps it in its checkpoint, and after a restart requests the
+same ranges again. A range of positions always has the same events.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,14 +29,14 @@ from rowcast_lake.spark.source import Part, Snapshot, read_part
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 SNAPSHOT: Final = "snapshot"
-"""The words for where a stream begins, beside a cursor."""
+"""Values of the option for a stream's start, besides a cursor."""
 POSITION: Final = "rowcast-position"
 Offset = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch(InputPartition):
-    """What one task reads of the log."""
+    """The range of the log that one task reads."""
 
     epoch: str
     after: int
@@ -45,14 +45,14 @@ class Stretch(InputPartition):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPart(InputPartition):
-    """What one task reads of the snapshot that a stream begins with."""
+    """The part of the stream's first snapshot that one task reads."""
 
     folder: str
     part: Part
 
 
 class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads a table and what happens to it."""
+    """Reads a table and its events."""
 
     def __init__(self, options: Options, snapshot: Snapshot, schema: StructType) -> None:
         self._options = options
@@ -60,18 +60,18 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._path = history_path(snapshot.table, snapshot.name)
         self._target: int | None = None
-        """Where a stream that ends by itself is to end."""
+        """The last position of a bounded stream."""
 
     def initialOffset(self) -> dict[str, object]:  # noqa: N802 - Spark's name
-        """Return the beginning; which position that is, the first batch's end tells."""
+        """Return the start; its position is resolved with the end of the first batch."""
         return {"epoch": "", "seq": -1, "snapshot": ""}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return how much one batch has."""
+        """Return the size of one batch."""
         return ReadMaxRows(self._options.number("maxeventsperbatch", BATCH_EVENTS))
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> dict[str, object]:  # noqa: N802
-        """Return where the next batch ends: no further than the log reaches, or the limit lets."""
+        """Return the end of the next batch: within the log and the limit."""
         if _is_beginning(start):
             return self._first()
         epoch, seq = str(start["epoch"]), int(cast("int", start["seq"]))
@@ -83,14 +83,14 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"epoch": epoch, "seq": max(seq, head), "snapshot": ""}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Note where the log ends now: the stream ends there."""
+        """Note the current end of the log, at which the stream ends."""
         self._target = self._head(self._snapshot.cut[0])
 
     def reportLatestOffset(self) -> None:  # noqa: N802 - Spark's name
-        """Say nothing: the question would cost the server a request for each batch."""
+        """Return None: an answer would cost the server a request for each batch."""
 
     def _first(self) -> dict[str, object]:
-        """Return where the first batch ends: at the cut, or where the stream begins without one."""
+        """Return the end of the first batch: the cut, or the start of a stream without one."""
         begin = self._options.text("startingcursor", SNAPSHOT)
         epoch, seq = self._snapshot.cut
         if begin == SNAPSHOT:
@@ -103,7 +103,7 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"epoch": cursor.epoch, "seq": cursor.seq, "snapshot": ""}
 
     def _head(self, epoch: str) -> int:
-        """Return where the log ends; raises CONFLICT when it is not the one that was begun with."""
+        """Return the end of the log; raises CONFLICT when its epoch is not the stream's."""
         cursor = parse_cursor(self._options.remote.head(f"{self._path}?_from=now")[POSITION])
         if cursor.epoch != epoch:
             raise Error(
@@ -114,7 +114,7 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return cursor.seq
 
     def _before_next(self, epoch: str, after: int, until: int) -> int:
-        """Return the position before the next event of the table: others may have had many."""
+        """Return the position before the next event of the table, skipping other tables' events."""
         asked = f"{self._path}?_from={epoch}:{after}&_to={epoch}:{until}&limit=1"
         try:
             found = cast("list[Offset]", self._options.remote.get(asked))
@@ -128,7 +128,7 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return parse_cursor(trimmed).seq if trimmed else 0
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """Return what the tasks of one batch read."""
+        """Return the parts for the tasks of one batch."""
         if _is_beginning(start):
             if not end["snapshot"]:
                 return []
@@ -155,7 +155,7 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ) from error
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Give the rows of one part, in their order."""
+        """Yield the rows of one part, in order."""
         if isinstance(partition, SnapshotPart):
             return read_part(self._of(partition.folder), partition.part, self._schema)
         stretch = cast("Stretch", partition)

@@ -1,7 +1,7 @@
-"""Unions: frames of files of different ages as one, whose columns are joined by name.
+"""Unions: frames written under different schemas as one, with columns matched by name.
 
-Which type a column has then is said in ``rowcast_lake/columns/joining.py``, as everywhere; here
-Spark's columns are brought to it. JSON of a struct or list is Spark's own spelling.
+The common type of a column follows ``rowcast_lake/columns/joining.py``; here Spark's columns are
+cast to it. JSON of a struct or list has Spark's own spelling.
 """
 
 import pyarrow as pa
@@ -27,7 +27,7 @@ def _columns(frame: DataFrame) -> pa.Schema:
 
 
 def _shaped(frame: DataFrame, wanted: pa.Schema) -> DataFrame:
-    """Return a frame whose columns, those that it has, are of these types."""
+    """Return a frame with its columns cast to these types."""
     changed = {
         field.name: _as(F.col(f"`{field.name}`"), field.type, wanted.field(field.name).type)
         for field in _columns(frame)
@@ -37,7 +37,7 @@ def _shaped(frame: DataFrame, wanted: pa.Schema) -> DataFrame:
 
 
 def _as(column: Column, kind: pa.DataType, wanted: pa.DataType) -> Column:
-    """Return a column of one type in the type that was joined of it and another."""
+    """Return a column of one type, cast to the common type."""
     if kind.equals(wanted):
         return column
     if pa.types.is_struct(kind) and pa.types.is_struct(wanted):

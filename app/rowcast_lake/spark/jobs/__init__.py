@@ -1,4 +1,4 @@
-"""Jobs: what is ready to be computed of snapshots and of the log, each data and a function."""
+"""Jobs: predefined computations on snapshots and the log; each is data and a function."""
 
 from typing import Final
 
@@ -20,4 +20,4 @@ JOBS: Final[dict[str, Job]] = {
         retention.JOB,
     )
 }
-"""By name, in the order in which they are listed."""
+"""All jobs by name, in the order of the listing."""

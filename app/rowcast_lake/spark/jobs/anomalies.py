@@ -1,12 +1,12 @@
-"""Anomalies: readings far from what is usual for their series at that season.
+"""Anomalies: readings far from the usual value of their series in that season.
 
-Usual is the median of the readings of the same series, measure, season (hour of the day, or of the
-week) and span of days; far is told by the median of the distances from it (a robust z-score after
-Iglewicz and Hoaglin, 1993), which one wild reading does not spoil. Where more than half of the
-readings are equal that median is 0, and the mean distance stands for it.
+The usual value is the median of the readings of the same series, measure, season (hour of the day,
+or of the week) and span of days; the distance is measured in median absolute deviations (a robust
+z-score after Iglewicz and Hoaglin, 1993), which single outliers do not distort. Where more than
+half of the readings are equal that median is 0, and the mean distance replaces it.
 
-On a stream the baseline is made of what is there when it begins, and each reading is judged as it
-comes, alone: nothing waits, nothing is late.
+On a stream the baseline is computed from the data present at its start, and each reading is checked
+on arrival, by itself: no reading waits or is late.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ TAKEN: Final = (
 
 
 def compute(given: Given) -> DataFrame:
-    """Return the readings that are unusual, with what was expected."""
+    """Return the unusual readings, each with the expected value."""
     live = given.events
     time = time_column(given, live)
     named = measures(given, live, without=keys(given, live))
@@ -87,7 +87,7 @@ def _group(by: list[str]) -> list[str]:
 
 
 def _same(left: DataFrame, right: DataFrame, by: list[str]) -> Column:
-    """Return that rows are of one group; a series may be the one without a name (null)."""
+    """Return the condition that rows belong to one group; null series are equal to each other."""
     return reduce(
         Column.__and__,
         (left[f"`{name}`"].eqNullSafe(right[f"`{name}`"]) for name in _group(by)),
@@ -95,7 +95,7 @@ def _same(left: DataFrame, right: DataFrame, by: list[str]) -> Column:
 
 
 def _baseline(long: DataFrame, by: list[str], given: Given) -> DataFrame:
-    """Return for each group what is usual, and how far from it readings usually are."""
+    """Return for each group the usual value and the usual distance from it."""
     group = [column(name) for name in _group(by)]
     middle = long.groupBy(*group).agg(
         F.median("value").alias("expected"), F.count("value").alias("count")

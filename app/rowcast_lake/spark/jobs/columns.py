@@ -1,4 +1,4 @@
-"""Columns by name: what a user named is there and of the right sort, or a sentence says what is."""
+"""Columns by name: check that the columns a user named exist and have the right type."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -17,13 +17,13 @@ SEQ: Final = "_seq"
 TS: Final = "_ts"
 OP: Final = "_op"
 TOLD: Final = (OP, "_origin", "_client")
-"""What rows of the log have beside those of a snapshot."""
+"""Columns that rows of the log have and rows of a snapshot lack."""
 SAID: Final = (PUT, PATCH, MESSAGE, SNAPSHOT)
-"""What brings a value."""
+"""The operations that set a value."""
 
 
 def require(frame: DataFrame, names: Iterable[str], option: str = "") -> None:
-    """Raise an Error that names the first of these columns that is not there."""
+    """Raise an Error that names the first missing column."""
     for name in names:
         if name not in frame.columns:
             before = f"--{option}: " if option else ""
@@ -35,17 +35,17 @@ def require(frame: DataFrame, names: Iterable[str], option: str = "") -> None:
 
 
 def quoted(name: str) -> str:
-    """Return a column's name as Spark's expressions want it, whatever characters it has."""
+    """Return a column's name quoted for Spark's expressions."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def column(name: str) -> Column:
-    """Return the column of exactly this name; a dot in it is no way into a struct."""
+    """Return the column of exactly this name; a dot in it does not select a struct's field."""
     return F.col(quoted(name))
 
 
 def keys(given: Given, frame: DataFrame) -> list[str]:
-    """Return what ``--by`` names, else the key of the table, else the topic."""
+    """Return the columns of ``--by``, else the key of the table, else the topic."""
     named = list(given.options["by"])
     require(frame, named, "by")
     if named:
@@ -63,9 +63,9 @@ def keys(given: Given, frame: DataFrame) -> list[str]:
 
 
 def series(given: Given, frame: DataFrame, taken: Sequence[str]) -> tuple[DataFrame, list[str]]:
-    """Return the frame and its keys under names that a result may have.
+    """Return the frame and its keys, renamed to names that a result may have.
 
-    A record's attributes do not begin with an underscore, and ``taken`` are the result's own.
+    A record's attributes must not begin with an underscore; ``taken`` are the result's own names.
     """
     named = []
     for name in keys(given, frame):
@@ -78,7 +78,7 @@ def series(given: Given, frame: DataFrame, taken: Sequence[str]) -> tuple[DataFr
 
 
 def time_column(given: Given, frame: DataFrame) -> str:
-    """Return what ``--time`` names, else when it was written, else the only column of times."""
+    """Return the column of ``--time``, else the time of the write, else the only time column."""
     times = [field.name for field in frame.schema if isinstance(field.dataType, T.TimestampType)]
     name = str(given.options["time"]) or (TS if TS in times else "")
     if not name and len(times) == 1:
@@ -99,7 +99,7 @@ def time_column(given: Given, frame: DataFrame) -> str:
 
 
 def measures(given: Given, frame: DataFrame, without: Sequence[str] = ()) -> list[str]:
-    """Return what ``--values`` names, else all columns of numbers but the server's own."""
+    """Return the columns of ``--values``, else all columns of numbers except the server's own."""
     numbers = [
         field.name
         for field in frame.schema
@@ -123,27 +123,27 @@ def measures(given: Given, frame: DataFrame, without: Sequence[str] = ()) -> lis
 
 
 def readings(frame: DataFrame, time: str) -> DataFrame:
-    """Return what brought a value, and when; deletions did not."""
+    """Return the rows that set a value at a known time; deletions do not."""
     said = frame.where(F.col(OP).isin(*SAID)) if OP in frame.columns else frame
     return said.where(column(time).isNotNull())
 
 
 def identifier(*parts: Column) -> Column:
-    """Return a record's id made of these: levels of a topic, the same whenever it is computed."""
+    """Return a deterministic record id: these parts as levels of a topic."""
     return F.concat_ws("/", *(F.coalesce(part.cast("string"), F.lit("null")) for part in parts))
 
 
 def instant(time: Column) -> Column:
-    """Return a time as text, for an id: with as many digits as it needs."""
+    """Return a time as text for an id, with as many digits as it needs."""
     return F.concat(F.translate(time.cast("string"), " ", "T"), F.lit("Z"))
 
 
 def steady(value: Column) -> Column:
-    """Round to 12 digits: sums of the same numbers in another order then are the same number."""
+    """Round to 12 digits, so that sums do not depend on the order of their numbers."""
     text = F.format_string("%.12g", value)
     return F.when(value.isNotNull(), text.cast("double"))
 
 
 def number(name: str) -> Column:
-    """Return a column as a double; what is not a number (NaN) is nothing."""
+    """Return a column as a double; NaN becomes null."""
     return F.nanvl(column(name).cast("double"), F.lit(None).cast("double"))

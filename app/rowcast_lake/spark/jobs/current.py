@@ -1,9 +1,9 @@
-"""Current state: the last thing that happened at each topic, as a table.
+"""Current state: the last event of each topic, as a table.
 
 A snapshot at cut N and the changes after it are folded by position: the greatest ``_seq`` of a
 topic wins, messages change no record, and a deletion leaves nothing, or a tombstone for as long as
-somebody may still hold what was deleted. The same fold up to a position is the table as of then;
-laid side by side, the events of a topic are intervals.
+copies of the deleted record may exist elsewhere. The same fold up to a position is the table as of
+then; a topic's successive events delimit intervals of validity.
 """
 
 from datetime import datetime
@@ -23,7 +23,7 @@ TO: Final = "_valid_to"
 
 
 def written(state: DataFrame, changes: DataFrame | None) -> DataFrame:
-    """Return all writes of records: those that made the state, and those that came after it."""
+    """Return all writes of records: those of the state, and those after it."""
     require(state, (TOPIC, SEQ, TS))
     first = state.withColumn(OP, F.lit(PUT))
     if changes is None:
@@ -40,7 +40,7 @@ def folded(writes: DataFrame) -> DataFrame:
 
 
 def compact(given: Given) -> DataFrame:
-    """Return the records after the changes; with ``--tombstones`` also what was deleted lately."""
+    """Return the records after the changes; with ``--tombstones`` also recent deletions."""
     last = folded(written(given.state, given.changes))
     seconds = given.options["tombstones"]
     if not seconds:
@@ -51,11 +51,11 @@ def compact(given: Given) -> DataFrame:
 
 
 def asof(given: Given) -> DataFrame:
-    """Return the records as they were at ``--at``: exactly, for the fold ends at a position."""
+    """Return the records as of ``--at``; exact, because the fold ends at a position."""
     writes = written(given.state, given.changes)
     at = given.options["at"]
     if isinstance(at, datetime):
-        # As on the server, a time is the position before its first event: the order of arrival.
+        # As on the server, a time means the position before its first event, by order of arrival.
         first = writes.where(F.col(TS) >= F.lit(at)).agg(F.min(SEQ).alias("_first"))
         until = F.col("_first").isNull() | (F.col(SEQ) < F.col("_first"))
         writes = writes.crossJoin(F.broadcast(first)).where(until).drop("_first")
@@ -65,7 +65,7 @@ def asof(given: Given) -> DataFrame:
 
 
 def history(given: Given) -> DataFrame:
-    """Return every value that a record had, with the times between which it had it."""
+    """Return every value of each record, with its interval of validity."""
     events = given.events.where(F.col(OP).isin(*sorted(RETAINED)))
     order = Window.partitionBy(TOPIC).orderBy(SEQ)
     ends = events.withColumn(TO, F.lead(TS).over(order)).withColumn(

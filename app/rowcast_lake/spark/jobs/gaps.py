@@ -1,7 +1,7 @@
 """Gaps: when a series was silent for longer than it may be.
 
-Between two readings that are further apart than ``--longer``, and after the last one of a series
-that others have outlived: that gap is open.
+A gap is between two readings that are further apart than ``--longer``, or after the last reading of
+a series while others have later ones: that gap is open.
 """
 
 from typing import Final
@@ -24,12 +24,12 @@ TAKEN: Final = ("id", "from", "to", "seconds", "open")
 
 
 def compute(given: Given) -> DataFrame:
-    """Return the silences."""
+    """Return the gaps."""
     time = time_column(given, given.events)
     frame, by = series(given, given.events, TAKEN)
     one = Window.partitionBy(*map(column, by))
     moments = readings(frame, time).select(*map(column, by), column(time).alias("from"))
-    # The newest time of all the data, not the clock's: what was recorded long ago ends long ago.
+    # The newest time in the data, not the clock's: old recordings end in the past.
     newest = F.broadcast(moments.agg(F.max("from").alias("_newest")))
     ends = (
         moments.withColumn("_next", F.lead("from").over(one.orderBy("from")))

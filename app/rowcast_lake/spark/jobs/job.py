@@ -1,7 +1,7 @@
-"""A job: data that says what it reads and which options it takes, and a function of data frames.
+"""A job: its inputs and options as data, and a function of data frames.
 
-The function touches no file and no server, so each job can be tried on two frames made by hand.
-Where frames come from and where a result goes is the runner's.
+The function uses no file and no server, so each job can be tested on two handmade frames. The
+runner reads the frames and writes the result.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,19 +19,19 @@ from rowcast_lake.spark.jobs.kinds import Kind
 
 
 class Reads(StrEnum):
-    """What a job asks for; each is one frame."""
+    """The inputs of a job; each is one frame."""
 
     STATE = "state"
     """The records at the cut of a snapshot."""
     CHANGES = "changes"
-    """What happened after that cut: rows of the log, with ``_op``."""
+    """The events after that cut: rows of the log, with ``_op``."""
     EVENTS = "events"
-    """All that is known to have happened: each event once, the oldest known records too."""
+    """All known events, each once, including the oldest known records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One thing that a user may choose; ``default`` is text, read as if it had been given."""
+    """An option of a job; ``default`` is text, parsed like a given value."""
 
     name: str
     kind: Kind
@@ -41,21 +41,21 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a job works on: frames by what they are, options read, and what is known of the data."""
+    """The input of a job: frames by kind, parsed options, and facts about the data."""
 
     frames: Mapping[Reads, DataFrame]
     options: Mapping[str, Any]
     until: datetime
-    """When the newest data was cut: intervals that are open then are open in the result."""
+    """The cut of the newest data: intervals open at that time are open in the result."""
     table: Table | None = None
     """The declared table, if the data is of one."""
 
     known: DataFrame | None = None
-    """On a stream: the events that are there when it begins."""
+    """On a stream: the events present at its start."""
 
     @property
     def events(self) -> DataFrame:
-        """All that happened."""
+        """All events."""
         return self.frames[Reads.EVENTS]
 
     @property
@@ -65,13 +65,13 @@ class Given:
 
     @property
     def changes(self) -> DataFrame:
-        """What happened after the cut."""
+        """The events after the cut."""
         return self.frames[Reads.CHANGES]
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Something to compute, by a name that a user types."""
+    """A computation, with the name that a user types."""
 
     name: str
     summary: str
@@ -82,15 +82,15 @@ class Job:
     compute: Callable[[Given], DataFrame]
     options: tuple[Option, ...] = ()
     table: str = ""
-    """The table that it reads unless another one is named; empty if one must be."""
+    """The default table; empty if the user must name one."""
     streams: bool = False
-    """Whether it also runs on a stream of events, for ever."""
+    """Whether it also runs on an endless stream of events."""
     example: str = ""
     order: tuple[str, ...] = ("id",)
-    """How rows are sorted when they are printed."""
+    """The sort order of printed rows."""
 
     def read_options(self, given: Mapping[str, str]) -> dict[str, Any]:
-        """Return every option's value; raises Error for what is unknown or cannot be read."""
+        """Return every option's value; raises Error for unknown options and invalid values."""
         known = {option.name for option in self.options}
         for name in given:
             if name not in known:

@@ -1,4 +1,4 @@
-"""What text can mean as an option: each kind reads it or says in words what it wants."""
+"""Types of options: each parses text, or raises with a description of valid values."""
 
 import re
 from collections.abc import Callable
@@ -12,7 +12,7 @@ DURATION: Final = re.compile(r"(\d{1,9})([smhd])")
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A way to read an option's text; ``read`` raises ValueError with what it wants."""
+    """The type of an option; ``read`` parses text and raises ValueError naming valid values."""
 
     name: str
     read: Callable[[str], object]
@@ -50,7 +50,7 @@ def _shares(text: str) -> tuple[float, ...]:
 
 
 def seconds(text: str) -> int:
-    """Return how long a duration such as ``90s``, ``10m``, ``1h`` or ``7d`` is; 0 is none."""
+    """Parse a duration such as ``90s``, ``10m``, ``1h`` or ``7d``, in seconds; 0 means none."""
     if text == "0":
         return 0
     match = DURATION.fullmatch(text)
@@ -67,7 +67,7 @@ def _durations(text: str) -> tuple[tuple[str, int], ...]:
 
 
 def _moment(text: str) -> int | datetime | None:
-    """Return a position or a time in UTC; None for the end of what is there."""
+    """Return a position or a time in UTC; None for the end of the data."""
     if not text:
         return None
     number = text.rpartition(":")[2] if re.fullmatch(r"\w+:\d+", text) else text
@@ -93,7 +93,7 @@ MOMENT: Final = Kind("moment", _moment)
 
 
 def one_of(*words: str) -> Kind:
-    """Return the kind that is one of these words."""
+    """Return the type whose values are these words."""
 
     def read(text: str) -> str:
         if text not in words:

@@ -1,8 +1,9 @@
-"""Quality: where the records of a table are not what ``schema.graphql`` says.
+"""Quality: records of a table that violate ``schema.graphql``.
 
-The server checks each write against the schema of its day; a schema that changed later, an import
-and a result that Spark made were never checked against this one. One row for each attribute and
-rule, also where nothing is wrong: a rule without rows would look like one that holds.
+The server checks each write against the schema of its time; records from before a change of the
+schema, imports and Spark's results may not have been checked against this one. The result has one
+row for each attribute and rule, with or without violations, so that a checked rule can be told from
+a missing one.
 """
 
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ FITTING: Final[dict[Type, tuple[type[T.DataType], ...]]] = {
     Type.OBJECT: (T.StructType,),
     Type.LIST: (T.ArrayType,),
 }
-"""What a declared type is in Parquet, as Spark reads it."""
+"""Spark's types for the Parquet column of each declared type."""
 EXTRA: Final = "_extra"
 
 Check = tuple[str, str, Column]
@@ -49,7 +50,7 @@ def compute(given: Given) -> DataFrame:
         )
     frame = given.state
     checks = [*_of_columns(frame, table), *_of_rows(frame, table)]
-    # One pass for all rules; an attribute's name has no part in a column's.
+    # One pass for all rules; column names do not contain attributes' names.
     counts = frame.agg(
         F.count("*").alias("rows"),
         *(
@@ -82,7 +83,7 @@ def compute(given: Given) -> DataFrame:
 
 
 def _of_columns(frame: DataFrame, table: Table) -> Iterator[Check]:
-    """Give rules that a whole column keeps or breaks: then every row does."""
+    """Yield rules about a column's type: either all rows or none violate them."""
     fields = {field.name: field.dataType for field in frame.schema}
     for item in _stored(table):
         absent = item.name not in fields
@@ -107,7 +108,7 @@ def _fits(item: Attribute, found: T.DataType) -> bool:
 
 
 def _of_rows(frame: DataFrame, table: Table) -> Iterator[Check]:
-    """Give rules that each row keeps or breaks."""
+    """Yield rules that are checked for each row."""
     names = set(frame.columns)
     for item in _stored(table):
         if item.name not in names:
@@ -139,7 +140,7 @@ def _of_rows(frame: DataFrame, table: Table) -> Iterator[Check]:
 
 
 def _repeated(frame: DataFrame, table: Table) -> DataFrame | None:
-    """Return how many rows share their key with another one."""
+    """Return the number of rows that share their key with another one."""
     key = table.primary_key
     if key is None or key.name not in frame.columns:
         return None
@@ -153,7 +154,7 @@ def _repeated(frame: DataFrame, table: Table) -> DataFrame | None:
 
 
 def _undeclared(frame: DataFrame) -> DataFrame | None:
-    """Return the attributes that records bring beside the declared ones; an open table may."""
+    """Return the undeclared attributes of records; an open table may have them."""
     rows = F.broadcast(frame.agg(F.count("*").alias("rows")))
     if EXTRA not in frame.columns:
         return None

@@ -1,6 +1,6 @@
-"""Retention: what is kept of events or of a result, by age and by number.
+"""Retention: limits events or a result by age and by number.
 
-The rest goes when the result takes the place of the one before: published beside it, then swapped.
+The rest disappears when the new result atomically replaces the previous one.
 """
 
 from datetime import datetime
@@ -16,7 +16,7 @@ from rowcast_lake.spark.jobs.kinds import DURATION_KIND, MOMENT, NAMES, TEXT, WH
 
 
 def compute(given: Given) -> DataFrame:
-    """Return the rows that are young enough, and of each series only the last ones."""
+    """Return the rows that are recent enough, and only the last ones of each series."""
     keep, last, at = (given.options[name] for name in ("keep", "last", "at"))
     if not (keep or last):
         raise Error(Code.UNPROCESSABLE, "say what to keep: --keep 30d, or --last 100")
@@ -30,7 +30,7 @@ def compute(given: Given) -> DataFrame:
         frame = frame.where(column(time) >= since)
     if not last:
         return frame
-    # Of readings at the same time the one that was written last is the newer one.
+    # Of readings with the same time the one written last is the newer one.
     order = [column(time).desc_nulls_last()]
     order += [F.col(SEQ).desc()] if SEQ in frame.columns else []
     series = Window.partitionBy(*map(column, keys(given, frame))).orderBy(*order)

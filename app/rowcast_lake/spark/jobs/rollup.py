@@ -1,10 +1,10 @@
-"""Rollups: for each series, measure and stretch of time how many, least, greatest, mean, shares.
+"""Rollups: count, minimum, maximum, mean and percentiles per series, measure and time window.
 
-Percentiles of stretches cannot be put together to those of a longer one, so each stretch is made
-of the readings themselves. In a batch nothing is late: the result is of all that is there, and a
-later run replaces what it says again. On a stream a stretch is complete when the watermark (the
-newest time seen, less ``--late``) has passed its end; what comes after that is left out, and
-counted, until the next batch.
+Percentiles of windows cannot be combined to those of a longer one, so each window is computed from
+the readings. In a batch no reading is late: the result covers all data, and a later run replaces
+rows of the same window. On a stream a window is complete when the watermark (the newest time seen,
+less ``--late``) has passed its end; later readings of it are left out, and counted, until the next
+batch.
 """
 
 from functools import reduce
@@ -29,20 +29,20 @@ from rowcast_lake.spark.jobs.job import Given, Job, Option, Reads
 from rowcast_lake.spark.jobs.kinds import DURATION_KIND, DURATIONS, NAMES, SHARES, TEXT
 
 ACCURACY: Final = 10_000
-"""Percentiles are off by a rank of at most count / ACCURACY; up to ACCURACY readings by none."""
+"""The rank of a percentile is off by at most count / ACCURACY; exact up to ACCURACY readings."""
 TAKEN: Final = (
     "id", "measure", "every", "start", "end", "count", "min", "max", "mean", "stretch", "r",
 )  # fmt: skip
-"""Names of the result that a key may not have."""
+"""Column names of the result, which keys may not use."""
 
 
 def share_name(share: float) -> str:
-    """Return a percentile's column: 0.95 is ``p95``, 0.999 is ``p99_9``."""
+    """Return a percentile's column name: 0.95 is ``p95``, 0.999 is ``p99_9``."""
     return "p" + f"{share * 100:.4f}".rstrip("0").rstrip(".").replace(".", "_")
 
 
 def compute(given: Given) -> DataFrame:
-    """Return the stretches of all lengths asked for, one under the other."""
+    """Return the windows of all requested lengths in one frame."""
     time = time_column(given, given.events)
     frame, by = series(given, given.events, TAKEN)
     named = measures(given, given.events, without=keys(given, given.events))
@@ -67,7 +67,7 @@ def _stretches(
 ) -> DataFrame:
     shares = given.options["percentiles"]
     window = F.window(column(time), f"{length} seconds").alias("stretch")
-    # All measures in one pass; one row for each measure only after that.
+    # All measures in one pass, then unpivot to one row for each measure.
     grouped = frame.groupBy(*map(column, by), window).agg(
         *(_summary(name, shares).alias(f"m{i}") for i, name in enumerate(named))
     )

@@ -1,9 +1,9 @@
-"""Sessions and uptime: when each client was connected, from what ``$SYS/events`` tells.
+"""Sessions and uptime: when each client was connected, from the messages of ``$SYS/events``.
 
-A connection begins with ``connected`` and ends with ``disconnected`` or ``taken_over``, or with
-the next ``connected`` of the same client id, for there is only one, or with the server. A server
-that was killed said nothing of its end, so its connections end with the last thing that it told;
-whoever is connected at the cut is still.
+A connection begins with ``connected`` and ends with ``disconnected`` or ``taken_over``, with the
+next ``connected`` of the same client id (a client id has one connection at a time), or with the
+server. A killed server publishes no end, so its connections end with its last message; a connection
+that is open at the cut has no end.
 """
 
 from typing import Final
@@ -16,7 +16,7 @@ from rowcast_lake.spark.jobs.job import Given, Job, Option, Reads
 from rowcast_lake.spark.jobs.kinds import DURATIONS
 
 TABLE: Final = "mqtt_sys_events"
-"""Where snapshots have what is told at ``$SYS/events/<client id>``."""
+"""The table of snapshots with the messages of ``$SYS/events/<client id>``."""
 SERVER: Final = "$SYS/events/server/process"
 PREFIX: Final = "$SYS/events/"
 FACTS: Final = (
@@ -26,13 +26,13 @@ FACTS: Final = (
 BEGIN: Final = "connected"
 ENDS: Final = ("disconnected", "taken_over")
 TAKEN_OVER: Final = 142
-"""MQTT's reason code for it (MQTT 5, 3.14.2.1)."""
+"""MQTT's reason code "Session taken over" (MQTT 5, 3.14.2.1)."""
 NAME_CHARS_MAX: Final = 2**31 - 1
-"""To the end, in Spark's words."""
+"""A length that means "to the end" for Spark's ``substring``."""
 
 
 def told(events: DataFrame) -> DataFrame:
-    """Return what was told, in columns, with the number of the server's run that it was told in."""
+    """Return the client events as columns, each with the number of the server's run."""
     require(events, ("topic", "payload", SEQ))
     facts = F.from_json(F.col("payload").cast("string"), FACTS)
     rows = (
@@ -41,19 +41,19 @@ def told(events: DataFrame) -> DataFrame:
         .where(F.col("at").isNotNull())
     )
     started = (F.col("topic") == SERVER) & (F.col("event") == "started")
-    # Starts are few: as one sorted list, beside every row, they need no order over all rows.
+    # Starts are few: one sorted list joined to every row avoids sorting all rows.
     starts = rows.where(started).agg(F.sort_array(F.collect_list(SEQ)).alias("starts"))
     before = F.filter("starts", lambda start: start <= F.col(SEQ))
     return rows.crossJoin(F.broadcast(starts)).withColumn("run", F.size(before)).drop("starts")
 
 
 def sessions(given: Given) -> DataFrame:
-    """Return every connection, from when to when, and what ended it."""
+    """Return every connection with start, end and the cause of its end."""
     rows = told(given.events)
     stopped = F.when((F.col("topic") == SERVER) & (F.col("event") == "stopped"), F.col("at"))
     runs = rows.groupBy("run").agg(F.max("at").alias("alive"), F.max(stopped).alias("stopped"))
     newest = runs.agg(F.max("run").alias("newest"))
-    # Who is taken over is told so first; that it was then disconnected as well ends nothing more.
+    # A takeover publishes ``taken_over`` first; the following ``disconnected`` is ignored.
     twice = (F.col("event") == "disconnected") & F.col("code").eqNullSafe(F.lit(TAKEN_OVER))
     marks = rows.where((F.col("topic") != SERVER) & F.col("event").isin(BEGIN, *ENDS) & ~twice)
     named = F.col("client_id").isNotNull()
@@ -83,17 +83,17 @@ def sessions(given: Given) -> DataFrame:
 
 
 def _single(marks: DataFrame) -> DataFrame:
-    """Return connections of client ids: one at a time, so what is told next ends it."""
+    """Return connections of client ids: one at a time, so the next event closes it."""
     order = Window.partitionBy("topic", "run").orderBy("at", SEQ)
     following = {f"next_{name}": F.lead(name).over(order) for name in ("at", "event", "reason")}
     return marks.withColumns(following).where(F.col("event") == BEGIN)
 
 
 def _many(marks: DataFrame) -> DataFrame:
-    """Return connections of a user's streams, of which there are many at once.
+    """Return connections of a user's streams, several of which may be open at once.
 
-    Nothing says which of them an end is of: the first one ended is taken for the first one begun,
-    so that how many there were, and when there was one, is right at each moment.
+    An end does not name its stream: ends are matched to starts first in, first out, so the number
+    of open streams is right at each moment.
     """
     begun = F.col("event") == BEGIN
     order = Window.partitionBy("topic", "run", begun).orderBy("at", SEQ)
@@ -106,7 +106,7 @@ def _many(marks: DataFrame) -> DataFrame:
 
 
 def uptime(given: Given) -> DataFrame:
-    """Return for each client and stretch of time how long it was connected."""
+    """Return the connected time per client and time window."""
     parts = given.options["every"]
     spans = _merged(sessions(given), given)
     first = F.broadcast(told(given.events).agg(F.min("at").alias("first")))
@@ -118,7 +118,7 @@ def uptime(given: Given) -> DataFrame:
 
 
 def _merged(connections: DataFrame, given: Given) -> DataFrame:
-    """Return stretches of each client without overlap: a user may have many streams at once."""
+    """Merge each client's overlapping intervals: a user may have several streams at once."""
     order = Window.partitionBy("client").orderBy("connected", "until")
     before = order.rowsBetween(Window.unboundedPreceding, -1)
     begins = F.coalesce(F.col("connected") > F.max("until").over(before), F.lit(True))
@@ -148,7 +148,7 @@ def _by_stretch(frame: DataFrame, given: Given, label: str, length: int) -> Data
     inside = F.timestamp_diff(
         "MILLISECOND", F.greatest("connected", "start"), F.least("until", "end")
     )
-    # What was before the first event or is after the cut is not known: it is in no share.
+    # The time before the first event and after the cut is unknown: no share counts it.
     known = F.timestamp_diff(
         "MILLISECOND", F.greatest("first", "start"), F.least(F.lit(given.until), "end")
     )
