@@ -6,6 +6,7 @@ import pytest
 
 from build import ANN, DOG, LEASE, NOTE, NOW, TABLES, code_of
 from rowcast.bus.durable_filters import DurableFilters
+from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.tables import Logs
@@ -17,12 +18,12 @@ from rowcast.kernel.steps import Steps
 from rowcast.kernel.write import Write
 
 
-def admit(event, tables=TABLES, resources=()):
+def admit(event, tables=TABLES, resources=(), caller=ANN):
     registry = Registry(tables)
     for path, resource in resources:
         registry.add(path, resource)
     admission = Admission(lambda: NOW, 100, DurableFilters(), Steps(registry))
-    write = Write(event, ANN)
+    write = Write(event, caller)
     admission.step(registry.route(event.topic))(write)
     return write
 
@@ -41,6 +42,13 @@ def test_an_event_learns_its_table_and_value():
 def test_an_undeclared_topic_takes_any_bytes():
     write = admit(event("u/1", payload=b"\xff"))
     assert (None, None, False) == (write.event.table, write.shape, write.depends)
+
+
+def test_the_server_s_own_topics_take_what_the_server_tells_and_nothing_else():
+    """Where a feature is not installed, a write to it is not kept as if somebody took it."""
+    item = event("$SYS/absent/1")
+    assert Code.NOT_FOUND == code_of(admit, item)
+    assert admit(item, caller=Caller("rowcast", ALL, "server")).logged
 
 
 @pytest.mark.parametrize("topic", ["Dog/1", "u/1"])

@@ -33,13 +33,15 @@ class Admission:
     def step(self, route: Route) -> Step:
         """Return the step that gives events of a route their table, value and expiry.
 
-        It raises TOO_LARGE, INVALID, UNPROCESSABLE, UNSUPPORTED, or NOT_ALLOWED for a put at a
-        table instead of at a record.
+        It raises TOO_LARGE, INVALID, UNPROCESSABLE, UNSUPPORTED, NOT_ALLOWED for a put at a table
+        instead of at a record, or NOT_FOUND for a topic of a feature that is not installed.
         """
         shape, view = route.shape, route.view
         if view is not None:
             return partial(_refuse_rows, view)
         if shape is None:
+            if route.entry is None and route.topic[0] == "$":
+                return partial(self._admit_own, route)
             return partial(self._admit_undeclared, route)
         return partial(self._admit_declared, route, shape)
 
@@ -68,6 +70,16 @@ class Admission:
             write.depends = True
         if event.properties is not None:
             self._admit_properties(write)
+
+    def _admit_own(self, route: Route, write: Write) -> None:
+        """Admit what the server itself tells; nothing is there for anybody else to write to."""
+        if write.caller.door != "server":
+            raise Error(
+                Code.NOT_FOUND,
+                f"nothing takes what is written to {route.topic!r}: topics with $ are those of "
+                "features, and this server has none here",
+            )
+        self._admit_undeclared(route, write)
 
     def _admit_undeclared(self, route: Route, write: Write) -> None:
         event = write.event
