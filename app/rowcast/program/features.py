@@ -22,6 +22,7 @@ from rowcast.features.metrics.feature import SystemMetrics
 from rowcast.features.metrics.sys_tree import KEPT, TABLE
 from rowcast.features.overload.feature import OverloadProtection
 from rowcast.features.overload.settings import OverloadSection
+from rowcast.features.results.feature import BulkResults
 from rowcast.features.schedules.feature import ScheduledCalls
 from rowcast.features.schema_proposal.feature import SchemaProposal
 from rowcast.features.slow_subscribers.feature import SlowSubscribers
@@ -66,6 +67,7 @@ FEATURES: Final = (
     Plug("delayed", lambda _: DelayedPublish()),
     Plug("idempotency", lambda it: Idempotency(it.config.http.idempotency_seconds)),
     Plug("late_writes", lambda _: LateWrites()),
+    Plug("results", lambda it: BulkResults(it.facts)),
     Plug("accounts", lambda it: Accounts(it.identity.directory, it.identity.reload_keys)),
     Plug("audit", lambda _: AuditLog()),
     Plug("metrics", _metrics),

@@ -35,9 +35,6 @@ from rowcast.doors.mqtt.sessions.session_loading import OWNER
 from rowcast.doors.mqtt.sessions.wills import WILLS
 from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.features.results.results import BulkCommit
-from rowcast.features.results.rows import PATH as RESULTS
-from rowcast.features.results.rows import result_rows
 from rowcast.features.retained.expiries import EndOfRecords, Expiries
 from rowcast.features.retained.retained_rows import PATH as RETAINED
 from rowcast.features.retained.retained_rows import retained_rows
@@ -54,6 +51,7 @@ from rowcast.kernel.commit import Committer
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.registry import Registry
+from rowcast.kernel.seams import Facts
 from rowcast.models import Models
 from rowcast.program.clock import guarded_clock
 from rowcast.program.config import Config, variable
@@ -171,7 +169,11 @@ class Application:
         own = [log.table for log in self.kernel.own_logs]
         stored = [table for table in self.store.topic_tables() if table not in own]
         self.topic_tables.restore(stored, facts)
-        await self.kernel.restore(lambda owner: self._on_writer(self.store.states, owner))
+        await self.kernel.restore(self._facts)
+
+    async def _facts(self, owner: str) -> Facts:
+        """Return what an owner stored."""
+        return await self._on_writer(self.store.states, owner)
 
     def _build(self) -> None:
         """Build the kernel and what works on it."""
@@ -216,10 +218,6 @@ class Application:
         self._closing.push_async_callback(self.kernel.stop)
         self._install()
         self._retain()
-        results = BulkCommit(
-            self.kernel, lambda owner: self._on_writer(self.store.states, owner), self._now
-        )
-        self.registry.add(RESULTS, result_rows(results))
         self.broker = self._make_broker()
         add_figures(self.kernel, self.broker, self.doors, self.schema)
         self._keep_facts()
@@ -241,7 +239,7 @@ class Application:
 
     def _install(self) -> None:
         """Make the features that are switched on, and add them to the kernel."""
-        parts = Parts(self.config, self.schema, self.store, self.identity, self._now)
+        parts = Parts(self.config, self.schema, self.store, self._facts, self.identity, self._now)
         for plug in self._plugs:
             feature = plug.make(parts)
             if feature is not None:

@@ -1,8 +1,10 @@
 """What a feature may be made of: the parts of a server that are there before the kernel."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from rowcast.core.clock import WallClock
+from rowcast.kernel.seams import Facts
 from rowcast.program.config import Config
 from rowcast.program.identity import Identity
 from rowcast.schema.schema import Schema
@@ -16,5 +18,7 @@ class Parts:
     config: Config
     schema: Schema
     store: SqlStore
+    facts: Callable[[str], Awaitable[Facts]]
+    """Reads what an owner stored beside the records, on the writer thread."""
     identity: Identity
     now: WallClock

@@ -1,0 +1,39 @@
+"""The feature results as a server has it, and as a server lacks it."""
+
+import asyncio
+
+import httpx
+
+from rowcast.program.features import FEATURES
+from serving import PATIENCE_SECONDS, application
+
+PART = {"table": "Dog", "rows": [{"id": "1", "name": "Rex"}]}
+ORDER = {"upload": "up", "table": "Dog", "job": "daily", "cut": "1", "parts": ["0"], "rows": 1}
+
+
+async def answers(folder, features):
+    """Bring a result over HTTP, and return what came of each request, and of the record."""
+    async with (
+        asyncio.timeout(PATIENCE_SECONDS),
+        application(folder, features=features) as running,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{running.http_port}", trust_env=False) as ask,
+    ):
+        return (
+            await ask.put("/$SYS/results/up/0", json=PART),
+            await ask.post("/$SYS/results/", json=ORDER),
+            await ask.get("/Dog/1"),
+        )
+
+
+async def test_a_server_takes_results(tmp_path):
+    brought, committed, dog = await answers(tmp_path, FEATURES)
+    assert brought.is_success
+    assert 1 == committed.json()["written"]
+    assert "Rex" == dog.json()["name"]
+
+
+async def test_a_server_without_results_says_that_nothing_takes_them(tmp_path):
+    others = [plug for plug in FEATURES if plug.name != "results"]
+    brought, committed, dog = await answers(tmp_path, others)
+    assert (404, "not_found") == (brought.status_code, brought.json()["code"])
+    assert (405, 404) == (committed.status_code, dog.status_code)
