@@ -220,7 +220,7 @@ def test_what_is_remembered_of_strangers_is_bounded():
     tries = world.tries
     assert (50, 50, 50) == (len(tries._addresses), len(tries._devices), len(tries._budgets))
     assert {} == tries._under_way
-    assert GUARD_ENTRIES_MAX == LoginRateLimit()._budgets._most
+    assert GUARD_ENTRIES_MAX == LoginRateLimit()._budgets.entries_max
 
 
 def test_without_a_limit_nothing_is_counted_or_remembered():

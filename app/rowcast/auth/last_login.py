@@ -7,6 +7,7 @@ than it tells. Only names that are users' are remembered, so that no stranger ca
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rowcast.core.bounded import BoundedCache
 from rowcast.core.entry_limits import SIGHTINGS_MAX
 
 
@@ -27,7 +28,7 @@ class LastLogins:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._known: dict[str, LastLogin] = {}
+        self._known: BoundedCache[str, LastLogin] = BoundedCache(SIGHTINGS_MAX)
 
     def of(self, name: str) -> LastLogin:
         """Return the last logins of a user."""
@@ -45,8 +46,4 @@ class LastLogins:
         sighting.failures += 1
 
     def _touched(self, name: str) -> LastLogin:
-        sighting = self._known.pop(name, None) or LastLogin()
-        if len(self._known) >= SIGHTINGS_MAX:
-            del self._known[next(iter(self._known))]
-        self._known[name] = sighting
-        return sighting
+        return self._known.use(name) or self._known.put(name, LastLogin())

@@ -14,6 +14,7 @@ from rowcast.auth.hashes import Hash, decoy_hash, make_hash
 from rowcast.auth.turns import HashQueue
 from rowcast.auth.users import Check, User, Users, decoy, password_text, user_name
 from rowcast.auth.verifier import Verifier, make_verifier, sign, wrong_password
+from rowcast.core.bounded import BoundedCache
 from rowcast.core.entry_limits import (
     PASSWORD_CACHE_ENTRIES_MAX,
     PASSWORD_ITERATIONS,
@@ -44,8 +45,7 @@ class Passwords:
         self._key = key
         self._run = run
         self._turns = turns or HashQueue()
-        self._remembered_max = remembered_max
-        self._right: dict[bytes, None] = {}
+        self._right: BoundedCache[bytes, None] = BoundedCache(remembered_max)
         """Digests of correct passwords, the oldest first."""
 
     def digest(self, name: str, password: bytes) -> bytes:
@@ -71,9 +71,7 @@ class Passwords:
             return user
         if not await self._check(check, text, lane):
             raise wrong_password()
-        if len(self._right) >= self._remembered_max:
-            del self._right[next(iter(self._right))]
-        self._right[known] = None
+        self._right.put(known, None)
         return user
 
     def _decoy(self, name: str, secret: bytes) -> Check:

@@ -18,6 +18,7 @@ from jwt.types import Options
 from rowcast.auth.keys import Keys
 from rowcast.auth.users import User, exact_name
 from rowcast.auth.verifier import sign
+from rowcast.core.bounded import BoundedCache
 from rowcast.core.callers import Caller
 from rowcast.core.entry_limits import (
     ROLE_NAME_CHARS_MAX,
@@ -92,7 +93,7 @@ class Tokens:
     def __init__(self, now: Callable[[], float], foreign: ForeignIssuer | None = None) -> None:
         self._now = now
         self.foreign = foreign
-        self._right: dict[bytes, Token] = {}
+        self._right: BoundedCache[bytes, Token] = BoundedCache(TOKENS_CACHED_MAX)
         """Verified tokens by digest, the oldest first; cleared when a foreign key is removed."""
 
     def make(self, user: User, secret: bytes, seconds: float) -> tuple[str, float]:
@@ -112,10 +113,7 @@ class Tokens:
         digest = hashlib.sha256(data + b"\0" + (secret or b"")).digest()
         token = self._right.get(digest)
         if token is None:
-            token = self._judged(data, secret)
-            if len(self._right) >= TOKENS_CACHED_MAX:
-                del self._right[next(iter(self._right))]
-            self._right[digest] = token
+            token = self._right.put(digest, self._judged(data, secret))
         if self._now() >= token.until:
             raise _refused("is over; take a new one")
         return token

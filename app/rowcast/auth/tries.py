@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Self
 
+from rowcast.core.bounded import TtlMap
 from rowcast.core.budgets import Budget
 from rowcast.core.errors import Code, Error
-from rowcast.core.fading import TtlMap
 from rowcast.core.limits import BAN_PEER_FACTOR, GUARD_ENTRIES_MAX, GUARD_KNOWN_SECONDS
 from rowcast.core.peers import network, short
 

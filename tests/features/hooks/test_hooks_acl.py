@@ -6,7 +6,6 @@ from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topics import TopicFilter
-from rowcast.features.hooks import acl
 from rowcast.features.hooks.acl import AccessList, AccessRule, covers
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
@@ -155,10 +154,8 @@ def test_a_rule_that_cannot_be_followed_is_refused(topic):
 # -- memory ----------------------------------------------------------------------------------------
 
 
-def test_g6_answers_are_remembered_within_bounds(monkeypatch):
-    monkeypatch.setattr(acl, "ACL_ANSWERS_MAX", 3)
-    monkeypatch.setattr(acl, "HOOK_CALLERS_MAX", 2)
-    access = AccessList([rule(topics=["a/+"])])
+def test_g6_answers_are_remembered_within_bounds():
+    access = AccessList([rule(topics=["a/+"])], callers_max=2, answers_max=3)
     for caller in range(5):
         for number in range(5):
             assert reads(access, f"a/{number}", who("ann", str(caller)))

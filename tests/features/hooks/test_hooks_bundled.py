@@ -8,7 +8,6 @@ from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topics import TopicFilter
-from rowcast.features.hooks import rate_limit
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.hooks.logger import Logger
 from rowcast.features.hooks.rate_limit import HookRateLimit, RateLimit
@@ -28,9 +27,9 @@ class Clock:
         return self.now
 
 
-def limited(**allowance):
+def limited(callers_max=100, **allowance):
     clock = Clock()
-    return RateLimit(HookRateLimit(**allowance), clock), clock
+    return RateLimit(HookRateLimit(**allowance), clock, callers_max), clock
 
 
 def event(size=1):
@@ -65,9 +64,8 @@ def test_bytes_and_filters_are_counted_apart():
     refused(limit.on_subscribe, ANN, SubscribedFilter(TopicFilter("a")))
 
 
-def test_callers_are_remembered_within_bounds(monkeypatch):
-    monkeypatch.setattr(rate_limit, "HOOK_CALLERS_MAX", 2)
-    limit, _ = limited(publishes=1)
+def test_callers_are_remembered_within_bounds():
+    limit, _ = limited(callers_max=2, publishes=1)
     for number in range(5):
         limit.on_publish(Caller(str(number)), event())
     assert 2 == len(limit._buckets)

@@ -11,10 +11,10 @@ rate, too (``others``: how many fell under that). Only administrators read it.
 """
 
 import logging
-from collections import OrderedDict
 from typing import Final
 
 from rowcast.codecs import JSON, encode
+from rowcast.core.bounded import BoundedCache
 from rowcast.core.buckets import Bucket
 from rowcast.core.callers import SERVER, Caller
 from rowcast.core.clock import WallClock
@@ -68,7 +68,9 @@ class RefusalLog:
         self._now = now
         self._rate = Bucket(REFUSALS_PER_SECOND_MAX, now())
         self._unfit_rate = Bucket(REFUSALS_PER_SECOND_MAX, now())
-        self._known: OrderedDict[tuple[str, str], _Refused] = OrderedDict()
+        self._known: BoundedCache[tuple[str, str], _Refused] = BoundedCache(
+            REFUSALS_RATED_MAX, self._forget
+        )
         self.untold = 0
         """How many were not told, of those who are not known any more or came all at once."""
         self._unheard = Unheard(self._fail)
@@ -108,14 +110,10 @@ class RefusalLog:
         nobody = code == Code.UNAUTHENTICATED
         kind = "write" if code in UNFIT else ""  # a sensor's mistakes hide nobody's attempts
         key = "" if nobody else caller.user, caller.peer if nobody else kind
-        one = self._known.get(key)
-        if one is None:
-            if len(self._known) >= REFUSALS_RATED_MAX:
-                _, gone = self._known.popitem(last=False)
-                self.untold += gone.more
-            one = self._known[key] = _Refused(self._now())
-        self._known.move_to_end(key)
-        return one
+        return self._known.use(key) or self._known.put(key, _Refused(self._now()))
+
+    def _forget(self, one: _Refused) -> None:
+        self.untold += one.more
 
     def _fail(self, _error: Error) -> None:
         self.untold += 1

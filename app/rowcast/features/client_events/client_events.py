@@ -12,10 +12,10 @@ next start says so.
 
 import asyncio
 import logging
-from collections import OrderedDict
 from typing import Final
 
 from rowcast.codecs import JSON, decode, encode
+from rowcast.core.bounded import BoundedCache
 from rowcast.core.buckets import Bucket
 from rowcast.core.callers import ALL, Caller, levels_of
 from rowcast.core.clock import WallClock
@@ -77,10 +77,10 @@ class ClientEvents:
         self._now = now
         self._loop = asyncio.get_running_loop()
         self._rate = Bucket(EVENTS_PER_SECOND_MAX, self._loop.time())
-        self._rates: OrderedDict[str, Bucket] = OrderedDict()
+        self._rates: BoundedCache[str, Bucket] = BoundedCache(EVENTS_RATED_CLIENTS_MAX)
         self._due: list[tuple[str, Facts]] = []
         """What is written at the end of this turn."""
-        self._held: OrderedDict[str, dict[str, Held]] = OrderedDict()
+        self._held: dict[str, dict[str, Held]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._missed: set[LossCounter] = set()
         """Of readers that were not passed on everything since the last look."""
@@ -157,12 +157,9 @@ class ClientEvents:
         return not self._kernel.committer.crowded and self._rate.take_if_room(1, now)
 
     def _own_rate(self, topic: str, now: float) -> Bucket:
-        rates = self._rates
-        rate = rates.get(topic)
+        rate = self._rates.get(topic)
         if rate is None:
-            if len(rates) >= EVENTS_RATED_CLIENTS_MAX:
-                rates.popitem(last=False)
-            rate = rates[topic] = Bucket(EVENTS_PER_CLIENT_PER_SECOND_MAX, now)
+            rate = self._rates.put(topic, Bucket(EVENTS_PER_CLIENT_PER_SECOND_MAX, now))
         return rate
 
     def _hold(self, topic: str, what: str, facts: Facts) -> None:

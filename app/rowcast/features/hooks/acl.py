@@ -8,11 +8,11 @@ A placeholder stands for the caller's own name within one level of a topic. A na
 holds a sign that means something in filters, selects nothing there, so no name widens a rule.
 """
 
-from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Literal
 
+from rowcast.core.bounded import BoundedCache, ClearedCache
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
@@ -65,16 +65,14 @@ class _Rights:
     """The rules that are about one caller, with its own names in them, and what they answered."""
 
     rules: Sequence[tuple[bool, frozenset[str], Sequence[Levels]]]
-    answers: dict[tuple[frozenset[str], str], bool] = field(default_factory=dict)
+    answers: ClearedCache[tuple[frozenset[str], str], bool]
 
     def allow(self, actions: frozenset[str], text: str) -> bool:
         """Return what the first rule says that selects the whole of a topic or filter."""
         key = actions, text
         answer = self.answers.get(key)
         if answer is None:
-            if len(self.answers) >= ACL_ANSWERS_MAX:
-                self.answers.clear()
-            answer = self.answers[key] = self._decide(actions, tuple(text.split("/")))
+            answer = self.answers.put(key, self._decide(actions, tuple(text.split("/"))))
         return answer
 
     def _decide(self, actions: frozenset[str], wanted: Sequence[str]) -> bool:
@@ -89,9 +87,15 @@ class AccessList(Hook):
 
     id = "acl"
 
-    def __init__(self, rules: Sequence[AccessRule]) -> None:
+    def __init__(
+        self,
+        rules: Sequence[AccessRule],
+        callers_max: int = HOOK_CALLERS_MAX,
+        answers_max: int = ACL_ANSWERS_MAX,
+    ) -> None:
         self._rules = tuple(rules)
-        self._rights: OrderedDict[tuple[str, str], _Rights] = OrderedDict()
+        self._rights: BoundedCache[tuple[str, str], _Rights] = BoundedCache(callers_max)
+        self._answers_max = answers_max
 
     def on_publish(self, caller: Caller, event: Event) -> None:
         """Refuse a write that no rule allows."""
@@ -109,13 +113,7 @@ class AccessList(Hook):
 
     def _of(self, caller: Caller) -> _Rights:
         key = caller.user, caller.client_id
-        rights = self._rights.get(key)
-        if rights is None:
-            while len(self._rights) >= HOOK_CALLERS_MAX:
-                self._rights.popitem(last=False)
-            rights = self._rights[key] = self._make(*key)
-        self._rights.move_to_end(key)
-        return rights
+        return self._rights.use(key) or self._rights.put(key, self._make(*key))
 
     def _make(self, user: str, client_id: str) -> _Rights:
         names = {USERNAME: user, CLIENT_ID: client_id}
@@ -128,7 +126,8 @@ class AccessList(Hook):
                 )
                 for rule in self._rules
                 if rule.concerns(user, client_id)
-            ]
+            ],
+            ClearedCache(self._answers_max),
         )
 
 

@@ -4,12 +4,12 @@ What is over the rate is refused with BUSY, which is 429 over HTTP and 0x97 over
 for it. A caller is a user with its client id at its address.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
 from time import monotonic
 
+from rowcast.core.bounded import BoundedCache
 from rowcast.core.buckets import Bucket
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
@@ -34,10 +34,15 @@ class RateLimit(Hook):
 
     id = "rate-limit"
 
-    def __init__(self, allowance: HookRateLimit, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self,
+        allowance: HookRateLimit,
+        clock: Callable[[], float] = monotonic,
+        callers_max: int = HOOK_CALLERS_MAX,
+    ) -> None:
         self._allowance = allowance
         self._clock = clock
-        self._buckets: OrderedDict[tuple[str, str, str, str], Bucket] = OrderedDict()
+        self._buckets: BoundedCache[tuple[str, str, str, str], Bucket] = BoundedCache(callers_max)
 
     def on_publish(self, caller: Caller, event: Event) -> None:
         """Refuse a write over the rate."""
@@ -54,12 +59,7 @@ class RateLimit(Hook):
             return
         now = self._clock()
         key = caller.user, caller.client_id, caller.peer, what
-        bucket = self._buckets.get(key)
-        if bucket is None:
-            while len(self._buckets) >= HOOK_CALLERS_MAX:
-                self._buckets.popitem(last=False)
-            bucket = self._buckets[key] = Bucket(rate, now)
-        self._buckets.move_to_end(key)
+        bucket = self._buckets.use(key) or self._buckets.put(key, Bucket(rate, now))
         if not bucket.take_if_room(amount, now):
             raise Error(
                 Code.BUSY,

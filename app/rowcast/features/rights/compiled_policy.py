@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from rowcast.core.bounded import ClearedCache
 from rowcast.core.callers import ADMIN, Grants
 from rowcast.core.events import Event, Record
 from rowcast.core.freshness import told_of
@@ -82,7 +83,7 @@ class CompiledPolicy:
         reading = any(item.rule.answers("read") for item in self._rules)
         self._reads_all = not reading and subject.grants.read
         """Whether only tables, and what is the server's own, decide about what it is given."""
-        self._answers: dict[tuple[str, str], bool] = {}
+        self._answers: ClearedCache[tuple[str, str], bool] = ClearedCache(SIGHT_TOPICS_MAX)
         self._mixed: dict[str, bool] = {}
 
     def _table_sight(self, table: Table) -> RowPolicy | None:
@@ -111,9 +112,7 @@ class CompiledPolicy:
         key = action, topic
         answer = self._answers.get(key)
         if answer is None:
-            if len(self._answers) >= SIGHT_TOPICS_MAX:
-                self._answers.clear()
-            answer = self._answers[key] = self.decide(action, topic).allowed
+            answer = self._answers.put(key, self.decide(action, topic).allowed)
         return answer
 
     def decide(self, action: str, topic: str) -> Decision:

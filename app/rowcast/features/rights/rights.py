@@ -7,11 +7,11 @@ Hooks may keep back more. Where nothing is said but grants, all of this is one l
 It knows no protocol. What is said, and what of it decides, is in ``policy.py``.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from rowcast.core.bounded import BoundedCache, ClearedCache
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, Event, Record
@@ -86,8 +86,8 @@ class Rights:
         self._access = access
         self.changed: Callable[[], None] = lambda: None
         """Called when other policies hold: what was compiled by the old ones is so no more."""
-        self._sights: OrderedDict[Kind, CompiledPolicy] = OrderedDict()
-        self._known: dict[Caller, CompiledPolicy | None] = {}
+        self._sights: BoundedCache[Kind, CompiledPolicy] = BoundedCache(SIGHTS_MAX)
+        self._known: ClearedCache[Caller, CompiledPolicy | None] = ClearedCache(SIGHTS_MAX)
         self._take(Policy(tuple(tables)))
 
     def _take(self, policy: Policy) -> None:
@@ -118,11 +118,8 @@ class Rights:
             return None
         if caller in self._known:
             return self._known[caller]
-        if len(self._known) >= SIGHTS_MAX:
-            self._known.clear()
         sight = self.sight_of(caller)
-        known = self._known[caller] = None if sight.admin else sight
-        return known
+        return self._known.put(caller, None if sight.admin else sight)
 
     def sight_of(self, caller: Caller) -> CompiledPolicy:
         """Return the same of anybody."""
@@ -134,13 +131,11 @@ class Rights:
         )
         sight = self._sights.get(kind)
         if sight is None:
-            while len(self._sights) >= SIGHTS_MAX:
-                self._sights.popitem(last=False)
             subject = Subject(
                 caller.user, caller.roles, caller.grants, lambda path: fact_of(caller, path)
             )
             sight = CompiledPolicy(self.policy, subject, self._transcoder, self._current)
-            self._sights[kind] = sight
+            self._sights.put(kind, sight)
         return sight
 
     def _current(self, topic: str) -> Record | None:

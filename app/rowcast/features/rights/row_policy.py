@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final, cast
 
+from rowcast.core.bounded import ClearedCache
 from rowcast.core.clauses import Clause, read_rules, rules_reading, write_rule
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event, Record, local_id
@@ -35,6 +36,7 @@ _ITSELF: Final = object()
 
 Values = Mapping[str, object]
 Grade = tuple[tuple[str, str], ...]
+_Copies = ClearedCache[tuple[str, Grade], Event]
 """Which attributes of a record are not shown as they are, and how instead."""
 
 
@@ -206,14 +208,13 @@ class RowPolicy:
             return event
         if event.encodings is None:
             event.encodings = {}
-        made: dict[tuple[str, Grade], Event] = {}
-        copies = cast("dict[tuple[str, Grade], Event]", event.encodings.setdefault(_COPIES, made))
+        copies = cast("_Copies | None", event.encodings.get(_COPIES))
+        if copies is None:
+            copies = event.encodings[_COPIES] = ClearedCache(SHOWN_COPIES_MAX)
         copy = copies.get((event.kind, grade))
         if copy is None:
             copy = self._transcoder.rewritten(event, _graded(self._values(event), dict(grade)))
-            if len(copies) >= SHOWN_COPIES_MAX:
-                copies.clear()
-            copies[event.kind, grade] = copy
+            copies.put((event.kind, grade), copy)
         return copy
 
     # -- queries -----------------------------------------------------------------------------------

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from rowcast.core.bounded import TtlMap
 from rowcast.core.buckets import Bucket
 from rowcast.core.callers import Caller
-from rowcast.core.fading import TtlMap
 from rowcast.core.limits import BAN_PEER_FACTOR, GUARD_ENTRIES_MAX, RATE_BURST_SECONDS
 from rowcast.core.peers import network, short
 from rowcast.mqtt.reasons import Reason

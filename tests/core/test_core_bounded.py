@@ -1,6 +1,6 @@
-"""The table whose entries fade: its bound, and the order in which it forgets (D56)."""
+"""Caches with a bound: in which order they forget, and that they never grow beyond it (D56)."""
 
-from rowcast.core.fading import TtlMap
+from rowcast.core.bounded import BoundedCache, ClearedCache, TtlMap
 
 
 def test_an_entry_lasts_its_time():
@@ -47,3 +47,38 @@ def test_what_is_left_says_how_long():
     assert [("b", 2, 3)] == list(table.left(11))
     table.drop("b")
     assert [] == list(table.left(11))
+
+
+# -- dictionaries with a bound ---------------------------------------------------------------------
+
+
+def test_a_cleared_cache_forgets_all_when_it_is_full():
+    cache = ClearedCache(3)
+    assert [0, 1, 4] == [cache.put(number, number**2) for number in range(3)]
+    assert {0: 0, 1: 1, 2: 4} == cache
+    cache.put(3, 9)
+    assert {3: 9} == cache
+
+
+def test_a_bounded_cache_forgets_the_oldest():
+    gone = []
+    cache = BoundedCache(3, gone.append)
+    for number in range(5):
+        assert number**2 == cache.put(number, number**2)
+    assert ([2, 3, 4], [0, 1]) == (list(cache), gone)
+
+
+def test_what_is_put_in_again_is_the_newest_and_evicts_nothing():
+    cache = BoundedCache(2)
+    for key, value in (("a", 1), ("b", 2), ("a", 3), ("c", 4)):
+        cache.put(key, value)
+    assert {"a": 3, "c": 4} == cache
+
+
+def test_what_is_used_is_the_newest():
+    cache = BoundedCache(2)
+    cache.put("a", 1)
+    cache.put("b", 2)
+    assert (1, None) == (cache.use("a"), cache.use("c"))
+    cache.put("c", 3)
+    assert {"a": 1, "c": 3} == cache
