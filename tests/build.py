@@ -13,7 +13,9 @@ from rowcast.core.callers import ALL, Caller
 from rowcast.core.clock import HybridClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
+from rowcast.core.limits import MATCH_CACHE_TOPICS_MAX
 from rowcast.core.tables import Attribute, Logs, Role, Table, Type
+from rowcast.core.topic_limits import SEEN_TOPICS_MAX
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.application import make_application
 from rowcast.doors.http.edge import Edge, HttpSettings
@@ -104,6 +106,8 @@ class Server:
         readers=None,
         cache=None,
         bounds=None,
+        seen_max=SEEN_TOPICS_MAX,
+        routes_max=MATCH_CACHE_TOPICS_MAX,
         **options,
     ):
         self.time = now
@@ -124,13 +128,16 @@ class Server:
         )
         undeclared = undeclared or ("route" if topics is None else "table")
         self.registry = Registry(
-            tables, undeclared=undeclared != "reject", logged=undeclared == "table"
+            tables,
+            undeclared=undeclared != "reject",
+            logged=undeclared == "table",
+            routes_max=routes_max,
         )
         self.topic_tables = None
         if topics is not None:
             self.topic_tables = TopicTables(self.store, committer, self.registry, topics, now)
             self.registry.add(TOPIC_ROWS, topic_table_rows(self.topic_tables))
-        SeenTopics(self.registry, self.topic_tables)
+        SeenTopics(self.registry, self.topic_tables, topics_max=seen_max)
         for path, resource in resources:
             self.registry.add(path, resource)
         self.kernel = Kernel(

@@ -30,7 +30,7 @@ SIZES = {
 }
 
 
-PATCHED_LIMITS = 114
+PATCHED_LIMITS = 107
 """Places in the tests where a constant of a module is replaced."""
 
 

@@ -93,9 +93,8 @@ def test_two_resources_cannot_share_a_path():
     assert Code.CONFLICT == raised.value.code
 
 
-def test_a_route_is_remembered_but_a_stranger_cannot_fill_memory(monkeypatch):
-    monkeypatch.setattr(module, "MATCH_CACHE_TOPICS_MAX", 8)
-    registry = Registry([DOG])
+def test_a_route_is_remembered_but_a_stranger_cannot_fill_memory():
+    registry = Registry([DOG], routes_max=8)
     assert registry.route("Dog/1") is registry.route("Dog/1")
     for number in range(50):
         registry.route(f"x/{number}")

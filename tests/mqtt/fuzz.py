@@ -12,6 +12,7 @@ from random import Random
 from fuzz_bytes import MUTATIONS, change, noise, packet
 from packets import ROWS
 
+from rowcast.core.bounded import ClearedCache
 from rowcast.core.limits import MATCH_CACHE_TOPICS_MAX, MQTT_PACKET_BYTES_MAX
 from rowcast.mqtt.connection import LEGAL, Connection, Role, State
 from rowcast.mqtt.decode import READERS, check_first_byte
@@ -74,7 +75,8 @@ class Case:
 
     def connection(self) -> Connection:
         """Return a connection that stands where the case says."""
-        topics = {b"a": "a"} if self.knows_topic else {}
+        topics = ClearedCache(MATCH_CACHE_TOPICS_MAX)
+        topics |= {b"a": "a"} if self.knows_topic else {}
         reader = Connection(self.role, self.packet_bytes_max, topics, self.version)
         reader.topic_alias_maximum = ALIASES
         reader._move(self.state)

@@ -181,7 +181,7 @@ PACKETS = [
     row("3.8.4-3", "The same filter again takes the place of the subscription, and what is kept "
         "comes again.",
         "broker.subscribing.before_five_subscribing_again_brings_the_records_again",
-        "kernel.subscription_joins.replacing_a_filter_loses_no_event_of_its_past"),
+        "subscriptions.subscription_joins.replacing_a_filter_loses_no_event_of_its_past"),
     row("3.8.4-4", "Several filters are as several SUBSCRIBEs with one answer.",
         "broker.statements.several_filters_are_as_several_subscribes"),
     row("3.8.4-5", "SUBACK has for each filter the QoS granted, or that it failed.",

@@ -4,7 +4,7 @@ import pytest
 from packet_row import wire
 from peers import breach, client, server
 
-from rowcast.core import limits
+from rowcast.core.bounded import ClearedCache
 from rowcast.mqtt.connection import LEGAL, Connection, State
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import (
@@ -229,7 +229,7 @@ def test_aliases_belong_to_one_connection():
 
 
 def test_topics_are_remembered_for_all_connections():
-    topics = {}
+    topics = ClearedCache(10)
     first, second = server(4, topics=topics), server(5, topics=topics)
     first.receive(encode(Publish("a/b", b""), 4))
     assert topics == {b"a/b": "a/b"}
@@ -238,14 +238,15 @@ def test_topics_are_remembered_for_all_connections():
 
 
 def test_long_topics_are_not_remembered():
-    topics = {}
+    topics = ClearedCache(10)
     server(4, topics=topics).receive(encode(Publish("t" * 257, b""), 4))
     assert topics == {}
 
 
 def test_remembered_topics_are_bounded():
-    topics = {b"%d" % number: str(number) for number in range(limits.MATCH_CACHE_TOPICS_MAX)}
-    server(4, topics=topics).receive(encode(Publish("new", b""), 4))
+    topics = ClearedCache(3)
+    for topic in ("a", "b", "c", "new"):
+        server(4, topics=topics).receive(encode(Publish(topic, b""), 4))
     assert topics == {b"new": "new"}
 
 

@@ -8,7 +8,6 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import CURRENT, DELETE, GAP, MESSAGE, PATCH, PUT, RESET, SNAPSHOT
 from rowcast.core.topics import TopicFilter
 from rowcast.subscriptions import catch_up, progress, subscription
-from rowcast.subscriptions import subscribed_filters as interests
 from rowcast.subscriptions.gaps import GapCause
 from subscription_world import World, kinds, limits
 
@@ -246,8 +245,8 @@ async def test_what_is_taken_at_once_is_bounded_in_bytes(world, monkeypatch):
     assert 2 == max(sizes)
 
 
-async def test_the_memory_for_topics_is_bounded(world, monkeypatch):
-    monkeypatch.setattr(interests, "SUBSCRIPTION_TOPICS_CACHED_MAX", 2)
+async def test_the_memory_for_topics_is_bounded(world):
+    world.subscription.interests._by_topic.entries_max = 2
     world.watch("Dog/#", 1, current=False)
     world.watch("Cat/#", 2, current=False)
     for number in range(9):

@@ -7,6 +7,7 @@ it knows nothing of events.
 from typing import Generic
 
 from rowcast.bus.trie import S, Trie
+from rowcast.core.bounded import ClearedCache
 from rowcast.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
 from rowcast.core.topics import TopicFilter
 
@@ -14,12 +15,11 @@ from rowcast.core.topics import TopicFilter
 class Matches(Generic[S]):
     """A set of (filter, subscriber) pairs with a cache of its answers."""
 
-    __slots__ = ("_cache", "_cached_max", "_trie")
+    __slots__ = ("_cache", "_trie")
 
     def __init__(self, cached_max: int = MATCH_CACHE_TOPICS_MAX) -> None:
-        self._cached_max = cached_max
         self._trie: Trie[S] = Trie()
-        self._cache: dict[str, tuple[S, ...]] = {}
+        self._cache: ClearedCache[str, tuple[S, ...]] = ClearedCache(cached_max)
 
     def add(self, topics: TopicFilter, subscriber: S) -> bool:
         """Add the pair; return whether it is new."""
@@ -44,8 +44,6 @@ class Matches(Generic[S]):
         found = self._cache.get(topic)
         if found is None:
             found = self._trie.match(topic)
-            if len(self._cache) >= self._cached_max:
-                self._cache.clear()
             if len(topic) <= TOPIC_CACHED_BYTES_MAX:  # a stranger's topics have up to 64 KB
-                self._cache[topic] = found
+                self._cache.put(topic, found)
         return found

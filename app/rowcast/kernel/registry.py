@@ -7,6 +7,7 @@ hit for a topic seen before. It decides what a topic *is*, not who may use it.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from rowcast.core.bounded import ClearedCache
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
 from rowcast.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
@@ -76,7 +77,12 @@ class Registry:
     """Paths to entries, topics to routes."""
 
     def __init__(
-        self, tables: Sequence[Table], *, undeclared: bool = True, logged: bool = False
+        self,
+        tables: Sequence[Table],
+        *,
+        undeclared: bool = True,
+        logged: bool = False,
+        routes_max: int = MATCH_CACHE_TOPICS_MAX,
     ) -> None:
         self.shapes = {table.name: CompiledTable(table) for table in tables}
         self.undeclared = undeclared
@@ -88,7 +94,7 @@ class Registry:
             for table in tables
             if table.path is not None
         }
-        self._routes: dict[str, Route] = {}
+        self._routes: ClearedCache[str, Route] = ClearedCache(routes_max)
         self.on_first_write: Callable[[Route], object] | None = None
         """Told of the first write at a topic since its route was made."""
 
@@ -205,10 +211,8 @@ class Registry:
                     f"nothing is declared at {topic!r}; declare a table in schema.graphql, or set "
                     "topics.undeclared to table or route",
                 )
-            if len(self._routes) >= MATCH_CACHE_TOPICS_MAX:
-                self._routes.clear()
             if len(topic) <= TOPIC_CACHED_BYTES_MAX:
-                self._routes[topic] = route
+                self._routes.put(topic, route)
         return route
 
     def _find(self, topic: str) -> Route:

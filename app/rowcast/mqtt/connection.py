@@ -15,7 +15,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Literal
 
-from rowcast.core.limits import MQTT_PACKET_BYTES_MAX
+from rowcast.core.bounded import ClearedCache
+from rowcast.core.limits import MATCH_CACHE_TOPICS_MAX, MQTT_PACKET_BYTES_MAX
 from rowcast.mqtt.decode import READERS, check_first_byte, read_publish
 from rowcast.mqtt.packets import (
     MQTT_5,
@@ -121,7 +122,7 @@ class Connection:
         self,
         role: Role,
         packet_bytes_max: int = MQTT_PACKET_BYTES_MAX,
-        topics: dict[bytes, str] | None = None,
+        topics: ClearedCache[bytes, str] | None = None,
         version: int = 0,
         authentication: bool = False,
     ) -> None:
@@ -136,7 +137,7 @@ class Connection:
         """PUBLISH packets read, for statistics."""
         self.rest_bytes = 0
         """The bytes of their payloads; in MQTT 5 each with one more, which it begins with."""
-        self._topics = {} if topics is None else topics
+        self._topics = ClearedCache(MATCH_CACHE_TOPICS_MAX) if topics is None else topics
         self._aliases: dict[int, str] = {}
         self._buffer = bytearray()
         self._needed = 0

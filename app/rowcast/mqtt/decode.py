@@ -9,8 +9,9 @@ session (MQTT-4.7.1-1, answered with 0x8F or 0x80), so its text is kept for the 
 
 from collections.abc import Callable
 
+from rowcast.core.bounded import ClearedCache
 from rowcast.core.errors import Error
-from rowcast.core.limits import MATCH_CACHE_TOPICS_MAX, MQTT_FILTERS_MAX, TOPIC_CACHED_BYTES_MAX
+from rowcast.core.limits import MQTT_FILTERS_MAX, TOPIC_CACHED_BYTES_MAX
 from rowcast.core.topics import SHARE_PREFIX, check_topic
 from rowcast.mqtt.packets import (
     MQTT_3_1,
@@ -75,7 +76,9 @@ def _check_publish_flags(flags: int) -> None:
         raise malformed("DUP must not be set on a PUBLISH of QoS 0.")
 
 
-def read_publish(cursor: Cursor, flags: int, version: int, topics: dict[bytes, str]) -> Publish:
+def read_publish(
+    cursor: Cursor, flags: int, version: int, topics: ClearedCache[bytes, str]
+) -> Publish:
     """Read a PUBLISH; ``topics`` remembers topics by their bytes (MQTT 5, 3.3).
 
     The topic is empty when MQTT 5's Topic Alias stands for it.
@@ -93,7 +96,7 @@ def read_publish(cursor: Cursor, flags: int, version: int, topics: dict[bytes, s
     return Publish(topic, cursor.rest(), qos, retain, flags & 8 == 8, packet_id, properties)
 
 
-def _read_topic(raw: bytes, topics: dict[bytes, str]) -> str:
+def _read_topic(raw: bytes, topics: ClearedCache[bytes, str]) -> str:
     """Check a topic that is not remembered, and remember it."""
     topic = decode_text(raw)  # MQTT-3.3.2-1
     try:
@@ -103,9 +106,7 @@ def _read_topic(raw: bytes, topics: dict[bytes, str]) -> str:
             Reason.TOPIC_NAME_INVALID, f"The topic of a PUBLISH is refused: {error.message}."
         ) from None
     if len(raw) <= TOPIC_CACHED_BYTES_MAX:
-        if len(topics) >= MATCH_CACHE_TOPICS_MAX:
-            topics.clear()
-        topics[raw] = topic
+        topics.put(raw, topic)
     return topic
 
 
@@ -260,7 +261,9 @@ def _read_auth(cursor: Cursor, _flags: int, _version: int) -> Auth:
 READERS: dict[PacketType, Callable[[Cursor, int, int], Packet]] = {
     PacketType.CONNECT: lambda cursor, _flags, _version: read_connect(cursor),
     PacketType.CONNACK: _read_connack,
-    PacketType.PUBLISH: lambda cursor, flags, version: read_publish(cursor, flags, version, {}),
+    PacketType.PUBLISH: lambda cursor, flags, version: read_publish(
+        cursor, flags, version, ClearedCache(1)
+    ),
     PacketType.PUBACK: _acknowledgement(PacketType.PUBACK, Puback),
     PacketType.PUBREC: _acknowledgement(PacketType.PUBREC, Pubrec),
     PacketType.PUBREL: _acknowledgement(PacketType.PUBREL, Pubrel),

@@ -12,6 +12,7 @@ What was committed is first the event as it was written; who reads it (``reader.
 form that the store gives back, once, so that memory and disk never differ by a byte.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
 from typing import Final
@@ -60,7 +61,8 @@ class RecordCache:
         self._sizes: dict[str, int] = {}
         self._large: set[str] = set()
         """Topics of records that are here as bytes alone."""
-        self._records: dict[str, Record | None] = {}
+        self._records: OrderedDict[str, Record | None] = OrderedDict()
+        """The oldest written is the first, which a plain dict would search for at each eviction."""
         self._records_max = records_max
         self._bytes_max = bytes_max
         self._bytes = 0

@@ -9,6 +9,7 @@ It knows topics and positions; it knows nothing of queues, pages or who reads.
 
 from collections.abc import Iterator
 
+from rowcast.core.bounded import ClearedCache
 from rowcast.core.events import Event
 from rowcast.core.limits import SUBSCRIPTION_TOPICS_CACHED_MAX
 from rowcast.core.topic_tables import LogSource
@@ -137,7 +138,9 @@ class SubscribedFilters:
 
     def __init__(self) -> None:
         self._by_filter: dict[str, SubscribedFilter] = {}
-        self._by_topic: dict[str, tuple[SubscribedFilter, ...]] = {}
+        self._by_topic: ClearedCache[str, tuple[SubscribedFilter, ...]] = ClearedCache(
+            SUBSCRIPTION_TOPICS_CACHED_MAX
+        )
         self._by_set: dict[tuple[SubscribedFilter, ...], SubscribedFilter] = {}
         self.only: SubscribedFilter | None = None
         """The interest, if there is exactly one: then every event is for it."""
@@ -183,10 +186,8 @@ class SubscribedFilters:
         """Return the interests that select a topic."""
         found = self._by_topic.get(topic)
         if found is None:
-            if len(self._by_topic) >= SUBSCRIPTION_TOPICS_CACHED_MAX:
-                self._by_topic.clear()
             found = tuple(item for item in self._by_filter.values() if item.selects(topic))
-            self._by_topic[topic] = found
+            self._by_topic.put(topic, found)
         return found
 
     def wanting(self, event: Event, client_id: str) -> SubscribedFilter | None:

@@ -7,9 +7,7 @@ from rowcast.core import limits
 from rowcast.core.callers import SERVER
 from rowcast.core.query_text import parse_query
 from rowcast.core.tables import Table
-from rowcast.features.undeclared_topics import recent_topics as seen_topics
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
-from rowcast.kernel import registry
 
 
 @pytest.fixture
@@ -50,10 +48,9 @@ async def test_a_plain_broker_sees_topics_too():
     assert [{"topic": "home/a", "table": None}] == await rows(room)
 
 
-async def test_those_in_use_stay(room, monkeypatch):
+async def test_those_in_use_stay():
     """F7: bounded; the longest unheard of makes room."""
-    monkeypatch.setattr(seen_topics, "SEEN_TOPICS_MAX", 8)
-    monkeypatch.setattr(registry, "MATCH_CACHE_TOPICS_MAX", 4)
+    room = Server(topics=TopicSettings(), seen_max=8, routes_max=4)
     for number in range(30):
         await room.say(f"home/{number}")
         await room.say("home/often")

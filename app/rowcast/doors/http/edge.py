@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Final
 
 from rowcast.auth.authenticator import Authenticator
+from rowcast.core.bounded import ClearedCache
 from rowcast.core.callers import Caller
 from rowcast.core.entry_limits import TOKEN_SECONDS
 from rowcast.core.errors import Code, Error
@@ -121,7 +122,7 @@ class Edge(Door):
         self._times = RequestTimes()
         kernel.histograms.append(self._times.family())
         kernel.rows(STREAMS, stream_rows(self.watch))
-        self._callers: dict[str, Caller] = {}
+        self._callers: ClearedCache[str, Caller] = ClearedCache(HTTP_CALLERS_MAX)
         kernel.access.listen(self._judge)
 
     def subscriptions(self) -> Iterator[Subscription]:
@@ -258,9 +259,7 @@ class Edge(Door):
             return self.settings.anonymous(peer, door)
         caller = self._callers.get(peer)
         if caller is None:
-            if len(self._callers) >= HTTP_CALLERS_MAX:
-                self._callers.clear()
-            caller = self._callers[peer] = self.settings.anonymous(peer, door)
+            caller = self._callers.put(peer, self.settings.anonymous(peer, door))
         return caller
 
 

@@ -12,8 +12,13 @@ from functools import partial
 from secrets import randbelow
 from typing import TYPE_CHECKING
 
+from rowcast.core.bounded import ClearedCache
 from rowcast.core.errors import Error
-from rowcast.core.limits import MQTT_CLOSE_SECONDS, SESSION_TIMER_SECONDS_MAX
+from rowcast.core.limits import (
+    MATCH_CACHE_TOPICS_MAX,
+    MQTT_CLOSE_SECONDS,
+    SESSION_TIMER_SECONDS_MAX,
+)
 from rowcast.core.overload_limits import GOODBYE_RETRY_MS_MIN, GOODBYE_RETRY_SPREAD_MS
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.mqtt.connections.guard import LoginThrottle
@@ -79,7 +84,7 @@ class Broker:
         kernel.access.listen(partial(judge, self))
         self.heard_of_will = Unheard(self._will_refused)
         self._expiry_timer: asyncio.TimerHandle | None = None
-        self.topics: dict[bytes, str] = {}
+        self.topics: ClearedCache[bytes, str] = ClearedCache(MATCH_CACHE_TOPICS_MAX)
         """Topics by their bytes, shared by all connections."""
         self.clients: set[Client] = set()
         self.entered: set[Client] = set()

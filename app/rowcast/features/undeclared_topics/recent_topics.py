@@ -8,6 +8,7 @@ are then noted again, and so it is the others that make room here. It is in memo
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from rowcast.core.bounded import BoundedCache
 from rowcast.core.limits import TOPIC_CACHED_BYTES_MAX
 from rowcast.core.queries import Query
 from rowcast.core.topic_limits import SEEN_TOPICS_MAX
@@ -28,10 +29,11 @@ class SeenTopics:
         registry: Registry,
         tables: TopicTables | None,
         facts: Sequence[TopicFacts] = (),
+        topics_max: int = SEEN_TOPICS_MAX,
     ) -> None:
         self._registry = registry
         self._tables = tables
-        self._topics: dict[str, None] = {}
+        self._topics: BoundedCache[str, None] = BoundedCache(topics_max)
         self.facts = facts
         """What features know of some of them, such as how much is written there."""
         registry.add(PATH, _rows(self))
@@ -49,12 +51,8 @@ class SeenTopics:
     def note(self, route: Route) -> None:
         """Note the first write at a topic since its route was made."""
         topic = route.topic
-        if topic[0] == "$" or len(topic) > TOPIC_CACHED_BYTES_MAX:
-            return
-        self._topics.pop(topic, None)
-        self._topics[topic] = None
-        if len(self._topics) > SEEN_TOPICS_MAX:
-            del self._topics[next(iter(self._topics))]
+        if topic[0] != "$" and len(topic) <= TOPIC_CACHED_BYTES_MAX:
+            self._topics.put(topic, None)
 
     def table(self, topic: str) -> str | None:
         """Return the name of the table that has a topic's messages, if any."""

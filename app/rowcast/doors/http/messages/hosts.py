@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
+from rowcast.core.bounded import ClearedCache
 from rowcast.core.entry_limits import HOSTS_CACHED_MAX
 from rowcast.core.errors import Code, Error
 from rowcast.doors.http.messages.asgi import Headers
@@ -26,16 +27,14 @@ class Hosts:
     def __init__(self, named: Sequence[str], origins: Sequence[str] = ()) -> None:
         own = {urlsplit(origin).hostname or "" for origin in origins}
         self._names = {name.lower() for name in named} | own
-        self._known: dict[bytes, bool] = {}
+        self._known: ClearedCache[bytes, bool] = ClearedCache(HOSTS_CACHED_MAX)
 
     def check(self, headers: Headers) -> None:
         """Raise DENIED, told as 421, for a request to a name that may be another's."""
         host = headers.get(b"host", b"")
         allowed = self._known.get(host)
         if allowed is None:
-            if len(self._known) >= HOSTS_CACHED_MAX:
-                self._known.clear()
-            allowed = self._known[host] = self._allows(_name(host))
+            allowed = self._known.put(host, self._allows(_name(host)))
         if not allowed:
             name = _name(host)[:200]
             raise Error(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rowcast.codecs import CBOR, JSON, MSGPACK, negotiate
+from rowcast.core.bounded import ClearedCache
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event
 from rowcast.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
@@ -90,8 +91,7 @@ class DeliveryFormats:
         self._cursor = cursor
         self._clears_silently = clears_silently
         self._forms: dict[tuple[int, str | None, bool, bool], DeliveryFormat] = {}
-        self._topics_max = topics_max
-        self._topics: dict[str, bytes] = {}
+        self._topics: ClearedCache[str, bytes] = ClearedCache(topics_max)
 
     def form(
         self, version: int, media_type: str | None, *, tells_seq: bool, tells_meta: bool = False
@@ -223,9 +223,7 @@ class DeliveryFormats:
         """Return a topic's bytes, kept for the next message there."""
         raw = text(topic)
         if len(raw) <= TOPIC_CACHED_BYTES_MAX:
-            if len(self._topics) >= self._topics_max:
-                self._topics.clear()
-            self._topics[topic] = raw
+            self._topics.put(topic, raw)
         return raw
 
     def _content(self, event: Event, form: DeliveryFormat) -> tuple[bytes, dict[str, object]]:
