@@ -10,8 +10,9 @@ from threading import RLock
 from typing import TypeVar
 
 from rowcast.core.clock import seconds_of
+from rowcast.core.conditions import holds
 from rowcast.core.errors import Code, Error
-from rowcast.core.evaluation import Row, answer, holds
+from rowcast.core.evaluation import Row, answer
 from rowcast.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT, RETAINED, Event, Record
 from rowcast.core.limits import CLOCK_LEAD_SECONDS_MAX
 from rowcast.core.queries import Query

@@ -4,9 +4,12 @@ import random
 
 import pytest
 
+from rowcast.core import conditions
+from rowcast.core.claims import bind, claims_of
+from rowcast.core.conditions import NOTHING
 from rowcast.core.masks import is_mask, masked
 from rowcast.core.query_terms import Unreadable
-from rowcast.core.row_rules import bind, bound_holds, claims_of, parse_rule
+from rowcast.core.row_rules import parse_rule
 from rowcast.core.tables import Attribute, Table, Type
 
 TABLE = Table(
@@ -32,7 +35,7 @@ FACTS = {
 
 
 def holds(text, **value):
-    return bound_holds(bind(parse_rule(text, TABLE), FACTS.get), value, value.get("id"))
+    return conditions.holds(bind(parse_rule(text, TABLE), FACTS.get), value, value.get("id"))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +84,7 @@ def test_a_rule_is_read_and_bound(text, value, expected):
 )
 def test_what_is_not_known_of_a_caller_allows_nothing(text):
     """Whatever the operator: a missing claim, or one that can be no value of the attribute."""
-    assert False is bind(parse_rule(text, TABLE), FACTS.get)
+    assert NOTHING is bind(parse_rule(text, TABLE), FACTS.get)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +126,7 @@ def test_any_text_is_a_rule_or_refused():
             bound = bind(parse_rule(text, TABLE), FACTS.get)
         except Unreadable:
             continue
-        assert isinstance(bound_holds(bound, {"owner": "x"}, "1"), bool)
+        assert isinstance(conditions.holds(bound, {"owner": "x"}, "1"), bool)
 
 
 def test_the_claims_of_a_rule_are_known():

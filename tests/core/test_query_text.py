@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from rowcast.core.conditions import Condition, Group, Operator
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import (
     QUERY_CONDITIONS_MAX,
@@ -17,7 +18,7 @@ from rowcast.core.limits import (
     QUERY_SORT_KEYS_MAX,
     QUERY_TEXT_CHARS_MAX,
 )
-from rowcast.core.queries import Condition, Group, Operator, Projection, Query, Select, Sort
+from rowcast.core.queries import Projection, Query, Select, Sort
 from rowcast.core.query_text import parse_query
 from rowcast.core.tables import Attribute, Table, Type
 

@@ -8,10 +8,11 @@ import pytest
 from build import ANN, BEN, DOG, NOTE, NOW, Code, Listener, Server, code_of, refusal, turns
 from rowcast.codecs import JSON
 from rowcast.core.callers import NONE, Caller, Grants
+from rowcast.core.conditions import Condition as Comparison
+from rowcast.core.conditions import Operator
 from rowcast.core.errors import Error
 from rowcast.core.events import CURRENT, DELETE, MESSAGE, PATCH, PUT, RESET, SNAPSHOT, Event
-from rowcast.core.queries import Condition as Comparison
-from rowcast.core.queries import Operator, Query
+from rowcast.core.queries import Query
 from rowcast.core.tables import Logs
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.resource import Resource

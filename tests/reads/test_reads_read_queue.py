@@ -8,8 +8,9 @@ import pytest
 
 from build import ANN, DOG, Server, Threads, turns
 from rowcast.core.callers import ALL, Caller
+from rowcast.core.conditions import Condition, Operator
 from rowcast.core.errors import Code, Error
-from rowcast.core.queries import Condition, Operator, Query
+from rowcast.core.queries import Query
 from rowcast.core.read_limits import READ_SLICE_SECONDS, READ_WAITING_MAX
 from rowcast.reads.read_queue import Asker, ReadLane, ReadQueue, asked_by, asker_now, turn_of
 

@@ -6,8 +6,9 @@ import pytest
 
 from build import ANN, Server, code_of, refusal
 from rowcast.core.callers import SERVER
+from rowcast.core.conditions import holds
 from rowcast.core.errors import Code, Error
-from rowcast.core.evaluation import answer, holds
+from rowcast.core.evaluation import answer
 from rowcast.core.events import PUT, Event
 from rowcast.core.query_text import parse_query
 from rowcast.core.topic_tables import METRICS, TopicRoot

@@ -7,9 +7,10 @@ import pytest
 from store_cases import DOG, JSON, NUMBER, OPEN, ROOT
 
 from rowcast.codecs import json_text
+from rowcast.core.conditions import Condition, Group, Operator
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT
-from rowcast.core.queries import Condition, Group, Operator, Query, Sort
+from rowcast.core.queries import Query, Sort
 from rowcast.core.topics import TopicFilter
 from rowcast.store.store import Scan
 

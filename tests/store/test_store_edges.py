@@ -8,9 +8,10 @@ from conformance_queries import ALL, where
 from sqlalchemy.exc import DBAPIError
 from store_cases import DOG, JSON, OPEN, Writer
 
+from rowcast.core.conditions import Condition, Operator
 from rowcast.core.errors import Error
 from rowcast.core.events import PUT
-from rowcast.core.queries import Condition, Operator, Query
+from rowcast.core.queries import Query
 from rowcast.core.topics import TopicFilter
 from rowcast.store.records import Layout
 from rowcast.store.sql_rows import TableRows, TopicRows, date_cell

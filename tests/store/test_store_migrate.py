@@ -9,9 +9,10 @@ import pytest
 from conformance_queries import ALL, where
 from store_cases import DOG, KEY, Writer, attribute
 
+from rowcast.core.conditions import Operator
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT
-from rowcast.core.queries import Operator, Query, Sort
+from rowcast.core.queries import Query, Sort
 from rowcast.core.tables import Table, Type
 from rowcast.core.topics import TopicFilter
 

@@ -16,9 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from store_cases import DOG, FULL, NUMBER, TABLES, Writer, all_seen
 
+from rowcast.core.conditions import Condition, Operator
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, PUT
-from rowcast.core.queries import Condition, Operator, Query, Sort
+from rowcast.core.queries import Query, Sort
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.store import sqlite

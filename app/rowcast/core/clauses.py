@@ -5,7 +5,7 @@ Clauses of one thing add up: who satisfies one of them may. One without roles is
 
 from dataclasses import dataclass
 
-from rowcast.core.row_rules import Joined, Rule
+from rowcast.core.conditions import EVERYTHING, Where, is_constant, join
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,8 +13,8 @@ class Clause:
     """One ``@auth``; ``read`` and ``write`` are None where it does not say."""
 
     roles: frozenset[str] = frozenset()
-    read: Rule | None = None
-    write: Rule | None = None
+    read: Where | None = None
+    write: Where | None = None
     masks: tuple[tuple[str, str], ...] = ()
     """Attributes that are shown masked to those whom it lets read, and how."""
 
@@ -29,15 +29,13 @@ class Clause:
     @property
     def looks(self) -> bool:
         """Whether it looks at the record."""
-        return any(
-            rule is not None and not isinstance(rule, bool) for rule in (self.read, self.write)
-        )
+        return any(rule is not None and not is_constant(rule) for rule in (self.read, self.write))
 
 
-def read_rules(clauses: tuple[Clause, ...], roles: frozenset[str]) -> list[tuple[Rule, Clause]]:
+def read_rules(clauses: tuple[Clause, ...], roles: frozenset[str]) -> list[tuple[Where, Clause]]:
     """Return the rules by which somebody of these roles may read."""
     return [
-        (True if item.read is None else item.read, item)
+        (EVERYTHING if item.read is None else item.read, item)
         for item in clauses
         if _applies(item, roles) and (item.bare or item.read is not None)
     ]
@@ -48,23 +46,23 @@ def rules_reading(clauses: tuple[Clause, ...]) -> bool:
     return any(item.bare or item.read is not None for item in clauses)
 
 
-def write_rule(clauses: tuple[Clause, ...], roles: frozenset[str]) -> Rule:
+def write_rule(clauses: tuple[Clause, ...], roles: frozenset[str]) -> Where:
     """Return the rule by which somebody of these roles may write.
 
     Where no clause says who may write, who may read may.
     """
     said = any(item.write is not None for item in clauses)
-    rules: list[Rule] = []
+    rules: list[Where] = []
     for item in clauses:
         if not _applies(item, roles):
             continue
         if item.write is not None:
             rules.append(item.write)
         elif item.bare:
-            rules.append(True)
+            rules.append(EVERYTHING)
         elif not said and item.read is not None:
             rules.append(item.read)
-    return Joined(tuple(rules), all_of=False)
+    return join(rules, all_of=False)
 
 
 def _applies(clause: Clause, roles: frozenset[str]) -> bool:

@@ -1,50 +1,13 @@
 """A query: a selection of one table's records, as data.
 
-``core/query_text.py`` reads one from a URL's query string; ``store`` turns one into SQL;
-``core/evaluation.py`` answers one in memory. All three give the same result for the same
-records.
+``query_text.py`` reads one from a URL's query string; a store turns one into SQL; ``evaluation.py``
+answers one in memory. Both give the same result for the same records.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-
-class Operator(StrEnum):
-    """How a condition compares; the value is its spelling between ``=`` signs."""
-
-    EQ = "eq"
-    NE = "ne"
-    GT = "gt"
-    GE = "ge"
-    LT = "lt"
-    LE = "le"
-    STARTS_WITH = "sw"
-    ENDS_WITH = "ew"
-    CONTAINS = "ct"
-    IN = "in"
-    HAS = "has"
-    """The list at the path has the value as an item; only rules say so."""
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """One comparison of the value at ``path`` (attribute, then keys within it) with ``value``.
-
-    ``value`` is already of the attribute's type where that is declared; a tuple for IN. A missing
-    value equals null, and no ordering or text operator holds for it.
-    """
-
-    path: tuple[str, ...]
-    operator: Operator
-    value: object
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Conditions joined by ``and`` (``all_of``) or by ``or``."""
-
-    items: tuple["Condition | Group", ...]
-    all_of: bool = True
+from rowcast.core.conditions import Path, Where
 
 
 class Projection(StrEnum):
@@ -62,7 +25,7 @@ class Projection(StrEnum):
 class Select:
     """Which parts of each record are returned; ``$id`` is the record's id."""
 
-    paths: tuple[tuple[str, ...], ...]
+    paths: tuple[Path, ...]
     shape: Projection = Projection.OBJECT
 
 
@@ -70,7 +33,7 @@ class Select:
 class Sort:
     """One key of the order; records without a value come last, whatever the direction."""
 
-    path: tuple[str, ...]
+    path: Path
     descending: bool = False
 
 
@@ -82,7 +45,7 @@ class Query:
     that an earlier answer gave; it makes pages stable under concurrent writes.
     """
 
-    where: Condition | Group | None = None
+    where: Where | None = None
     select: Select | None = None
     sort: tuple[Sort, ...] = ()
     limit: int | None = None

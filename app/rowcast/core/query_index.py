@@ -6,8 +6,8 @@ is not may find all it wants in the first rows; how long a read lasts shows whic
 
 from typing import Final
 
-from rowcast.core.evaluation import ID_PATH
-from rowcast.core.queries import Condition, Group, Operator, Query
+from rowcast.core.conditions import ID_PATH, Condition, Group, Operator, Where
+from rowcast.core.queries import Query
 from rowcast.core.tables import Table, Type
 
 _FINDING: Final = frozenset(
@@ -35,9 +35,11 @@ def is_helped(table: Table, query: Query) -> bool:
     return not query.sort or _is_indexed(table, query.sort[0].path)
 
 
-def _finds(table: Table, where: Condition | Group) -> bool:
+def _finds(table: Table, where: Where) -> bool:
     if isinstance(where, Condition):
         return where.operator in _FINDING and _is_indexed(table, where.path)
+    if not isinstance(where, Group):
+        return False
     found = [_finds(table, item) for item in where.items]
     return any(found) if where.all_of else bool(found) and all(found)
 

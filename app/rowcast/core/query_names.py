@@ -4,15 +4,13 @@ A table that is not sealed keeps what it does not declare, so its schema cannot 
 name from one of those; that takes a look at the records (``reads/unknown_names.py``).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from rowcast.core.evaluation import ID_PATH
-from rowcast.core.queries import Condition, Group, Query
+from rowcast.core.conditions import ID_PATH, Path, compared
+from rowcast.core.queries import Query
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table, Type
-
-Path = tuple[str, ...]
 
 WRITTEN: Final[Mapping[str, str]] = {
     "limit": "limit(10)",
@@ -27,15 +25,6 @@ WRITTEN: Final[Mapping[str, str]] = {
     "since": "from=<cursor> for what happened after it, or ask for text/event-stream",
 }
 """How a query says what other servers take as a parameter of that name."""
-
-
-def compared(where: Condition | Group | None) -> Iterator[Path]:
-    """Give the paths that conditions compare."""
-    if isinstance(where, Condition):
-        yield where.path
-    elif where is not None:
-        for item in where.items:
-            yield from compared(item)
 
 
 def undeclared(table: Table, query: Query) -> dict[Path, str]:

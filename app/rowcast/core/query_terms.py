@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from rowcast.core.conditions import Operator
 from rowcast.core.freshness import STALE
 from rowcast.core.limits import QUERY_DEPTH_MAX
-from rowcast.core.queries import Operator
 from rowcast.core.scalars import CONVERT, LONG_MAX, LONG_MIN, Mismatch
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Attribute, Table, Type

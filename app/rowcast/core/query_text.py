@@ -15,7 +15,7 @@ The grammar, smallest first:
 Brackets, ``<`` and ``>`` may be percent-encoded, as browsers send them: a group is closed the way
 it was opened, and in a value an encoded bracket is text. The text is read once, left to right;
 whatever it is, the result is a Query, or Error(INVALID) that says at which character it went wrong.
-What names and values mean is in ``query_terms``; what a query means, in ``evaluation``.
+What names and values mean is in ``query_terms``; what conditions mean, in ``conditions``.
 """
 
 import re
@@ -23,10 +23,11 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote
 
+from rowcast.core.conditions import Condition, Group, Operator, Where
 from rowcast.core.errors import Code, Error
 from rowcast.core.freshness import STALE
 from rowcast.core.limits import QUERY_CONDITIONS_MAX, QUERY_DEPTH_MAX, QUERY_TEXT_CHARS_MAX
-from rowcast.core.queries import Condition, Group, Operator, Query
+from rowcast.core.queries import Query
 from rowcast.core.query_functions import read_limit, read_select, read_sort
 from rowcast.core.query_names import WRITTEN
 from rowcast.core.query_terms import ORDERINGS, Target, Unreadable, find, read_value
@@ -80,7 +81,7 @@ class _Level:
 
     close: str
     depth: int
-    items: list[Condition | Group] = field(default_factory=list)
+    items: list[Where] = field(default_factory=list)
     joint: str = ""
     """``&`` or ``|``, once two items have shown which."""
     pending: str = ""
@@ -119,7 +120,7 @@ class _Reader:
 
     # -- levels ------------------------------------------------------------------------------------
 
-    def _level(self, level: _Level) -> Condition | Group | None:
+    def _level(self, level: _Level) -> Where | None:
         """Read one level up to its close; None when it has no condition."""
         if level.depth > QUERY_DEPTH_MAX:
             raise Unreadable(f"groups may be at most {QUERY_DEPTH_MAX} deep")

@@ -1,31 +1,33 @@
-"""Row rules: conditions on a record in which the caller's own facts may stand.
+"""Row rules, as ``@auth`` writes them, read as conditions with claims of the caller.
 
     owner == $user and (site in $user.sites or level <= 3)
 
-A rule is a query's conditions (``queries.py``) with two additions: ``$user``, ``$user.<claim>`` and
-``$clientid`` stand for what is known of the caller, and words join conditions. ``bind`` puts the
-caller's facts into their places, and what is left is a plain condition, which every store and
-``evaluation`` understand. There is no code in a rule and nothing is evaluated but comparisons.
-
-What is missing allows nothing: a comparison with a claim that the caller does not have, or whose
-value cannot be of the attribute's type, is false whatever its operator.
+A rule makes the tree that a query makes (``conditions.py``), with two additions: ``$user``,
+``$user.<claim>`` and ``$clientid`` stand for what is known of the caller (``claims.py``), and words
+join conditions. There is no code in a rule and nothing is evaluated but comparisons.
 """
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
-from rowcast.core.evaluation import holds
-from rowcast.core.queries import Condition, Group, Operator
-from rowcast.core.query_terms import ORDERINGS, TEXT_OPERATORS, Target, Unreadable, find, read_value
-from rowcast.core.right_limits import RULE_CLAIM_ITEMS_MAX, RULE_DEPTH_MAX, RULE_TEXT_CHARS_MAX
-from rowcast.core.scalars import CONVERT, Mismatch
+from rowcast.core.claims import CLIENT, USER
+from rowcast.core.conditions import (
+    EVERYTHING,
+    NOTHING,
+    Claim,
+    ClaimCondition,
+    Condition,
+    Operator,
+    Where,
+    join,
+)
+from rowcast.core.query_terms import Target, Unreadable, find, read_value
+from rowcast.core.right_limits import RULE_DEPTH_MAX, RULE_TEXT_CHARS_MAX
 from rowcast.core.tables import Table, Type
 from rowcast.core.values import shown
 
-USER: Final = ("$user",)
-CLIENT: Final = ("$clientid",)
 _TOKEN: Final = re.compile(
     r"\s*(?:(?P<text>'[^']*'|\"[^\"]*\")|(?P<number>-?[0-9]+(?:\.[0-9]+)?)|(?P<sign>==|!=|<=|>=|<|>"
     r"|&&|\|\||[&|()\[\],])|(?P<word>[A-Za-z_$][A-Za-z0-9_.$-]*))"
@@ -44,45 +46,10 @@ _OPERATORS: Final = {
 }
 _AND: Final = frozenset({"and", "&", "&&"})
 _OR: Final = frozenset({"or", "|", "||"})
-_CONSTANTS: Final = {"true": True, "false": False}
-_SCALARS: Final = (str, int, float, bool)
+_CONSTANTS: Final = {"true": EVERYTHING, "false": NOTHING}
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A place for one of the caller's facts: ``$user``, ``$clientid`` or ``$user.<name>``."""
-
-    path: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """One comparison: of an attribute or a fact of the caller, with a value or such a fact."""
-
-    left: Target | Claim
-    operator: Operator
-    right: object
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """Rules joined by ``and`` (``all_of``) or by ``or``."""
-
-    items: tuple["Rule", ...]
-    all_of: bool
-
-
-Rule = Comparison | Joined | bool
-Bound = Condition | Group | bool
-"""A rule for one caller: conditions on a record, or what it comes to whatever the record."""
-Facts = Callable[[tuple[str, ...]], object]
-"""Gives a caller's fact; None where it has none."""
-
-
-# -- reading -----------------------------------------------------------------------------------
-
-
-def parse_rule(text: str, table: Table) -> Rule:
+def parse_rule(text: str, table: Table) -> Where:
     """Read a rule about a table's records; raises Unreadable with a sentence."""
     if len(text) > RULE_TEXT_CHARS_MAX:
         raise Unreadable(f"a rule has at most {RULE_TEXT_CHARS_MAX} characters")
@@ -99,7 +66,7 @@ class _Parser:
         # A rule may look at what nobody is shown, and a mistaken name must not pass for another.
         self._table = replace(table, attributes=seen, sealed=not table.open)
 
-    def rule(self) -> Rule:
+    def rule(self) -> Where:
         if not self._tokens:
             raise Unreadable("a rule is a comparison, such as owner == $user")
         found = self._either(0)
@@ -107,23 +74,23 @@ class _Parser:
             raise Unreadable(f"expected 'and' or 'or' before {shown(self._tokens[self._at][1])}")
         return found
 
-    def _either(self, depth: int) -> Rule:
+    def _either(self, depth: int) -> Where:
         if depth > RULE_DEPTH_MAX:
             raise Unreadable(f"brackets may be at most {RULE_DEPTH_MAX} deep")
         items = [self._all(depth)]
         while self._peek() in _OR:
             self._at += 1
             items.append(self._all(depth))
-        return items[0] if len(items) == 1 else Joined(tuple(items), all_of=False)
+        return join(items, all_of=False)
 
-    def _all(self, depth: int) -> Rule:
+    def _all(self, depth: int) -> Where:
         items = [self._one(depth)]
         while self._peek() in _AND:
             self._at += 1
             items.append(self._one(depth))
-        return items[0] if len(items) == 1 else Joined(tuple(items), all_of=True)
+        return join(items, all_of=True)
 
-    def _one(self, depth: int) -> Rule:
+    def _one(self, depth: int) -> Where:
         if self._peek() == "(":
             self._at += 1
             found = self._either(depth + 1)
@@ -146,7 +113,7 @@ class _Parser:
             return _claim(text)
         return find(self._table, text, stored=True)
 
-    def _comparison(self, left: "Target | Claim | tuple[str, str]", operator: Operator) -> Rule:
+    def _comparison(self, left: "Target | Claim | tuple[str, str]", operator: Operator) -> Where:
         if self._peek() == "[":
             right: object = self._list()
         else:
@@ -160,13 +127,13 @@ class _Parser:
         if isinstance(left, tuple):
             if not isinstance(right, Claim) or operator is not Operator.IN:
                 raise Unreadable(f"write the attribute to the left of {operator.value}")
-            return Comparison(right, Operator.CONTAINS, _literal(_ANYTHING, Operator.EQ, *left))
+            return ClaimCondition(right, Operator.CONTAINS, _literal(_ANYTHING, Operator.EQ, *left))
         if isinstance(right, Target):
             raise Unreadable(
                 f"{right.name} is compared with another attribute; a rule compares with a value "
                 "or with $user. Put text into quotes"
             )
-        return Comparison(left, operator, _value(left, operator, right))
+        return _compared(left, operator, _value(left, operator, right))
 
     def _list(self) -> list[tuple[str, str]]:
         self._expect("[")
@@ -213,13 +180,22 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
         at = match.end()
 
 
-def _membership(left: "Claim | tuple[str, str]", right: Target) -> Comparison:
-    """Return that a list attribute has a fact of the caller, or a text, as an item."""
+def _membership(left: "Claim | tuple[str, str]", right: Target) -> Where:
+    """Return that a list attribute has a claim of the caller, or a text, as an item."""
     if right.type not in {Type.LIST, Type.ANY}:
         raise Unreadable(f"{right.name} is no list: 'in' goes with a list on its right")
     if isinstance(left, Claim):
-        return Comparison(right, Operator.HAS, left)
-    return Comparison(right, Operator.HAS, _literal(_ANYTHING, Operator.EQ, *left))
+        return _compared(right, Operator.HAS, left)
+    return _compared(right, Operator.HAS, _literal(_ANYTHING, Operator.EQ, *left))
+
+
+def _compared(left: Target | Claim, operator: Operator, value: object) -> Where:
+    """Return a comparison; a claim on the right is read as the attribute on the left is."""
+    if isinstance(left, Claim):
+        return ClaimCondition(left, operator, value)
+    if isinstance(value, Claim):
+        value = Claim(value.path, left.type)
+    return Condition(left.path, operator, value)
 
 
 def _claim(text: str) -> Claim:
@@ -247,108 +223,3 @@ def _value(left: Target | Claim, operator: Operator, right: object) -> object:
 
 def _literal(target: Target, operator: Operator, kind: str, text: str) -> object:
     return read_value(target, operator, text, strict=kind == "text")
-
-
-# -- a caller's own ------------------------------------------------------------------------------
-
-
-def claims_of(rule: Rule | None) -> Iterator[tuple[str, ...]]:
-    """Give the facts of the caller that a rule looks at."""
-    if isinstance(rule, Joined):
-        for item in rule.items:
-            yield from claims_of(item)
-    elif isinstance(rule, Comparison):
-        yield from (side.path for side in (rule.left, rule.right) if isinstance(side, Claim))
-
-
-def bind(rule: Rule, facts: Facts) -> Bound:
-    """Return the rule for one caller."""
-    if isinstance(rule, bool):
-        return rule
-    if isinstance(rule, Joined):
-        return join([bind(item, facts) for item in rule.items], all_of=rule.all_of)
-    right = rule.right
-    if isinstance(right, Claim):
-        right = facts(right.path)
-        if right is None:
-            return False
-    if isinstance(rule.left, Claim):
-        return _known(facts(rule.left.path), rule.operator, right)
-    operand = _operand(rule.left, rule.operator, right, claimed=isinstance(rule.right, Claim))
-    if operand is _UNFIT:
-        return False
-    return Condition(rule.left.path, rule.operator, operand)
-
-
-_UNFIT: Final = object()
-
-
-def _known(left: object, operator: Operator, right: object) -> bool:
-    """Compare two facts that are known before any record is."""
-    if left is None:
-        return False
-    if operator is Operator.CONTAINS and isinstance(left, list | tuple):
-        return any(_same(item, right) for item in left)
-    if operator is Operator.IN:
-        choices = right if isinstance(right, list | tuple) else (right,)
-        return any(_same(left, item) for item in choices)
-    return holds(Condition(("fact",), operator, right), {"fact": left}, None)
-
-
-def _same(one: object, other: object) -> bool:
-    return holds(Condition(("fact",), Operator.EQ, other), {"fact": one}, None)
-
-
-def _operand(target: Target, operator: Operator, value: object, *, claimed: bool) -> object:
-    """Return a caller's fact as the attribute's type writes it; _UNFIT if it cannot be."""
-    if not claimed:
-        return value
-    if operator is Operator.IN:
-        items = value if isinstance(value, list | tuple) else [value]
-        fitting = [_fitted(target, item) for item in items[:RULE_CLAIM_ITEMS_MAX]]
-        return tuple(item for item in fitting if item is not _UNFIT) or _UNFIT
-    if operator is Operator.HAS:  # a claim with several values is no one item
-        return value if isinstance(value, _SCALARS) else _UNFIT
-    fitted = _fitted(target, value)
-    if operator in TEXT_OPERATORS and not isinstance(fitted, str):
-        return _UNFIT
-    if operator in ORDERINGS and isinstance(fitted, bool):
-        return _UNFIT
-    return fitted
-
-
-def _fitted(target: Target, value: object) -> object:
-    if not isinstance(value, _SCALARS):
-        return _UNFIT
-    if target.type is Type.ANY:
-        return value
-    if target.type in {Type.ID, Type.STRING}:  # tokens may number what is text here
-        return str(value) if isinstance(value, str | int) and value not in _BOTH else _UNFIT
-    if target.type in {Type.LIST, Type.OBJECT}:
-        return _UNFIT
-    try:
-        return CONVERT[target.type](value)
-    except Mismatch:
-        return _UNFIT
-
-
-_BOTH: Final = (True, False)
-
-
-def join(items: list[Bound], *, all_of: bool) -> Bound:
-    """Return rules as one: what is settled already settles it, or falls away."""
-    left: list[Condition | Group] = []
-    for item in items:
-        if isinstance(item, bool):
-            if item is not all_of:
-                return item
-        else:
-            left.append(item)
-    if not left:
-        return all_of
-    return left[0] if len(left) == 1 else Group(tuple(left), all_of)
-
-
-def bound_holds(bound: Bound, value: object, record_id: object) -> bool:
-    """Tell whether a record satisfies a caller's rule."""
-    return bound if isinstance(bound, bool) else holds(bound, value, record_id)

@@ -15,8 +15,10 @@ from heapq import nsmallest
 from operator import itemgetter
 from typing import Final
 
+from rowcast.core.comparison import Place
+from rowcast.core.conditions import holds
 from rowcast.core.errors import Code, Error
-from rowcast.core.evaluation import Place, answer, holds, order_key, page_token, token_values
+from rowcast.core.evaluation import answer, order_key, page_token, token_values
 from rowcast.core.events import Event
 from rowcast.core.limits import (
     ROW_PAGE_ROWS_MAX,

@@ -10,11 +10,11 @@ some records one by one is told nothing, because the others may have it.
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from rowcast.core.conditions import Condition, Operator, Path, compared, reach
 from rowcast.core.errors import Code, Error
-from rowcast.core.evaluation import reach
 from rowcast.core.events import Record
-from rowcast.core.queries import Condition, Operator, Query
-from rowcast.core.query_names import Path, compared, undeclared, unknown_name
+from rowcast.core.queries import Query
+from rowcast.core.query_names import undeclared, unknown_name
 from rowcast.core.tables import Table
 from rowcast.rows.transcoder import Transcoder
 from rowcast.store.store import Page

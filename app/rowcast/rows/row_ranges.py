@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from rowcast.core.conditions import Condition, Group, Operator, Where, compared
 from rowcast.core.errors import Code, Error
-from rowcast.core.queries import Condition, Group, Operator, Sort
+from rowcast.core.queries import Sort
 from rowcast.core.topic_tables import seq_of_message
 from rowcast.rows.topic_rows import version_of_time
 
@@ -42,12 +43,12 @@ class Range:
         )
 
 
-def range_of(where: Condition | Group | None) -> Range:
+def range_of(where: Where | None) -> Range:
     """Return the range of the rows that conditions can select."""
     if isinstance(where, Condition):
         return _of_condition(where)
     found = Range()
-    if where is not None and where.all_of:
+    if isinstance(where, Group) and where.all_of:
         for item in where.items:
             found = found.within(range_of(item))
     return found
@@ -74,21 +75,19 @@ def _of_ids(operator: Operator, value: object) -> Range:
     return Range(start=int(known[0][0].partition("-")[0]) * 1_000)
 
 
-def asks_for(where: Condition | Group | None, column: str) -> bool:
+def asks_for(where: Where | None, column: str) -> bool:
     """Whether conditions are about a column, or a part of it."""
-    if isinstance(where, Group):
-        return any(asks_for(item, column) for item in where.items)
-    return where is not None and where.path[0] == column
+    return any(path[0] == column for path in compared(where))
 
 
-def topic_of(where: Condition | Group | None) -> str | None:
+def topic_of(where: Where | None) -> str | None:
     """Return the one topic that the rows are about, if conditions say so."""
     if isinstance(where, Group):
         found = (topic_of(item) for item in where.items if where.all_of)
         return next((topic for topic in found if topic is not None), None)
-    if where is None or where.path != ("topic",) or where.operator is not Operator.EQ:
+    if not isinstance(where, Condition) or where.path != ("topic",):
         return None
-    return where.value if isinstance(where.value, str) else None
+    return where.value if where.operator is Operator.EQ and isinstance(where.value, str) else None
 
 
 def direction_of(sort: tuple[Sort, ...]) -> int:

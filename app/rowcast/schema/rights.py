@@ -18,9 +18,10 @@ from graphql import (
 )
 
 from rowcast.core.clauses import Clause
+from rowcast.core.conditions import NOTHING, Where
 from rowcast.core.masks import is_mask
 from rowcast.core.query_terms import Unreadable
-from rowcast.core.row_rules import Rule, parse_rule
+from rowcast.core.row_rules import parse_rule
 from rowcast.core.suggestions import nearest
 from rowcast.core.tables import Attribute, Table
 from rowcast.schema.arguments import Arguments
@@ -84,7 +85,7 @@ def _clause(
     return Clause(_roles(settings, problems), rules["read"], rules["write"], masks, text)
 
 
-def _rule(settings: Arguments, name: str, table: Table, problems: Problems) -> Rule | None:
+def _rule(settings: Arguments, name: str, table: Table, problems: Problems) -> Where | None:
     text = settings.text(name)
     if text is None:
         return None
@@ -92,7 +93,7 @@ def _rule(settings: Arguments, name: str, table: Table, problems: Problems) -> R
         return parse_rule(text, table)
     except Unreadable as unreadable:
         problems.at(settings.value_node(name), f"{name}: {unreadable}")
-        return False
+        return NOTHING
 
 
 def _roles(settings: Arguments, problems: Problems) -> frozenset[str]:

@@ -1,8 +1,8 @@
-"""Conditions and order as SQL, exactly or not at all.
+"""Conditions and order as SQL, exactly or not at all: the one compiler of ``core/conditions.py``.
 
-``core/evaluation.py`` says what a query means. What a column keeps natively, SQL decides in
-the same way. For the rest (Decimal, nested and undeclared values) SQL only narrows: it selects at
-least the right rows, and the caller finishes in Python. A ``Filter`` says which of the two it is.
+The evaluator there says what conditions mean. What a column keeps natively, SQL decides in the same
+way. For the rest (Decimal, nested and undeclared values) SQL only narrows: it selects at least the
+right rows, and the caller finishes in Python. A ``Filter`` says which of the two it is.
 
 Every value is bound, never written into the text; every identifier comes from the schema. The one
 thing a caller writes that goes into a text of SQLite, a JSON path, is bound as well.
@@ -14,8 +14,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
-from rowcast.core.evaluation import ID_PATH
-from rowcast.core.queries import Condition, Group, Operator, Sort
+from rowcast.core.conditions import ID_PATH, Claim, Condition, Group, Operator, Where
+from rowcast.core.queries import Sort
 from rowcast.core.scalars import FLOAT_EXACT_MAX, LONG_MAX, LONG_MIN
 from rowcast.core.tables import Type
 from rowcast.store.sql_commit import LogPartition
@@ -77,13 +77,15 @@ class Conditions:
         self._terms = terms(part)
         self._key_name = part.rows.layout.key_name
 
-    def filter(self, where: Condition | Group | None) -> Filter:
+    def filter(self, where: Where | None) -> Filter:
         """Return the SQL of the conditions."""
         if where is None:
             return Filter()
-        if isinstance(where, Condition):
+        if isinstance(where, Group):
+            return _joined([self.filter(item) for item in where.items], where.all_of)
+        if isinstance(where, Condition) and not isinstance(where.value, Claim):
             return self._condition(where)
-        return _joined([self.filter(item) for item in where.items], where.all_of)
+        return _NOTHING  # a claim that nobody bound is unknown
 
     def _condition(self, where: Condition) -> Filter:
         if where.operator is Operator.IN and isinstance(where.value, tuple):

@@ -13,7 +13,8 @@ from heapq import nsmallest
 from itertools import chain, islice
 from sqlite3 import Cursor
 
-from rowcast.core.evaluation import holds, order_key, page_token, token_values
+from rowcast.core.conditions import holds
+from rowcast.core.evaluation import order_key, page_token, token_values
 from rowcast.core.queries import Query, Sort
 from rowcast.store.sql_commit import LogPartition
 from rowcast.store.sql_query import Conditions, Filter, order_by, segments, sort_terms

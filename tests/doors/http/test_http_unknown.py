@@ -5,7 +5,8 @@ import json
 import pytest
 
 from asgi import EPOCH, asgi
-from rowcast.core.queries import Condition, Operator, Query
+from rowcast.core.conditions import Condition, Operator
+from rowcast.core.queries import Query
 from rowcast.core.tables import Attribute, Table, Type
 from rowcast.reads.unknown_names import looks_at_all
 

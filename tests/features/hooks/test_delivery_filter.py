@@ -2,10 +2,11 @@
 
 from build import ANN, BEN, DOG, Server, code_of, refusal
 from rowcast.core.callers import SERVER
+from rowcast.core.conditions import Condition as Comparison
+from rowcast.core.conditions import Operator
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import CURRENT, MESSAGE, PUT, SNAPSHOT, Event
-from rowcast.core.queries import Condition as Comparison
-from rowcast.core.queries import Operator, Query
+from rowcast.core.queries import Query
 from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.hook import DROP, Hook
 from rowcast.features.hooks.hooks import Hooks

@@ -7,9 +7,10 @@ import pytest
 from build import code_of, refusal
 from rightful import ANN, BEN, BOTH, ROOT, VET, Rightful, person
 from rowcast.core.callers import Grants
+from rowcast.core.conditions import Condition, Operator
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH
-from rowcast.core.queries import Condition, Operator, Query
+from rowcast.core.queries import Query
 from rowcast.core.topics import TopicFilter, is_pattern
 from rowcast.features.rights.explain import PATH as POLICY
 from rowcast.features.rights.explain import policy_rows

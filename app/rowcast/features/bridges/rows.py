@@ -11,8 +11,9 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
 from rowcast.core.callers import ADMIN
+from rowcast.core.conditions import holds
 from rowcast.core.errors import Code, Error
-from rowcast.core.evaluation import Row, answer, holds, project
+from rowcast.core.evaluation import Row, answer, project
 from rowcast.core.limits import SCAN_PAGE_RECORDS, SYSTEM_ROWS_MAX
 from rowcast.core.queries import Query
 from rowcast.core.topics import BROKERS

@@ -7,8 +7,9 @@ counted when it is asked for, because dead letters are records, which end by the
 
 from typing import TYPE_CHECKING, Final
 
+from rowcast.core.conditions import holds
 from rowcast.core.errors import Code, Error
-from rowcast.core.evaluation import answer, holds, project
+from rowcast.core.evaluation import answer, project
 from rowcast.core.queries import Query
 from rowcast.features.bridges.dead_letters import Facts
 from rowcast.features.bridges.rows import dead_letters

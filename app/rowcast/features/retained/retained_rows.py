@@ -14,8 +14,9 @@ from collections.abc import AsyncIterator
 from typing import Final, cast
 
 from rowcast.core.clock import WallClock, seconds_of
+from rowcast.core.conditions import Condition, Group, Operator, Where, holds
 from rowcast.core.errors import Code, Error
-from rowcast.core.evaluation import holds, project
+from rowcast.core.evaluation import project
 from rowcast.core.events import Record
 from rowcast.core.limits import (
     RETAINED_ROWS_LOOKED_MAX,
@@ -23,7 +24,7 @@ from rowcast.core.limits import (
     SYSTEM_ROW_TEXT_CHARS_MAX,
     SYSTEM_ROWS_MAX,
 )
-from rowcast.core.queries import Condition, Group, Operator, Query
+from rowcast.core.queries import Query
 from rowcast.core.writers import BY
 from rowcast.features.retained.retainer import EVERYTHING, Retained, cursor_after
 from rowcast.kernel.kernel import Kernel
@@ -33,7 +34,6 @@ from rowcast.kernel.rows.system_rows import time_text
 PATH: Final = "$SYS/retained"
 
 Facts = dict[str, object]
-Where = Condition | Group | None
 
 
 def retained_rows(now: WallClock) -> type[Resource]:
@@ -141,7 +141,7 @@ async def _each(retained: Retained, text: str, cursor: str) -> AsyncIterator[Rec
             return
 
 
-def _divided(where: Where) -> tuple[str, Where]:
+def _divided(where: Where | None) -> tuple[str, Where | None]:
     """Take ``filter=...`` out of the conditions: it is what is walked over, not looked at."""
     items = where.items if isinstance(where, Group) and where.all_of else (where,)
     asked = [item for item in items if _is_filter(item)]
@@ -152,7 +152,7 @@ def _divided(where: Where) -> tuple[str, Where]:
     return text, Group(rest) if rest else None
 
 
-def _is_filter(item: Where) -> bool:
+def _is_filter(item: Where | None) -> bool:
     return isinstance(item, Condition) and item.path == ("filter",) and item.operator is Operator.EQ
 
 

@@ -10,10 +10,10 @@ from typing import Final
 
 from rowcast.core.bounded import ClearedCache
 from rowcast.core.callers import ADMIN, Grants
+from rowcast.core.claims import Facts
 from rowcast.core.events import Event, Record
 from rowcast.core.freshness import told_of
 from rowcast.core.right_limits import SIGHT_TOPICS_MAX
-from rowcast.core.row_rules import Facts
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import owner_of
 from rowcast.core.topics import Levels, covers, is_pattern, levels_below, overlaps
@@ -173,7 +173,7 @@ class CompiledPolicy:
         sight = self._tables.get(table.name) if table is not None else None
         if table is None or sight is None:
             return None
-        refused = sight.closed if action in {"write", "publish"} else sight.read is False
+        refused = sight.closed if action in {"write", "publish"} else sight.sees_nothing
         if action == "administer" or not refused:
             return None
         return Decision(False, f"no @auth of {table.name} lets it {action}")
@@ -243,7 +243,7 @@ class CompiledPolicy:
         of = told_of(topic)
         table = owner_of(of, self._policy.tables) if of is not None else None
         sight = self._tables.get(table.name) if table is not None else None
-        if of is None or sight is None or sight.read is True:
+        if of is None or sight is None or sight.sees_all:
             return True
         record = self._current(of)
         return record is not None and sight.sees(record)

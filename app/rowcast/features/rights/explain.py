@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 from rowcast.core.callers import Caller
+from rowcast.core.conditions import Condition
 from rowcast.core.errors import Code, Error
 from rowcast.core.evaluation import project
-from rowcast.core.queries import Condition, Query
+from rowcast.core.queries import Query
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.topics import TopicFilter, is_pattern
 from rowcast.features.rights.decision import Decision

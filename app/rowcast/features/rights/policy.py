@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from rowcast.core.callers import ADMIN, Caller
+from rowcast.core.claims import CLIENT, USER, claims_of
 from rowcast.core.clauses import Clause
-from rowcast.core.row_rules import CLIENT, USER, claims_of
 from rowcast.core.tables import Table
 from rowcast.features.rights.topic_rules import TopicRule
 

@@ -197,7 +197,7 @@ class Rights:
             return
         of_table = sight.table(table)
         everything = TopicFilter.below(table.path or "").text
-        nothing = of_table is not None and of_table.read is False
+        nothing = of_table is not None and of_table.sees_nothing
         if nothing or not sight.decide_filter(everything, "read").allowed:
             raise self._refused(caller, "read", path)
 

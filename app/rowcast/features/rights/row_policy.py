@@ -8,18 +8,19 @@ whose rules look at the record know what was before them (``reads/before_image.p
 It is made of bound rules alone and keeps no state; what it makes of an event is kept with that.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, cast
 
 from rowcast.core.bounded import ClearedCache
+from rowcast.core.claims import Facts, bind
 from rowcast.core.clauses import Clause, read_rules, rules_reading, write_rule
+from rowcast.core.conditions import EVERYTHING, NOTHING, Where, compared, holds, is_constant, join
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event, Record, local_id
 from rowcast.core.masks import masked
-from rowcast.core.queries import Condition, Group, Query
+from rowcast.core.queries import Query
 from rowcast.core.right_limits import SHOWN_COPIES_MAX
-from rowcast.core.row_rules import Bound, Facts, bind, bound_holds, join
 from rowcast.core.tables import Table
 from rowcast.core.values import parse_id
 from rowcast.features.rights.decision import Decision
@@ -72,17 +73,17 @@ class RowPolicy:
         self._table = table
         self._transcoder = transcoder
 
-        def bound(clauses: tuple[Clause, ...]) -> list[tuple[Bound, dict[str, str]]]:
+        def bound(clauses: tuple[Clause, ...]) -> list[tuple[Where, dict[str, str]]]:
             if not rules_reading(clauses):
-                return [(True, {})]
+                return [(EVERYTHING, {})]
             found = [(bind(rule, facts), one) for rule, one in read_rules(clauses, roles)]
-            return [(rule, dict(one.masks)) for rule, one in found if rule is not False]
+            return [(rule, dict(one.masks)) for rule, one in found if rule is not NOTHING]
 
         self._reading = [(bind(rule, facts), one) for rule, one in read_rules(table.auth, roles)]
         self._masking = bound(table.auth)
-        self.read: Bound = join([rule for rule, _ in self._masking], all_of=False)
-        """Which records it sees; False is none."""
-        self._writes = bind(write_rule(table.auth, roles), facts) if table.auth else True
+        self.read: Where = join([rule for rule, _ in self._masking], all_of=False)
+        """Which records it sees."""
+        self._writes = bind(write_rule(table.auth, roles), facts) if table.auth else EVERYTHING
         guarded = [item for item in table.attributes if item.auth]
         self._fields = {item.name: bound(item.auth) for item in guarded}
         self._written = {item.name: bind(write_rule(item.auth, roles), facts) for item in guarded}
@@ -92,14 +93,24 @@ class RowPolicy:
     # -- what it comes to --------------------------------------------------------------------------
 
     @property
+    def sees_all(self) -> bool:
+        """Whether it may see every record."""
+        return self.read is EVERYTHING
+
+    @property
+    def sees_nothing(self) -> bool:
+        """Whether it may see no record at all."""
+        return self.read is NOTHING
+
+    @property
     def closed(self) -> bool:
         """Whether it may write nothing, whatever the record."""
-        return self._writes is False
+        return self._writes is NOTHING
 
     @property
     def guards(self) -> bool:
         """Whether a write depends on the record, or on which attributes it has."""
-        return not (self.read is True and self._writes is True) or self._partial
+        return not (self.sees_all and self._writes is EVERYTHING) or self._partial
 
     @property
     def _partial(self) -> bool:
@@ -112,10 +123,10 @@ class RowPolicy:
         """Tell whether it may see a record."""
         return self._holds(self.read, record)
 
-    def _holds(self, bound: Bound, record: Record) -> bool:
-        if isinstance(bound, bool):
-            return bound
-        return bound_holds(bound, self._values(record), self._id(record))
+    def _holds(self, where: Where, record: Record) -> bool:
+        if is_constant(where):
+            return where is EVERYTHING
+        return holds(where, self._values(record), self._id(record))
 
     def _values(self, record: Record) -> Values:
         """Return a record's attributes; of what has none, nothing is known."""
@@ -161,7 +172,7 @@ class RowPolicy:
 
     def _show(self, event: Event) -> Event | None:
         before = before_of(event)
-        had = self.read is True or (isinstance(before, Event) and self.sees(before))
+        had = self.sees_all or (isinstance(before, Event) and self.sees(before))
         if event.kind == DELETE:
             return event if had else None
         if event.kind == MESSAGE:
@@ -185,14 +196,12 @@ class RowPolicy:
             return ()
         values, record_id = self._values(record), self._id(record)
         hidden: dict[str, str] = {}
-        whole = [masks for bound, masks in self._masking if bound_holds(bound, values, record_id)]
+        whole = [masks for bound, masks in self._masking if holds(bound, values, record_id)]
         for name in {name for masks in whole for name in masks}:
             if all(name in masks for masks in whole):
                 hidden[name] = next(masks[name] for masks in whole)
         for name, rules in self._fields.items():
-            given = [
-                masks.get(name) for bound, masks in rules if bound_holds(bound, values, record_id)
-            ]
+            given = [masks.get(name) for bound, masks in rules if holds(bound, values, record_id)]
             if None not in given:
                 hidden[name] = next((mask for mask in given if mask is not None), LEFT_OUT)
         hidden |= dict.fromkeys(self._out, LEFT_OUT)
@@ -226,14 +235,12 @@ class RowPolicy:
         could find out what is there.
         """
         blind = self._blind()
-        for path in [*_compared(query.where), *(key.path for key in query.sort)]:
+        for path in [*compared(query.where), *(key.path for key in query.sort)]:
             self._check(path[0], blind)
-        where = join([self.read, True if query.where is None else query.where], all_of=True)
-        if isinstance(where, bool):
-            if not where:
-                return None
-            return query
-        return replace(query, where=where)
+        where = join([self.read, query.where or EVERYTHING], all_of=True)
+        if where is NOTHING:
+            return None
+        return query if where is EVERYTHING else replace(query, where=where)
 
     def _check(self, name: str, blind: frozenset[str]) -> None:
         key, only = self._table.primary_key, self._only
@@ -248,10 +255,10 @@ class RowPolicy:
         """Return which attributes it may not see in every record as they are."""
         found = set(self._out)
         for name in {name for _, masks in self._masking for name in masks}:
-            if not any(bound is True and name not in masks for bound, masks in self._masking):
+            if not any(bound is EVERYTHING and name not in masks for bound, masks in self._masking):
                 found.add(name)
         for name, rules in self._fields.items():
-            if not any(bound is True and name not in masks for bound, masks in rules):
+            if not any(bound is EVERYTHING and name not in masks for bound, masks in rules):
                 found.add(name)
         return frozenset(found)
 
@@ -267,7 +274,7 @@ class RowPolicy:
         To delete or patch what it does not see is as to do so where nothing is.
         """
         if self.seen(record) is None:
-            if kind in {DELETE, PATCH} and self.read is not True:
+            if kind in {DELETE, PATCH} and not self.sees_all:
                 raise Error(Code.NOT_FOUND, f"there is no record at {topic!r}")
             if record is not None:
                 raise _denied(topic)
@@ -301,7 +308,7 @@ class RowPolicy:
     def _may_be(self, values: Values, event: Event) -> bool:
         """Tell whether it may make a record be so: see and write it."""
         record_id = self._id(event)
-        return all(bound_holds(bound, values, record_id) for bound in (self.read, self._writes))
+        return all(holds(bound, values, record_id) for bound in (self.read, self._writes))
 
     def _unwritable(self, record: Record, sent: Values) -> set[str]:
         """Return the attributes that it may not write: said so, or not shown to it as they are."""
@@ -310,7 +317,7 @@ class RowPolicy:
         for name, bound in self._written.items():
             if any(clause.write is not None for clause in _auth_of(self._table, name)):
                 out.discard(name)
-                if not bound_holds(bound, values, record_id):
+                if not holds(bound, values, record_id):
                     out.add(name)
         if self._write_only is not None:
             key = self._table.primary_key
@@ -333,15 +340,6 @@ def _graded(values: Values, grade: Mapping[str, str]) -> dict[str, object]:
         elif mask != LEFT_OUT:
             shown[name] = masked(value, mask)
     return shown
-
-
-def _compared(where: Condition | Group | None) -> Iterable[tuple[str, ...]]:
-    """Give the paths that conditions compare."""
-    if isinstance(where, Condition):
-        yield where.path
-    elif where is not None:
-        for item in where.items:
-            yield from _compared(item)
 
 
 def _denied(topic: str) -> Error:

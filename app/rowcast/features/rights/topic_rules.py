@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from rowcast.core.claims import CLIENT, USER, Facts
 from rowcast.core.errors import Code, Error
 from rowcast.core.patterns import filled
 from rowcast.core.right_limits import RULE_PATTERNS_MAX
-from rowcast.core.row_rules import CLIENT, USER, Facts
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.topics import Levels, check_filter
 

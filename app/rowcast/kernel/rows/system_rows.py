@@ -12,10 +12,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 
+from rowcast.core.conditions import Condition, Group, Operator, Where, holds
 from rowcast.core.errors import Code, Error
-from rowcast.core.evaluation import Row, answer, holds, project
+from rowcast.core.evaluation import Row, answer, project
 from rowcast.core.limits import SYSTEM_ROWS_MAX, SYSTEM_ROWS_SLICE
-from rowcast.core.queries import Condition, Group, Operator, Query
+from rowcast.core.queries import Query
 from rowcast.core.query_names import undeclared
 from rowcast.core.query_terms import Unreadable, guessed
 from rowcast.core.scalars import Mismatch
@@ -98,7 +99,7 @@ def _check_names(query: Query, known: Mapping[str, None], topic: str, *, found: 
             raise Error(Code.INVALID, f"no row at {topic!r} has a field {name[0][:80]!r}{near}")
 
 
-def loosened(where: Condition | Group | None) -> Condition | Group | None:
+def loosened(where: Where | None) -> Where | None:
     """Return conditions for which ``disabled=false`` is true of text and of the boolean.
 
     ``=`` compares with text, for the attributes of these rows are not declared; but whoever asks
@@ -107,7 +108,9 @@ def loosened(where: Condition | Group | None) -> Condition | Group | None:
     if isinstance(where, Group):
         items = (loosened(item) for item in where.items)
         return replace(where, items=tuple(item for item in items if item is not None))
-    if where is None or where.operator not in _LOOSE or not isinstance(where.value, str):
+    if not isinstance(where, Condition) or where.operator not in _LOOSE:
+        return where
+    if not isinstance(where.value, str):
         return where
     try:
         meant = guessed(where.value)

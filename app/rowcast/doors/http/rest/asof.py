@@ -7,8 +7,8 @@ then is found by looking at each record, so no index helps a condition, and ther
 from collections.abc import AsyncIterator, Sequence
 
 from rowcast.codecs import negotiate
+from rowcast.core.conditions import holds
 from rowcast.core.errors import Code, Error
-from rowcast.core.evaluation import holds
 from rowcast.core.events import Record, local_id
 from rowcast.core.queries import Query
 from rowcast.core.query_text import parse_query

@@ -19,8 +19,9 @@ from rowcast.codecs import (
     negotiate,
     rows_encoder,
 )
+from rowcast.core.conditions import holds
 from rowcast.core.errors import Code, Error
-from rowcast.core.evaluation import holds, project
+from rowcast.core.evaluation import project
 from rowcast.core.events import DELETE, Event, local_id
 from rowcast.core.limits import HISTORY_WHOLE_BYTES_MAX
 from rowcast.core.meta import NAMES, meta_of

@@ -22,8 +22,9 @@ from rowcast.codecs import (
     negotiate,
     rows_encoder,
 )
+from rowcast.core.conditions import ID_PATH, Condition, Group, Operator
 from rowcast.core.errors import Code, Error
-from rowcast.core.evaluation import ID_PATH, project
+from rowcast.core.evaluation import project
 from rowcast.core.events import Record, local_id
 from rowcast.core.limits import (
     HTTP_LIMIT_LINKED_RECORDS_MAX,
@@ -31,7 +32,7 @@ from rowcast.core.limits import (
     HTTP_PAGE_SORTED_RECORDS,
 )
 from rowcast.core.meta import with_meta
-from rowcast.core.queries import Condition, Group, Operator, Projection, Query
+from rowcast.core.queries import Projection, Query
 from rowcast.core.query_text import parse_query
 from rowcast.core.tables import Table
 from rowcast.core.values import parse_id

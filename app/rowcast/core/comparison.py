@@ -1,0 +1,82 @@
+"""Comparison of two values: equality and order, whatever their kinds.
+
+Values are as ``values.Checker`` leaves them: dates are times, not text. Numbers compare across
+integer, float and decimal; text by code point; times by instant; bytes by byte. A boolean is not a
+number. Values of different kinds are never equal; kinds follow one another in an order: booleans,
+numbers, text, times, bytes, and then what is missing or has no order.
+"""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import total_ordering
+from typing import Final
+
+from rowcast.core.scalars import is_number
+
+RANK_LAST: Final = 9
+"""The rank of what is missing, and of values without an order: lists, objects, NaN."""
+
+_REAL: Final = (int, float, Decimal)
+
+
+def equal(one: object, other: object) -> bool:
+    """Compare as JSON does: 1 equals 1.0, and neither equals true."""
+    if is_number(one) and is_number(other):
+        return one == other
+    if isinstance(one, datetime) and isinstance(other, datetime):
+        return _instant(one) == _instant(other)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(equal(one[name], other[name]) for name in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(equal, one, other))
+    return type(one) is type(other) and one == other
+
+
+def _instant(value: datetime) -> datetime:
+    return value if value.tzinfo else value.replace(tzinfo=UTC)
+
+
+@total_ordering
+class Place:  # noqa: PLW1641 - it is ordered, never a key
+    """Where one value stands among the values of one sort key."""
+
+    __slots__ = ("descending", "rank", "value")
+
+    def __init__(self, value: object, descending: bool = False) -> None:
+        self.rank = rank_of(value)
+        self.value = _instant(value) if isinstance(value, datetime) else value
+        self.descending = descending
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Place) or self.rank != other.rank:
+            return False
+        return self.rank == RANK_LAST or self.value == other.value
+
+    def __lt__(self, other: "Place") -> bool:
+        if RANK_LAST in {self.rank, other.rank}:
+            return self.rank < other.rank
+        if self.descending:
+            return other._before(self)
+        return self._before(other)
+
+    def _before(self, other: "Place") -> bool:
+        if self.rank != other.rank:
+            return self.rank < other.rank
+        one, two = self.value, other.value
+        if isinstance(one, str) and isinstance(two, str):
+            return one < two
+        if isinstance(one, datetime) and isinstance(two, datetime):
+            return one < two
+        if isinstance(one, bytes) and isinstance(two, bytes):
+            return one < two
+        return isinstance(one, _REAL) and isinstance(two, _REAL) and one < two
+
+
+def rank_of(value: object) -> int:
+    """Return the place of a value's kind in the order of kinds."""
+    if isinstance(value, bool):
+        return 0
+    if is_number(value):
+        return 1
+    kinds: tuple[type, ...] = (str, datetime, bytes)
+    return next((rank for rank, kind in enumerate(kinds, 2) if isinstance(value, kind)), RANK_LAST)

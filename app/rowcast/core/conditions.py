@@ -1,0 +1,218 @@
+"""Conditions on a record: the one tree, and the evaluator that says what it means.
+
+Two parsers make the tree: ``query_text`` reads a URL's query string, ``row_rules`` the rules of
+``@auth``. One compiler, ``store/sql_query.py``, turns it into SQL, and selects the records for
+which ``holds`` is true here; ``tests/store/test_store_conditions.py`` compares the two.
+
+The rules. A missing value equals null, and so does NaN, as SQL stores it. How values of one kind
+compare is said in ``comparison.py``; values of different kinds are never equal and never ordered.
+Null, booleans, lists and objects have no order. No operator of text holds for what is not text.
+
+What a caller's claim is, on the other hand, may be *unknown*, which is not null: a comparison with
+an unknown claim does not hold, whatever its operator, ``!=`` too. Claims stand in rules only, and
+``claims.bind`` replaces them by values; one that nobody replaced is unknown. So a rule allows
+nothing where something is missing.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from typing import Final
+
+from rowcast.core.comparison import RANK_LAST, Place, equal
+from rowcast.core.scalars import is_number
+from rowcast.core.tables import Type
+
+Path = tuple[str, ...]
+"""The way to a value: an attribute, then keys within it."""
+
+ID_PATH: Final[Path] = ("$id",)
+"""The path of the record's id."""
+
+ABSENT: Final = object()
+"""Stands for the value of a path that leads nowhere."""
+
+
+# -- the tree --------------------------------------------------------------------------------------
+
+
+class Operator(StrEnum):
+    """How a condition compares; the value is its spelling between ``=`` signs."""
+
+    EQ = "eq"
+    NE = "ne"
+    GT = "gt"
+    GE = "ge"
+    LT = "lt"
+    LE = "le"
+    STARTS_WITH = "sw"
+    ENDS_WITH = "ew"
+    CONTAINS = "ct"
+    IN = "in"
+    HAS = "has"
+    """The list at the path has the value as an item; only rules say so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A place for what is known of the caller: ``$user``, ``$clientid`` or ``$user.<name>``.
+
+    ``type`` is that of the attribute that it is compared with: the claim is read as such a value.
+    """
+
+    path: Path
+    type: Type = Type.ANY
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One comparison of the value at ``path`` with ``value``.
+
+    ``value`` is already of the attribute's type where that is declared; a tuple for IN.
+    """
+
+    path: Path
+    operator: Operator
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimCondition:
+    """One comparison of a caller's claim with a value or another claim, whatever the record."""
+
+    claim: Claim
+    operator: Operator
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Conditions joined by ``and`` (``all_of``) or by ``or``."""
+
+    items: tuple["Where", ...]
+    all_of: bool = True
+
+
+Where = Condition | ClaimCondition | Group
+
+EVERYTHING: Final = Group(())
+"""Holds for every record: all of no conditions do."""
+NOTHING: Final = Group((), all_of=False)
+"""Holds for no record: none of no conditions does."""
+
+
+def is_constant(where: Where) -> bool:
+    """Tell whether it is EVERYTHING or NOTHING, and so needs no look at a record."""
+    return isinstance(where, Group) and not where.items
+
+
+def join(items: Iterable[Where], *, all_of: bool) -> Where:
+    """Return conditions as one: a constant settles it, or falls away.
+
+    What is settled is EVERYTHING or NOTHING itself, so that ``is`` tells.
+    """
+    left: list[Where] = []
+    for item in items:
+        if not isinstance(item, Group) or item.items:
+            left.append(item)
+        elif item.all_of is not all_of:
+            return EVERYTHING if item.all_of else NOTHING
+    if not left:
+        return EVERYTHING if all_of else NOTHING
+    return left[0] if len(left) == 1 else Group(tuple(left), all_of)
+
+
+def leaves(where: Where | None) -> Iterator[Condition | ClaimCondition]:
+    """Give the comparisons, from left to right."""
+    if isinstance(where, Group):
+        for item in where.items:
+            yield from leaves(item)
+    elif where is not None:
+        yield where
+
+
+def compared(where: Where | None) -> Iterator[Path]:
+    """Give the paths whose values are compared."""
+    return (leaf.path for leaf in leaves(where) if isinstance(leaf, Condition))
+
+
+# -- what it means ---------------------------------------------------------------------------------
+
+
+def holds(where: Where | None, value: object, record_id: object) -> bool:
+    """Tell whether a record satisfies the conditions; None is no condition."""
+    if isinstance(where, Condition):
+        wanted = where.value
+        if type(wanted) is Claim:  # unknown
+            return False
+        return compare(reach(where.path, value, record_id), where.operator, wanted)
+    if isinstance(where, Group):
+        held = (holds(item, value, record_id) for item in where.items)
+        return all(held) if where.all_of else any(held)
+    return where is None
+
+
+def reach(path: Path, value: object, record_id: object) -> object:
+    """Return the value at a path; None when it is missing or NaN."""
+    found = value_at(path, value, record_id)
+    return None if found is ABSENT or is_nan(found) else found
+
+
+def is_nan(value: object) -> bool:
+    """Tell whether a float or a decimal is not a number (IEEE 754 NaN); it equals null then."""
+    return isinstance(value, float | Decimal) and not is_number(value)
+
+
+def value_at(path: Path, value: object, record_id: object) -> object:
+    """Return the value at a path as it is; ABSENT when it is missing."""
+    if path == ID_PATH:
+        return record_id
+    for name in path:
+        if not isinstance(value, dict) or name not in value:
+            return ABSENT
+        value = value[name]
+    return value
+
+
+def compare(found: object, operator: Operator, wanted: object) -> bool:
+    """Tell whether a comparison of two values holds."""
+    match operator:
+        case Operator.EQ:
+            return equal(found, wanted)
+        case Operator.NE:
+            return not equal(found, wanted)
+        case Operator.IN:
+            choices = wanted if isinstance(wanted, tuple) else (wanted,)
+            return any(equal(found, choice) for choice in choices)
+        case Operator.HAS:
+            return isinstance(found, list | tuple) and any(equal(one, wanted) for one in found)
+        case Operator.STARTS_WITH | Operator.ENDS_WITH | Operator.CONTAINS:
+            return _text_holds(found, operator, wanted)
+        case _:
+            return _order_holds(found, operator, wanted)
+
+
+def _text_holds(found: object, operator: Operator, wanted: object) -> bool:
+    if not isinstance(found, str) or not isinstance(wanted, str):
+        return False
+    if operator is Operator.STARTS_WITH:
+        return found.startswith(wanted)
+    return found.endswith(wanted) if operator is Operator.ENDS_WITH else wanted in found
+
+
+def _order_holds(found: object, operator: Operator, wanted: object) -> bool:
+    if isinstance(found, bool) or isinstance(wanted, bool):
+        return False
+    one, other = Place(found), Place(wanted)
+    if RANK_LAST in {one.rank, other.rank} or one.rank != other.rank:
+        return False
+    match operator:
+        case Operator.GT:
+            return other < one
+        case Operator.GE:
+            return not one < other
+        case Operator.LT:
+            return one < other
+        case _:
+            return not other < one
