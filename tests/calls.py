@@ -38,6 +38,7 @@ PUT = (
     b"PUT /Dog/1 HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
     b'Content-Length: 31\r\n\r\n{"name":"Rex","breed":"collie"}'
 )
+GET = b"GET /Dog/1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 
 class Calls:
@@ -143,8 +144,21 @@ async def of_publish(running, calls, message, topics):
 
 async def of_put(running, calls):
     """Count a PUT of a record."""
+    return await of_http(running, calls, PUT)
+
+
+async def of_get(running, calls):
+    """Count a GET of a record that is in memory."""
+    return await of_http(running, calls, GET, after=PUT)
+
+
+async def of_http(running, calls, request, after=b""):
+    """Count a request on a connection that is kept."""
     client = Peer(*await asyncio.open_connection("127.0.0.1", running.http_port))
     try:
-        return await count(calls, PUT, client, [client])
+        if after:
+            client.send(after)
+            await client.answer()
+        return await count(calls, request, client, [client])
     finally:
         client.close()

@@ -16,7 +16,7 @@ from house import ROOMS, Source, room_of, sources
 LAYERED = ("kernel", "doors.http", "doors.mqtt")
 """Rooms with rooms inside."""
 
-CALLS = {"retained PUBLISH": 143, "plain message": 78, "PUT": 152}
+CALLS = {"retained PUBLISH": 143, "plain message": 78, "PUT": 152, "GET": 14}
 """Calls of functions of ``app/rowcast`` by Python 3.11, one subscriber, as the server comes."""
 CIRCLE = 28
 """Modules of the largest circle of imports; those for type checkers count."""
@@ -45,7 +45,12 @@ async def _plain(running, counter):
     return await calls.of_publish(running, counter, calls.PLAIN, "plain/#")
 
 
-REQUESTS = {"retained PUBLISH": _retained, "plain message": _plain, "PUT": calls.of_put}
+REQUESTS = {
+    "retained PUBLISH": _retained,
+    "plain message": _plain,
+    "PUT": calls.of_put,
+    "GET": calls.of_get,
+}
 
 
 @pytest.mark.skipif(

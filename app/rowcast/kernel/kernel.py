@@ -24,7 +24,7 @@ from rowcast.features.history.asof import AsOf
 from rowcast.features.history.history import HistoryReads
 from rowcast.features.hooks.hook_pipeline import HookPipeline
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.features.rights.rights import Rights
+from rowcast.features.rights.rights import SERVERS_OWN, Rights
 from rowcast.features.shared_subscriptions.group_table import Groups
 from rowcast.kernel.admission import Admission
 from rowcast.kernel.atomic_batch import AtomicBatch
@@ -210,6 +210,19 @@ class Kernel(Seams):
         return await self.create(topic, event, caller)
 
     # -- read --------------------------------------------------------------------------------------
+
+    def recall(self, topic: str, caller: Caller) -> Record | None:
+        """Return a record that memory has and of which only grants decide; None: ask ``peek``."""
+        hooks = self.hooks
+        if (
+            self.reads.active
+            or hooks.reading
+            or hooks.supplying
+            or not caller.grants.read
+            or topic.startswith(SERVERS_OWN)
+        ):
+            return None
+        return self.reader.recall(topic)
 
     def peek(self, topic: str, caller: Caller) -> Record | Unknown | None:
         """Return the record if that needs no waiting; UNKNOWN means: ask ``read``."""

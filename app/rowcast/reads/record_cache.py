@@ -81,6 +81,12 @@ class RecordCache:
             return known.changed()
         return known
 
+    def recall(self, topic: str) -> Record | None:
+        """Return a record that is here whole and in the store's form; None says nothing."""
+        if topic in self._written or topic in self._large:
+            return None
+        return self._records.get(topic)
+
     def whole(self, topic: str) -> Record | Unknown | None:
         """Do likewise for readers of the decoded value: of a large record only the store has it."""
         return UNKNOWN if topic in self._large else self.get(topic)

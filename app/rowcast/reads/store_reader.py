@@ -42,6 +42,8 @@ class StoreReader:
     ) -> None:
         self._store = store
         self._cache = cache
+        self.recall = cache.recall
+        """Returns a record that memory has, in the store's form; None says nothing."""
         self.queue = ReadQueue(store, executor)
         """The queue in which reads wait for a thread."""
         self._tables = tables

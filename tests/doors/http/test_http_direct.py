@@ -7,8 +7,11 @@ import pytest
 import uvicorn
 
 from asgi import asgi
+from build import ANN
+from rowcast.core.events import PUT, Event
 from rowcast.doors.http.rest import representations, writes
 from rowcast.doors.http.uvicorn_fastpath import write_whole
+from rowcast.features.rights.topic_rules import rule_of
 
 LARGE = b'{"name":"' + b"x" * 50_000 + b'"}'
 
@@ -114,3 +117,79 @@ async def test_writes_are_answered_at_once_too(rest, written):
     assert answer.count(b"HTTP/1.1 204 No Content") == 1
     assert answer.count(b"HTTP/1.1 100 Continue") == 1
     assert len(written) == 3
+
+
+# -- from memory -----------------------------------------------------------------------------------
+
+
+REX = b'{"id":"1","name":"Rex"}'
+STREAMED = b"Accept: text/event-stream, */*\r\n"
+
+
+@pytest.mark.parametrize(
+    ("request_", "begins"),
+    [
+        (get(b"/Dog/1", b"If-None-Match: *\r\n"), b"HTTP/1.1 304"),
+        (get(b"/Dog/1", b'If-Match: "x"\r\n'), b"HTTP/1.1 412"),
+        (get(b"/Dog/1", b"Authorization: Bearer x\r\n"), b"HTTP/1.1 401"),
+        (get(b"/Dog/1", b"Origin: https://evil.example\r\n"), b"HTTP/1.1 403"),
+        (get(b"/Dog/1", b"Accept: application/cbor\r\n"), b"HTTP/1.1 200"),
+        (get(b"/Dog/1").replace(b"Host: x", b"Host: evil.example"), b"HTTP/1.1 421"),
+        (get(b"/Dog/1?meta"), b"HTTP/1.1 200"),
+        (get(b"/Dog/%31"), b"HTTP/1.1 200"),
+        (get(b"//Dog/1"), b"HTTP/1.1 200"),
+        (get(b"/Dog/2"), b"HTTP/1.1 404"),
+        (get(b"/health"), b"HTTP/1.1 200 OK\r\ncontent-length: "),
+    ],
+)
+async def test_a_get_that_is_not_plain_is_looked_at(rest, request_, begins):
+    """It is answered as ever, also when the plain one would be answered from memory."""
+    await rest.kernel.write(Event("health", PUT, b"ill", None, 1, True), ANN)
+    async with serving(rest.edge, **PLAIN) as ask:
+        warm = get(b"/Dog/1") * 3
+        answer = await ask(warm + request_.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+    plain, _, others = answer.partition(REX)
+    assert others.startswith((plain + REX) * 2 + begins)
+    assert b"ill" not in others
+
+
+async def test_memory_answers_with_the_newest_record(rest, written):
+    plain = get(b"/Dog/1")
+    put = b'PUT /Dog/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 14\r\n\r\n{"name":"Ann"}'
+    delete = b"DELETE /Dog/1 HTTP/1.1\r\nHost: x\r\n\r\n"
+    async with serving(rest.edge, **PLAIN) as ask:
+        answer = await ask(plain * 3 + put + plain * 3 + delete + CLOSE)
+    counts = [answer.count(text) for text in (b'"Rex"', b'"Ann"', b"404 Not Found")]
+    assert counts == [3, 3, 1]
+    assert len(written) == 7
+
+
+async def test_memory_answers_nobody_who_may_not_read_any_more(rest):
+    plain = get(b"/Dog/1")
+    async with serving(rest.edge, **PLAIN) as ask:
+        before = await ask(plain * 2 + CLOSE)
+        rest.kernel.rights.replace(
+            [rule_of("1", {"filter": "Dog/#", "effect": "deny", "actions": ["read"]})]
+        )
+        after = await ask(plain * 2 + CLOSE)
+    assert (before.count(b"200 OK"), after.count(b"200 OK")) == (3, 0)
+
+
+async def test_a_stream_is_a_stream_whatever_is_in_memory(rest):
+    """HEAD has no stream, so it leaves an answer for that Accept in memory."""
+    head = get(b"/Dog/1", STREAMED).replace(b"GET", b"HEAD", 1)
+    async with serving(rest.edge, **PLAIN) as ask:
+        task = asyncio.create_task(ask(get(b"/Dog/1") * 2 + head + get(b"/Dog/1", STREAMED)))
+        while not any(rest.edge.subscriptions()):  # noqa: ASYNC110 - there is no event for it
+            await asyncio.sleep(0)
+        rest.edge.closing.set()
+        answer = await task
+    assert answer.count(b"content-type: text/event-stream") == 1
+
+
+async def test_answers_from_memory_are_timed_like_others(rest):
+    async with serving(rest.edge, **PLAIN) as ask:
+        await ask(get(b"/Dog/1") * 4 + CLOSE)
+    (family,) = (item for item in rest.kernel.histograms if "http" in item.name)
+    found = family.series()[("GET", "/Dog/{id}", "200")]
+    assert sum(found.counts) == 5

@@ -100,5 +100,5 @@ def test_l14_names_are_remembered_within_a_bound():
         with pytest.raises(Error) as refused:
             hosts.check({b"host": b"n%d.example" % number})
         assert Code.DENIED is refused.value.code
-    assert len(hosts._known) <= 256
+    assert len(hosts.known) <= 256
     Hosts(("*",)).check({b"host": b"n.example"})

@@ -45,12 +45,15 @@ from rowcast.doors.http.messages.replies import send_bytes, send_empty, send_pro
 from rowcast.doors.http.messages.responses import EDGE
 from rowcast.doors.http.request_times import RequestTimes
 from rowcast.doors.http.rest import rest
+from rowcast.doors.http.rest.representations import send_kept
+from rowcast.doors.http.rest.rest import label_of
 from rowcast.doors.http.streams import sse, websocket
 from rowcast.doors.http.streams.rows import STREAMS, stream_rows
 from rowcast.doors.http.streams.stream_writer import Flusher
 from rowcast.doors.http.streams.watch import Watch
 from rowcast.kernel.door import Door
 from rowcast.kernel.kernel import Kernel
+from rowcast.kernel.registry import Route
 from rowcast.kernel.seams import Page
 from rowcast.subscriptions.subscription import Subscription
 
@@ -60,6 +63,12 @@ OPEN_PATHS: Final = frozenset({"/docs", "/health", "/health/ready"})
 """What tells nothing of what is here, and is answered whatever name the server is called by."""
 DOCUMENTS: Final = frozenset({"/openapi.json", "/asyncapi.json"})
 """What tells which tables there are."""
+_NO_RECORDS: Final = ("/$", "//", pages.ROOT, *OPEN_PATHS, *DOCUMENTS)
+"""What paths begin with that have to be looked at, for they may be no topic or another one."""
+_NOT_PLAIN: Final = frozenset(
+    {b"origin", b"authorization", b"cookie", b"if-match", b"if-none-match", b"if-modified-since"}
+)
+"""Headers of a GET that say who asks, or what the client has already."""
 MQTT_PATH: Final = "/mqtt"
 _MQTT_PROTOCOLS: Final = frozenset({"mqtt", "mqttv3.1"})
 
@@ -123,6 +132,7 @@ class Edge(Door):
         kernel.histograms.append(self._times.family())
         kernel.rows(STREAMS, stream_rows(self.watch))
         self._callers: ClearedCache[str, Caller] = ClearedCache(HTTP_CALLERS_MAX)
+        self._known_routes = kernel.registry.known
         kernel.access.listen(self._judge)
 
     def subscriptions(self) -> Iterator[Subscription]:
@@ -138,19 +148,53 @@ class Edge(Door):
         """Answer one request or serve one connection."""
         kind = scope["type"]
         if kind == "http":
-            headers, tracked, begun = headers_of(scope), TrackedSend(send), perf_counter()
+            headers, begun = headers_of(scope), perf_counter()
+            if scope["method"] == "GET" and _NOT_PLAIN.isdisjoint(headers):
+                route = self._send_from_memory(headers, scope, send)
+                if route is not None:
+                    self._times.note("GET", *label_of(route), 200, perf_counter() - begun)
+                    return
+            tracked = TrackedSend(send)
             try:
                 if b"origin" in headers:
                     await self._from_page(headers, scope, receive, tracked)
                 else:
                     await self._serve(headers, scope, receive, tracked)
             finally:
-                if tracked.path and tracked.status:
-                    self._times.note(scope["method"], tracked, perf_counter() - begun)
+                path, named, status = tracked.path, tracked.named, tracked.status
+                if path and status:
+                    seconds = perf_counter() - begun
+                    self._times.note(scope["method"], path, named, status, seconds)
         elif kind == "websocket":
             await self._websocket(scope, receive, send)
         else:
             await self.fixed(scope, receive, send)
+
+    def _send_from_memory(self, headers: Headers, scope: Scope, send: Send) -> Route | None:
+        """Answer a plain GET of a record at once, where it was answered before; return its route.
+
+        What it returns None for goes the long way, where it is judged, and refused in words:
+        callers who may not read, hosts that are not known yet, paths that are more than a topic.
+        """
+        path, kernel = scope["path"], self.kernel
+        route = self._known_routes.get(path[1:])
+        if (
+            route is None
+            or scope["query_string"]
+            or b"%" in scope.get("raw_path", b"%")
+            or path.startswith(_NO_RECORDS)
+            or path in kernel.pages
+            or not self.hosts.known.get(headers.get(b"host", b""))
+        ):
+            return None
+        client, accept = scope.get("client"), headers.get(b"accept")
+        if accept is not None and b"text/event-stream" in accept.lower():
+            return None
+        caller = self._callers.get(client[0] if client else "")
+        record = None if caller is None else kernel.recall(route.topic, caller)
+        if record is None or record.expires_at or not send_kept(record, accept, send):
+            return None
+        return route
 
     async def _serve(
         self,

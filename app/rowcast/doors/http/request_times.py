@@ -5,12 +5,12 @@ the path of a fixed route; undeclared topics share one. So there are as many as 
 in any case no more than a bound.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Final
 
 from rowcast.core.histograms import Histogram, HistogramFamily
 from rowcast.core.metric_limits import REQUEST_SERIES_MAX
-from rowcast.doors.http.messages.asgi import TrackedSend
 
 _OTHER: Final = ("other", "other", False, 0)
 _METHODS: Final = frozenset({"GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "OPTIONS"})
@@ -26,15 +26,16 @@ class RequestTimes:
         self._most = most
         self._found: dict[Key, Histogram] = {}
 
-    def note(self, method: str, answer: TrackedSend, seconds: float) -> None:
+    def note(self, method: str, path: str, named: bool, status: int, seconds: float) -> None:
         """Note how long a request took; what is beyond the bound is counted together."""
-        key = method, answer.path, answer.named, answer.status
+        key = method, path, named, status
         found = self._found.get(key)
         if found is None:
             if len(self._found) >= self._most or method not in _METHODS:
                 key = _OTHER
             found = self._found.setdefault(key, Histogram())
-        found.observe(seconds)
+        found.counts[bisect_left(found.bounds, seconds)] += 1  # ``observe``, without its call
+        found.total += seconds
 
     def family(self) -> HistogramFamily:
         """Return what is shown of it."""

@@ -63,7 +63,7 @@ PRIVATE: Final = (
 """What only administrators read; a user may read its own row."""
 
 
-_SERVER_S: Final = ("$", "mqtt_sys_")
+SERVERS_OWN: Final = ("$", "mqtt_sys_")
 """What the server's own topics begin with, and the tables of what it tells of itself."""
 _PRIVATE: Final = Decision(False, "this is for administrators; a user reads its own row")
 _ADMIN: Final = Decision(True, "the role 'admin' may do everything")
@@ -185,7 +185,7 @@ class Rights:
 
     def check_read(self, topic: str, caller: Caller) -> None:
         """Raise DENIED or UNAUTHENTICATED unless the caller may be given what is at a topic."""
-        said = self.active or topic.startswith(_SERVER_S)  # anything but grants
+        said = self.active or topic.startswith(SERVERS_OWN)  # anything but grants
         if not (self._may(caller, "read", topic) if said else caller.grants.read):
             raise self._refused(caller, "read", topic)
 

@@ -27,14 +27,15 @@ class Hosts:
     def __init__(self, named: Sequence[str], origins: Sequence[str] = ()) -> None:
         own = {urlsplit(origin).hostname or "" for origin in origins}
         self._names = {name.lower() for name in named} | own
-        self._known: ClearedCache[bytes, bool] = ClearedCache(HOSTS_CACHED_MAX)
+        self.known: ClearedCache[bytes, bool] = ClearedCache(HOSTS_CACHED_MAX)
+        """Whether callers without a name are served, by Host header, for those seen before."""
 
     def check(self, headers: Headers) -> None:
         """Raise DENIED, told as 421, for a request to a name that may be another's."""
         host = headers.get(b"host", b"")
-        allowed = self._known.get(host)
+        allowed = self.known.get(host)
         if allowed is None:
-            allowed = self._known.put(host, self._allows(_name(host)))
+            allowed = self.known.put(host, self._allows(_name(host)))
         if not allowed:
             name = _name(host)[:200]
             raise Error(

@@ -65,6 +65,12 @@ def kept_representation(record: Record, accept: bytes | None) -> Representation 
     return kept if isinstance(kept, Representation) else None
 
 
+def send_kept(record: Record, accept: bytes | None, send: Send) -> bool:
+    """Send what was made before for the same Accept, where that is possible; tell if it was."""
+    kept = record.encodings.get(("http", accept)) if record.encodings is not None else None
+    return isinstance(kept, Representation) and kept.whole != b"" and write_whole(send, kept.whole)
+
+
 def _choose(transcoder: Transcoder, record: Record, accept: bytes | None) -> str | None:
     """Return the media type to answer in; None: as it came."""
     text = None if accept is None else accept.decode("latin-1")

@@ -58,8 +58,7 @@ async def serve(
         if scope["method"] == "GET" and not scope["query_string"]:
             kept = _in_memory(edge, scope, headers, topic)
             if kept is not None:
-                entry = edge.kernel.registry.route(topic).entry
-                send.path, send.named = (entry.path, True) if entry else (UNDECLARED, False)
+                send.path, send.named = label_of(edge.kernel.registry.route(topic))
                 await send_representation(kept, headers, send)
                 return
         await _serve(edge, topic, headers, scope, receive, send)
@@ -83,8 +82,7 @@ async def _serve(
 ) -> None:
     method = scope["method"]
     route = route_of(edge.kernel.registry, topic)
-    entry = route.entry  # its route is noted for the times of requests
-    send.path, send.named = (entry.path, route.record_id != "") if entry else (UNDECLARED, False)
+    send.path, send.named = label_of(route)
     if method == "OPTIONS":
         await _options(route, headers, send)
         return
@@ -116,6 +114,12 @@ def route_of(registry: Registry, topic: str) -> Route:
     if table is not None and DOOR in table.hidden_from:
         raise Error(Code.NOT_FOUND, f"{table.name} is not offered over REST")
     return route
+
+
+def label_of(route: Route) -> tuple[str, bool]:
+    """Return under which path the times of requests are counted, and whether it names a record."""
+    entry = route.entry
+    return (entry.path, route.record_id != "") if entry is not None else (UNDECLARED, False)
 
 
 async def _options(route: Route, headers: Headers, send: Send) -> None:
