@@ -26,10 +26,10 @@ from itertools import chain
 from typing import Final, Self
 
 from rowcast.core.bounded import TtlMap
-from rowcast.core.budgets import Budget
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import BAN_PEER_FACTOR, GUARD_ENTRIES_MAX, GUARD_KNOWN_SECONDS
 from rowcast.core.peers import network, short
+from rowcast.core.rate_limit import TokenBucket
 
 log = logging.getLogger("rowcast.auth")
 
@@ -75,9 +75,9 @@ class LoginRateLimit:
         self._wide = wide
         self._addresses: TtlMap[_Lane, bool] = TtlMap(known_seconds, entries_max)
         self._devices: TtlMap[_Lane, bool] = TtlMap(known_seconds, entries_max)
-        self._budgets: TtlMap[_Lane, Budget] = TtlMap(seconds, entries_max)
+        self._budgets: TtlMap[_Lane, TokenBucket] = TtlMap(seconds, entries_max)
         """Those that are not full: one that fades is as good as new."""
-        self._nobodys: TtlMap[_Lane, Budget] = TtlMap(seconds, entries_max)
+        self._nobodys: TtlMap[_Lane, TokenBucket] = TtlMap(seconds, entries_max)
         """The same of names that are nobody's: apart, so that these push no user's out."""
         self._under_way: dict[_Key, _UnderWay] = {}
 
@@ -161,7 +161,7 @@ class LoginRateLimit:
             return []
         return [("page peer" if trial.foreign else "peer", network(trial.peer))]
 
-    def _table(self, trial: LoginAttempt, lane: _Lane) -> TtlMap[_Lane, Budget]:
+    def _table(self, trial: LoginAttempt, lane: _Lane) -> TtlMap[_Lane, TokenBucket]:
         """Return where a lane's budget is: those of an address are there whoever it tries."""
         return self._budgets if trial.is_user or lane[0] in _OF_ADDRESS else self._nobodys
 
@@ -186,8 +186,8 @@ class LoginRateLimit:
         if budget is None:
             narrow = lane[0] in {"at", "page"}
             most = self._failures * (1 if narrow else self._wide)
-            budget = Budget(most, self._seconds, now)
-        budget.take(now, debt)
+            budget = TokenBucket(most / self._seconds, now, most)
+        budget.take(1, now, debt)
         table.put(lane, budget, now)
         if budget.wait(now):
             log.warning("tries are slowed down for a while: %s: failed logins", " ".join(lane))

@@ -7,9 +7,9 @@ lost and no more than a page is in memory. Those who write, and other readers, w
 import asyncio
 from collections.abc import Sequence
 
-from rowcast.core.buckets import Bucket
 from rowcast.core.events import SNAPSHOT
 from rowcast.core.limits import RETAINED_BURST_RECORDS
+from rowcast.core.rate_limit import TokenBucket
 from rowcast.subscriptions.subscribed_filters import Pair
 
 
@@ -21,7 +21,7 @@ class DeliveryRateLimit:
     def __init__(self, rate: float) -> None:
         self._loop = asyncio.get_running_loop()
         self._due = self._loop.time()
-        self._bucket = Bucket(rate, self._due, RETAINED_BURST_RECORDS)
+        self._bucket = TokenBucket(rate, self._due, min(RETAINED_BURST_RECORDS, rate))
 
     async def keep(self) -> None:
         """Wait until what was counted is within the rate."""

@@ -68,7 +68,7 @@ def test_callers_are_remembered_within_bounds():
     limit, _ = limited(callers_max=2, publishes=1)
     for number in range(5):
         limit.on_publish(Caller(str(number)), event())
-    assert 2 == len(limit._buckets)
+    assert 2 == len(limit._publishes)
 
 
 @pytest.mark.parametrize("publishes", [False, True])

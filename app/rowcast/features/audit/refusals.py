@@ -15,12 +15,12 @@ from typing import Final
 
 from rowcast.codecs import JSON, encode
 from rowcast.core.bounded import BoundedCache
-from rowcast.core.buckets import Bucket
 from rowcast.core.callers import SERVER, Caller
 from rowcast.core.clock import WallClock
 from rowcast.core.entry_limits import AUDIT_TEXT_CHARS_MAX
 from rowcast.core.errors import UNFIT, Code, Error
 from rowcast.core.events import MESSAGE, Event
+from rowcast.core.rate_limit import TokenBucket
 from rowcast.core.refusal_limits import (
     REFUSALS_KEEP_EVENTS,
     REFUSALS_KEEP_SECONDS,
@@ -49,7 +49,7 @@ class _Refused:
 
     def __init__(self, now: float) -> None:
         self._first = REFUSALS_OF_ONE_BURST
-        self._rate = Bucket(REFUSALS_OF_ONE_PER_SECOND_MAX, now)
+        self._rate = TokenBucket(REFUSALS_OF_ONE_PER_SECOND_MAX, now)
         self.more = 0
 
     def may_be_told(self, now: float) -> bool:
@@ -66,8 +66,8 @@ class RefusalLog:
     def __init__(self, kernel: Kernel, now: WallClock) -> None:
         self._kernel = kernel
         self._now = now
-        self._rate = Bucket(REFUSALS_PER_SECOND_MAX, now())
-        self._unfit_rate = Bucket(REFUSALS_PER_SECOND_MAX, now())
+        self._rate = TokenBucket(REFUSALS_PER_SECOND_MAX, now())
+        self._unfit_rate = TokenBucket(REFUSALS_PER_SECOND_MAX, now())
         self._known: BoundedCache[tuple[str, str], _Refused] = BoundedCache(
             REFUSALS_RATED_MAX, self._forget
         )

@@ -15,8 +15,6 @@ import logging
 from typing import Final
 
 from rowcast.codecs import JSON, decode, encode
-from rowcast.core.bounded import BoundedCache
-from rowcast.core.buckets import Bucket
 from rowcast.core.callers import ALL, Caller, levels_of
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Error
@@ -29,6 +27,7 @@ from rowcast.core.event_limits import (
     EVENTS_TEXT_CHARS_MAX,
 )
 from rowcast.core.events import MESSAGE, Event
+from rowcast.core.rate_limit import KeyedRateLimit, TokenBucket
 from rowcast.core.topic_tables import CLIENT_EVENTS, EVENTS_LEVEL, TopicRoot, TopicTable
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.rows.system_rows import time_text
@@ -76,8 +75,10 @@ class ClientEvents:
         self._kernel = kernel
         self._now = now
         self._loop = asyncio.get_running_loop()
-        self._rate = Bucket(EVENTS_PER_SECOND_MAX, self._loop.time())
-        self._rates: BoundedCache[str, Bucket] = BoundedCache(EVENTS_RATED_CLIENTS_MAX)
+        self._rate = TokenBucket(EVENTS_PER_SECOND_MAX, self._loop.time())
+        self._rates = KeyedRateLimit[str](
+            EVENTS_PER_CLIENT_PER_SECOND_MAX, EVENTS_RATED_CLIENTS_MAX
+        )
         self._due: list[tuple[str, Facts]] = []
         """What is written at the end of this turn."""
         self._held: dict[str, dict[str, Held]] = {}
@@ -150,17 +151,11 @@ class ClientEvents:
     def _has_room(self, topic: str) -> bool:
         """Tell whether an event of a client may be written now, and count it."""
         now = self._loop.time()
-        return self._may_write(now) and self._own_rate(topic, now).take_if_room(1, now)
+        return self._may_write(now) and self._rates.allows(topic, 1, now)
 
     def _may_write(self, now: float) -> bool:
         """Tell whether one more event of anybody may be written now, and count it."""
         return not self._kernel.committer.crowded and self._rate.take_if_room(1, now)
-
-    def _own_rate(self, topic: str, now: float) -> Bucket:
-        rate = self._rates.get(topic)
-        if rate is None:
-            rate = self._rates.put(topic, Bucket(EVENTS_PER_CLIENT_PER_SECOND_MAX, now))
-        return rate
 
     def _hold(self, topic: str, what: str, facts: Facts) -> None:
         kinds = self._held.get(topic)
@@ -184,7 +179,7 @@ class ClientEvents:
             now = self._loop.time()
             if not self._may_write(now):
                 break
-            if self._own_rate(topic, now).take_if_room(1, now):
+            if self._rates.allows(topic, 1, now):
                 self._release(topic)
         if not self._held:
             self._tell_left_out()

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from math import ceil
 from time import monotonic
 
-from rowcast.core.bounded import BoundedCache
-from rowcast.core.buckets import Bucket
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
 from rowcast.core.limits import HOOK_CALLERS_MAX
+from rowcast.core.rate_limit import KeyedRateLimit
 from rowcast.features.hooks.hook import Hook
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
@@ -40,30 +39,36 @@ class RateLimit(Hook):
         clock: Callable[[], float] = monotonic,
         callers_max: int = HOOK_CALLERS_MAX,
     ) -> None:
-        self._allowance = allowance
         self._clock = clock
-        self._buckets: BoundedCache[tuple[str, str, str, str], Bucket] = BoundedCache(callers_max)
+        self._publishes = _limit(allowance.publishes, callers_max)
+        self._bytes = _limit(allowance.bytes, callers_max)
+        self._subscribes = _limit(allowance.subscribes, callers_max)
 
     def on_publish(self, caller: Caller, event: Event) -> None:
         """Refuse a write over the rate."""
-        allowed = self._allowance
-        self._take(caller, "publishes", allowed.publishes, 1)
-        self._take(caller, "bytes", allowed.bytes, len(event.payload))
+        if self._publishes is not None:
+            self._take(self._publishes, caller, "publishes", 1)
+        if self._bytes is not None:
+            self._take(self._bytes, caller, "bytes", len(event.payload))
 
     def on_subscribe(self, caller: Caller, interest: SubscribedFilter) -> None:  # noqa: ARG002
         """Refuse a filter over the rate."""
-        self._take(caller, "subscribes", self._allowance.subscribes, 1)
+        if self._subscribes is not None:
+            self._take(self._subscribes, caller, "subscribes", 1)
 
-    def _take(self, caller: Caller, what: str, rate: float, amount: float) -> None:
-        if not rate:
-            return
-        now = self._clock()
-        key = caller.user, caller.client_id, caller.peer, what
-        bucket = self._buckets.use(key) or self._buckets.put(key, Bucket(rate, now))
-        if not bucket.take_if_room(amount, now):
+    def _take(self, limit: "_Limit", caller: Caller, what: str, amount: float) -> None:
+        key = caller.user, caller.client_id, caller.peer
+        if not limit.allows(key, amount, self._clock()):
             raise Error(
                 Code.BUSY,
-                f"you may have {rate:g} {what} in a second; slow down",
+                f"you may have {limit.rate:g} {what} in a second; slow down",
                 rate=True,
-                retry_after_seconds=ceil(amount / rate),
+                retry_after_seconds=ceil(amount / limit.rate),
             )
+
+
+_Limit = KeyedRateLimit[tuple[str, str, str]]
+
+
+def _limit(rate: float, callers_max: int) -> _Limit | None:
+    return _Limit(rate, callers_max) if rate else None

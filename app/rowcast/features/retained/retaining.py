@@ -7,11 +7,11 @@ table keeps follows the table's own declaration, and the server's own topics (``
 
 from dataclasses import dataclass
 
-from rowcast.core.buckets import Bucket
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, EXPIRY, RETAINED, Event, Record
 from rowcast.core.limits import COMMIT_BATCH_EVENTS_MAX
+from rowcast.core.rate_limit import TokenBucket
 from rowcast.kernel.registry import Route
 from rowcast.kernel.write import Step, Write
 from rowcast.reads.store_reader import servers_own
@@ -41,7 +41,7 @@ class Retaining:
     def __init__(self, rules: RetainRules, now: WallClock, store: Records) -> None:
         self.rules = rules
         self._now = now
-        self._bucket = Bucket(rules.publish_rate, now()) if rules.publish_rate else None
+        self._bucket = TokenBucket(rules.publish_rate, now()) if rules.publish_rate else None
         self._quota = Quota(rules.messages_max, store) if rules.messages_max else None
 
     def step(self, route: Route) -> Step | None:

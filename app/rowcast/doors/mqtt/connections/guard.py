@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rowcast.core.bounded import TtlMap
-from rowcast.core.buckets import Bucket
 from rowcast.core.callers import Caller
-from rowcast.core.limits import BAN_PEER_FACTOR, GUARD_ENTRIES_MAX, RATE_BURST_SECONDS
+from rowcast.core.limits import BAN_PEER_FACTOR, GUARD_ENTRIES_MAX
 from rowcast.core.peers import network, short
+from rowcast.core.rate_limit import KeyedRateLimit, TokenBucket
 from rowcast.mqtt.reasons import Reason
 
 log = logging.getLogger("rowcast.mqtt")
@@ -74,11 +74,9 @@ class LoginThrottle:
         self.shedding = False
         """Whether memory is so short that nobody is taken (K9)."""
         self._by_peer: dict[str, int] = {}
-        self._rate: Bucket | None = None
+        self._rate: TokenBucket | None = None
         rate = settings.connects_per_peer_per_second
-        full_seconds = max(RATE_BURST_SECONDS, 1 / rate) if rate else 0
-        self._peer_rates: TtlMap[str, Bucket] = TtlMap(full_seconds, GUARD_ENTRIES_MAX)
-        """Buckets that are not full: one that fades is as good as new."""
+        self._peer_rates = KeyedRateLimit[str](rate, GUARD_ENTRIES_MAX) if rate else None
         self._drops: _Offences = TtlMap(settings.within_seconds, GUARD_ENTRIES_MAX)
         self._bans: TtlMap[_Who, str] = TtlMap(settings.ban_seconds, GUARD_ENTRIES_MAX)
         self.refusals: dict[Reason, int] = {}
@@ -136,17 +134,12 @@ class LoginThrottle:
     def _within_rates(self, peer: str, now: float) -> bool:
         """Count a try; the peer's own rate first, so that one peer cannot use up everybody's."""
         limits = self.settings
-        if limits.connects_per_peer_per_second and peer:
-            bucket = self._peer_rates.get(peer, now)
-            if bucket is None:
-                bucket = Bucket(limits.connects_per_peer_per_second, now)
-            self._peer_rates.put(peer, bucket, now)
-            if not bucket.take_if_room(1, now):
-                return False
+        if self._peer_rates is not None and peer and not self._peer_rates.allows(peer, 1, now):
+            return False
         if not limits.connects_per_second:
             return True
         if self._rate is None:
-            self._rate = Bucket(limits.connects_per_second, now)
+            self._rate = TokenBucket(limits.connects_per_second, now)
         return self._rate.take_if_room(1, now)
 
     def identify(self, address: str, client_id: str, user: str) -> Refusal | None:

@@ -7,7 +7,7 @@ owner's.
 
 from dataclasses import dataclass
 
-from rowcast.core.buckets import Bucket
+from rowcast.core.rate_limit import TokenBucket
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class Meter:
 
     def __init__(self, settings: RateSettings, now: float) -> None:
         self.disconnects = settings.disconnects
-        self._messages = Bucket(settings.messages, now) if settings.messages else None
-        self._bytes = Bucket(settings.bytes, now) if settings.bytes else None
-        self._subscribes = Bucket(settings.subscribes, now) if settings.subscribes else None
+        self._messages = TokenBucket(settings.messages, now) if settings.messages else None
+        self._bytes = TokenBucket(settings.bytes, now) if settings.bytes else None
+        self._subscribes = TokenBucket(settings.subscribes, now) if settings.subscribes else None
 
     def read(self, size_bytes: int, messages: int, now: float) -> float:
         """Count what was read; return the seconds to read nothing more for."""
