@@ -8,6 +8,7 @@ import httpx
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.clock import PER_SECOND, seconds_of
 from rowcast.core.events import PUT, Event
+from rowcast.kernel.expired_records import delete_expired
 from serving import PATIENCE_SECONDS, application
 
 SCHEMA = """
@@ -31,7 +32,7 @@ async def test_a_short_leap_of_the_clock_leaves_nothing_behind(tmp_path, monkeyp
         await put(running, "Lease/1")
         leap[0] = LEAP
         wrong = await put(running, "Lease/2")
-        assert 0 == await running.retention._retained.clear_expired()
+        assert 0 == await delete_expired(running.kernel, running.kernel.now)
         leap[0] = 0
         for event in (wrong, await put(running, "Lease/3")):
             assert abs(seconds_of(event.version) - real()) < LEAP / 2

@@ -15,8 +15,8 @@ from rowcast.doors.mqtt.broker import Broker
 from rowcast.doors.mqtt.sessions.session_loading import OWNER
 from rowcast.doors.mqtt.sessions.wills import WILLS
 from rowcast.doors.mqtt.settings import BrokerSettings
-from rowcast.features.retained.expiries import EndOfRecords, Expiries
-from rowcast.features.retained.retention import Retention, RetentionSettings
+from rowcast.features.retention.expiries import EndOfRecords, Expiries
+from rowcast.features.retention.retention import Retention, RetentionSettings
 from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS
 from rowcast.features.undeclared_topics.topic_tables import OWNER as TOPIC_TABLES
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings, TopicTables

@@ -23,6 +23,8 @@ from rowcast.features.metrics.sys_tree import KEPT, TABLE
 from rowcast.features.overload.feature import OverloadProtection
 from rowcast.features.overload.settings import OverloadSection
 from rowcast.features.results.feature import BulkResults
+from rowcast.features.retained.feature import RetainedMessages
+from rowcast.features.retention.feature import LogRetention
 from rowcast.features.schedules.feature import ScheduledCalls
 from rowcast.features.schema_proposal.feature import SchemaProposal
 from rowcast.features.slow_subscribers.feature import SlowSubscribers
@@ -57,6 +59,22 @@ def _topic_statistics(it: Parts) -> Feature:
     return TopicStatistics(sampled=it.config.topics.undeclared == "route")
 
 
+def _retained(it: Parts) -> Feature:
+    settings = it.config.retainer
+    return RetainedMessages(
+        settings.rules,
+        it.store,
+        page_records=settings.batch_read_number,
+        delivery_rate=settings.delivery_rate,
+        clear_seconds=settings.msg_clear_interval,
+    )
+
+
+def _retention(it: Parts) -> Feature:
+    kept = it.config.history
+    return LogRetention(it.schema.tables, kept.keep, kept.sweep_seconds)
+
+
 def _snapshots(it: Parts) -> Feature:
     settings = it.config.snapshots
     directory, due = settings.place(it.config.data), exporting.orders_due(settings)
@@ -68,6 +86,7 @@ FEATURES: Final = (
     Plug("idempotency", lambda it: Idempotency(it.config.http.idempotency_seconds)),
     Plug("late_writes", lambda _: LateWrites()),
     Plug("results", lambda it: BulkResults(it.facts)),
+    Plug("retained", _retained),
     Plug("accounts", lambda it: Accounts(it.identity.directory, it.identity.reload_keys)),
     Plug("audit", lambda _: AuditLog()),
     Plug("metrics", _metrics),
@@ -81,4 +100,5 @@ FEATURES: Final = (
     Plug("schedules", lambda _: ScheduledCalls()),
     Plug("heartbeats", lambda it: heartbeats(it.config.of(HeartbeatSettings))),
     Plug("overload", lambda it: OverloadProtection(it.config.of(OverloadSection).watermarks)),
+    Plug("retention", _retention),
 )

@@ -11,7 +11,7 @@ import importlib
 import logging
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -35,12 +35,6 @@ from rowcast.doors.mqtt.sessions.session_loading import OWNER
 from rowcast.doors.mqtt.sessions.wills import WILLS
 from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.features.retained.expiries import EndOfRecords, Expiries
-from rowcast.features.retained.retained_rows import PATH as RETAINED
-from rowcast.features.retained.retained_rows import retained_rows
-from rowcast.features.retained.retainer import Retained, clear_regularly
-from rowcast.features.retained.retaining import Retaining
-from rowcast.features.retained.retention import Retention, RetentionSettings
 from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS
 from rowcast.features.undeclared_topics.recent_topics import SeenTopics
 from rowcast.features.undeclared_topics.topic_table_rows import PATH as TABLES
@@ -144,7 +138,6 @@ class Application:
             for feature in self.features.values():
                 self._closing.push_async_callback(feature.stop)
                 await feature.start()
-            self._end_in_time()
             await self.doors.prepare(self._threads.readers)
             edge = self._make_edge()
             make_ready(edge.settings.readiness, self.kernel, self.doors)
@@ -195,9 +188,7 @@ class Application:
         )
         reader.queue.background = self._threads.searches
         reader.queue.query_seconds = self.config.store.query_timeout
-        kept = self.config.history
-        keep = kept.keep
-        topics = self.config.topics.settings(keep)
+        topics = self.config.topics.settings(self.config.history.keep)
         self.topic_tables = TopicTables(store, committer, self.registry, topics, self._now)
         self.kernel = Kernel(
             self.registry,
@@ -217,14 +208,9 @@ class Application:
         self._closing.callback(reader.queue.stop)
         self._closing.push_async_callback(self.kernel.stop)
         self._install()
-        self._retain()
         self.broker = self._make_broker()
         add_figures(self.kernel, self.broker, self.doors, self.schema)
         self._keep_facts()
-        own = [(log.table.branch, log.keep) for log in self.kernel.own_logs]
-        settings = RetentionSettings(keep, kept.sweep_seconds, own)
-        self.retention = Retention(self.kernel, tables, settings, self._now)
-        self._run(self.retention.run())
 
     def _keep_facts(self) -> None:
         """Say what is restored of an earlier run, in this order.
@@ -252,38 +238,6 @@ class Application:
             self.store.define(*(log.table for log in self.kernel.own_logs))
         except Error as error:
             log.warning("the past of $SYS has no table until the next start: %s", error.message)
-
-    def _retain(self) -> None:
-        """Set the rules for retained messages."""
-        settings, kernel = self.config.retainer, self.kernel
-        rules = settings.rules
-        kernel.steps.add("retained", Retaining(rules, self._now, self.store).step, messages=False)
-        kernel.reader.retains = rules.enabled
-        self.registry.add(RETAINED, retained_rows(self._now))
-        kernel.reader.scan_records = settings.batch_read_number
-        kernel.reader.delivery_rate = settings.delivery_rate
-        if settings.msg_clear_interval:
-            retained = Retained(kernel, self._now)
-            self._run(clear_regularly(retained, settings.msg_clear_interval))
-
-    def _end_in_time(self) -> None:
-        """End what has a time at which it is over, at that time."""
-        kernel = self.kernel
-        expiries = Expiries([EndOfRecords(kernel, self._now), *kernel.endings], self._now)
-        kernel.committer.after_append.append(expiries.appended)
-        kernel.on_end_time.append(expiries.note)
-        self._closing.push_async_callback(expiries.stop)
-        expiries.start()
-
-    def _run(self, work: Coroutine[object, object, None]) -> None:
-        """Run background work until the server stops."""
-        task = asyncio.create_task(work)
-
-        async def end() -> None:
-            task.cancel()
-            await asyncio.wait((task,))
-
-        self._closing.push_async_callback(end)
 
     def _make_broker(self) -> Broker:
         mqtt = self.config.mqtt

@@ -15,7 +15,7 @@ from mqtt_server import (
 )
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.limits import SESSION_REFRESH_SECONDS
-from rowcast.features.retained.retention import Retention, RetentionSettings
+from rowcast.features.retention.retention import Retention, RetentionSettings
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.store.store import Keep
 

@@ -26,7 +26,7 @@ async def test_a_dead_letter_ends_after_thirty_days(tmp_path):
         await world.until(lambda: (2, 1) == (bridges["b"].dead, bridges["brief"].dead))
 
         async def left():
-            await world.application.retention.sweep()
+            await world.application.features["retention"].retention.sweep()
             rows = await world.kernel.resource("$SYS/dead_letters", ANN).get()
             return sorted(row["id"] for row in rows)
 

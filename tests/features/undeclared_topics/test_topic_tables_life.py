@@ -9,7 +9,7 @@ from rowcast.core.query_text import parse_query
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import TopicRoot, TopicTable
 from rowcast.core.topics import TopicFilter
-from rowcast.features.retained.retention import Retention, RetentionSettings
+from rowcast.features.retention.retention import Retention, RetentionSettings
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.store.store import Keep
 from topic_watch import AT_ONCE, count, names, on_disk, watch

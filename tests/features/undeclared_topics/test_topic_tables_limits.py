@@ -6,7 +6,7 @@ from build import Server, refusal
 from rowcast.core.callers import SERVER
 from rowcast.core.errors import Code, Error
 from rowcast.core.topic_tables import TopicRoot
-from rowcast.features.retained.retention import Retention, RetentionSettings
+from rowcast.features.retention.retention import Retention, RetentionSettings
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.store.store import Keep
 from topic_watch import AT_ONCE, count, names, on_disk, watch

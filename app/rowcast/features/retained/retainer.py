@@ -19,10 +19,10 @@ from rowcast.core.callers import SERVER, Caller
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PUT, Event, Record
-from rowcast.core.limits import SWEEP_RECORDS_MAX
 from rowcast.core.topics import TopicFilter
+from rowcast.kernel.expired_records import delete_expired
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.write import Condition, Receipt
+from rowcast.kernel.write import Receipt
 
 log = logging.getLogger("rowcast.retainer")
 
@@ -183,24 +183,7 @@ class Retained:
 
         Each is deleted by a write, so that every subscriber hears of it (A5).
         """
-        total = 0
-        while True:
-            records = await self._kernel.reader.expired(self._now(), SWEEP_RECORDS_MAX)
-            ended = sum(await asyncio.gather(*map(self._end, records)))  # in one commit
-            total += ended
-            if len(records) < SWEEP_RECORDS_MAX or not ended:  # the disk refuses: later again
-                return total
-
-    async def _end(self, record: Record) -> int:
-        """Delete one message, unless it was written again meanwhile."""
-        condition = Condition(seqs=frozenset({record.seq}))
-        try:
-            await self._kernel.write(_deletion(record.topic), self._caller, condition)
-        except Error as error:
-            if error.code is not Code.PRECONDITION:
-                log.debug("%s was not ended: %s", record.topic, error.message)
-            return 0
-        return 1
+        return await delete_expired(self._kernel, self._now, self._caller)
 
     async def clean(self, topics: str = EVERYTHING) -> int:
         """Delete all that a filter selects and the caller may read and write; return how many.
@@ -252,7 +235,7 @@ def _read_cursor(cursor: str) -> str:
         ) from None
 
 
-async def clear_regularly(retained: Retained, seconds: float) -> None:
+async def clear_regularly(retained: Retainer, seconds: float) -> None:
     """Delete what has expired, at intervals, until cancelled."""
     while True:
         await asyncio.sleep(seconds)

@@ -11,7 +11,7 @@ from rowcast.core.clock import LeapGuard
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE
 from rowcast.core.topics import TopicFilter
-from rowcast.features.retained.expiries import EndOfRecords, Expiries
+from rowcast.features.retention.expiries import EndOfRecords, Expiries
 
 MINUTE = {"message_expiry_interval": 60}
 

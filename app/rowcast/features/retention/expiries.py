@@ -17,7 +17,7 @@ from math import inf
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Error
 from rowcast.core.events import RETAINED
-from rowcast.features.retained.retainer import Retained, Retainer
+from rowcast.kernel.expired_records import delete_expired
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.seams import Ending
 from rowcast.kernel.write import Outcome, Receipt
@@ -32,13 +32,13 @@ class EndOfRecords:
     """Deletes records whose time is over, by writes that every subscriber hears of."""
 
     def __init__(self, kernel: Kernel, now: WallClock) -> None:
-        self._reader = kernel.reader
-        self._retained: Retainer = Retained(kernel, now)
+        self._kernel = kernel
+        self._now = now
 
     async def end_due(self) -> float:
         """Delete what is over; return when the next record is."""
-        await self._retained.clear_expired()
-        soonest = await self._reader.next_expiry()
+        await delete_expired(self._kernel, self._now)
+        soonest = await self._kernel.reader.next_expiry()
         return inf if soonest is None else soonest
 
 

@@ -9,9 +9,9 @@ from build import DOG, LEASE, NOTE, TABLES, Code, Listener, Server, turns
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE
 from rowcast.core.topics import TopicFilter
-from rowcast.features.retained import retainer
-from rowcast.features.retained import retention as module
-from rowcast.features.retained.retention import Retention, RetentionSettings
+from rowcast.features.retention import retention as module
+from rowcast.features.retention.retention import Retention, RetentionSettings
+from rowcast.kernel import expired_records
 from rowcast.store.store import Keep
 
 
@@ -95,7 +95,7 @@ async def test_a5_an_end_is_a_delete_that_everybody_hears():
 
 
 async def test_a5_many_ends_are_few_commits(monkeypatch):
-    monkeypatch.setattr(retainer, "SWEEP_RECORDS_MAX", 3)
+    monkeypatch.setattr(expired_records, "SWEEP_RECORDS_MAX", 3)
     room = Server()
     for number in range(7):
         await room.put(f"Lease/{number}")
@@ -111,13 +111,13 @@ async def test_a_record_that_was_written_again_does_not_end():
     room.time += LEASE.expiration_seconds + 1
     old = room.store.get(LEASE, "Lease/1")
     await room.put("Lease/1")
-    assert 0 == await sweeper(room)._retained._end(old)
+    assert not await expired_records.delete_unchanged(room.kernel, old)
     assert receipt.event.seq < room.store.get(LEASE, "Lease/1").seq
 
 
 async def test_a_disk_that_refuses_ends_the_sweep(monkeypatch):
     """It is tried again in the next one, not at once and for ever."""
-    monkeypatch.setattr(retainer, "SWEEP_RECORDS_MAX", 1)
+    monkeypatch.setattr(expired_records, "SWEEP_RECORDS_MAX", 1)
     room = Server()
     await room.put("Lease/1")
     room.time += LEASE.expiration_seconds + 1

@@ -16,7 +16,7 @@ from rowcast.core.errors import Error
 from rowcast.core.limits import SWEEP_EVENTS_MAX
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource
-from rowcast.features.retained.retainer import Retained, Retainer
+from rowcast.kernel.expired_records import delete_expired
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.last_write_wins import outdated
 from rowcast.store.store import Keep
@@ -45,7 +45,6 @@ class Retention:
         now: WallClock,
     ) -> None:
         self._kernel = kernel
-        self._retained: Retainer = Retained(kernel, now)
         self._tables: tuple[Table | None, ...] = (*tables, None)
         self._settings = settings
         self._now = now
@@ -75,7 +74,7 @@ class Retention:
             trimmed += await self._trim(branch, keep)
         while await self._kernel.committer.tidy(SWEEP_EVENTS_MAX):
             pass
-        ended = await self._retained.clear_expired()
+        ended = await delete_expired(self._kernel, self._now)
         self._forget_tombstones()
         if topic_tables is not None:
             await topic_tables.clean()

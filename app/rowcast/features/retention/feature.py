@@ -1,0 +1,48 @@
+"""The feature: trims the log to its limits, and ends at its time what has one (A5, A6, E17)."""
+
+from collections.abc import Sequence
+
+from rowcast.core.tables import Table
+from rowcast.features.retention.expiries import EndOfRecords, Expiries
+from rowcast.features.retention.retention import Retention, RetentionSettings
+from rowcast.kernel.feature import Background, Feature
+from rowcast.kernel.kernel import Kernel
+from rowcast.store.store import Keep
+
+
+class LogRetention(Feature):
+    """The sweeper of the log, and the timer of all that ends by itself.
+
+    ``keep`` are the limits of tables that declare none; ``sweep_seconds`` is the time between two
+    sweeps.
+    """
+
+    def __init__(self, tables: Sequence[Table], keep: Keep, sweep_seconds: float) -> None:
+        self._tables = tables
+        self._keep = keep
+        self._sweep_seconds = sweep_seconds
+        self._background = Background()
+        self._expiries: Expiries | None = None
+
+    def install(self, kernel: Kernel) -> None:
+        """Note where to look."""
+        self._kernel = kernel
+
+    async def start(self) -> None:
+        """Sweep regularly, and end at once what was over while the server was off."""
+        kernel = self._kernel
+        own = [(log.table.branch, log.keep) for log in kernel.own_logs]
+        settings = RetentionSettings(self._keep, self._sweep_seconds, own)
+        self.retention = Retention(kernel, self._tables, settings, kernel.now)
+        self._background.run(self.retention.run())
+        endings = [EndOfRecords(kernel, kernel.now), *kernel.endings]
+        expiries = self._expiries = Expiries(endings, kernel.now)
+        kernel.committer.after_append.append(expiries.appended)
+        kernel.on_end_time.append(expiries.note)
+        expiries.start()
+
+    async def stop(self) -> None:
+        """Look no more."""
+        if self._expiries is not None:
+            await self._expiries.stop()
+        await self._background.stop()

@@ -1,0 +1,47 @@
+"""The end of records whose time is over: a deletion that is an ordinary write (A5, E17).
+
+So every subscriber hears of it, and a record that was written again meanwhile stays.
+"""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from rowcast.core.callers import SERVER, Caller
+from rowcast.core.clock import WallClock
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, Event, Record
+from rowcast.core.limits import SWEEP_RECORDS_MAX
+from rowcast.kernel.write import Condition
+
+if TYPE_CHECKING:
+    from rowcast.kernel.kernel import Kernel
+
+log = logging.getLogger("rowcast.expiries")
+
+
+async def delete_expired(kernel: "Kernel", now: WallClock, caller: Caller = SERVER) -> int:
+    """Delete the records of all tables and topics whose time is over; return how many.
+
+    What cannot be deleted, such as on a full disk, is left for the next call.
+    """
+    total = 0
+    while True:
+        records = await kernel.reader.expired(now(), SWEEP_RECORDS_MAX)
+        deletions = (delete_unchanged(kernel, record, caller) for record in records)
+        ended = sum(await asyncio.gather(*deletions))  # in one commit
+        total += ended
+        if len(records) < SWEEP_RECORDS_MAX or not ended:
+            return total
+
+
+async def delete_unchanged(kernel: "Kernel", record: Record, caller: Caller = SERVER) -> bool:
+    """Delete a record unless it was written again meanwhile; return whether it is gone."""
+    deletion = Event(record.topic, DELETE, b"", None, 1, True)
+    try:
+        await kernel.write(deletion, caller, Condition(seqs=frozenset({record.seq})))
+    except Error as error:
+        if error.code is not Code.PRECONDITION:
+            log.debug("%s was not ended: %s", record.topic, error.message)
+        return False
+    return True
