@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
 from rowcast.core.events import Event, Record
+from rowcast.core.facts import Change as Change  # noqa: PLC0414 - the store's interface names it
 from rowcast.core.queries import Query
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, TopicTable
@@ -77,18 +78,6 @@ class Figures:
     bytes: int = 0
     """Bytes of their payloads."""
     trimmed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change of one durable fact: ``value`` is what the owner's ``name`` is from now on.
-
-    None removes the fact; an empty name with None removes all that the owner has.
-    """
-
-    owner: str
-    name: str
-    value: bytes | None
 
 
 class Counts(Protocol):

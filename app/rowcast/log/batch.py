@@ -1,0 +1,105 @@
+"""A batch: the bytes of one group commit, a fixed header and a MessagePack body.
+
+The header has 64 bytes, numbers in network byte order:
+
+    offset  bytes  field
+         0      4  ``RCB1``: a batch of version 1 of this format
+         4      4  bytes of the body
+         8      4  CRC-32 (zlib, ISO 3309) of the header without this field, then of the body
+        12      4  how many events
+        16      8  number of the batch: one more than that of the batch before
+        24      8  term: which writer appended it; grows with each new writer of a log
+        32      8  number of the first event, where there is one
+        40      8  number of the last event so far, also where the batch has none
+        48      8  when it was made, in microseconds since 1970 (UTC)
+        56      8  reserved, zero
+
+A reader finds a batch's end from the header alone, and knows by the checksum whether all of it
+reached the disk. This module must not know files: a batch is the same bytes on a disk, in a stream
+of another engine and on the way to another node.
+"""
+
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import Final, Self
+
+from rowcast.core.errors import Code, Error
+from rowcast.log.batch_content import Content, TableOf, decode_content, encode_content
+
+MAGIC: Final = b"RCB1"
+HEADER_BYTES: Final = 64
+BODY_BYTES_MAX: Final = 256 * 1024 * 1024
+"""More than any group commit: two thousand payloads at their limit are never in one, because a
+commit takes no more than a megabyte beside its first write. A length beyond it is damage."""
+
+_HEADER: Final = struct.Struct("!4sIIIQQQQQQ")
+_CHECKSUM: Final = slice(8, 12)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One group commit; ``data`` is all of it, header and body."""
+
+    number: int
+    term: int
+    first: int
+    """The number of its first event; one more than ``last`` when it has none."""
+    last: int
+    """The number of the newest event of the log once this batch is in it."""
+    count: int
+    """How many events it has; numbers may be left out, so it can be less than its range."""
+    made_at: int
+    """Microseconds since 1970 (UTC) on the clock of its writer."""
+    data: bytes
+
+    @classmethod
+    def make(cls, number: int, term: int, before: int, content: Content, made_at: int) -> Self:
+        """Return the batch of a content; ``before`` is the ``last`` of the batch before it."""
+        events = content.events
+        first = events[0].seq if events else before + 1
+        last = events[-1].seq if events else before
+        body = encode_content(content, first)
+        facts = (number, term, first, last, made_at)
+        if len(body) > BODY_BYTES_MAX:
+            raise Error(Code.TOO_LARGE, f"a batch of {len(body)} bytes; it must be divided")
+        header = bytearray(
+            _HEADER.pack(MAGIC, len(body), 0, len(events), number, term, first, last, made_at, 0)
+        )
+        header[_CHECKSUM] = _checksum(header, body).to_bytes(4)
+        return cls(*facts[:4], len(events), made_at, bytes(header) + body)
+
+    @classmethod
+    def read(cls, data: bytes | memoryview, at: int = 0) -> Self:
+        """Return the batch whose header begins at a place. Raises INVALID where there is none."""
+        size = size_at(data, at)
+        whole = bytes(data[at : at + size])
+        _, _, checksum, count, number, term, first, last, made_at, _ = _HEADER.unpack_from(whole)
+        if len(whole) < size:
+            raise Error(Code.INVALID, f"a batch of {size} bytes ends after {len(whole)}")
+        if checksum != _checksum(whole[:HEADER_BYTES], whole[HEADER_BYTES:]):
+            raise Error(Code.INVALID, f"batch {number} is damaged: its checksum does not match")
+        return cls(number, term, first, last, count, made_at, whole)
+
+    def content(self, table_of: TableOf) -> Content:
+        """Decode the events, changes and operations; raises INVALID for those of no encoder."""
+        return decode_content(self.data[HEADER_BYTES:], self.first, table_of)
+
+
+def size_at(data: bytes | memoryview, at: int) -> int:
+    """Return the bytes of the batch whose header begins at a place, complete or not.
+
+    Raises INVALID where no header is, or one that tells of more bytes than a batch can have.
+    """
+    if len(data) - at < HEADER_BYTES:
+        raise Error(Code.INVALID, f"{max(0, len(data) - at)} bytes are no header of a batch")
+    magic, size = struct.unpack_from("!4sI", data, at)
+    if magic != MAGIC:
+        raise Error(Code.INVALID, f"{bytes(magic)!r} does not begin a batch")
+    if size > BODY_BYTES_MAX:
+        raise Error(Code.INVALID, f"a batch cannot have {size} bytes")
+    return HEADER_BYTES + int(size)
+
+
+def _checksum(header: bytes | bytearray, body: bytes) -> int:
+    return zlib.crc32(body, zlib.crc32(header[12:], zlib.crc32(header[:8])))

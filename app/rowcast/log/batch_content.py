@@ -1,0 +1,147 @@
+"""The content of a batch as MessagePack: events, changes of facts, operations on the log.
+
+It is one array of three arrays, so that a newer version can append a fourth. Each event is an array
+of eleven in the order of ``_event``; its number is relative to the batch's first. A decoder takes
+any bytes: what is not exactly this is refused with an Error, and nothing is ever made of it but
+numbers, text, bytes, lists and maps.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, cast
+
+import msgpack  # type: ignore[import-untyped]
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
+from rowcast.core.facts import Change
+from rowcast.core.tables import Table
+
+KINDS: Final = (PUT, PATCH, DELETE, MESSAGE)
+"""The kinds of events; a batch has their index here, so none may move."""
+QOS_MASK: Final = 0b011
+RETAIN_FLAG: Final = 0b100
+"""The flags of an event: its QoS in two bits (MQTT 5, 3.3.1.2), and whether it is retained."""
+
+TableOf = Callable[[str], Table | None]
+"""Finds the declared table of a name; None where it is not declared any more."""
+
+_EVENT_TYPES: Final = (
+    str,
+    int,
+    bytes,
+    (str, type(None)),
+    int,
+    (str, type(None)),
+    str,
+    (dict, type(None)),
+    (float, int),
+    int,
+    int,
+)
+_CODE_OF: Final = {kind: code for code, kind in enumerate(KINDS)}
+
+
+class Operation(NamedTuple):
+    """A change of the log itself or of its tables: such as that a topic table begins."""
+
+    name: str
+    arguments: tuple[str | int | None, ...]
+
+
+class Content(NamedTuple):
+    """What one batch has: all or nothing of it takes effect."""
+
+    events: Sequence[Event] = ()
+    changes: Sequence[Change] = ()
+    operations: Sequence[Operation] = ()
+
+
+def encode_content(content: Content, first: int) -> bytes:
+    """Return the bytes of a batch's content; ``first`` is the number of its first event."""
+    packed: bytes = msgpack.packb(
+        (
+            [_event(event, first) for event in content.events],
+            [(change.owner, change.name, change.value) for change in content.changes],
+            [(operation.name, operation.arguments) for operation in content.operations],
+        )
+    )
+    return packed
+
+
+def _event(event: Event, first: int) -> tuple[object, ...]:
+    table = event.table
+    return (
+        event.topic,
+        _CODE_OF[event.kind],
+        event.payload,
+        event.content_type,
+        event.qos | RETAIN_FLAG if event.retain else event.qos,
+        None if table is None else table.name,
+        event.client,
+        event.properties,
+        event.expires_at,
+        event.seq - first,
+        event.version,
+    )
+
+
+def decode_content(body: bytes, first: int, table_of: TableOf) -> Content:
+    """Return the content of a batch. Raises INVALID for bytes that no encoder has made."""
+    try:
+        events, changes, operations, *_ = msgpack.unpackb(body, strict_map_key=True)
+        return Content(
+            [_event_of(item, first, table_of) for item in events],
+            [_change_of(item) for item in changes],
+            [_operation_of(item) for item in operations],
+        )
+    except (ValueError, TypeError, IndexError, msgpack.UnpackException) as fault:
+        raise Error(Code.INVALID, f"the content of a batch cannot be decoded: {fault}") from None
+
+
+def _event_of(item: Sequence[object], first: int, table_of: TableOf) -> Event:
+    _check(item, _EVENT_TYPES)
+    topic, kind, payload, content_type, flags, table, client, properties, ends, place, version = (
+        item
+    )
+    code, bits = cast("int", kind), cast("int", flags)
+    if code < 0 or not 0 <= bits <= (QOS_MASK | RETAIN_FLAG) or bits & QOS_MASK == QOS_MASK:
+        raise ValueError(f"an event of kind {code} with the flags {bits}")
+    return Event(
+        cast("str", topic),
+        KINDS[code],
+        cast("bytes", payload),
+        cast("str | None", content_type),
+        bits & QOS_MASK,
+        bool(bits & RETAIN_FLAG),
+        None if table is None else table_of(cast("str", table)),
+        cast("str", client),
+        cast("dict[str, object] | None", properties),
+        float(cast("float", ends)),
+        first + cast("int", place),
+        cast("int", version),
+    )
+
+
+def _change_of(item: Sequence[object]) -> Change:
+    _check(item, (str, str, (bytes, type(None))))
+    owner, name, value = item
+    return Change(cast("str", owner), cast("str", name), cast("bytes | None", value))
+
+
+def _operation_of(item: Sequence[object]) -> Operation:
+    _check(item, (str, list))
+    name, arguments = item
+    found = tuple(cast("list[str | int | None]", arguments))
+    _check(found, ((str, int, type(None)),) * len(found))
+    return Operation(cast("str", name), found)
+
+
+def _check(item: Sequence[object], types: tuple[type | tuple[type, ...], ...]) -> None:
+    """Refuse an array of another length or with a part of another type; a boolean is no number."""
+    if type(item) is not list and type(item) is not tuple:
+        raise TypeError(f"a {type(item).__name__} where an array is expected")
+    if len(item) != len(types):
+        raise ValueError(f"an array of {len(item)} where one of {len(types)} is expected")
+    for part, wanted in zip(item, types, strict=True):
+        if not isinstance(part, wanted) or type(part) is bool:
+            raise TypeError(f"a {type(part).__name__} where another type is expected")
