@@ -23,6 +23,8 @@ FACTS = {
     ("$user", "none"): [],
     ("$user", "vip"): True,
     ("$user", "rank"): 2,
+    ("$user", "zero"): 0,
+    ("$user", "first"): 1,
     ("$user", "many"): list(range(RULE_CLAIM_ITEMS_MAX + 1)),
     ("$user", "map"): {"a": 1},
 }
@@ -42,6 +44,8 @@ def bound(operator, name, type_):
     [
         (Operator.EQ, "one", Type.STRING, "north"),
         (Operator.EQ, "rank", Type.STRING, "2"),  # tokens may number what is text here
+        (Operator.EQ, "zero", Type.ID, "0"),
+        (Operator.EQ, "first", Type.STRING, "1"),
         (Operator.EQ, "rank", Type.INT, 2),
         (Operator.EQ, "rank", Type.ANY, 2),
         (Operator.EQ, "vip", Type.STRING, NOTHING),

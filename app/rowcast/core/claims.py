@@ -34,7 +34,6 @@ Facts = Callable[[Path], object]
 """Gives what is known of a caller by the path of a claim; None where nothing is."""
 
 _SCALARS: Final = (str, int, float, bool)
-_BOTH: Final = (True, False)
 _UNFIT: Final = object()
 
 
@@ -96,7 +95,8 @@ def _fitted(type_: Type, value: object) -> object:
     if type_ is Type.ANY:
         return value
     if type_ in {Type.ID, Type.STRING}:  # tokens may number what is text here
-        return str(value) if isinstance(value, str | int) and value not in _BOTH else _UNFIT
+        fits = isinstance(value, str | int) and not isinstance(value, bool)
+        return str(value) if fits else _UNFIT
     if type_ in {Type.LIST, Type.OBJECT}:
         return _UNFIT
     try:
