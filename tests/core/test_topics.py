@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import TOPIC_BYTES_MAX, TOPIC_LEVELS_MAX
-from rowcast.core.topics import TopicFilter, check_filter, check_topic, is_pattern
+from rowcast.core.topics import (
+    TopicFilter,
+    check_filter,
+    check_topic,
+    fits_level,
+    is_pattern,
+    is_within,
+)
 
 LEVELS = st.sampled_from(
     ["", "a", "b", "ab", "a.", "a0", "$", "$s", " ", ".", "0", "é", "\U0001f600"]
@@ -196,3 +203,69 @@ def test_a_filter_of_all_below_a_path(path, text):
     assert (text, True, 0, True) == (
         below.text, below.unbounded, below.free_levels, is_pattern(text),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "suffix", "depths"),
+    [
+        ("a/#", "a", "", {1, 2, 3, 4}),
+        ("a/b/#", "a/b", "", {2, 3, 4}),
+        ("/#", "", "", {1, 2, 3, 4}),
+        ("#", None, "", {0, 1, 2, 3, 4}),
+        ("a", None, "", {1}),
+        ("a/+", None, "", {2}),
+        ("+/#", None, "", {1, 2, 3, 4}),
+        ("a/+/#", None, "", {2, 3, 4}),
+        ("a/+/c", None, "c", {3}),
+        ("+/b/c/#", None, "b/c", {3, 4}),
+        ("+/+/c", None, "", {3}),
+    ],
+)
+def test_the_parts_of_a_filter(text, path, suffix, depths):
+    topics = TopicFilter(text)
+    assert (path, suffix) == (topics.path, topics.suffix)
+    assert depths == {depth for depth in range(5) if topics.has_depth(depth)}
+
+
+@given(FILTERS, TOPICS)
+def test_what_is_selected_has_the_parts_of_its_filter(text, topic):
+    topics = TopicFilter(text)
+    if not topics.matches(topic):
+        return
+    levels = topic.split("/")
+    assert topics.has_depth(len(levels))
+    assert is_within(topic, topics.path or "")
+    for position, level in enumerate(levels):
+        assert topics.literal(position) in {None, level}
+
+
+def test_a_level_that_is_literal_and_one_that_is_none():
+    topics = TopicFilter("a/+/c/#")
+    assert ["a", None, "c", None, None] == [topics.literal(position) for position in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("name", "fits"), [("a", True), ("$a b", True), ("", False), ("a+", False), ("#", False)]
+)
+def test_a_name_that_fits_a_level(name, fits):
+    assert fits is fits_level(name)
+    assert not fits_level(f"{name}/a")
+
+
+@pytest.mark.parametrize(
+    ("topic", "path", "within"),
+    [
+        ("a", "a", True),
+        ("a/b", "a", True),
+        ("ab", "a", False),
+        ("a", "a/b", False),
+        ("a", "", True),
+    ],
+)
+def test_a_topic_at_a_path_or_below_it(topic, path, within):
+    assert within is is_within(topic, path)
+
+
+def test_a_skip_scan_skips_all_dollar_topics_at_once():
+    topics = sorted([*(f"$SYS/{number}" for number in range(100)), "a", "b"])
+    assert (["a", "b"], 3) == skip_scan(TopicFilter("+"), topics)

@@ -5,19 +5,15 @@ means something in filters, selects nothing there, so that no name widens a rule
 """
 
 from collections.abc import Mapping
-from typing import Final
 
-from rowcast.core.topics import Levels
-
-_SIGNS: Final = frozenset("+#/")
+from rowcast.core.topics import Levels, fits_level
 
 
 def filled(pattern: str, names: Mapping[str, str]) -> Levels:
     """Return a pattern as levels, with names in the places that stand for them."""
     levels: list[str | None] = []
     for level in pattern.split("/"):
-        used = [name for place, name in names.items() if place in level]
-        if any(not name or not _SIGNS.isdisjoint(name) for name in used):
+        if not all(fits_level(name) for place, name in names.items() if place in level):
             levels.append(None)
             continue
         full = level

@@ -14,7 +14,15 @@ from typing import Final
 
 from rowcast.core.tables import Attribute, Table, Type
 from rowcast.core.topic_limits import TOPIC_TABLE_LEVEL_CHARS_MAX
-from rowcast.core.topics import SHARE_PREFIX, WILDCARDS, TopicFilter, levels_below, overlaps
+from rowcast.core.topics import (
+    ONE_LEVEL,
+    SHARE_PREFIX,
+    WILDCARDS,
+    TopicFilter,
+    is_within,
+    levels_below,
+    overlaps,
+)
 
 DATABASE: Final = "mqtt_topics"
 """The database that all topic tables are in."""
@@ -61,7 +69,7 @@ class TopicRoot:
     @property
     def topics(self) -> TopicFilter:
         """The filter that selects the branch's topics, and perhaps a few others."""
-        return TopicFilter("+" if self.level is None else f"{self.level}/#")
+        return TopicFilter(ONE_LEVEL) if self.level is None else TopicFilter.below(self.level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +96,7 @@ def branches_of(topics: TopicFilter) -> tuple[TopicRoot, ...] | None:
     """Return the branches that a filter can reach; None: it may be any of them."""
     levels = topics.levels
     if len(levels) == 1:
-        return None if levels[0] == "#" else (TopicRoot(None),)
+        return None if topics.unbounded else (TopicRoot(None),)
     if levels[0] in WILDCARDS:
         return None
     found = [TopicRoot(levels[0])]
@@ -96,7 +104,7 @@ def branches_of(topics: TopicFilter) -> tuple[TopicRoot, ...] | None:
     if second and levels[1] in {second, *WILDCARDS}:
         apart = TopicRoot(name)
         found = [apart] if len(levels) > 2 and levels[1] == second else [*found, apart]
-    if levels[1:] == ("#",):  # which selects its parent too (MQTT-4.7.1-2)
+    if len(levels) == 2 and topics.unbounded:  # which selects its parent too (MQTT-4.7.1-2)
         found.append(TopicRoot(None))
     return tuple(found)
 
@@ -106,7 +114,7 @@ def owner_of(topic: str, tables: Sequence[Table]) -> Table | None:
     best: Table | None = None
     for table in tables:
         path = table.path
-        if path is None or not (not path or topic == path or topic.startswith(path + "/")):
+        if path is None or not is_within(topic, path):
             continue
         if best is None or len(path) > len(best.path or ""):
             best = table
@@ -122,8 +130,7 @@ def sources_of(topics: TopicFilter, tables: Sequence[Table]) -> list[LogSource]:
         for item in tables
         if item.path is not None and overlaps(topics.levels, levels_below(item.path))
     ]
-    prefix = topics.prefix + "/"
-    if not any(item.path and prefix.startswith(item.path + "/") for item in tables):
+    if not any(item.path and is_within(topics.prefix, item.path) for item in tables):
         found.extend(branches_of(topics) or [None])
     return found
 

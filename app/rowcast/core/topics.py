@@ -21,12 +21,20 @@ GATEWAY_PREFIX = "$gateway/"
 """Below it and a broker's name is what is written for that broker alone (H27)."""
 BROKERS = "$SYS/brokers"
 """Where the brokers are listed that there are bridges to."""
-WILDCARDS: Final = frozenset({"+", "#"})
+ONE_LEVEL: Final = "+"
+ALL_BELOW: Final = "#"
+WILDCARDS: Final = frozenset({ONE_LEVEL, ALL_BELOW})
 """Levels of a filter that stand for others (MQTT-4.7.1-1)."""
+AFTER_SLASH: Final = "0"
+"""The character after ``/``: what is at or beyond ``a0`` is beyond all that begins with ``a/``."""
+AFTER_DOLLAR: Final = "%"
+"""The character after ``$``: no topic that begins with ``$`` is at or beyond it."""
 
 Levels = tuple[str | None, ...]
 """The levels of a filter; None is one that no topic has (``patterns.py``)."""
 
+_SIGNS: Final = frozenset("+#/")
+"""Characters that mean something in filters."""
 _SECONDS = re.compile("[0-9]{1,10}", re.ASCII)
 
 
@@ -107,6 +115,16 @@ def is_pattern(text: str) -> bool:
     return not WILDCARDS.isdisjoint(text.split("/"))
 
 
+def fits_level(name: str) -> bool:
+    """Tell whether a name can be one level of a topic, and selects no more than itself there."""
+    return bool(name) and _SIGNS.isdisjoint(name)
+
+
+def is_within(topic: str, path: str) -> bool:
+    """Tell whether a topic is at a path or below it; all topics are below the empty path."""
+    return not path or topic == path or topic.startswith(path + "/")
+
+
 def covers(pattern: Levels, wanted: Sequence[str]) -> bool:
     """Tell whether a pattern selects all that a topic or filter does (MQTT 5, 4.7).
 
@@ -163,12 +181,37 @@ class TopicFilter:
     @property
     def unbounded(self) -> bool:
         """Whether it ends with ``#``, and so selects topics of any depth."""
-        return self.levels[-1] == "#"
+        return self.levels[-1] == ALL_BELOW
 
     @property
     def free_levels(self) -> int:
         """How many levels of it are ``+``."""
-        return self.levels.count("+")
+        return self.levels.count(ONE_LEVEL)
+
+    @property
+    def path(self) -> str | None:
+        """The path that it selects with all below it, as ``a/b`` of ``a/b/#``; None: no such."""
+        path = self.text.removesuffix("/#")
+        return path if self.unbounded and path != self.text and not is_pattern(path) else None
+
+    @property
+    def suffix(self) -> str:
+        """The literal levels behind the only ``+``, without a ``#``; empty when there is none."""
+        if self.free_levels != 1:
+            return ""
+        behind = self.levels[self.levels.index(ONE_LEVEL) + 1 :]
+        return "/".join(behind[:-1] if self.unbounded else behind)
+
+    def literal(self, position: int) -> str | None:
+        """Return a level of it; None where it is a wildcard or there is no such level."""
+        level = self.levels[position] if position < len(self.levels) else ALL_BELOW
+        return None if level in WILDCARDS else level
+
+    def has_depth(self, levels: int) -> bool:
+        """Tell whether it may select topics of so many levels."""
+        if self.unbounded:
+            return len(self.levels) - 1 <= levels
+        return len(self.levels) == levels
 
     @property
     def prefix(self) -> str:
@@ -222,6 +265,8 @@ class TopicFilter:
             return prefix
         if prefix and not topic.startswith(prefix):
             return None
+        if topic[:1] == "$" and self.levels[0] in WILDCARDS:  # MQTT-4.7.2-1
+            return AFTER_DOLLAR
         return self._seek_within(topic)
 
     def _seek_within(self, topic: str) -> str | None:
@@ -251,4 +296,4 @@ class TopicFilter:
         if not plus:
             return None
         end = plus[-1] + 1
-        return topic + "\0" if len(parts) == end else "/".join(parts[:end]) + "0"
+        return topic + "\0" if len(parts) == end else "/".join(parts[:end]) + AFTER_SLASH

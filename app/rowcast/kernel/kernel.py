@@ -410,9 +410,8 @@ class Kernel(Seams):
     def _interest(self, topic: str) -> SubscribedFilter:
         route = self.registry.route(topic)
         whole = route.entry is not None and not route.record_id
-        return SubscribedFilter(
-            TopicFilter(f"{route.entry.path}/#" if whole and route.entry else topic)
-        )
+        topics = TopicFilter.below(route.entry.path) if whole and route.entry else None
+        return SubscribedFilter(topics or TopicFilter(topic))
 
     async def connect(
         self, resource: Resource, incoming: Incoming | None = None

@@ -53,7 +53,7 @@ from rowcast.store.store import Log, Page
 Let = Callable[[str, str], bool]
 """Whether a caller may read a row's topic, and the topic that it is about."""
 
-ALL_SYSTEM: Final = TopicFilter("$SYS/#")
+ALL_SYSTEM: Final = TopicFilter.below("$SYS")
 Found = tuple[Event, dict[str, object]]
 """An event, and its row as a value."""
 

@@ -25,7 +25,7 @@ from rowcast.store.store import LogAndRecords, Page, Records, Scan
 
 T = TypeVar("T")
 
-_SERVERS_OWN: Final = TopicFilter("$SYS/#")
+_SERVERS_OWN: Final = TopicFilter.below("$SYS")
 
 
 class StoreReader:

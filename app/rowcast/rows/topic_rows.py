@@ -24,7 +24,7 @@ from rowcast.core.topic_tables import (
     message_id,
     row_table,
 )
-from rowcast.core.topics import WILDCARDS, TopicFilter
+from rowcast.core.topics import TopicFilter
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.transcoder import Transcoder, text_or_bytes
 
@@ -107,8 +107,7 @@ class LogView:
 
     def source(self, topics: TopicFilter) -> TopicFilter | None:
         """Return the branch's filter, if a row can be meant: ids have no levels."""
-        below = topics.levels[2:]
-        return self.branch.topics if below in {(), ("#",)} else None
+        return self.branch.topics if topics.has_depth(2) else None
 
     def outline(self, event: Event) -> dict[str, object]:
         """Return the columns of an event, of which the payload is still empty."""
@@ -161,10 +160,11 @@ class MetricsView:
 
     def source(self, topics: TopicFilter) -> TopicFilter | None:
         """Return the filter of the server's own topics that a filter of rows names."""
-        first, slash, rest = topics.text.partition("/")[2].partition("/")
-        if first not in {SYSTEM.level, *WILDCARDS}:
+        if topics.literal(1) not in {SYSTEM.level, None}:
             return None
-        return TopicFilter(f"{SYSTEM.level}/#" if first == "#" else f"{SYSTEM.level}{slash}{rest}")
+        if len(topics.levels) == 2 and topics.unbounded:
+            return SYSTEM.topics
+        return TopicFilter("/".join(("$SYS", *topics.levels[2:])))
 
     def outline(self, event: Event) -> dict[str, object]:
         """Return the whole row: there are few."""
@@ -268,7 +268,7 @@ class RowFilter:
         self.source = view.source(topics)
         """The filter for the bus; None if it can select no row."""
         self._topics = topics
-        self._whole = topics.levels[1] in WILDCARDS and isinstance(view, LogView)
+        self._whole = topics.literal(1) is None and isinstance(view, LogView)
 
     @property
     def exact(self) -> bool:

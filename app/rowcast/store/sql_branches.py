@@ -13,25 +13,20 @@ time, and no index has to be told (E2).
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
 
 from collections.abc import Iterator
-from itertools import takewhile
 from sqlite3 import Cursor
 
 from rowcast.core.limits import SCAN_BRANCH_SAMPLE_MAX, SCAN_BRANCH_SAMPLE_ROWS
-from rowcast.core.topics import TopicFilter
+from rowcast.core.topics import AFTER_DOLLAR, AFTER_SLASH, TopicFilter
 from rowcast.store.sql_commit import LogPartition
 from rowcast.store.sql_rows import Row
 from rowcast.store.sql_tables import quoted
-
-_AFTER_SLASH = "0"
-"""The character after ``/``: what is at or beyond ``a0`` is beyond all that begins with ``a/``."""
 
 
 def is_branched(cursor: Cursor, part: LogPartition, topics: TopicFilter, after: str) -> bool:
     """Tell whether a filter has one free level and literal ones behind it, over a bushy tree."""
     prefix, own = topics.prefix, part.rows.layout.prefix
     return (
-        topics.free_levels == 1
-        and bool(_literal(topics))
+        bool(topics.suffix)
         and prefix.startswith(own)
         and _is_bushy(cursor, part, prefix[len(own) :], max(after, prefix)[len(own) :])
     )
@@ -47,13 +42,6 @@ def _is_bushy(cursor: Cursor, part: LogPartition, prefix: str, start: str) -> bo
     return len(branches) <= SCAN_BRANCH_SAMPLE_MAX
 
 
-def _literal(topics: TopicFilter) -> str:
-    """Return the levels behind the free one, without a ``#`` at the end."""
-    levels = list(topics.levels)
-    behind = levels[levels.index("+") + 1 :] if "+" in levels else []
-    return "/".join(takewhile(lambda level: level != "#", behind))
-
-
 def scan_branches(
     cursor: Cursor, part: LogPartition, topics: TopicFilter, after: str
 ) -> Iterator[Row]:
@@ -62,11 +50,11 @@ def scan_branches(
     prefix = topics.prefix[len(layout.prefix) :]
     local = after[len(layout.prefix) :]
     if prefix:
-        ranges = [(prefix, prefix[:-1] + _AFTER_SLASH)]
+        ranges = [(prefix, prefix[:-1] + AFTER_SLASH)]
     elif layout.prefix:
         ranges = [("", "")]
     else:  # a first level that is free is none with $ (MQTT-4.7.2-1)
-        ranges = [("", "$"), ("%", "")]
+        ranges = [("", "$"), (AFTER_DOLLAR, "")]
     for start, end in ranges:
         if end and local >= end:
             continue
@@ -109,6 +97,6 @@ def _statement(
         "start": start,
         "end": end,
         "at": len(prefix) + 1,
-        "literal": _literal(topics),
+        "literal": topics.suffix,
     }
     return text, values

@@ -17,15 +17,12 @@ from sqlite3 import Cursor
 from typing import cast
 
 from rowcast.core.limits import SCAN_SIFT_MISSES, SCAN_SIFT_ROWS
-from rowcast.core.topics import TopicFilter
+from rowcast.core.topics import ONE_LEVEL, TopicFilter
 from rowcast.store.records import Key, Layout, is_after
 from rowcast.store.sql_branches import is_branched, scan_branches
 from rowcast.store.sql_commit import LogPartition
 from rowcast.store.sql_rows import Row
 from rowcast.store.sql_tables import quoted
-
-_AFTER_DOLLAR = "%"
-"""The character after ``$``: no topic that begins with ``$`` is at or beyond it."""
 
 
 def scan(cursor: Cursor, part: LogPartition, topics: TopicFilter, after: str) -> Iterator[Row]:
@@ -105,7 +102,7 @@ class _Sieve:
         self._part = part
         self._topics = topics
         # More wildcards, or a longer pattern, could cost GLOB more than it saves.
-        self.useful = topics.levels.count("+") <= 3 and len(topics.text) <= 1_000
+        self.useful = topics.free_levels <= 3 and len(topics.text) <= 1_000
         self._pattern = _glob(topics)
         self._within = (
             f"{part.statements.select} WHERE {key}>=? AND {key}<? AND ?||{key} GLOB ?"
@@ -137,16 +134,12 @@ class _Sieve:
 def _glob(topics: TopicFilter) -> str:
     """Return a pattern of SQL that every selected topic fits; others may."""
     literal = [re.sub(r"[*?[]", r"[\g<0>]", level) for level in topics.levels]
-    levels = ["*" if level == "+" else level for level in literal]
-    if topics.levels[-1] == "#":
-        return "/".join(levels[:-1]) + "*"
-    return "/".join(levels)
+    levels = ["*" if level == ONE_LEVEL else level for level in literal]
+    return "/".join(levels[:-1]) + "*" if topics.unbounded else "/".join(levels)
 
 
 def _next(layout: Layout, topics: TopicFilter, topic: str) -> str | None:
     """Return the least key that could match, beyond a topic that does not."""
-    if topic.startswith("$") and topics.levels[0] in {"+", "#"}:  # MQTT-4.7.2-1
-        return _local(layout, _AFTER_DOLLAR)
     sought = topics.seek(topic)
     return None if sought is None else _local(layout, sought)
 
@@ -164,9 +157,8 @@ def _scan_integers(
 ) -> Iterator[Row]:
     """Integer keys are one level: a filter selects all of them, one, or none."""
     layout = part.rows.layout
-    at = layout.prefix.count("/")
-    wanted = topics.levels[at] if at < len(topics.levels) else "#"
-    if wanted not in {"+", "#"}:
+    wanted = topics.literal(layout.prefix.count("/"))
+    if wanted is not None:
         key = layout.key_or_none(layout.prefix + wanted)
         if key is None or not topics.matches(layout.topic(key)):
             return iter(())

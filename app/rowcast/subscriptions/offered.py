@@ -9,6 +9,7 @@ from typing import Final
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.suggestions import did_you_mean
+from rowcast.core.topics import WILDCARDS
 
 _SYSTEM: Final = "$SYS"
 WATCHED: Final = (
@@ -63,7 +64,7 @@ def _check_system(text: str, level: str, declared: Iterable[str]) -> None:
     """Raise for a second level below ``$SYS`` at which there is nothing."""
     paths = [path.split("/")[1] for path in declared if path.startswith(f"{_SYSTEM}/")]
     known = sorted({*_OWN, *paths})
-    if level not in {"", "+", "#", *known}:
+    if level not in {"", *WILDCARDS, *known}:
         raise Error(
             Code.NOT_FOUND,
             f"nothing is published at {text[:200]!r}{did_you_mean(level, known)}; below $SYS there "

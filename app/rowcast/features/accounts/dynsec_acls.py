@@ -11,6 +11,7 @@ from hashlib import blake2b
 from typing import Final, cast
 
 from rowcast.core.errors import Code, Error
+from rowcast.core.topics import is_pattern
 from rowcast.features.accounts.dynsec_clients import check_priority, roles_of
 from rowcast.features.accounts.dynsec_rows import ROLES, RULES, USERS, Asked, Row, Rows
 
@@ -120,7 +121,7 @@ def _rule(role: str, asked: Asked) -> tuple[str, Row]:
             "whoever may subscribe to a topic receives what is there; leave this ACL out, or allow "
             "subscribePattern",
         )
-    if kind == "subscribeLiteral" and set("+#") & set(topic):
+    if kind == "subscribeLiteral" and is_pattern(topic):
         raise Error(
             Code.INVALID,
             "a filter is asked for what it selects here, so a literal one has no wildcards; say "

@@ -15,7 +15,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.patterns import filled
 from rowcast.core.right_limits import RULE_PATTERNS_MAX
 from rowcast.core.suggestions import did_you_mean
-from rowcast.core.topics import Levels, check_filter
+from rowcast.core.topics import Levels, TopicFilter, check_filter
 
 ACTIONS: Final = ("read", "subscribe", "write", "publish", "administer", "all")
 MEMBERS: Final = ("filter", "effect", "actions", "roles", "users", "attributes", "description")
@@ -92,7 +92,7 @@ def rule_of(name: str, value: object) -> TopicRule:
     if not actions:
         raise _wrong(f"names actions: any of {', '.join(ACTIONS)}")
     attributes = _names(value, "attributes")
-    if attributes and (not text.endswith("/#") or set("+#") & set(text[:-2])):
+    if attributes and TopicFilter(_PLACE.sub("x", text)).path is None:
         raise _wrong("about attributes is about a whole table: its filter is such as Dog/#")
     return TopicRule(
         name,

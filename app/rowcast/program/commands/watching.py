@@ -19,6 +19,7 @@ WITHOUT_VALUE: Final = frozenset({CURRENT, DELETE, GAP, RESET, SILENT, FRESH})
 """Kinds of events that bring no value of a record."""
 
 REFUSED: Final = "$AUDIT/refused/#"
+EVERYTHING: Final = "#"
 """Where it is told who was refused what."""
 
 CountOption = Annotated[
@@ -55,7 +56,7 @@ def sub(
 
 
 def tail(
-    topics: Annotated[str, typer.Argument(metavar="[FILTER]", help="A topic filter.")] = "#",
+    topics: Annotated[str, typer.Argument(metavar="[FILTER]", help="A topic filter.")] = EVERYTHING,
     since: Annotated[
         str, typer.Option(help="Go on after this cursor [default: only what is new].")
     ] = "",
@@ -77,7 +78,7 @@ def tail(
     """
     place: Place = {"since": since} if since else {"start": "new"}
     if refused:
-        if topics != "#":
+        if topics != EVERYTHING:
             raise typer.BadParameter("--refused is a filter of its own; leave the other one out")
         topics = REFUSED
     with client_of(url) as client:

@@ -1,6 +1,5 @@
 """Settings of the bridges to other brokers, with names and defaults (H18, H19)."""
 
-import re
 import ssl
 from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
@@ -68,7 +67,7 @@ class CarriedOut(Carried):
 
     @model_validator(mode="after")
     def _whole_tables(self) -> Self:
-        if self.feed == "statement" and not re.fullmatch(r"[^+#]+/#", self.filter):
+        if self.feed == "statement" and not TopicFilter(self.filter).path:
             raise ValueError(
                 f'feed: statement is of a whole table, as in filter: "Weather/#"; {self.filter!r} '
                 "selects something else; feed: row takes any filter"

@@ -16,7 +16,7 @@ from rowcast.core.cursors import parse_cursor
 from rowcast.core.errors import Error
 from rowcast.core.events import Event
 from rowcast.core.limits import MQTT_FLUSH_EVENTS
-from rowcast.core.topics import SHARE_PREFIX, TopicFilter
+from rowcast.core.topics import SHARE_PREFIX, TopicFilter, fits_level
 from rowcast.features.shared_subscriptions.assignments import Assignment
 from rowcast.features.shared_subscriptions.groups import Group
 from rowcast.mqtt.reasons import Reason
@@ -50,7 +50,7 @@ def share_of(text: str) -> Share | None:
         name, rest = "", text.removeprefix(QUEUE_PREFIX)
     elif text.startswith(SHARE_PREFIX):
         name, _, rest = text.removeprefix(SHARE_PREFIX).partition("/")
-        if not name or "+" in name or "#" in name:
+        if not fits_level(name):
             raise Violation(
                 Reason.TOPIC_FILTER_INVALID,
                 "a share needs a name without '+' and '#': $share/<name>/<filter>",

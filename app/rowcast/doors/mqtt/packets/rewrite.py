@@ -26,7 +26,7 @@ from rowcast.core.limits import (
     REWRITE_RULES_MAX,
     REWRITE_TOPIC_CHARS_MAX,
 )
-from rowcast.core.topics import SHARE_PREFIX, TopicFilter, check_filter, check_topic
+from rowcast.core.topics import SHARE_PREFIX, TopicFilter, check_filter, check_topic, fits_level
 from rowcast.doors.mqtt.delivery.sharing import QUEUE_PREFIX
 from rowcast.doors.mqtt.packets.exclusive import EXCLUSIVE_PREFIX
 from rowcast.doors.mqtt.packets.offsets import STREAM_PREFIX
@@ -127,7 +127,7 @@ def _fill(destination: str, client_id: str, user: str, found: "re.Match[str] | N
         if place[1]:
             return (found[int(place[1])] if found is not None else "") or ""
         text = client_id if place[2] == "clientid" else user
-        if not text or any(sign in text for sign in "+#/"):
+        if not fits_level(text):
             raise Error(
                 Code.INVALID,
                 f"${{{place[2]}}} cannot stand in a topic: {text[:100]!r} is empty or holds one of "
