@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar, overload
 
 from rowcast.core.callers import Caller
+from rowcast.core.durations import parse_duration
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event, Record
 from rowcast.core.limits import SCHEDULE_SECONDS_MIN
@@ -25,7 +26,6 @@ from rowcast.features.hooks.hooks import COLLECTING, NO_OPTIONS, Hooks, Listener
 from rowcast.features.local_client.local_client import LocalClient
 from rowcast.features.schedules.schedules import Schedule, add_schedule
 from rowcast.kernel.resource import Incoming, Resource, Stream
-from rowcast.schema.durations import parse_duration
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 __all__ = [

@@ -14,6 +14,7 @@ from rowcast.bus.durable_filters import DurableFilters
 from rowcast.codecs import JSON, encode
 from rowcast.core.callers import Caller
 from rowcast.core.clock import WallClock
+from rowcast.core.cursors import parse_cursor
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PUT, RETAINED, Event, Record
 from rowcast.core.limits import PAYLOAD_BYTES_MAX
@@ -48,7 +49,7 @@ from rowcast.store.store import Page
 from rowcast.subscriptions.offered import check_offered
 from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.stage import Stage, chained
-from rowcast.subscriptions.start_position import position_in
+from rowcast.subscriptions.start_position import why_lost
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 
@@ -306,8 +307,7 @@ class Kernel(Seams):
             subscription.replace(interest, current=current)
             self.hooks.subscribed(caller, interest)
             return False
-        log = self.reader.epoch, self.committer.stored
-        position = position_in(log, subscription, interest, since)
+        position = self._position(subscription, interest, since)
         self.views.enter(subscription, interest)
         # A cursor that leads nowhere begins anew, whatever was asked for (C11).
         current = current if since is None else position is None
@@ -316,6 +316,23 @@ class Kernel(Seams):
             self.topic_tables.subscribed(subscription.owner, topics)
         self.hooks.subscribed(caller, interest)
         return True
+
+    def _position(
+        self, subscription: Subscription, interest: SubscribedFilter, since: str | int | None
+    ) -> int | None:
+        """Return the position to continue after; None for one that begins with what is there.
+
+        A cursor that is lost gives the subscription one RESET (C11). Raises INVALID for what is no
+        cursor.
+        """
+        if since is None or isinstance(since, int):
+            return since
+        cursor = parse_cursor(since)
+        # a page of the log may run ahead of the bus
+        lost = why_lost(cursor, self.reader.epoch, self.committer.stored)
+        if lost:
+            subscription.restart(lost, since, interest)
+        return None if lost else cursor.seq
 
     def authorise(self, interest: SubscribedFilter, caller: Caller) -> None:
         """Raise unless the caller may have an interest; hooks may change what it wants."""

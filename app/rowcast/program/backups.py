@@ -19,7 +19,7 @@ from typing import Final
 from rowcast import __version__
 from rowcast.core.clock import seconds_of
 from rowcast.core.errors import Code, Error
-from rowcast.features.history.moments import Moment, moment_of
+from rowcast.core.moments import Moment, moment_of
 from rowcast.kernel.rows.system_rows import time_text
 from rowcast.program.config import Config
 from rowcast.rows.compiled_table import CompiledTable

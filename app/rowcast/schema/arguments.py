@@ -20,8 +20,8 @@ from graphql import (
     StringValueNode,
 )
 
+from rowcast.core.durations import parse_duration
 from rowcast.core.suggestions import nearest
-from rowcast.schema.durations import parse_duration
 from rowcast.schema.problems import Problems
 from rowcast.schema.sizes import parse_size
 

@@ -10,17 +10,15 @@ from rowcast.core.clock import version_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.streams.openings import accepted, request_of
-from rowcast.features.history.history import HistoryReads
-from rowcast.features.history.places import Place
+from rowcast.subscriptions.start_position import StartPosition, start_position
 
 CURSOR = "0badcafe:7"
 NOW = 1_767_323_045.0
-PAST = HistoryReads(None, None, None, lambda: NOW)
 
 
 def request(path="/Dog/1", query="", last_event_id=None):
     scope = {"raw_path": path.encode(), "path": path, "query_string": query.encode()}
-    return request_of(scope, PAST, last_event_id)
+    return request_of(scope, NOW, last_event_id)
 
 
 def refusal(call, *arguments, **named):
@@ -54,36 +52,37 @@ def test_path_and_query_name_filters(path, query, filters):
 @pytest.mark.parametrize(
     ("query", "place"),
     [
-        ("", Place()),
-        ("start=current", Place()),
-        ("start=new", Place(new=True)),
-        (f"since={CURSOR}", Place(since=CURSOR)),
-        (f"last_event_id={CURSOR}", Place(since=CURSOR)),
-        (f"last_event_id={CURSOR}&since=0badcafe:1", Place(since=CURSOR)),
-        ("previousCount=5", Place(previous=5)),
-        ("startTime=1767323045000", Place(version=version_of(1767323045000))),
-        ("startTime=2026-01-02T03:04:05Z", Place(version=version_of(1767323045000))),
-        ("startTime=2026-01-02T03:04:05", Place(version=version_of(1767323045000))),
-        ("startTime=0", Place(version=0)),
-        ("startTime=now", Place(version=version_of(1767323045000))),
-        ("from=-1m", Place(version=version_of(1767322985000))),
-        ("from=2026-01-02T05:04:05+02:00", Place(version=version_of(1767323045000))),
-        (f"from={CURSOR}", Place(since=CURSOR)),
-        ("last=5", Place(previous=5)),
+        ("", StartPosition()),
+        ("start=current", StartPosition()),
+        ("start=new", StartPosition(new=True)),
+        (f"since={CURSOR}", StartPosition(since=CURSOR)),
+        (f"last_event_id={CURSOR}", StartPosition(since=CURSOR)),
+        (f"last_event_id={CURSOR}&since=0badcafe:1", StartPosition(since=CURSOR)),
+        ("previousCount=5", StartPosition(previous=5)),
+        ("startTime=1767323045000", StartPosition(version=version_of(1767323045000))),
+        ("startTime=2026-01-02T03:04:05Z", StartPosition(version=version_of(1767323045000))),
+        ("startTime=2026-01-02T03:04:05", StartPosition(version=version_of(1767323045000))),
+        ("startTime=0", StartPosition(version=0)),
+        ("startTime=now", StartPosition(version=version_of(1767323045000))),
+        ("from=-1m", StartPosition(version=version_of(1767322985000))),
+        ("from=2026-01-02T05:04:05+02:00", StartPosition(version=version_of(1767323045000))),
+        (f"from={CURSOR}", StartPosition(since=CURSOR)),
+        ("last=5", StartPosition(previous=5)),
     ],
 )
 def test_a_query_says_where_to_begin(query, place):
     """C9, C10, C24."""
-    assert place == request(query=query).place
+    assert place == request(query=query).start
 
 
 def test_what_a_browser_kept_wins_over_what_its_url_repeats():
     """C9."""
-    assert Place(since=CURSOR) == request(query="previousCount=5", last_event_id=CURSOR).place
+    asked = request(query="previousCount=5", last_event_id=CURSOR)
+    assert StartPosition(since=CURSOR) == asked.start
 
 
 def test_an_empty_last_event_id_is_none():
-    assert Place() == request(last_event_id="").place
+    assert StartPosition() == request(last_event_id="").start
 
 
 @pytest.mark.parametrize(
@@ -131,11 +130,11 @@ def test_a_path_that_is_not_utf_8_is_refused():
     ids=str,
 )
 def test_members_of_a_command_have_their_types(fields):
-    assert Code.INVALID == refusal(PAST.place, fields).code
+    assert Code.INVALID == refusal(start_position, fields, NOW).code
 
 
 def test_a_null_member_is_as_if_it_were_not_there():
-    assert Place(new=True) == PAST.place({"since": None, "start": "new"})
+    assert StartPosition(new=True) == start_position({"since": None, "start": "new"}, NOW)
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from rightful import ANN, BEN, ROOT, VET, Rightful, person
 from rowcast.core.callers import SERVER
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
+from rowcast.core.moments import moment_of
 from rowcast.core.queries import Query, Select
 from rowcast.core.query_text import parse_query
 from rowcast.core.topics import TopicFilter
-from rowcast.features.history.moments import moment_of
 from rowcast.kernel.write import A_RECORD, Condition
 
 REX = {"id": "1", "owner": "ann", "name": "Rex", "phone": "0123456789", "weight": 30}

@@ -7,7 +7,7 @@ asked for. What a caller may not read is left out, as in any other read (G6).
 It knows no protocol and no format.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 from rowcast.core.callers import Caller
@@ -20,12 +20,12 @@ from rowcast.core.limits import (
     HISTORY_PAGE_EVENTS,
     HISTORY_WHOLE_BYTES_MAX,
 )
+from rowcast.core.moments import Moment, bygone_of, moment_of
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, branch_of
 from rowcast.core.topics import TopicFilter
 from rowcast.features.history.asof import AsOf
-from rowcast.features.history.moments import Moment, bygone_of, forgotten, moment_of, position_of
-from rowcast.features.history.places import Place, place_of
+from rowcast.features.history.moments import forgotten, position_of
 from rowcast.features.rights.rights import Rights
 from rowcast.reads.row_reads import find_row
 from rowcast.subscriptions.reader import Reader
@@ -61,10 +61,6 @@ class HistoryReads:
     def bygone(self, value: object, name: str) -> Moment:
         """Read a moment of the past: one that is to come is refused, for nobody knows it."""
         return bygone_of(value, name, self._now())
-
-    def place(self, fields: Mapping[str, object]) -> Place:
-        """Read where a subscription begins, which may be so long ago; raises INVALID."""
-        return place_of(fields, self._now())
 
     async def window(
         self,

@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
+from rowcast.core.durations import parse_duration
 from rowcast.core.limits import (
     RETAINED_DELIVERY_RATE,
     RETAINED_PAGE_RECORDS,
@@ -13,7 +14,6 @@ from rowcast.core.limits import (
 )
 from rowcast.features.retained.retaining import RetainRules
 from rowcast.kernel.settings import Count, Number, Section, nothing
-from rowcast.schema.durations import parse_duration
 from rowcast.schema.sizes import parse_size
 
 log = logging.getLogger("rowcast")

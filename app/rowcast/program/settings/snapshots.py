@@ -5,8 +5,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from rowcast.core.durations import parse_duration
 from rowcast.kernel.settings import Count, PlaceOrNone, Section, nothing
-from rowcast.schema.durations import parse_duration
 
 
 def _period(value: str | None) -> str | None:

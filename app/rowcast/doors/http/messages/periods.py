@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote
 
+from rowcast.core.durations import parse_duration
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import (
     HISTORY_BUCKET_MS_MAX,
@@ -22,7 +23,6 @@ from rowcast.core.limits import (
 )
 from rowcast.core.suggestions import did_you_mean
 from rowcast.features.history.series import FUNCTIONS
-from rowcast.schema.durations import parse_duration
 
 OPENING: Final = ("from", "to", "last", "every", "asof")
 """What makes a question one about the past."""

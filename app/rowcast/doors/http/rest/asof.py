@@ -10,13 +10,13 @@ from rowcast.codecs import negotiate
 from rowcast.core.conditions import holds
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Record, local_id
+from rowcast.core.moments import Moment
 from rowcast.core.queries import Query
 from rowcast.core.query_text import parse_query
 from rowcast.core.values import parse_id
 from rowcast.doors.http.messages.replies import send_headers
 from rowcast.doors.http.rest.listings import Listing, within
 from rowcast.doors.http.rest.request import ROW_TYPES, Request
-from rowcast.features.history.moments import Moment
 from rowcast.reads.read_queue import asker_now
 from rowcast.store.store import Page
 

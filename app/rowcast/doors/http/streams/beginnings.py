@@ -1,4 +1,4 @@
-"""How a stream begins: its place becomes a position of the log, or the records as they are.
+"""How a stream begins: at a position of the log, or with the records as they are.
 
 A cursor is continued exactly or not at all: one that cannot be gives one RESET and the records,
 and the answer says so (C10, C11). The last events, or those since a time, are a position
@@ -13,14 +13,12 @@ from rowcast.core.cursors import parse_cursor
 from rowcast.core.errors import Code, Error
 from rowcast.core.freshness import STALE_PREFIX
 from rowcast.core.tables import Table
-from rowcast.core.topic_tables import LogSource
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.streams.openings import Request
-from rowcast.features.history.places import Place
-from rowcast.features.history.positions import before
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.resource import Resource
 from rowcast.subscriptions.reader import Reader
+from rowcast.subscriptions.start_position import StartPosition, position, why_lost
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 
@@ -57,10 +55,10 @@ async def begin(
     kernel: Kernel,
     subscription: Subscription,
     interests: Sequence[SubscribedFilter],
-    place: Place,
+    start: StartPosition,
     caller: Caller,
 ) -> Beginning:
-    """Begin interests that belong together at one place; raises INVALID, DENIED and the like.
+    """Begin interests that belong together at one position; raises INVALID, DENIED and the like.
 
     A cursor that cannot be continued without a gap gives one RESET and the records as they are.
     """
@@ -72,20 +70,20 @@ async def begin(
         await kernel.authorise_waiting(interest, caller)
     interests = [*_with_silence(reader, interests)]
     sources = [*dict.fromkeys(item for one in interests for item in reader.sources(one.topics))]
-    position, broken = None, ""
-    if place.since is not None:
-        broken = await _broken(reader, place.since, sources)
-        position = None if broken else parse_cursor(place.since).seq
+    after, lost = None, ""
+    if start.since is not None:
+        cursor = parse_cursor(start.since)
+        # a listing may run ahead of the bus
+        lost = why_lost(cursor, reader.epoch, reader.committed(), reader.trimmed(sources))
+        after = None if lost else cursor.seq
     else:
-        position = await before(reader, [item.topics for item in interests], sources, place)
+        after = await position(reader, [item.topics for item in interests], sources, start)
     announced = reader.announced()
     for interest in interests:
-        kernel.watch(subscription, interest, caller, position, current=not place.new, asked=True)
-    if broken:
-        subscription.restart(broken, str(place.since), interests[0])
-    return Beginning(
-        announced if position is None else position, place.since is not None and not broken
-    )
+        kernel.watch(subscription, interest, caller, after, current=not start.new, asked=True)
+    if lost:
+        subscription.restart(lost, str(start.since), interests[0])
+    return Beginning(announced if after is None else after, start.since is not None and not lost)
 
 
 def _with_silence(
@@ -99,15 +97,3 @@ def _with_silence(
             beside = TopicFilter(STALE_PREFIX + interest.topics.text)
             yield SubscribedFilter(beside, identifiers=interest.identifiers, marks=interest.marks)
             interest.marks = False  # the mark comes after both
-
-
-async def _broken(reader: Reader, token: str, sources: list[LogSource]) -> str:
-    """Return why a cursor cannot be continued; empty when it can."""
-    cursor = parse_cursor(token)
-    if cursor.epoch != reader.epoch:
-        return "the cursor is of another log"
-    if cursor.seq > reader.committed():  # a listing may run ahead of the bus
-        return "the cursor is beyond the end of the log"
-    if reader.trimmed(sources) > cursor.seq:
-        return "no longer in the log"
-    return ""

@@ -4,8 +4,7 @@ A URL says it with its path and query, a WebSocket's ``subscribe`` with the same
 
 - ``topic`` (a URL may repeat it): a topic filter, with the wildcards of MQTT. A path is one too,
   and a path that ends in ``/`` is all below it.
-- where to begin, one of the words of ``kernel/places``: ``since``, ``start``, ``previousCount`` or
-  ``last``, ``startTime`` or ``from``. None of them: the records as they are.
+- where to begin: one of the words of ``subscriptions/start_position.py``.
 - ``format``: json, cbor or msgpack; ``meta=true``: events come with where they are from.
 """
 
@@ -20,11 +19,10 @@ from rowcast.core.suggestions import did_you_mean
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.messages.asgi import Scope, topic_of
 from rowcast.doors.http.messages.parameters import is_switched_on
-from rowcast.features.history.history import HistoryReads
-from rowcast.features.history.places import PLACES, Place
+from rowcast.subscriptions.start_position import START_WORDS, StartPosition, start_position
 
 FORMATS: Final = (JSON, CBOR, MSGPACK)
-_PARAMETERS: Final = ("topic", *PLACES, "last_event_id", "format", "meta")
+_PARAMETERS: Final = ("topic", *START_WORDS, "last_event_id", "format", "meta")
 EVENT_STREAM: Final = "text/event-stream"
 
 
@@ -35,7 +33,7 @@ class Request:
     topic: str
     """The path's own, empty for ``/``."""
     filters: tuple[TopicFilter, ...]
-    place: Place
+    start: StartPosition
     format: str | None
     """A media type, when the query named a format."""
     meta: bool = False
@@ -45,7 +43,7 @@ class Request:
 # -- reading what is asked for -------------------------------------------------------------------
 
 
-def request_of(scope: Scope, past: HistoryReads, last_event_id: str | None = None) -> Request:
+def request_of(scope: Scope, now_seconds: float, last_event_id: str | None = None) -> Request:
     """Read a URL; raises INVALID.
 
     A cursor that a client kept (``Last-Event-ID``) wins over where the URL says to begin, because a
@@ -73,10 +71,11 @@ def request_of(scope: Scope, past: HistoryReads, last_event_id: str | None = Non
     named = fields.pop("format", None)
     meta = is_switched_on("meta", str(fields.pop("meta", "false")))
     kept = fields.pop("last_event_id", None) or last_event_id
-    place = Place(since=str(kept)) if kept else past.place(fields)
+    # A resource's own stream has ids of its own, so a kept one is only read where it is a cursor.
+    start = StartPosition(since=str(kept)) if kept else start_position(fields, now_seconds)
     topic = topic_of(scope)
     media_type = _format(str(named)) if named else None
-    return Request(topic, _filters(topic, filters), place, media_type, meta)
+    return Request(topic, _filters(topic, filters), start, media_type, meta)
 
 
 def _filters(topic: str, others: list[str]) -> tuple[TopicFilter, ...]:

@@ -58,7 +58,7 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
     try:
         edge.kernel.reader.shedding.check_connect()
         await hooks.connect(caller)
-        request = request_of(scope, edge.kernel.past, text_of(headers, b"last-event-id"))
+        request = request_of(scope, edge.kernel.now(), text_of(headers, b"last-event-id"))
         media_type = request.format or accepted(text_of(headers, b"accept"))
         frames = Frames(edge.kernel, media_type, meta=request.meta)
         resource = resource_at(edge.kernel, request, caller)
@@ -67,7 +67,7 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
                 await serve_resource(edge, resource, frames, scope, receive, send)
             return
         beginning = await begin(
-            edge.kernel, stream.subscription, interests_of(request), request.place, caller
+            edge.kernel, stream.subscription, interests_of(request), request.start, caller
         )
     except Error as error:
         edge.kernel.close(stream.subscription)

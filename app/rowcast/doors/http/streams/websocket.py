@@ -35,8 +35,8 @@ from rowcast.doors.http.streams.openings import FORMATS, request_of
 from rowcast.doors.http.streams.stream_writer import StreamWriter
 from rowcast.doors.http.streams.ws_protocol import obey
 from rowcast.doors.http.uvicorn_fastpath import socket_channel_of
-from rowcast.features.history.places import Place
 from rowcast.kernel.reauthorization import stay
+from rowcast.subscriptions.start_position import StartPosition
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 if TYPE_CHECKING:
@@ -58,13 +58,13 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
     try:
         edge.kernel.reader.shedding.check_connect()
         await hooks.connect(caller)
-        request = request_of(scope, edge.kernel.past)
+        request = request_of(scope, edge.kernel.now())
         media_type = request.format or media_type
         resource = resource_at(edge.kernel, request, caller)
         socket = Socket(edge, scope, caller, media_type, meta=request.meta)
         headers = []
         if request.filters and resource is None:
-            beginning = await socket.open(request.filters, request.place)
+            beginning = await socket.open(request.filters, request.start)
             headers = [
                 (b"rowcast-position", edge.kernel.cursor(beginning.position).encode()),
                 (b"rowcast-resumed", b"true" if beginning.resumed else b"false"),
@@ -258,15 +258,15 @@ class Socket(Connection):
 
     # -- subscriptions ---------------------------------------------------------------------------
 
-    async def open(self, filters: Sequence[TopicFilter], place: Place) -> Beginning:
+    async def open(self, filters: Sequence[TopicFilter], start: StartPosition) -> Beginning:
         """Begin the URL's own stream."""
         interests = [
             SubscribedFilter(topics, identifiers=_OWN, marks=topics is filters[-1])
             for topics in filters
         ]
-        return await begin(self.kernel, self.subscription, interests, place, self.caller)
+        return await begin(self.kernel, self.subscription, interests, start, self.caller)
 
-    async def subscribe(self, text: str, place: Place) -> tuple[int, Beginning]:
+    async def subscribe(self, text: str, start: StartPosition) -> tuple[int, Beginning]:
         """Begin one more stream; return its number."""
         topics = TopicFilter(text)
         interests = self.subscription.interests
@@ -287,7 +287,7 @@ class Socket(Connection):
             )
         number = self._last_number + 1
         interest = SubscribedFilter(topics, identifiers=(number,))
-        beginning = await begin(self.kernel, self.subscription, [interest], place, self.caller)
+        beginning = await begin(self.kernel, self.subscription, [interest], start, self.caller)
         self._last_number = number
         self._filters[number] = interest.topics
         return number, beginning

@@ -36,10 +36,10 @@ from rowcast.core.suggestions import did_you_mean
 from rowcast.core.write_marks import put_mark
 from rowcast.doors.http.messages.asgi import path_of
 from rowcast.doors.http.messages.problems import as_error, problem
-from rowcast.features.history.places import PLACES
 from rowcast.kernel.last_write_wins import put_stamp
 from rowcast.kernel.write import Condition, Outcome
 from rowcast.rows.download import Download
+from rowcast.subscriptions.start_position import START_WORDS, start_position
 
 if TYPE_CHECKING:
     from rowcast.doors.http.streams.websocket import Socket
@@ -148,7 +148,7 @@ def _topic(socket: "Socket", fields: Fields) -> str:
 async def _subscribe(socket: "Socket", fields: Fields) -> Fields | None:
     await socket.settled()
     number, beginning = await socket.subscribe(
-        _topic(socket, fields), socket.kernel.past.place(fields)
+        _topic(socket, fields), start_position(fields, socket.kernel.now())
     )
     # said at once, in the turn in which the stream begins: the events come after it
     socket.say(
@@ -271,7 +271,7 @@ _CONDITIONS: Final = ("ifMatch", "ifNoneMatch")
 _STAMP: Final = ("version", "origin", "producer")
 COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
     {
-        "subscribe": Command(_subscribe, ("topic",), PLACES),
+        "subscribe": Command(_subscribe, ("topic",), START_WORDS),
         "unsubscribe": Command(_unsubscribe, ("subscription",)),
         "put": Command(_put, ("topic", "value"), (*_CONDITIONS, *_STAMP)),
         "patch": Command(_patch, ("topic", "value"), _CONDITIONS),

@@ -8,65 +8,53 @@ delivered has its own topic, and a filter that the client has already goes on wh
 from collections.abc import Mapping
 from typing import Final
 
-from rowcast.core.clock import version_at
-from rowcast.core.cursors import parse_cursor
 from rowcast.core.errors import Code, Error
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
-from rowcast.features.history.places import FROM, Place
-from rowcast.features.history.places import LAST as PREVIOUS
-from rowcast.features.history.positions import before, before_first, before_last, before_time
 from rowcast.kernel.kernel import Kernel
+from rowcast.subscriptions.start_position import (
+    START_WORDS,
+    StartPosition,
+    position,
+    start_position,
+    stream_offset,
+)
 
 STREAM_PREFIX: Final = "$stream/"
 OFFSET: Final = "stream-offset"
 """The user property that says where a stream begins."""
-FIRST, LAST, NEXT = "first", "last", "next"
+NEXT: Final = "next"
 SYSTEM: Final = "$SYS/"
 """The server's own topics that are logged (F27)."""
-WORDS: Final = (*PREVIOUS, *FROM)
-"""The user properties that say where any subscription begins."""
+WORDS: Final = tuple(word for word in START_WORDS if word not in {"since", "start"})
+"""The user properties besides ``since`` that say where any subscription begins."""
 
 
 async def beginning(kernel: Kernel, topics: TopicFilter, offset: str) -> str | int | None:
     """Return the position, or cursor, after which a stream begins; None for now."""
     _check_history(kernel, topics)
-    reader = kernel.reader
-    sources = reader.sources(topics)
-    if offset == NEXT:
-        return None
-    if offset == FIRST:
-        return before_first(reader, sources)
-    if offset == LAST:
-        return await before_last(reader, [topics], sources, 1)
-    version = version_at(offset)
-    if version is not None:
-        return await before_time(reader, sources, version)
-    try:
-        return str(parse_cursor(offset))
-    except Error:
-        raise Error(
-            Code.INVALID,
-            f"stream-offset is first, last, next, a cursor or a time such as 2026-01-02T03:04:05Z, "
-            f"not {offset[:80]!r}",
-        ) from None
+    return await _position(kernel, topics, stream_offset(offset))
 
 
-def place_of(kernel: Kernel, users: Mapping[str, str]) -> Place | None:
+def start_of(kernel: Kernel, users: Mapping[str, str]) -> StartPosition | None:
     """Return where the user properties of a SUBSCRIBE say that it begins (C24).
 
     None if they do not, or only with ``since``. Raises INVALID.
     """
     given = {name: users[name] for name in ("since", *WORDS) if name in users}
-    place = kernel.past.place(given)
-    return place if given.keys() - {"since"} else None
+    start = start_position(given, kernel.now())
+    return start if given.keys() - {"since"} else None
 
 
-async def placed(kernel: Kernel, topics: TopicFilter, place: Place) -> str | int | None:
+async def started(kernel: Kernel, topics: TopicFilter, start: StartPosition) -> str | int | None:
     """Return the position, or cursor, after which a subscription begins."""
     _check_history(kernel, topics)
-    sources = kernel.reader.sources(topics)
-    return place.since or await before(kernel.reader, [topics], sources, place)
+    return await _position(kernel, topics, start)
+
+
+async def _position(kernel: Kernel, topics: TopicFilter, start: StartPosition) -> str | int | None:
+    reader = kernel.reader
+    return start.since or await position(reader, [topics], reader.sources(topics), start)
 
 
 def _check_history(kernel: Kernel, topics: TopicFilter) -> None:

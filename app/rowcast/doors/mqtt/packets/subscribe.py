@@ -29,15 +29,15 @@ from rowcast.doors.mqtt.packets.offsets import (
     STREAM_PREFIX,
     WORDS,
     beginning,
-    place_of,
-    placed,
+    start_of,
+    started,
 )
 from rowcast.doors.mqtt.packets.rewrite import divided
 from rowcast.doors.mqtt.sessions.subscription_rows import tell_subscription
-from rowcast.features.history.places import Place
 from rowcast.mqtt.packets import MQTT_5, Suback, Subscribe, Subscription, Unsuback, Unsubscribe
 from rowcast.mqtt.reasons import PacketType, Reason
 from rowcast.mqtt.violations import Violation, protocol_error
+from rowcast.subscriptions.start_position import StartPosition
 from rowcast.subscriptions.subscription import SubscribedFilter
 from rowcast.subscriptions.subscription import Subscription as LiveCursor
 
@@ -70,7 +70,7 @@ class SubscribeRequest:
     identifiers: tuple[int, ...]
     since: str | None
     offset: str | None
-    place: Place | None
+    start: StartPosition | None
     gaps: bool
 
 
@@ -86,14 +86,14 @@ class FilterRequest:
     """A cursor or position to continue after; None for now."""
     offset: str | None = None
     """Where in the log a stream is to begin, until that is a position in ``since``."""
-    place: Place | None = None
+    start: StartPosition | None = None
     """Where in the log any other filter is to begin, likewise."""
     refusal: Error | None = None
 
     @property
     def begins_in_log(self) -> bool:
         """Whether it begins with events and not with the records as they are."""
-        return self.offset is not None or self.place is not None
+        return self.offset is not None or self.start is not None
 
 
 def on_subscribe(client: "Client", packet: Subscribe) -> None:
@@ -177,8 +177,8 @@ async def _authorise(wish: SubscribeRequest, plan: FilterRequest) -> None:
     kernel = wish.client.broker.kernel
     try:
         await kernel.authorise_waiting(plan.interest, wish.caller)
-        if plan.place is not None:
-            plan.since = await placed(kernel, plan.interest.topics, plan.place)
+        if plan.start is not None:
+            plan.since = await started(kernel, plan.interest.topics, plan.start)
         elif plan.offset is not None:
             plan.since = await beginning(kernel, plan.interest.topics, plan.offset)
     except Error as error:
@@ -251,7 +251,7 @@ def _plan(wish: SubscribeRequest, wanted: Subscription) -> FilterRequest:
         gaps=wish.gaps,
     )
     offset = (wish.offset or NEXT) if stream else wish.offset if share else None
-    return FilterRequest(wanted, interest, share, exclusive, wish.since, offset, wish.place)
+    return FilterRequest(wanted, interest, share, exclusive, wish.since, offset, wish.start)
 
 
 def _bare(text: str) -> str:
@@ -317,13 +317,13 @@ def _wait(client: "Client", caller: Caller, packet: Subscribe) -> None:
 
 def _begin(
     client: "Client", packet: Subscribe
-) -> tuple[tuple[int, ...], str | None, str | None, Place | None]:
-    """Return the subscription identifiers, and where it begins: a cursor, an offset, a place."""
+) -> tuple[tuple[int, ...], str | None, str | None, StartPosition | None]:
+    """Return the subscription identifiers, and where it begins: a cursor, an offset, a start."""
     identifier = (packet.properties or {}).get("subscription_identifier")
     identifiers = (identifier,) if isinstance(identifier, int) else ()
     users = user_properties(packet.properties)
-    place = place_of(client.broker.kernel, users)
-    return identifiers, users.get("since"), users.get(OFFSET), place
+    start = start_of(client.broker.kernel, users)
+    return identifiers, users.get("since"), users.get(OFFSET), start
 
 
 def _form(client: "Client", form: DeliveryFormat, packet: Subscribe) -> DeliveryFormat:

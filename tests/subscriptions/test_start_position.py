@@ -6,10 +6,13 @@ import pytest
 
 from build import ANN, DOG, Server
 from rowcast.core.clock import version_at, version_of
+from rowcast.core.cursors import Cursor
+from rowcast.core.errors import Error
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topics import TopicFilter
-from rowcast.features.history import positions
 from rowcast.store.store import Keep
+from rowcast.subscriptions import start_position as positions
+from rowcast.subscriptions.start_position import StartPosition
 
 
 @pytest.fixture
@@ -88,3 +91,39 @@ async def test_a_time_is_a_position(seconds, expected):
 )
 def test_times_are_read(text, expected):
     assert expected == version_at(text)
+
+
+# -- reading it ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("first", StartPosition(first=True)),
+        ("last", StartPosition(previous=1)),
+        ("next", StartPosition(new=True)),
+        ("0badcafe:7", StartPosition(since="0badcafe:7")),
+        ("1970-01-01T00:00:01Z", StartPosition(version=version_of(1000))),
+    ],
+)
+def test_d55_an_offset_is_a_start_position(text, start):
+    assert start == positions.stream_offset(text)
+
+
+def test_d55_another_offset_is_refused_with_all_that_it_may_be():
+    with pytest.raises(Error, match="stream-offset is first, last, next, a cursor or a time"):
+        positions.stream_offset("yesterday")
+
+
+@pytest.mark.parametrize(
+    ("cursor", "reason"),
+    [
+        (Cursor("0badcafe", 7), ""),
+        (Cursor("0badcafe", 8), "the cursor is beyond the end of the log"),
+        (Cursor("0badcaff", 7), "the cursor is of another log"),
+        (Cursor("0badcafe", 3), ""),
+        (Cursor("0badcafe", 2), "no longer in the log"),
+    ],
+)
+def test_c11_a_cursor_that_is_lost_says_why(cursor, reason):
+    assert reason == positions.why_lost(cursor, "0badcafe", head=7, trimmed=3)
