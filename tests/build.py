@@ -27,6 +27,7 @@ from rowcast.features.delayed.delayed import OWNER as DELAYED
 from rowcast.features.delayed.feature import DelayedPublish
 from rowcast.features.idempotency.feature import Idempotency
 from rowcast.features.late_writes.feature import LateWrites
+from rowcast.features.rights.feature import AccessRights
 from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS
 from rowcast.features.slow_subscribers.slow_rows import PATH as SLOW
 from rowcast.features.slow_subscribers.slow_rows import slow_rows
@@ -155,13 +156,19 @@ class Server:
             self.topic_tables.restore(stored, self.store.states(TOPIC_TABLES))
 
     def _install(self):
+        self.people = {}
+        """Callers whose rights can be asked about, by name."""
         delayed = DelayedPublish()
         repeats = Idempotency()
-        self.features = (repeats, LateWrites(), delayed)
+        rights = AccessRights(self._person)
+        self.features = (rights, repeats, LateWrites(), delayed)
         for feature in self.features:
             feature.install(self.kernel)
         self.delayed = delayed.delayed
-        self.idempotent_writes = repeats.writes
+        self.idempotent_writes, self.rules = repeats.writes, rights.rules
+
+    async def _person(self, name):
+        return self.people.get(name)
 
     async def stop(self):
         """Stop as the program does, when its doors are closed."""

@@ -6,7 +6,7 @@ from build import Server, turns
 from rowcast.core.callers import ALL, SERVER, Caller, Grants
 from rowcast.core.events import DELETE, PATCH, PUT, Event
 from rowcast.core.topics import TopicFilter
-from rowcast.features.rights.rule_rows import PATH, RuleTable, rule_rows
+from rowcast.features.rights.rule_rows import PATH
 from rowcast.schema import parse_schema
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
@@ -39,8 +39,6 @@ class Rightful(Server):
     def __init__(self, schema=SCHEMA, **options):
         super().__init__(parse_schema(schema).tables, **options)
         self.rights = self.kernel.rights
-        self.rules = RuleTable(self.kernel)
-        self.registry.add(PATH, rule_rows(self.rules))
 
     async def write(self, topic, value, caller=SERVER, kind=PUT, condition=None):
         payload = b"" if kind == DELETE else json.dumps(value).encode()

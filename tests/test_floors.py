@@ -44,13 +44,8 @@ LIBRARIES = {
 
 TIES: dict[tuple[str, str], int] = {
     ("kernel", "features.hooks"): 3,
-    ("kernel", "features.rights"): 2,
     ("kernel", "features.history"): 2,
-    ("features.accounts", "features.rights"): 1,
-    ("features.audit", "features.rights"): 1,
-    ("features.history", "features.rights"): 1,
     ("features.hooks", "features.schedules"): 1,
-    ("features.rights", "features.hooks"): 1,
     ("kernel", "features.shared_subscriptions"): 1,
 }
 """Imports against the rule that are left, as (importing room, imported room): how many names.

@@ -17,6 +17,7 @@ from rowcast.doors.mqtt.sessions.wills import WILLS
 from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.features.retention.expiries import EndOfRecords, Expiries
 from rowcast.features.retention.retention import Retention, RetentionSettings
+from rowcast.features.rights.feature import AccessRights
 from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS
 from rowcast.features.undeclared_topics.topic_tables import OWNER as TOPIC_TABLES
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings, TopicTables
@@ -143,6 +144,7 @@ class Server:
         self.kernel = Kernel(
             registry, bus, committer, self.reader, world.now, topic_tables=self.topic_tables
         )
+        AccessRights(None).install(self.kernel)  # nobody asks who may what
         self.topic_tables.restore(store.topic_tables(), store.states(TOPIC_TABLES))
         settings = BrokerSettings(receive_maximum=6)
         self.broker = Broker(self.kernel, settings, world.now)

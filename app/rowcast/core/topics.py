@@ -21,6 +21,12 @@ GATEWAY_PREFIX = "$gateway/"
 """Below it and a broker's name is what is written for that broker alone (H27)."""
 BROKERS = "$SYS/brokers"
 """Where the brokers are listed that there are bridges to."""
+RESULTS = "$SYS/results"
+"""Below it, whoever may write brings records, each of which is judged by itself."""
+SERVERS_OWN: Final = ("$", "mqtt_sys_")
+"""What the server's own topics begin with, and the tables of what it tells of itself."""
+RULES = "$SYS/rules"
+"""Where the topic rules are listed."""
 ONE_LEVEL: Final = "+"
 ALL_BELOW: Final = "#"
 WILDCARDS: Final = frozenset({ONE_LEVEL, ALL_BELOW})

@@ -20,12 +20,11 @@ from rowcast.core.events import DELETE, PUT, RETAINED, Event, Record
 from rowcast.core.limits import PAYLOAD_BYTES_MAX
 from rowcast.core.queries import Query
 from rowcast.core.tables import Table
-from rowcast.core.topics import TopicFilter
+from rowcast.core.topics import SERVERS_OWN, TopicFilter
 from rowcast.features.history.asof import AsOf
 from rowcast.features.history.history import HistoryReads
 from rowcast.features.hooks.hook_pipeline import HookPipeline
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.features.rights.rights import SERVERS_OWN, Rights
 from rowcast.features.shared_subscriptions.group_table import Groups
 from rowcast.kernel.admission import Admission
 from rowcast.kernel.atomic_batch import AtomicBatch
@@ -75,15 +74,10 @@ class Kernel(Seams):
         self._epoch = reader.epoch
         self.transcoder = Transcoder(registry.shapes)
         self.hooks = hooks or Hooks()
-        self.listeners = self.hooks.listeners
+        self.hooks.listeners = self.listeners
         self.access = Reauthorization(now)
-        tables = [shape.table for shape in registry.shapes.values()]
-        self.rights = Rights(tables, self.hooks, self.transcoder, reader, self.access)
-        self.reads = self.rights
-        self.readable = Readable(reader, self.hooks, self.rights, now, self.transcoder)
-        self.past = HistoryReads(
-            reader, self.rights, AsOf(reader, self.transcoder, registry.shapes), now
-        )
+        self.readable = Readable(reader, self.hooks, self.visibility, now, self.transcoder)
+        self.past = HistoryReads(reader, self, AsOf(reader, self.transcoder, registry.shapes), now)
         self.views = reader.views = Views(bus, registry, topic_tables)
         self.now = now
         self.durable = DurableFilters()
@@ -107,17 +101,20 @@ class Kernel(Seams):
     def _add_steps(self, topic_tables: TopicTables | None) -> None:
         """Add what the features say about writes (``steps.py``)."""
         steps = self.steps
-        self.rights.changed = self.hooks.changed = steps.changed
+        self.hooks.changed = self._hooks_changed
+        self._hooks_changed()
         self.writes.on_refused.append(self.listeners.unfit)
         steps.add("hooks", self._hook_pipeline.step)
-        steps.add("access", self.rights.step)
-        steps.may_announce = self.rights.may_publish
         steps.add("resource", self._resource_dispatch.step)
-        steps.add("rows", self.rights.row_step)
         steps.add("content", self.admission.step)
         if topic_tables is not None:
             steps.add("topic_table", topic_tables.step)
         steps.add("recent", self.registry.first_write_step)
+
+    def _hooks_changed(self) -> None:
+        self.steps.changed()
+        if self.hooks.reading and self.hooks not in self.read_filters:
+            self.read_filters.append(self.hooks)
 
     def rows(self, path: str, rows: type[Resource]) -> RowChanged:
         """Show system rows at a path; raises CONFLICT if something is there already."""
@@ -214,11 +211,10 @@ class Kernel(Seams):
 
     def recall(self, topic: str, caller: Caller) -> Record | None:
         """Return a record that memory has and of which only grants decide; None: ask ``peek``."""
-        hooks = self.hooks
         if (
-            self.reads.active
-            or hooks.reading
-            or hooks.supplying
+            self.rights.active
+            or self.read_filters
+            or self.hooks.supplying
             or not caller.grants.read
             or topic.startswith(SERVERS_OWN)
         ):
@@ -227,14 +223,14 @@ class Kernel(Seams):
 
     def peek(self, topic: str, caller: Caller) -> Record | Unknown | None:
         """Return the record if that needs no waiting; UNKNOWN means: ask ``read``."""
-        self.reads.check_read(topic, caller)
-        if self.hooks.reading and not self.hooks.may_read(caller, topic):
+        self.rights.check_read(topic, caller)
+        if not self.visibility.passes(caller, topic):
             return UNKNOWN  # it may be no record at all, but a collection
         if self.hooks.supplying:
             return UNKNOWN
         known = self.reader.peek(topic)
-        if self.reads.active and isinstance(known, Event):
-            return self.reads.record(caller, known)
+        if self.rights.active and isinstance(known, Event):
+            return self.rights.record(caller, known)
         return known
 
     async def read(self, topic: str, caller: Caller) -> Record:
@@ -243,9 +239,9 @@ class Kernel(Seams):
         route = self.registry.route(topic)
         record = await self.readable.record(route, topic, caller)
         if record is not None:
-            record = self.reads.record(caller, record)
+            record = self.rights.record(caller, record)
         if record is None or 0 < record.expires_at <= self.now():
-            raise nothing_at(route, () if self.reads.active else self.registry.entries)
+            raise nothing_at(route, () if self.rights.active else self.registry.entries)
         return record
 
     async def read_value(self, topic: str, caller: Caller, query: Query | None) -> object:
@@ -266,18 +262,18 @@ class Kernel(Seams):
 
         It has fewer than there are where hooks keep some from the caller.
         """
-        self.reads.check_table(table, caller)
+        self.rights.check_table(table, caller)
         return await self.readable.search(table, query, caller)
 
     async def count(self, table: Table, query: Query, caller: Caller) -> int:
         """Return how many records a query selects; at once for a whole table (B19)."""
-        self.reads.check_table(table, caller)
+        self.rights.check_table(table, caller)
         return await self.readable.count(table, query, caller)
 
     def authorise_read(self, topic: str, caller: Caller) -> None:
         """Raise unless the caller may be given what is at a topic."""
-        self.reads.check_read(topic, caller)
-        if self.hooks.reading and not self.hooks.may_read(caller, topic):
+        self.rights.check_read(topic, caller)
+        if not self.visibility.passes(caller, topic):
             raise Error(Code.DENIED, f"{caller.user} may not read {topic!r}")
 
     # -- watch -------------------------------------------------------------------------------------
@@ -357,11 +353,11 @@ class Kernel(Seams):
 
     def stage(self, caller: Caller) -> Stage | None:
         """Return what stands between events and a caller; None if nothing does."""
-        return chained((self.reads.stage(caller), *(view(caller) for view in self.view)))
+        return chained((self.rights.stage(caller), *(view(caller) for view in self.view)))
 
     def authorise_watch(self, topics: TopicFilter, caller: Caller) -> None:
         """Raise unless the caller may watch what the filter selects."""
-        self.reads.check_watch(topics, caller)
+        self.rights.check_watch(topics, caller)
         check_offered(topics.text, self.registry.paths)
 
     def unwatch(self, subscription: Subscription, topics: TopicFilter) -> bool:

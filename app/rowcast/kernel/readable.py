@@ -13,7 +13,7 @@ from typing import Protocol
 from rowcast.core.callers import Caller
 from rowcast.core.clock import WallClock, version_of
 from rowcast.core.errors import Code, Error
-from rowcast.core.events import Event, Record
+from rowcast.core.events import Record
 from rowcast.core.freshness import bound
 from rowcast.core.limits import SCAN_PAGE_RECORDS
 from rowcast.core.queries import Query
@@ -22,6 +22,7 @@ from rowcast.core.tables import Table
 from rowcast.core.topic_tables import PREFIX
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.registry import Entry, Route
+from rowcast.kernel.visibility import Visibility
 from rowcast.reads.row_reads import Let, RowReads
 from rowcast.reads.unknown_names import Names
 from rowcast.rows.topic_rows import View
@@ -59,7 +60,7 @@ def _declared(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 class Supply(Protocol):
-    """Who keeps retained values besides the store, and may keep records from callers: hooks."""
+    """Who keeps retained values besides the store: hooks."""
 
     @property
     def supplying(self) -> bool:
@@ -67,32 +68,6 @@ class Supply(Protocol):
 
     async def supply(self, topics: TopicFilter) -> list[Record] | None:
         """Return those that a filter selects; None if nobody has them."""
-
-    def may_see(self, caller: Caller, event: Event, /) -> bool:
-        """Tell whether a caller may be given a record."""
-
-
-class RowAccess(Protocol):
-    """Which records of a table a caller may be given, and what of each."""
-
-    @property
-    def reading(self) -> bool:
-        """Whether anything restricts what is read."""
-
-    def may_read(self, caller: Caller, topic: str, /) -> bool:
-        """Tell whether a caller may be given what is at a topic."""
-
-    def sifts(self, caller: Caller, table: Table, /) -> bool:
-        """Tell whether each record has to be asked about."""
-
-    def narrowed(self, caller: Caller, table: Table, query: Query, /) -> Query | None:
-        """Return the query for what it may be given; None if that is nothing."""
-
-    def of_table(self, caller: Caller, table: Table, /) -> object:
-        """Return what restricts it in a table; None if nothing does."""
-
-    def records(self, caller: Caller, records: Sequence[Record], /) -> list[Record]:
-        """Return those that it may be given, as it may see them."""
 
 
 class Readable:
@@ -102,13 +77,13 @@ class Readable:
         self,
         reader: Reader,
         hooks: Supply,
-        rights: RowAccess,
+        visibility: Visibility,
         now: WallClock,
         transcoder: Transcoder,
     ) -> None:
         self._reader = reader
         self._hooks = hooks
-        self._rights = rights
+        self._visibility = visibility
         self._now = now
         self._rows = RowReads(reader)
         self._names = Names(transcoder, reader.count)
@@ -119,7 +94,7 @@ class Readable:
         """Return the value that a hook keeps for a topic, else the record or the row there."""
         if route.view is not None:
             row = await self._rows.record(route.view, route.record_id)
-            return row if row is not None and self._hooks.may_see(caller, row) else None
+            return row if row is not None and self._visibility.passes_event(caller, row) else None
         if not self._hooks.supplying or route.entry is not None:
             return await self._reader.get(route.table, topic)
         kept = await self._hooks.supply(TopicFilter(topic))
@@ -145,21 +120,21 @@ class Readable:
         self, table: Table, query: Query, records: Sequence[Record], caller: Caller
     ) -> None:
         """Raise INVALID for a misspelt name in a query, if ``records`` begin its answer."""
-        if not self._rights.sifts(caller, table):
+        if not self._visibility.sifts(caller, table):
             await self._names.check(
                 table, query, records, lambda table, query: self._search(table, query, caller)
             )
 
     async def _search(self, table: Table, query: Query, caller: Caller) -> Page:
-        asked = self._rights.narrowed(caller, table, self._timed(table, query))
+        asked = self._visibility.narrowed(caller, table, self._timed(table, query))
         if asked is None:
             return Page(self._reader.announced(), [])
-        if self._rights.sifts(caller, table):
+        if self._visibility.sifts(caller, table):
             return await self._sifted(table, asked, caller)
         page = await self._reader.search(table, asked)
-        if self._rights.of_table(caller, table) is None:
+        if not self._visibility.limits(caller, table):
             return page
-        return replace(page, records=self._rights.records(caller, page.records))
+        return replace(page, records=self._visibility.records(caller, page.records))
 
     async def _sifted(self, table: Table, query: Query, caller: Caller) -> Page:
         """Return a page of those records of which each has to be asked about.
@@ -171,7 +146,7 @@ class Readable:
         part = replace(query, limit=left, offset=0)
         while True:
             page = await self._reader.search(table, part)
-            found += self._rights.records(caller, page.records)
+            found += self._visibility.records(caller, page.records)
             if left is None or not page.after or left == 0:
                 return replace(page, records=found[query.offset :])
             if len(found) == left:
@@ -185,7 +160,7 @@ class Readable:
         part = replace(query, limit=SCAN_PAGE_RECORDS)
         while True:
             page = await self._reader.search(table, part)
-            if self._rights.records(caller, page.records):
+            if self._visibility.records(caller, page.records):
                 return True
             if not page.after:
                 return False
@@ -205,8 +180,8 @@ class Readable:
         view = self._view(table)
         if view is not None:
             return await self._rows.count(view, query, self._let(caller))
-        if not self._rights.sifts(caller, table):
-            asked = self._rights.narrowed(caller, table, self._timed(table, query))
+        if not self._visibility.sifts(caller, table):
+            asked = self._visibility.narrowed(caller, table, self._timed(table, query))
             if asked is None:
                 return 0
             if asked.where is None and asked.stale is None:
@@ -232,7 +207,7 @@ class Readable:
 
     def _let(self, caller: Caller) -> Let | None:
         """Return who says which rows the caller is given; None where nobody has a say."""
-        if not self._rights.reading:
+        if not self._visibility.filtered:
             return None
-        may_read = self._rights.may_read
+        may_read = self._visibility.may_read
         return lambda topic, about: may_read(caller, about) and may_read(caller, topic)

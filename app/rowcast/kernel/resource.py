@@ -18,7 +18,9 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.limits import STREAM_ITEMS_MAX
 from rowcast.core.queries import Query
+from rowcast.kernel.authorizer import Authorizer
 from rowcast.kernel.commit import Committer
+from rowcast.kernel.visibility import Visibility
 from rowcast.kernel.write import Condition, Receipt
 from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
@@ -157,29 +159,13 @@ class Stream(Emitter):
             self.close()
 
 
-class Judge(Protocol):
-    """Who may do what, as far as resources ask."""
-
-    @property
-    def reading(self) -> bool:
-        """Whether anything restricts what is read."""
-
-    def may_read(self, caller: Caller, topic: str, /) -> bool:
-        """Tell whether a caller may be given what is at a topic."""
-
-    def check_administer(self, topic: str, caller: Caller, /) -> None:
-        """Raise DENIED unless the caller may administer what is at a topic."""
-
-
 class KernelCalls(Protocol):
     """The kernel as resources know it: its verbs, and what system rows ask of it."""
 
     reader: Reader
     committer: Committer
-
-    @property
-    def rights(self) -> Judge:
-        """Who may do what."""
+    rights: Authorizer
+    visibility: Visibility
 
     def authorise_read(self, topic: str, caller: Caller) -> None:
         """Raise unless the caller may be given what is at a topic."""

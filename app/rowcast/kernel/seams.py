@@ -11,9 +11,9 @@ from rowcast.core.callers import Caller
 from rowcast.core.histograms import HistogramFamily
 from rowcast.core.topic_tables import TopicTable
 from rowcast.kernel.door import Door
-from rowcast.kernel.read_access import NothingAllowed, ReadAccess
+from rowcast.kernel.listeners import Listeners
+from rowcast.kernel.visibility import AccessSeams
 from rowcast.store.store import Keep
-from rowcast.subscriptions.stage import Stage
 
 Facts = Sequence[tuple[str, str, bytes]]
 """What an owner stored beside the records: owner, name and value of each fact."""
@@ -88,15 +88,13 @@ class OwnLog:
     keep: Keep
 
 
-class Seams:
+class Seams(AccessSeams):
     """The part of the kernel in which features install themselves."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._restores: list[tuple[str, Restore]] = []
-        self.reads: ReadAccess = NothingAllowed()
-        """Decides what callers may read and watch."""
-        self.view: list[Callable[[Caller], Stage | None]] = []
-        """Asked, behind ``reads``, when a caller begins to watch: what each event is to it."""
+        self.listeners = Listeners()
         self.doors: list[Door] = []
         """The edges of all protocols: filled by them, asked by features."""
         self.figures: dict[str, Callable[[], int]] = {}

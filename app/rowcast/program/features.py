@@ -25,6 +25,7 @@ from rowcast.features.overload.settings import OverloadSection
 from rowcast.features.results.feature import BulkResults
 from rowcast.features.retained.feature import RetainedMessages
 from rowcast.features.retention.feature import LogRetention
+from rowcast.features.rights.feature import AccessRights
 from rowcast.features.schedules.feature import ScheduledCalls
 from rowcast.features.schema_proposal.feature import SchemaProposal
 from rowcast.features.slow_subscribers.feature import SlowSubscribers
@@ -82,6 +83,7 @@ def _snapshots(it: Parts) -> Feature:
 
 
 FEATURES: Final = (
+    Plug("rights", lambda it: AccessRights(it.identity.person)),  # its rules before wills
     Plug("delayed", lambda _: DelayedPublish()),
     Plug("idempotency", lambda it: Idempotency(it.config.http.idempotency_seconds)),
     Plug("late_writes", lambda _: LateWrites()),

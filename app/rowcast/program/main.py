@@ -56,7 +56,6 @@ from rowcast.program.identity import Identity
 from rowcast.program.logs import configure_logging
 from rowcast.program.operations import end, make_ready
 from rowcast.program.parts import Parts
-from rowcast.program.policies import set_policy
 from rowcast.program.resource_loader import load_resources
 from rowcast.program.settings.hooks import bundled
 from rowcast.program.settings.mqtt import auto_subscriptions, rewriting
@@ -213,12 +212,8 @@ class Application:
         self._keep_facts()
 
     def _keep_facts(self) -> None:
-        """Say what is restored of an earlier run, in this order.
-
-        Rules come before wills, which are judged by them.
-        """
+        """Say what is restored of an earlier run, in this order."""
         kernel, wills = self.kernel, list[tuple[str, str, bytes]]()
-        set_policy(kernel, self.identity.person)
         kernel.facts(GROUPS, kernel.groups.restore)
         kernel.facts(WILLS, wills.extend)
         kernel.facts(OWNER, lambda facts: self.broker.restore(facts, wills))

@@ -198,15 +198,15 @@ async def test_a_client_that_leaves_is_not_sent_the_rest(rest, monkeypatch, quer
     for number in range(60):
         await rest.put("/Number/1", b'{"label": "%d"}' % number)
     sent, pages = [], 0
-    page, page_back = past.Past._page, past.Past._page_back
+    page, page_back = past.HistoryReads._page, past.HistoryReads._page_back
 
     async def counted(self, *arguments, read):
         nonlocal pages
         pages += 1
         return await read(self, *arguments)
 
-    monkeypatch.setattr(past.Past, "_page", partialmethod(counted, read=page))
-    monkeypatch.setattr(past.Past, "_page_back", partialmethod(counted, read=page_back))
+    monkeypatch.setattr(past.HistoryReads, "_page", partialmethod(counted, read=page))
+    monkeypatch.setattr(past.HistoryReads, "_page_back", partialmethod(counted, read=page_back))
 
     async def send(message):
         sent.append(message)

@@ -9,7 +9,7 @@ from rowcast.core.limits import REFUSED_CONNECTIONS_MAX, REFUSED_PACKET_BYTES_MA
 from rowcast.doors.mqtt.connections.guard import Refusal
 from rowcast.doors.mqtt.connections.rejections import Rejections
 from rowcast.doors.mqtt.settings import BrokerSettings
-from rowcast.features.hooks.hooks import Hooks
+from rowcast.kernel.listeners import Listeners
 from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Connack, Connect, Pingreq, Publish, Subscribe, Subscription
@@ -37,7 +37,7 @@ def refusals(loop):
 
 def broker_of(loop, settings):
     """Return the part of a broker that is asked."""
-    kernel = SimpleNamespace(listeners=Hooks().listeners)
+    kernel = SimpleNamespace(listeners=Listeners())
     return SimpleNamespace(loop=loop, settings=settings, kernel=kernel)
 
 

@@ -8,11 +8,11 @@ from rowcast.core.callers import ALL, NONE, SERVER, Caller, Grants
 from rowcast.core.errors import Code
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
-from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.rights.rights import Rights
+from rowcast.kernel.listeners import Listeners
 from rowcast.rows.transcoder import Transcoder
 
-RIGHTS = Rights([Table("Dog", "Dog")], Hooks(), Transcoder({}), None, None)
+RIGHTS = Rights([Table("Dog", "Dog")], Transcoder({}), None, Listeners())
 """Of a server at which nothing is said but grants."""
 
 ANYBODY = Caller()

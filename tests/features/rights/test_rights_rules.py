@@ -13,7 +13,6 @@ from rowcast.core.events import DELETE, MESSAGE, PATCH
 from rowcast.core.queries import Query
 from rowcast.core.topics import TopicFilter, is_pattern
 from rowcast.features.rights.explain import PATH as POLICY
-from rowcast.features.rights.explain import policy_rows
 from rowcast.features.rights.rule_rows import OWNER, PATH, RuleTable
 from rowcast.kernel.reauthorization import stay
 
@@ -135,7 +134,7 @@ async def test_a_rule_lasts_and_can_be_changed_and_removed(world):
     assert revision < world.kernel.access.revision
     await world.write(f"{PATH}/no", {"users": ["ben"]}, ROOT, PATCH)
     await world.write("a/b", {}, ANN)
-    again = RuleTable(world.kernel)
+    again = RuleTable(world.kernel, world.rights)
     await again.load()
     assert {"filter": "a/#", "effect": "deny", "actions": ["write"], "users": ["ben"]} == dict(
         again.rows["no"]
@@ -205,11 +204,7 @@ async def test_live_readers_are_judged_by_the_newest_rules(world):
 
 async def test_the_policy_explains_itself(world):
     """M9: which rule decides, for administrators only."""
-
-    async def find(name):
-        return {"ann": ANN, "ben": BEN, "vi": VET}.get(name)
-
-    world.registry.add(POLICY, policy_rows(find))
+    world.people |= {"ann": ANN, "ben": BEN, "vi": VET}
     await world.write("Dog/1", {"owner": "ann"})
     await world.rule("no", filter="a/#", effect="deny", actions=["write"])
 

@@ -9,8 +9,8 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PATCH, PUT, Event
 from rowcast.core.limits import SYSTEM_ROWS_MAX
 from rowcast.core.queries import Query
+from rowcast.core.topics import RULES
 from rowcast.features.accounts.accounts import ROLES, USERS
-from rowcast.features.rights.rule_rows import PATH as RULES
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel

@@ -21,7 +21,7 @@ from rowcast.core.entry_limits import (
 from rowcast.core.errors import Error
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topic_tables import AUDIT, AUDIT_LEVEL, TopicRoot, TopicTable
-from rowcast.features.rights.rights import BROUGHT
+from rowcast.core.topics import RESULTS
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.rows.system_rows import time_text
 from rowcast.kernel.write import Unheard, Write
@@ -46,7 +46,7 @@ class Audit:
         self, caller: Caller, action: str, topic: str, value: object, error: Error | None
     ) -> None:
         """Write down what somebody did, or was not let do."""
-        if f"{topic}/".startswith(BROUGHT):  # whoever may write does it, and as often as it likes
+        if topic == RESULTS or topic.startswith(f"{RESULTS}/"):  # whoever may write does it
             return
         told = {
             "at": time_text(self._now()),

@@ -51,7 +51,7 @@ def broker_rows(gateway: "Gateway") -> type[SystemRows]:
                     Code.INVALID,
                     'a broker is a map such as {"host": "h", "out": []}, at its name',
                 )
-            rules = self.kernel.rights.policy.restricts
+            rules = self.kernel.rights.restricts
             if rules and ADMIN not in self.caller.roles and self.caller.door != "server":
                 raise Error(
                     Code.DENIED,

@@ -26,7 +26,7 @@ from rowcast.core.topic_tables import LogSource, branch_of
 from rowcast.core.topics import TopicFilter
 from rowcast.features.history.asof import AsOf
 from rowcast.features.history.moments import forgotten, position_of
-from rowcast.features.rights.rights import Rights
+from rowcast.kernel.seams import Seams
 from rowcast.reads.row_reads import find_row
 from rowcast.subscriptions.reader import Reader
 
@@ -48,10 +48,10 @@ class Window:
 class HistoryReads:
     """Reads windows of the log."""
 
-    def __init__(self, reader: Reader, rights: Rights, asof: AsOf, now: WallClock) -> None:
+    def __init__(self, reader: Reader, seams: Seams, asof: AsOf, now: WallClock) -> None:
         self._reader = reader
         self._asof = asof
-        self._rights = rights
+        self._seams = seams
         self._now = now
 
     def moment(self, value: object, name: str) -> Moment:
@@ -86,8 +86,8 @@ class HistoryReads:
 
     def authorise(self, topics: TopicFilter, caller: Caller) -> None:
         """Raise unless the caller may read what the filter selects."""
-        self._rights.check_watch(topics, caller)
-        if topics.exact and not self._rights.may_read(caller, topics.text):
+        self._seams.rights.check_watch(topics, caller)
+        if topics.exact and not self._seams.visibility.may_read(caller, topics.text):
             raise Error(Code.DENIED, f"{caller.user} may not read {topics.text!r}")
 
     async def _reaches_beyond(self, source: LogSource, after: int) -> bool:
@@ -141,13 +141,13 @@ class HistoryReads:
         rows = self._reader.rows(topics)
         if rows is not None:
             seen = [row for event in inside if (row := rows.row(event)) is not None]
-            return self._rights.events(caller, seen)
+            return self._seams.visibility.events(caller, seen)
         if topics.exact:
             of_it = [event for event in inside if event.topic == topics.text]
-            return self._rights.events(caller, of_it)
+            return self._seams.visibility.events(caller, of_it)
         parent = topics.prefix  # which "home/#" selects too, and which is of another branch
         found = [e for e in inside if topics.matches(e.topic) and e.topic != parent]
-        return self._rights.events(caller, found)
+        return self._seams.visibility.events(caller, found)
 
     async def known(self, topics: TopicFilter, table: Table | None, caller: Caller) -> bool:
         """Tell whether the caller could see anything at a topic, as far as the log reaches."""
@@ -155,10 +155,10 @@ class HistoryReads:
         if rows is not None:
             return await find_row(self._reader, rows.view, rows.row_id) is not None
         record = await self._reader.get(table, topics.text)
-        if record is not None and self._rights.record(caller, record) is not None:
+        if record is not None and self._seams.rights.record(caller, record) is not None:
             return True
         last = await self._reader.history(source_of(topics, table), topics.text, 1)
-        return bool(self._rights.events(caller, last))
+        return bool(self._seams.visibility.events(caller, last))
 
     async def last(
         self, window: Window, caller: Caller, count: int, wanted: Wanted | None = None
@@ -201,7 +201,7 @@ class HistoryReads:
         position = await position_of(self._reader, source, moment.later(1), kept=False)
         record = await self._asof.record(table, topic, position)
         if record is not None:
-            record = self._rights.record(caller, record)
+            record = self._seams.rights.record(caller, record)
         over = record is not None and 0 < record.expires_at <= seconds_of(moment.version)
         if record is None or over:
             raise Error(Code.NOT_FOUND, f"there was no record at {topic!r} then")
@@ -226,9 +226,9 @@ class HistoryReads:
         self, table: Table, position: int, caller: Caller
     ) -> AsyncIterator[list[Record]]:
         """Give a table's records as they were, by id; raises DENIED, GONE, TOO_LARGE."""
-        self._rights.check_table(table, caller)
+        self._seams.rights.check_table(table, caller)
         async for page in self._asof.records(table, position):
-            yield self._rights.records(caller, page)
+            yield self._seams.visibility.records(caller, page)
 
 
 def source_of(topics: TopicFilter, table: Table | None) -> LogSource:

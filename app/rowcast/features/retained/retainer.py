@@ -168,13 +168,13 @@ class Retained:
 
     @property
     def _is_filtered(self) -> bool:
-        return self._kernel.rights.reading and self._caller.door != "server"
+        return self._kernel.visibility.filtered and self._caller.door != "server"
 
     def _is_shown(self, record: Record) -> bool:
         """Tell whether the caller is given a message: not when its time is over (E22, L12)."""
         if 0 < record.expires_at <= self._now():
             return False
-        return not self._is_filtered or self._kernel.rights.may_read(self._caller, record.topic)
+        return not self._is_filtered or self._kernel.visibility.may_read(self._caller, record.topic)
 
     # -- the end of many -------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from rowcast.core.queries import Query
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.topics import TopicFilter, is_pattern
 from rowcast.features.rights.decision import Decision
+from rowcast.features.rights.rights import Rights
 from rowcast.kernel.resource import Resource
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ Person = Callable[[str], Awaitable[Caller | None]]
 """Returns a user as a caller, None if there is none of that name."""
 
 
-def policy_rows(person: Person) -> type[Resource]:
+def policy_rows(rights: Rights, person: Person) -> type[Resource]:
     """Return the resource class that explains decisions."""
 
     class PolicyRows(Resource):
@@ -43,12 +44,12 @@ def policy_rows(person: Person) -> type[Resource]:
 
         async def get(self, query: Query | None = None) -> object:
             """Say whether a user may do something, and what decides it."""
-            self.kernel.rights.check_administer(self.topic, self.caller)
+            rights.check_administer(self.topic, self.caller)
             user, action, topic = _asked(self.id, _filter_in(query))
             asked = await person(user)
             if asked is None:
                 raise Error(Code.NOT_FOUND, f"there is no user {user!r}")
-            decision = await explain(self.kernel, asked, action, topic)
+            decision = await explain(self.kernel, rights, asked, action, topic)
             row = {
                 "user": user,
                 "roles": sorted(asked.roles),
@@ -62,9 +63,10 @@ def policy_rows(person: Person) -> type[Resource]:
     return PolicyRows
 
 
-async def explain(kernel: "Kernel", caller: Caller, action: str, topic: str) -> Decision:
+async def explain(
+    kernel: "Kernel", rights: Rights, caller: Caller, action: str, topic: str
+) -> Decision:
     """Answer a question about a topic, and about the record that is there now."""
-    rights = kernel.rights
     if is_pattern(topic):
         if action not in {"read", "subscribe"}:
             raise Error(Code.INVALID, f"filters are read or subscribed to; {action} takes a topic")

@@ -2,7 +2,7 @@
 
 A caller has grants, which say whether it may read, write or administer at all. The policy refines
 them: topic rules, which are rows and change while the server runs, and the ``@auth`` of tables.
-Hooks may keep back more. Where nothing is said but grants, all of this is one look at ``active``.
+Where nothing is said but grants, all of this is one look at ``active``.
 
 It knows no protocol. What is said, and what of it decides, is in ``policy.py``.
 """
@@ -19,8 +19,7 @@ from rowcast.core.queries import Query
 from rowcast.core.right_limits import SIGHTS_MAX
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import AUDIT, AUDIT_LEVEL, REFUSALS
-from rowcast.core.topics import DELAYED_PREFIX, TopicFilter, split_delayed
-from rowcast.features.hooks.hooks import Hooks
+from rowcast.core.topics import DELAYED_PREFIX, RESULTS, SERVERS_OWN, TopicFilter, split_delayed
 from rowcast.features.rights.compiled_policy import CompiledPolicy, Subject
 from rowcast.features.rights.decision import Decision
 from rowcast.features.rights.policy import ANONYMOUS, Kind, Policy, fact_of
@@ -28,7 +27,8 @@ from rowcast.features.rights.row_guard import guard_row
 from rowcast.features.rights.row_policy import RowPolicy
 from rowcast.features.rights.shown_events import RightsStage
 from rowcast.features.rights.topic_rules import TopicRule
-from rowcast.kernel.reauthorization import Reauthorization
+from rowcast.kernel.authorizer import Authorizer
+from rowcast.kernel.listeners import Listeners
 from rowcast.kernel.registry import Route
 from rowcast.kernel.write import Step, Write
 from rowcast.reads.record_cache import Unknown
@@ -53,9 +53,6 @@ ADMINISTERED: Final = (
 )
 """Below these, what the server keeps may be ended by an administrator."""
 
-BROUGHT: Final = "$SYS/results/"
-"""Below this, whoever may write brings records, each of which is judged by itself."""
-
 PRIVATE: Final = (
     "$SYS/users", "$SYS/roles", "$SYS/rules", "$SYS/policy", "$SYS/schema", AUDIT_LEVEL, AUDIT,
     REFUSALS, "$CONTROL",
@@ -63,52 +60,46 @@ PRIVATE: Final = (
 """What only administrators read; a user may read its own row."""
 
 
-SERVERS_OWN: Final = ("$", "mqtt_sys_")
-"""What the server's own topics begin with, and the tables of what it tells of itself."""
 _PRIVATE: Final = Decision(False, "this is for administrators; a user reads its own row")
 _ADMIN: Final = Decision(True, "the role 'admin' may do everything")
 
 
-class Rights:
+class Rights(Authorizer):
     """The rights of all callers of one kernel."""
 
     def __init__(
         self,
         tables: Sequence[Table],
-        hooks: Hooks,
         transcoder: Transcoder,
         reader: Reader,
-        access: Reauthorization,
+        listeners: Listeners,
     ) -> None:
-        self._hooks = hooks
         self._transcoder = transcoder
         self._reader = reader
-        self._access = access
+        self._listeners = listeners
         self.changed: Callable[[], None] = lambda: None
-        """Called when other policies hold: what was compiled by the old ones is so no more."""
+        """Called when another policy holds: what was compiled by the old one is so no more, and
+        who lives on a right is judged anew."""
         self._sights: BoundedCache[Kind, CompiledPolicy] = BoundedCache(SIGHTS_MAX)
         self._known: ClearedCache[Caller, CompiledPolicy | None] = ClearedCache(SIGHTS_MAX)
         self._take(Policy(tuple(tables)))
 
     def _take(self, policy: Policy) -> None:
-        self.policy = policy
-        self.active = policy.active
-        """Whether anything is said beside grants; without it everything costs this one look."""
+        self.policy: Policy = policy
+        self.active, self.restricts = policy.active, policy.restricts
         self._paths, self._roles, self._users = policy.paths, policy.roles, policy.users
         self._sights.clear()
         self._known.clear()
         self.changed()
 
     def replace(self, rules: Sequence[TopicRule]) -> None:
-        """Have other topic rules from now on; who lives on a right is judged anew."""
+        """Have other topic rules from now on."""
         self._take(replace(self.policy, rules=tuple(rules)))
-        self._access.changed()
 
     def remember_rules(self) -> None:
         """Know from now on that the log may have rules, also when there are none any more."""
         if not self.policy.remembered:
             self._take(replace(self.policy, remembered=True))
-            self._access.changed()
 
     # -- kinds of callers --------------------------------------------------------------------------
 
@@ -157,10 +148,14 @@ class Rights:
             error = Error(Code.UNAUTHENTICATED, words)
         else:
             error = Error(Code.DENIED, f"{caller.user} may not {verb} {topic!r}")
-        self._hooks.listeners.refused(caller, verb, topic, error)
+        self._listeners.refused(caller, verb, topic, error)
         return error
 
     # -- topics ------------------------------------------------------------------------------------
+
+    def allows(self, caller: Caller, action: str, topics: str) -> bool:
+        """Answer a question about a topic or a filter, without noting a refusal."""
+        return self.decide(caller, action, topics).allowed
 
     def decide(self, caller: Caller, action: str, topic: str) -> Decision:
         """Answer a question about a topic or a filter, and say what decided it."""
@@ -227,7 +222,7 @@ class Rights:
             return
         if not caller.grants.write and not self.active:
             raise self._refused(caller, "write", topic)
-        if topic.startswith(BROUGHT):
+        if topic.startswith(f"{RESULTS}/"):
             return
         if not topic.startswith(ADMINISTERED):
             words = (
@@ -235,7 +230,7 @@ class Rights:
                 "$delayed/SECONDS/TOPIC, which is written at TOPIC when it is due"
             )
             error = Error(Code.DENIED, words)
-            self._hooks.listeners.refused(caller, "write", topic, error)
+            self._listeners.refused(caller, "write", topic, error)
             raise error
         self.check_administer(topic, caller)
 
@@ -285,20 +280,13 @@ class Rights:
 
     # -- what is shown -----------------------------------------------------------------------------
 
-    @property
-    def reading(self) -> bool:
-        """Whether anything but grants decides what may be read."""
-        return self.active or self._hooks.reading
-
     def may_read(self, caller: Caller, topic: str) -> bool:
         """Tell whether a caller is given what is at a topic, as far as the topic decides."""
         sight = self.sight(caller)
-        if sight is not None and not sight.lets("read", topic):
-            return False
-        return not self._hooks.reading or self._hooks.may_read(caller, topic)
+        return sight is None or sight.lets("read", topic)
 
     def shown(self, caller: Caller, event: Event) -> Event | None:
-        """Return what an event is to a caller: itself, another, or nothing. Hooks are not asked."""
+        """Return what an event is to a caller: itself, another, or nothing."""
         sight = self.sight(caller)
         return event if sight is None else sight.show(event)
 
@@ -307,31 +295,9 @@ class Rights:
         return RightsStage(self, caller) if self.sight(caller) is not None else None
 
     def record(self, caller: Caller, record: Record) -> Record | None:
-        """Return what a record is to a caller. Hooks are not asked."""
+        """Return what a record is to a caller: itself, another, or nothing."""
         sight = self.sight(caller)
         return record if sight is None else sight.show(record, record=True)
-
-    def events(self, caller: Caller, events: Sequence[Event]) -> list[Event]:
-        """Return what several events are to a caller."""
-        if not self.reading:
-            return list(events)
-        seen = [self.shown(caller, event) for event in events]
-        return [event for event in seen if event is not None and self._passes(caller, event)]
-
-    def records(self, caller: Caller, records: Sequence[Record]) -> list[Record]:
-        """Return what several records are to a caller."""
-        if not self.reading:
-            return list(records)
-        seen = [self.record(caller, record) for record in records]
-        return [record for record in seen if record is not None and self._passes(caller, record)]
-
-    def takes(self, caller: Caller, event: Event) -> bool:
-        """Tell whether an event is anything to a caller."""
-        seen = self.shown(caller, event)
-        return seen is not None and self._passes(caller, seen)
-
-    def _passes(self, caller: Caller, event: Event) -> bool:
-        return not self._hooks.reading or self._hooks.may_see(caller, event)
 
     def may_publish(self, caller: Caller, topic: str) -> bool:
         """Tell whether a caller may send a message to a topic that no table declares."""
@@ -342,10 +308,12 @@ class Rights:
         sight = self.of_table(caller, table)
         return query if sight is None else sight.narrowed(query)
 
-    def sifts(self, caller: Caller, table: Table) -> bool:
+    def limits(self, caller: Caller, table: Table) -> bool:
+        """Tell whether a caller is shown less than all of a table's records and attributes."""
+        return self.of_table(caller, table) is not None
+
+    def mixed(self, caller: Caller, table: Table) -> bool:
         """Tell whether each of a table's topics has to be asked about."""
-        if self._hooks.reading:
-            return True
         sight = self.sight(caller)
         return sight is not None and sight.mixed(table)
 

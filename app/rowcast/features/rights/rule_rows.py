@@ -22,8 +22,9 @@ from rowcast.core.events import DELETE, PUT, Record
 from rowcast.core.limits import SCAN_PAGE_RECORDS, SYSTEM_ROWS_MAX
 from rowcast.core.queries import Query
 from rowcast.core.right_limits import RULE_ROWS_MAX
-from rowcast.core.topics import TopicFilter
+from rowcast.core.topics import RULES, TopicFilter
 from rowcast.core.values import merge_patch
+from rowcast.features.rights.rights import Rights
 from rowcast.features.rights.topic_rules import TopicRule, rule_of
 from rowcast.kernel.resource import Resource
 from rowcast.kernel.write import Receipt
@@ -32,7 +33,7 @@ from rowcast.store.store import Change
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel
 
-PATH: Final = "$SYS/rules"
+PATH: Final = RULES
 OWNER: Final = "rules/"
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,80}")
 
@@ -42,8 +43,9 @@ Facts = Mapping[str, object]
 class RuleTable:
     """The rows of one kernel, as they are on disk and as they count."""
 
-    def __init__(self, kernel: "Kernel") -> None:
+    def __init__(self, kernel: "Kernel", rights: Rights) -> None:
         self._kernel = kernel
+        self._rights = rights
         self.rows: dict[str, Facts] = {}
         self._rules: dict[str, TopicRule] = {}
 
@@ -60,16 +62,16 @@ class RuleTable:
                 after = record.topic
             more = page.more and bool(page.records)
         if facts:
-            self._kernel.rights.remember_rules()
+            self._rights.remember_rules()
         if self._rules:
             self.remember()
-            self._kernel.rights.replace(tuple(self._rules.values()))
+            self._rights.replace(tuple(self._rules.values()))
 
     def remember(self) -> None:
         """Let nobody else see rules from now on, before the first one is told of."""
-        if not self._kernel.rights.policy.remembered:
+        if not self._rights.policy.remembered:
             self._kernel.committer.keep((Change(OWNER, "remembered", b"1"),))
-            self._kernel.rights.remember_rules()
+            self._rights.remember_rules()
 
     def _take(self, record: Record) -> None:
         name = record.topic.removeprefix(f"{PATH}/")
@@ -99,13 +101,13 @@ class RuleTable:
     def put(self, name: str, rule: TopicRule, value: object) -> None:
         """Have a rule count that is on disk."""
         self._keep(name, rule, value)
-        self._kernel.rights.replace(tuple(self._rules.values()))
+        self._rights.replace(tuple(self._rules.values()))
 
     def remove(self, name: str) -> None:
         """Have a rule count no more."""
         self.rows.pop(name, None)
         if self._rules.pop(name, None) is not None:
-            self._kernel.rights.replace(tuple(self._rules.values()))
+            self._rights.replace(tuple(self._rules.values()))
 
 
 def rule_rows(table: RuleTable) -> type[Resource]:

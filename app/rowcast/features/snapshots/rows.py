@@ -93,9 +93,8 @@ def _check_file(rows: SystemRows, path: str) -> None:
     A file is given whole: no rule or hook looks at its rows. Of the server's own there are some
     that only administrators read.
     """
-    rights = rows.kernel.rights
-    if rights.reading or path.startswith(_SERVER_S):
-        rights.check_administer(rows.topic, rows.caller)
+    if rows.kernel.visibility.filtered or path.startswith(_SERVER_S):
+        rows.kernel.rights.check_administer(rows.topic, rows.caller)
 
 
 def _row(item: Item, exports: "Exports", *, whole: bool) -> Facts:

@@ -3,7 +3,7 @@
 A class says which rows there are and what ends one; this module answers reads with them: one row,
 or those that a query selects, a slice at a time so that the loop is never held. Nothing is stored:
 a row is made when it is asked for. Rows cannot be written; deleting one ends what it stands for,
-for those who may (``rights/rights.py``). It knows neither sessions nor any protocol.
+for those who may (``kernel/authorizer.py``). It knows neither sessions nor any protocol.
 """
 
 import asyncio
@@ -52,8 +52,8 @@ class SystemRows(Resource):
 
     def _may_read(self, name: str) -> bool:
         """Ask about one row of several."""
-        rights = self.kernel.rights
-        return not rights.reading or rights.may_read(self.caller, f"{self.path}/{name}")
+        visibility = self.kernel.visibility
+        return not visibility.filtered or visibility.may_read(self.caller, f"{self.path}/{name}")
 
     async def durable(self) -> None:
         """Wait until what was changed by now is on disk; raises the Error that kept it off."""

@@ -31,7 +31,7 @@ def readable(
 def _may_read(edge: "Edge", caller: Caller, text: str) -> bool:
     text = edge.kernel.registry.named(text)
     exact = TopicFilter(text).exact
-    rights, hooks = edge.kernel.rights, edge.kernel.hooks
-    if not rights.decide(caller, "read" if exact else "subscribe", text).allowed:
+    kernel = edge.kernel
+    if not kernel.rights.allows(caller, "read" if exact else "subscribe", text):
         return False
-    return not (exact and hooks.reading) or hooks.may_read(caller, text)
+    return not exact or kernel.visibility.passes(caller, text)

@@ -152,7 +152,7 @@ class Listing:
         if (
             self.media_type != MSGPACK
             or self.query.after is not None
-            or kernel.rights.sifts(self.request.caller, self.table)
+            or kernel.visibility.sifts(self.request.caller, self.table)
         ):
             return None  # a hook may keep some back, and which ones is known one by one
         count = await kernel.count(self.table, self.query, self.request.caller)

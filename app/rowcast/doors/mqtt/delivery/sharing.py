@@ -110,10 +110,10 @@ class Sharing:
 
     def takes(self, event: Event) -> bool:
         """Tell whether its client may read an event (G6)."""
-        rights, client = self._broker.kernel.rights, self.session.client
-        if not event.topic or not rights.reading or client is None or client.caller is None:
+        visibility, client = self._broker.kernel.visibility, self.session.client
+        if not event.topic or not visibility.filtered or client is None or client.caller is None:
             return True
-        return rights.takes(client.caller, event)
+        return visibility.takes(client.caller, event)
 
     def give(self, deal: Assignment) -> None:
         """Take a message; it is sent at the end of this turn."""

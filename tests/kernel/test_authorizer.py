@@ -8,7 +8,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
 from rowcast.core.queries import Query
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.read_access import NothingAllowed
+from rowcast.kernel.authorizer import Authorizer
 from rowcast.kernel.seams import Seams
 from rowcast.subscriptions.stage import chained
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
@@ -20,13 +20,13 @@ async def bare():
     """A kernel into which no feature that decides was installed."""
     room = Server()
     await room.kernel.write(Event("u/1", "put", b"x", None, 1, True), ANN)
-    room.kernel.reads = NothingAllowed()
+    room.kernel.rights = Authorizer()
     return room
 
 
 def test_a_new_kernel_allows_nothing():
     """M9: what decides is installed; that it is missing allows nobody anything."""
-    assert isinstance(Seams().reads, NothingAllowed)
+    assert type(Seams().rights) is Authorizer
 
 
 @pytest.mark.parametrize("caller", [ANN, SERVER])

@@ -1,0 +1,34 @@
+"""The feature: grants, topic rules and ``@auth`` say who may do what (M9, L6, L10)."""
+
+from rowcast.features.rights import explain, rule_rows
+from rowcast.features.rights.explain import Person, policy_rows
+from rowcast.features.rights.rights import Rights
+from rowcast.features.rights.rule_rows import OWNER, RuleTable
+from rowcast.kernel.feature import Feature
+from rowcast.kernel.kernel import Kernel
+
+
+class AccessRights(Feature):
+    """The rights at one server; ``person`` finds a user whose rights are to be explained."""
+
+    def __init__(self, person: Person) -> None:
+        self._person = person
+
+    def install(self, kernel: Kernel) -> None:
+        """Decide from now on; rules of an earlier run are read before any port opens."""
+        tables = [shape.table for shape in kernel.registry.shapes.values()]
+        rights = Rights(tables, kernel.transcoder, kernel.reader, kernel.listeners)
+
+        def changed() -> None:
+            kernel.steps.changed()
+            kernel.access.changed()
+
+        rights.changed = changed
+        kernel.rights = rights
+        kernel.steps.add("access", rights.step)
+        kernel.steps.add("rows", rights.row_step)
+        kernel.steps.may_announce = rights.may_publish
+        rules = self.rules = RuleTable(kernel, rights)
+        kernel.rows(rule_rows.PATH, rule_rows.rule_rows(rules))
+        kernel.rows(explain.PATH, policy_rows(rights, self._person))
+        kernel.facts(OWNER, rules.load)
