@@ -25,6 +25,7 @@ from rowcast.doors.mqtt.sessions.wills import WILLS
 from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.features.delayed.delayed import OWNER as DELAYED
 from rowcast.features.delayed.feature import DelayedPublish
+from rowcast.features.history.feature import History
 from rowcast.features.idempotency.feature import Idempotency
 from rowcast.features.late_writes.feature import LateWrites
 from rowcast.features.rights.feature import AccessRights
@@ -161,10 +162,11 @@ class Server:
         delayed = DelayedPublish()
         repeats = Idempotency()
         rights = AccessRights(self._person)
-        self.features = (rights, repeats, LateWrites(), delayed)
+        history = History()
+        self.features = (rights, history, repeats, LateWrites(), delayed)
         for feature in self.features:
             feature.install(self.kernel)
-        self.delayed = delayed.delayed
+        self.delayed, self.past = delayed.delayed, history.reads
         self.idempotent_writes, self.rules = repeats.writes, rights.rules
 
     async def _person(self, name):

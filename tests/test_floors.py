@@ -44,7 +44,6 @@ LIBRARIES = {
 
 TIES: dict[tuple[str, str], int] = {
     ("kernel", "features.hooks"): 3,
-    ("kernel", "features.history"): 2,
     ("features.hooks", "features.schedules"): 1,
     ("kernel", "features.shared_subscriptions"): 1,
 }

@@ -21,8 +21,6 @@ from rowcast.core.limits import PAYLOAD_BYTES_MAX
 from rowcast.core.queries import Query
 from rowcast.core.tables import Table
 from rowcast.core.topics import SERVERS_OWN, TopicFilter
-from rowcast.features.history.asof import AsOf
-from rowcast.features.history.history import HistoryReads
 from rowcast.features.hooks.hook_pipeline import HookPipeline
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.shared_subscriptions.group_table import Groups
@@ -77,7 +75,6 @@ class Kernel(Seams):
         self.hooks.listeners = self.listeners
         self.access = Reauthorization(now)
         self.readable = Readable(reader, self.hooks, self.visibility, now, self.transcoder)
-        self.past = HistoryReads(reader, self, AsOf(reader, self.transcoder, registry.shapes), now)
         self.views = reader.views = Views(bus, registry, topic_tables)
         self.now = now
         self.durable = DurableFilters()

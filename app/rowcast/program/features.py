@@ -16,6 +16,7 @@ from rowcast.features.deadlines.feature import RecordDeadlines
 from rowcast.features.delayed.feature import DelayedPublish
 from rowcast.features.heartbeats.feature import heartbeats
 from rowcast.features.heartbeats.settings import HeartbeatSettings
+from rowcast.features.history.feature import History
 from rowcast.features.idempotency.feature import Idempotency
 from rowcast.features.late_writes.feature import LateWrites
 from rowcast.features.metrics.feature import SystemMetrics
@@ -84,6 +85,7 @@ def _snapshots(it: Parts) -> Feature:
 
 FEATURES: Final = (
     Plug("rights", lambda it: AccessRights(it.identity.person)),  # its rules before wills
+    Plug("history", lambda _: History()),
     Plug("delayed", lambda _: DelayedPublish()),
     Plug("idempotency", lambda it: Idempotency(it.config.http.idempotency_seconds)),
     Plug("late_writes", lambda _: LateWrites()),

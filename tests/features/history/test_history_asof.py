@@ -62,15 +62,15 @@ async def lives(chance, table, count=40, store=None):
 
 async def listed(room, table, position):
     """Return a table's records as of a position, by topic, in their order."""
-    pages = room.kernel.past.records(table, position, ANN)
+    pages = room.past.records(table, position, ANN)
     return {r.topic: room.kernel.transcoder.payload(r, None) async for page in pages for r in page}
 
 
 async def at(room, topic, position, table):
     """Return one record's payload as of a position; None when there was none."""
-    moment = room.kernel.past.moment(room.kernel.cursor(position), "asof")
+    moment = room.past.moment(room.kernel.cursor(position), "asof")
     try:
-        record = await room.kernel.past.record(topic, table, moment, ANN)
+        record = await room.past.record(topic, table, moment, ANN)
     except Error as error:
         if error.code is Code.NOT_FOUND:
             return None
@@ -149,7 +149,7 @@ async def test_b14_writes_meanwhile_change_nothing(seed):
     assert 12 == len(expected)
     await room.delete("Note/3")
     found = {}
-    async for page in room.kernel.past.records(NOTE, position, ANN):
+    async for page in room.past.records(NOTE, position, ANN):
         found |= {r.topic: room.kernel.transcoder.payload(r, None) for r in page}
         topic = f"Note/{chance.randrange(20)}"
         await (room.delete(topic) if chance.random() < 0.5 else room.put(topic, b"{}"))
@@ -164,7 +164,7 @@ async def test_b14_by_time_includes_the_whole_millisecond():
     await room.put("Note/1", b"1")
     room.time += 0.001
     await room.put("Note/1", b"2")
-    past, milliseconds = room.kernel.past, int(room.time * 1000)
+    past, milliseconds = room.past, int(room.time * 1000)
     for moment, payload in ((milliseconds - 1, b"1"), (milliseconds, b"2"), ("now", b"2")):
         record = await past.record("Note/1", NOTE, past.moment(moment, "asof"), ANN)
         assert payload == record.payload
@@ -178,7 +178,7 @@ async def test_b14_a_lease_that_was_over_then_was_no_record():
     lease = room.registry.route("Lease/1").table
     await room.put("Lease/1", b"{}")
     room.time += lease.expiration_seconds + 5
-    past = room.kernel.past
+    past = room.past
     over = past.record("Lease/1", lease, past.moment("now", "asof"), ANN)
     assert Code.NOT_FOUND == await refusal(over)
     assert await past.record("Lease/1", lease, past.moment("-10s", "asof"), ANN)

@@ -56,7 +56,7 @@ async def filled(chance, count, **options):
 
 async def read(room, window, caller=ANN):
     """Return all events of a window."""
-    return [e.seq async for page in room.kernel.past.pages(window, caller) for e in page]
+    return [e.seq async for page in room.past.pages(window, caller) for e in page]
 
 
 def table_of(room, text):
@@ -81,7 +81,7 @@ async def test_e25_a_window_by_time_or_cursor_is_the_model_s(seed, store):
     """E25, B13: folded out of what happened, whatever the filter, the ends and the store."""
     chance = random.Random(seed)
     room, events = await filled(chance, 40, store=store)
-    past = room.kernel.past
+    past = room.past
     for _ in range(15):
         text = chance.choice(FILTERS)
         topics, table = TopicFilter(text), table_of(room, text)
@@ -104,15 +104,15 @@ async def test_e25_a_window_by_time_or_cursor_is_the_model_s(seed, store):
 
 async def test_a_window_ends_where_the_log_was_when_it_was_asked_for():
     room, events = await filled(random.Random(1), 20)
-    window = await room.kernel.past.window(TopicFilter("Note/#"), NOTE, ANN)
+    window = await room.past.window(TopicFilter("Note/#"), NOTE, ANN)
     await room.put("Note/1")
     assert [e.seq for e in events if e.topic.startswith("Note")] == await read(room, window)
 
 
 async def test_only_what_is_wanted_counts_for_the_last():
     room, events = await filled(random.Random(2), 40)
-    window = await room.kernel.past.window(TopicFilter("home/temp"), None, ANN)
-    found = await room.kernel.past.last(window, ANN, 2, lambda event: event.kind == "put")
+    window = await room.past.window(TopicFilter("home/temp"), None, ANN)
+    found = await room.past.last(window, ANN, 2, lambda event: event.kind == "put")
     wanted = [e.seq for e in events if (e.topic, e.kind) == ("home/temp", "put")]
     assert wanted[-2:] == [event.seq for event in found]
 
@@ -128,7 +128,7 @@ async def trimmed(count=10, keep=4):
 
 
 async def a_window(room, start, end=None):
-    past = room.kernel.past
+    past = room.past
     first = past.moment(start, "from")
     last = None if end is None else past.moment(end, "to")
     return await past.window(TopicFilter("Note/#"), NOTE, ANN, first, last)
@@ -160,7 +160,7 @@ async def test_a_cursor_of_nowhere_is_gone(cursor):
 async def test_what_is_trimmed_while_it_is_read_is_told():
     room = await trimmed(20, 12)
     window = await a_window(room, 0)
-    pages = room.kernel.past.pages(window, ANN)
+    pages = room.past.pages(window, ANN)
     assert 4 == len(await anext(pages))
     room.store.trim(NOTE, Keep(events=1), room.time, 100)
     assert Code.GONE == await refusal(anext(pages))
@@ -179,7 +179,7 @@ async def test_who_may_not_read_gets_no_history():
     """E25: the past is read with the rights of the present."""
     room = await trimmed()
     nobody = Caller("eve", Grants(read=False, write=True), "http")
-    window = room.kernel.past.window(TopicFilter("Note/#"), NOTE, nobody)
+    window = room.past.window(TopicFilter("Note/#"), NOTE, nobody)
     assert Code.DENIED == await refusal(window)
 
 
@@ -193,7 +193,7 @@ async def test_hooks_keep_back_the_past_too():
     hooks = Hooks()
     hooks.add(Discreet())
     room, events = await filled(random.Random(3), 40, hooks=hooks)
-    past = room.kernel.past
+    past = room.past
     window = await past.window(TopicFilter("Note/#"), NOTE, ANN)
     assert [e.seq for e in events if e.topic == "Note/2"] == await read(room, window)
     assert Code.DENIED == await refusal(past.window(TopicFilter("Note/1"), NOTE, ANN))
@@ -201,7 +201,7 @@ async def test_hooks_keep_back_the_past_too():
 
 async def test_a_topic_is_known_by_its_record_or_by_what_happened_there():
     room = Server()
-    past = room.kernel.past
+    past = room.past
     await room.put("Note/1")
     await room.delete("Note/1")
     await room.put("home/x")

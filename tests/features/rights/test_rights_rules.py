@@ -161,12 +161,12 @@ async def test_l10_rules_of_before_are_seen_by_administrators_only():
     facts = world.store.states(OWNER)
     later = Rightful("type Cat @table @export { id: ID @primaryKey }", store=world.store)
     await later.rules.load(facts)
-    for kernel in (world.kernel, later.kernel):
+    for place in (world, later):
         for caller, seen in ((BEN, []), (ROOT, [f"{PATH}/one"] * 2)):
-            window = await kernel.past.window(TopicFilter("$SYS/#"), None, caller)
-            events = await kernel.past.last(window, caller, 9)
+            window = await place.past.window(TopicFilter("$SYS/#"), None, caller)
+            events = await place.past.last(window, caller, 9)
             assert seen == [event.topic for event in events]
-        kernel.authorise_read("$SYS/broker/version", BEN)  # no rule says anything of it now
+        place.kernel.authorise_read("$SYS/broker/version", BEN)  # no rule says anything of it now
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ async def test_who_watches_hears_what_a_change_means_to_it(world):
 async def test_history_and_what_was_are_seen_by_the_same_rule(world):
     world.time += 10
     await world.write("Dog/1", {"owner": "ben"}, kind=PATCH)
-    past, topics = world.kernel.past, TopicFilter("Dog/1")
+    past, topics = world.past, TopicFilter("Dog/1")
     table = world.registry.route("Dog").table
     window = await past.window(topics, table, ANN)
     found = await past.last(window, ANN, 10)
@@ -242,8 +242,8 @@ async def test_two_worlds_that_differ_in_hidden_rows_give_equal_answers():
         await world.write(f"Dog/x{len(hidden)}", None, kind=DELETE)
         table = world.registry.route("Dog").table
         page = await world.kernel.search(table, Query(limit=1), ANN)
-        window = await world.kernel.past.window(TopicFilter("Dog/#"), table, ANN)
-        past = await world.kernel.past.last(window, ANN, 10)
+        window = await world.past.window(TopicFilter("Dog/#"), table, ANN)
+        past = await world.past.last(window, ANN, 10)
         told.append(
             (
                 [item.fields for item in page.records],

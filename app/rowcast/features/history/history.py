@@ -231,6 +231,18 @@ class HistoryReads:
             yield self._seams.visibility.records(caller, page)
 
 
+def history_of(kernel: Seams) -> HistoryReads:
+    """Return the reads of the past; raises INVALID where the feature is not installed."""
+    reads = kernel.service(HistoryReads)
+    if reads is None:
+        raise Error(
+            Code.INVALID,
+            "this server tells nothing of the past: from, to, last and asof need the feature "
+            "history, which is not installed",
+        )
+    return reads
+
+
 def source_of(topics: TopicFilter, table: Table | None) -> LogSource:
     """Return the part of the log where a table's topics are, or undeclared ones of a branch."""
     if table is not None:

@@ -17,6 +17,7 @@ from rowcast.core.values import parse_id
 from rowcast.doors.http.messages.replies import send_headers
 from rowcast.doors.http.rest.listings import Listing, within
 from rowcast.doors.http.rest.request import ROW_TYPES, Request
+from rowcast.features.history.history import history_of
 from rowcast.reads.read_queue import asker_now
 from rowcast.store.store import Page
 
@@ -26,7 +27,7 @@ def moment_asked(request: Request) -> Moment | None:
     period = request.parameters.period
     if period is None or period.asof is None:
         return None
-    return request.kernel.past.bygone(period.asof, "asof")
+    return history_of(request.kernel).bygone(period.asof, "asof")
 
 
 async def send_then(
@@ -44,7 +45,7 @@ async def send_then(
             "count, a page token or a range",
         )
     media_type = media_type or negotiate(request.accept, ROW_TYPES)
-    past = request.kernel.past
+    past = history_of(request.kernel)
     position = await past.position(table, moment)
     listing = Listing(request, table, query, media_type)
     pages = _selected(listing, past.records(table, position, request.caller))

@@ -36,7 +36,7 @@ from rowcast.doors.http.messages.replies import VARY, send_bytes, send_headers
 from rowcast.doors.http.rest.allowed_methods import not_offered
 from rowcast.doors.http.rest.path_forms import Reading, readings
 from rowcast.doors.http.rest.request import ROW_TYPES, Request
-from rowcast.features.history.history import Window, bytes_of
+from rowcast.features.history.history import Window, bytes_of, history_of
 from rowcast.features.history.series import Series
 from rowcast.reads.read_queue import asker_now
 from rowcast.rows.topic_rows import Row
@@ -53,7 +53,7 @@ async def send_history(request: Request, period: Period) -> None:
     reading = await _reading(request)
     media_type = reading.media_type or negotiate(request.accept, ROW_TYPES)
     table = route.table
-    past = request.kernel.past
+    past = history_of(request.kernel)
     start = None if period.start is None else past.moment(period.start, "from")
     end = None if period.end is None else past.moment(period.end, "to")
     topics = _filter(reading.topic, table)
@@ -76,7 +76,7 @@ async def _reading(request: Request) -> Reading:
     table, kernel = request.route.table, request.kernel
     ways = list(readings(request.topic, table))
     for way in ways if len(ways) > 1 else ():
-        if way.topic.endswith("/") or await kernel.past.known(
+        if way.topic.endswith("/") or await history_of(kernel).known(
             _filter(way.topic, table), table, request.caller
         ):
             return way
@@ -142,7 +142,7 @@ class Answer:
         """Answer with the first or the last events, which are in memory together."""
         until, link = None, ""
         if self.period.last:
-            events = await self.request.kernel.past.last(
+            events = await history_of(self.request.kernel).last(
                 self.window, self.request.caller, self.period.last, self._wanted_if_any
             )
         else:
@@ -219,7 +219,7 @@ class Answer:
     # -- events ------------------------------------------------------------------------------------
 
     async def _pages(self) -> AsyncIterator[list[Event]]:
-        async for page in self.request.kernel.past.pages(self.window, self.request.caller):
+        async for page in history_of(self.request.kernel).pages(self.window, self.request.caller):
             yield [event for event in page if self._wanted(event)]
 
     @property

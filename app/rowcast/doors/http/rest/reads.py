@@ -30,6 +30,7 @@ from rowcast.doors.http.rest.representations import (
     validators_of,
 )
 from rowcast.doors.http.rest.request import RECORD_TYPES, Request
+from rowcast.features.history.history import history_of
 
 _ELSEWHERE: Final = frozenset({Code.NOT_FOUND, Code.INVALID, Code.UNPROCESSABLE})
 """What a reading of the path that is not the right one leads to."""
@@ -132,7 +133,7 @@ async def _record(request: Request, topic: str) -> Record:
     if moment is None:
         return await request.kernel.read(topic, request.caller)
     table = request.kernel.registry.route(topic).table
-    return await request.kernel.past.record(topic, table, moment, request.caller)
+    return await history_of(request.kernel).record(topic, table, moment, request.caller)
 
 
 async def _send_record(request: Request, record: Record, reading: Reading) -> None:
