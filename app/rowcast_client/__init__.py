@@ -10,9 +10,9 @@
             print(event.kind, event.topic, event.value)
 
 ``SyncRowcast`` is the same without asyncio. ``format="cbor"`` or ``"msgpack"`` keeps dates,
-decimals and bytes what they are. A lost connection is made again, after a pause that grows and has
-a random part, and goes on at the cursor: nothing is lost or comes twice. What was not passed on is
-an event ``gap``; after ``reset`` all begins anew: ``snapshot`` events, then ``current``.
+decimals and bytes as such. A lost connection is reopened, with exponential backoff and jitter, and
+resumes at the cursor: no event is lost or delivered twice. Skipped events are reported by an event
+``gap``; after ``reset`` the stream starts over: ``snapshot`` events, then ``current``.
 """
 
 from rowcast_client.asynchronous import Rowcast, Subscription

@@ -1,4 +1,4 @@
-"""The verbs, without a connection: what each of them asks, and how its answer is read."""
+"""The verbs without I/O: the request of each, and the parser of its response."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -18,21 +18,21 @@ _NEXT: Final = re.compile(r'<[^?>]*\?([^>]*)>;\s*rel="?next')
 
 
 class WriteOptions(TypedDict, total=False):
-    """What a write may say besides its value."""
+    """Options of a write."""
 
     if_match: str | None
-    """A cursor that the record must have; ``*``: there must be one."""
+    """The cursor that the record must have; ``*``: the record must exist."""
     if_none_match: str | None
-    """``*``: there must be none."""
+    """``*``: the record must not exist."""
     type: str | None
     """The media type of a value that is text or bytes."""
     headers: Mapping[str, str] | None
-    """Others, such as ``Rowcast-Producer``, which makes a repeat harmless."""
+    """Further headers, such as ``Rowcast-Producer``, which makes a repeated write idempotent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A record: its value, the cursor that names this state of it, and its media type."""
+    """A record: its value, the cursor of this state, and its media type."""
 
     value: object
     cursor: str
@@ -41,17 +41,17 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Rows that a query selects; ``next`` is the query of the next page, empty at the end."""
+    """Rows selected by a query; ``next`` is the query of the next page, empty at the end."""
 
     rows: list[object]
     next: str
     position: str
-    """The cursor to go on from with ``subscribe(..., since=...)``."""
+    """The cursor to continue from with ``subscribe(..., since=...)``."""
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryReads:
-    """What happened, the oldest first, or a series; ``trimmed``: before it, the log is gone."""
+    """Events, the oldest first, or a series; ``trimmed``: the log before it was removed."""
 
     events: list[object]
     next: str
@@ -61,18 +61,18 @@ class HistoryReads:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The word that a write is on the disk: its status, its cursor and the record's id."""
+    """The receipt of a durable write: its status, its cursor and the record's id."""
 
     status: int
     cursor: str
     id: object = None
     told: object = None
-    """What else the server answered, such as the outcomes of a list."""
+    """The body of the response, such as the outcomes of a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """One request, and how its answer is read."""
+    """One request, and the parser of its response."""
 
     method: str
     path: str
@@ -82,7 +82,7 @@ class Call(Generic[T]):
 
 
 class Calls:
-    """Makes the calls of a client that speaks one format."""
+    """Builds the calls of a client in one format."""
 
     def __init__(self, name: str) -> None:
         if name not in FORMATS:
@@ -104,11 +104,11 @@ class Calls:
         return Call("GET", f"{topic_path(table)}/{_mark(query)}", _page, self._wanted)
 
     def history(self, topic: str, words: str) -> Call[HistoryReads]:
-        """Read what happened."""
+        """Read the events of a topic."""
         return Call("GET", topic_path(topic) + _mark(words), _past, self._wanted)
 
     def put(self, topic: str, value: object, **options: Unpack[WriteOptions]) -> Call[Written]:
-        """Make a record this value."""
+        """Set a record's value."""
         return self._write("PUT", topic_path(topic), options, value)
 
     def patch(self, topic: str, value: object, **options: Unpack[WriteOptions]) -> Call[Written]:
@@ -116,7 +116,7 @@ class Calls:
         return self._write("PATCH", topic_path(topic), options, value)
 
     def publish(self, topic: str, value: object, **options: Unpack[WriteOptions]) -> Call[Written]:
-        """Say something to who listens."""
+        """Send a message to subscribers."""
         return self._write("POST", f"{topic_path(topic)}?retain=false", options, value)
 
     def create(self, table: str, value: object, **options: Unpack[WriteOptions]) -> Call[Written]:
@@ -134,7 +134,7 @@ class Calls:
 
 
 def topic_path(topic: str) -> str:
-    """Return the URL path of a topic, percent-encoded so that each character arrives as it is."""
+    """Return the URL path of a topic, percent-encoded."""
     levels = [quote(level, safe="", errors="surrogateescape") for level in topic.split("/")]
     return "/" + "/".join(
         re.sub(r"^\.{1,2}$", lambda dots: "%2E" * len(dots[0]), x) for x in levels
@@ -142,7 +142,7 @@ def topic_path(topic: str) -> str:
 
 
 def cursor_of(response: httpx.Response) -> str:
-    """Return the cursor that a response tells in its ETag; empty without one."""
+    """Return the cursor in a response's ETag; empty without one."""
     return str(response.headers.get("ETag", "")).removeprefix("W/").strip('"')
 
 
@@ -165,7 +165,7 @@ def _conditions(options: WriteOptions) -> dict[str, str]:
 
 
 def _bytes(value: object, media_type: str, options: WriteOptions) -> bytes:
-    """Return a value as bytes: text and bytes as they are where their type is said."""
+    """Return a value as bytes; text and bytes with a given type are not encoded."""
     if options.get("type") and isinstance(value, str | bytes):
         return value if isinstance(value, bytes) else value.encode()
     return codec_for(media_type).encode(value)
@@ -189,7 +189,7 @@ def _rows(response: httpx.Response) -> list[object]:
 
 
 def _follow(response: httpx.Response) -> tuple[str, str]:
-    """Return the query of the next page, and where the answer ends in the log."""
+    """Return the query of the next page, and the position of the response in the log."""
     found = _NEXT.search(response.headers.get("link", ""))
     return found[1] if found else "", response.headers.get("rowcast-position", "")
 

@@ -1,4 +1,4 @@
-"""What both faces of the client tell httpx of the server: where it is, whom to trust, who asks."""
+"""Arguments of httpx for both clients: the URL, trusted certificates, credentials."""
 
 import ssl
 from pathlib import Path
@@ -25,14 +25,14 @@ def http_options(
         "headers": {"Authorization": f"Bearer {token}"} if token else {},
         "timeout": CLIENT_ANSWER_SECONDS,
         "limits": httpx.Limits(max_connections=CLIENT_CONNECTIONS_MAX),
-        # Through a proxy of the environment only when the server is elsewhere.
+        # Use the environment's proxy only if the server is on another machine.
         "trust_env": parts.hostname not in LOCAL,
         "verify": _trust(authority) if parts.scheme == "https" else True,
     }
 
 
 def _trust(authority: str | Path | None) -> ssl.SSLContext:
-    """Trust whom this machine trusts (SSL_CERT_FILE may say), and the authority of our own."""
+    """Trust the system's certificates (or SSL_CERT_FILE), and those of ``authority``."""
     trust = ssl.create_default_context()
     if authority is not None:
         try:

@@ -1,4 +1,4 @@
-"""Events as a stream brings them: Server-Sent Events (WHATWG HTML, 9.2.6) to values."""
+"""Events of a stream: a parser of Server-Sent Events (WHATWG HTML, 9.2.6)."""
 
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
@@ -11,40 +11,40 @@ from rowcast.core.limits import CLIENT_EVENT_BYTES_MAX
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event as the server told it; ``fields`` is all of it, with what ``meta`` adds."""
+    """One event of the server; ``fields`` has all its fields, including those of ``meta``."""
 
     fields: Mapping[str, object]
 
     @property
     def kind(self) -> str:
-        """What happened: put, patch, delete, message, snapshot, current, gap, reset ..."""
+        """The kind: put, patch, delete, message, snapshot, current, gap, reset ..."""
         return str(self.fields.get("kind") or "")
 
     @property
     def topic(self) -> str:
-        """Where; empty for marks, which are of the stream."""
+        """The topic; empty for events of the stream itself, such as ``current``."""
         return str(self.fields.get("topic") or "")
 
     @property
     def value(self) -> object:
-        """The record's value after it, or what was said."""
+        """The record's value after the event, or the message's value."""
         return self.fields.get("value")
 
     @property
     def cursor(self) -> str:
-        """The cursor of the record: a condition of writes; empty for what is not logged."""
+        """The cursor of the record, for conditional writes; empty if the event is not logged."""
         return str(self.fields.get("cursor") or "")
 
     @property
     def gap(self) -> dict[str, object] | None:
-        """What was not passed on here: ``count``, ``reason``, ``from`` and ``to``."""
+        """The events skipped here: ``count``, ``reason``, ``from`` and ``to``."""
         told = self.fields.get("gap")
         return told if isinstance(told, dict) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One event as SSE carries it."""
+    """One event of SSE."""
 
     name: str
     id: str
@@ -52,18 +52,18 @@ class Frame:
 
 
 class Frames:
-    """Reads a stream of frames from pieces of any size."""
+    """Parses frames from chunks of any size."""
 
     def __init__(self) -> None:
         self.retry_seconds = 0.0
-        """How long the server asks to wait before a reconnect; 0 while it did not."""
+        """The server's ``retry``: the delay before a reconnect; 0 if not sent."""
         self._parts: list[bytes] = []
         self._size = 0
         self._name = self._id = ""
         self._data: list[str] = []
 
     def feed(self, chunk: bytes) -> Iterator[Frame]:
-        """Give the frames that end in a piece."""
+        """Yield the frames that a chunk completes."""
         for line in self._lines(chunk):
             name, _, value = line.partition(":")
             value = value.removeprefix(" ")
@@ -81,7 +81,7 @@ class Frames:
                 self._name, self._data = "", []
 
     def _lines(self, chunk: bytes) -> Iterator[str]:
-        """Give whole lines; never those of ``str.splitlines``, which JSON may hold."""
+        """Yield complete lines; splits only at CR and LF: JSON may contain other separators."""
         first, *others = chunk.split(b"\n")
         self._keep(first)
         for part in others:
@@ -98,7 +98,7 @@ class Frames:
 
 
 def read_fields(data: str, media_type: str = "") -> dict[str, object]:
-    """Return the map in a frame: JSON, or base64 of the stream's other format."""
+    """Return the map in a frame: JSON, or base64 of the stream's binary format."""
     payload = b64decode(data) if media_type else data.encode()
     fields = codec_for(media_type or JSON).decode(payload)
     if not isinstance(fields, dict):

@@ -1,9 +1,9 @@
-"""A subscription without a connection: where it goes on, and how long it waits before.
+"""A subscription without I/O: the cursor to resume from, and the delay before a reconnect.
 
-The cursor is that of the last event which was handed over, so whoever is cut off, by whatever,
-goes on right after it. A stream that began with the records as they are has no cursor before
-``current``: cut among them it begins anew, and says ``reset`` if it had shown some already, for
-one of these may be gone meanwhile.
+The cursor is that of the last event returned, so a reconnect resumes right after it. A stream that
+begins with current records has no cursor before ``current``: if it is cut before, it starts over,
+with a ``reset`` if it has returned records already, because one of these may have been deleted
+meanwhile.
 """
 
 import random
@@ -28,25 +28,25 @@ LIVE: Final = "live"
 WAITING: Final = "waiting"
 TIMEOUT: Final = httpx.Timeout(CLIENT_ANSWER_SECONDS, read=CLIENT_SILENCE_SECONDS)
 NOTICES: Final = frozenset({"heartbeat"})
-"""Names of what the server sends that is no event: it shows that the connection lives."""
+"""Names of keepalive frames, which are no events."""
 State = Callable[[str], None]
 
 
 class Place(TypedDict, total=False):
-    """Where a subscription begins; one of these, or none: with the records as they are."""
+    """The start of a subscription; one of these, or none: with the current records."""
 
     since: str
     """After this cursor."""
     start: str
     """``new``: with the next event."""
     last: int
-    """With the last so many."""
+    """With the last N events."""
     from_: str
-    """At a time, or so long ago: ``-1h``."""
+    """At a time, absolute or relative: ``-1h``."""
 
 
 class Following:
-    """One subscription: what to ask, what came, and what to do when it ends."""
+    """One subscription: its next request, the parser of its events, and its reconnects."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Following:
             raise Error(Code.INVALID, "a subscription has a filter at least, such as 'Dog/#'")
         words = {key.rstrip("_"): value for key, value in place.items() if value not in {"", None}}
         self.cursor = str(words.pop("since", ""))
-        """Where to go on: after the last event that was handed over."""
+        """The cursor to resume from: after the last event returned."""
         if self.cursor and words:
             raise Error(Code.INVALID, f"since and {next(iter(words))} exclude each other")
         self._place = [(key, str(value)) for key, value in words.items()]
@@ -91,7 +91,7 @@ class Following:
         )
 
     def opened(self, headers: Mapping[str, str]) -> Iterator[Event]:
-        """Begin to read a connection; gives ``reset`` where what was shown is to be forgotten."""
+        """Begin to read a connection; yields ``reset`` if records returned before are obsolete."""
         self._met, self._pause = True, RECONNECT_SECONDS_MIN
         self._frames = Frames()
         self._media_type = headers.get("event-format", "")
@@ -100,11 +100,11 @@ class Following:
         if self._shown:
             self._shown = False
             yield Event({"cursor": None, "topic": None, "kind": RESET, "version": None})
-        if any(value != CURRENT for _, value in self._place):  # it began at a place of the log
+        if any(value != CURRENT for _, value in self._place):  # it began at a position of the log
             self.cursor = headers.get("rowcast-position", "")
 
     def take(self, chunk: bytes) -> Iterator[Event]:
-        """Give the events that end in a piece; raises the problem that ends a stream."""
+        """Yield the events that a chunk completes; raises the problem that ends a stream."""
         for frame in self._frames.feed(chunk):
             if frame.name in NOTICES:
                 continue
@@ -121,11 +121,11 @@ class Following:
         return Event(read_fields(frame.data, self._media_type))
 
     def ended(self, problem: Problem | None = None) -> float:
-        """Return how many seconds to wait before the next connection; raises what is final."""
+        """Return the seconds to wait before the next connection; raises a final problem."""
         if problem is not None and (problem.is_final or not self._met):
             raise problem
         pause = self._pause * (1 + self._chance())
-        if self._frames.retry_seconds:  # of the connection that ended: has a random part already
+        if self._frames.retry_seconds:  # of the connection that ended: already has jitter
             pause = min(self._frames.retry_seconds, RECONNECT_SECONDS_MAX)
             self._frames.retry_seconds = 0
         self._pause = min(self._pause * 2, RECONNECT_SECONDS_MAX)

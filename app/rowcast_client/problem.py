@@ -1,4 +1,4 @@
-"""What a server refuses, in its own words, and that nobody answers: one exception for both."""
+"""Problem: one exception for the server's errors and for an unreachable server."""
 
 from collections.abc import Mapping
 from typing import Final, cast
@@ -11,13 +11,13 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.limits import RECONNECT_SECONDS_MAX
 
 AGAIN: Final = frozenset({408, 425, 429})
-"""Refusals that another try may change; so may all from 500 on."""
+"""Status codes below 500 that are retried; all from 500 on are, too."""
 
 
 class Problem(Error):  # noqa: N818 - the name that RFC 9457 has for it
-    """A refusal: ``status`` of HTTP, ``code`` and ``message``; ``problems`` has a path for each.
+    """An error: HTTP ``status``, ``code`` and ``message``; ``problems`` lists invalid values.
 
-    ``status`` is 0 where no server answered.
+    ``status`` is 0 if no server answered.
     """
 
     def __init__(self, status: int, details: Mapping[str, object], reason: str = "") -> None:
@@ -31,17 +31,17 @@ class Problem(Error):  # noqa: N818 - the name that RFC 9457 has for it
         self.status = status
         self.details = dict(details)
         self.retry_after = 0.0
-        """Seconds that the server asks to wait before another try."""
+        """Seconds to wait before a retry, from the server."""
 
     @property
     def problems(self) -> list[dict[str, object]]:
-        """What is wrong with a value: ``path`` and ``message`` of each mistake."""
+        """The mistakes in a value, each with ``path`` and ``message``."""
         told = self.details.get("problems")
         return cast("list[dict[str, object]]", told) if isinstance(told, list) else []
 
     @property
     def is_final(self) -> bool:
-        """Whether the same request would be refused again."""
+        """Whether a retry would fail, too."""
         return _final(self.status)
 
 
@@ -50,13 +50,13 @@ def _final(status: int) -> bool:
 
 
 def check(response: httpx.Response) -> httpx.Response:
-    """Return an answer that was read; raises the problem (RFC 9457) that it carries, if any."""
+    """Return a successful response; raises the problem (RFC 9457) of any other."""
     if not response.is_error:
         return response
     try:
         details = codec_for(response.headers.get("content-type")).decode(response.content)
     except Error:
-        details = None  # of a proxy between, most likely
+        details = None  # probably the response of a proxy
     reason = f"{response.status_code} {response.reason_phrase}"
     found = Problem(response.status_code, details if isinstance(details, dict) else {}, reason)
     asked = response.headers.get("retry-after", "")
@@ -66,9 +66,9 @@ def check(response: httpx.Response) -> httpx.Response:
 
 
 def nobody(url: str, failure: Exception) -> Problem:
-    """Return what to say when nobody answers."""
+    """Return the Problem for a server that does not respond."""
     parts = urlsplit(url)
-    shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()  # no password
+    shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()  # without the password
     return Problem(
         0,
         {"code": "busy"},
