@@ -1,1 +1,1 @@
-"""Floor 0, the words: data without I/O, clocks or randomness of its own."""
+"""Floor 0: the domain types; data without I/O, clocks or randomness."""

@@ -1,16 +1,16 @@
-"""Caches with a bound: what the server remembers, whatever strangers send.
+"""Bounded caches, safe for data from untrusted clients.
 
 The class is the eviction rule; the bound is an argument, in entries:
 
-- ``ClearedCache`` forgets everything when it is full. It is the smallest and fastest, for answers
-  that are cheap to work out again.
+- ``ClearedCache`` is cleared when it is full. It is the smallest and fastest, for values that are
+  cheap to recompute.
 - ``BoundedCache`` evicts the oldest entry, or the least recently used one where readers ``use`` it.
-- ``TtlMap`` ends each entry after a fixed time, and evicts the oldest when it is full.
+- ``TtlMap`` expires each entry after a fixed time, and evicts the oldest when it is full.
 
-The first two are dictionaries: a read (``get``, ``in``) calls no Python function, so they may stand
-on hot paths. Only ``put`` keeps the bound. They must not know clocks: the time is given.
+The first two are dictionaries: a read (``get``, ``in``) calls no Python function, so they can be
+used on hot paths. Only ``put`` enforces the bound. They have no clock: calls pass the time.
 
-By hand remain ``reads/record_cache.py`` and ``reads/log_pages.py``, which also count bytes.
+``reads/record_cache.py`` and ``reads/log_pages.py`` have their own caches, which also count bytes.
 """
 
 from collections import OrderedDict
@@ -22,7 +22,7 @@ V = TypeVar("V")
 
 
 class ClearedCache(dict[K, V]):
-    """A dict that forgets everything when an entry is put in beyond ``entries_max``."""
+    """A dict that is cleared when ``put`` would exceed ``entries_max``."""
 
     __slots__ = ("entries_max",)
 
@@ -31,7 +31,7 @@ class ClearedCache(dict[K, V]):
         self.entries_max = entries_max
 
     def put(self, key: K, value: V) -> V:
-        """Keep and return a value of a new key."""
+        """Store and return the value of a new key."""
         if len(self) >= self.entries_max:
             self.clear()
         self[key] = value
@@ -39,11 +39,10 @@ class ClearedCache(dict[K, V]):
 
 
 class BoundedCache(OrderedDict[K, V]):
-    """A dict of at most ``entries_max``; the first in order makes room for a new one.
+    """A dict of at most ``entries_max`` entries; the first in order is evicted.
 
-    ``evicted`` is called with a value that made room. It is an OrderedDict because the first key of
-    a plain dict costs a search past all that were removed before it, with 65,536 entries 50
-    microseconds each time.
+    ``evicted`` is called with an evicted value. It is an OrderedDict because finding the first key
+    of a plain dict scans past all removed ones, with 65,536 entries for 50 microseconds each time.
     """
 
     __slots__ = ("_evicted", "entries_max")
@@ -54,7 +53,7 @@ class BoundedCache(OrderedDict[K, V]):
         self._evicted = evicted
 
     def put(self, key: K, value: V) -> V:
-        """Keep and return a value; its key becomes the newest."""
+        """Store and return a value; its key becomes the newest."""
         if key in self:
             self.move_to_end(key)
         elif len(self) >= self.entries_max:
@@ -65,7 +64,7 @@ class BoundedCache(OrderedDict[K, V]):
         return value
 
     def use(self, key: K) -> V | None:
-        """Return the value of a key, if any, which becomes the newest: least recently used goes."""
+        """Return the value of a key, if any, and make it the newest, for LRU eviction."""
         value = self.get(key)
         if value is not None:
             self.move_to_end(key)
@@ -73,10 +72,10 @@ class BoundedCache(OrderedDict[K, V]):
 
 
 class TtlMap(Generic[K, V]):
-    """Values by key for ``seconds``; beyond ``entries_max`` of them the oldest makes room.
+    """Values by key for ``seconds``; beyond ``entries_max`` the oldest is evicted.
 
-    Entries end in the order in which they were put in, so expired ones are always at the front,
-    and a flood costs each entry once (D56).
+    Entries expire in insertion order, so expired ones are always at the front, and each entry is
+    removed once, even in a flood (D56).
     """
 
     __slots__ = ("_entries", "_seconds", "entries_max", "forgotten")
@@ -86,18 +85,18 @@ class TtlMap(Generic[K, V]):
         self.entries_max = entries_max
         self._entries: OrderedDict[K, tuple[float, V]] = OrderedDict()
         self.forgotten = 0
-        """Entries that made room before their time."""
+        """Entries evicted before their expiry."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def get(self, key: K, now: float) -> V | None:
-        """Return the value, unless its time is over."""
+        """Return the value, or None if it is missing or expired."""
         entry = self._entries.get(key)
         return entry[1] if entry is not None and entry[0] > now else None
 
     def put(self, key: K, value: V, now: float) -> None:
-        """Keep a value from now on; the time of an older one of this key does not count."""
+        """Store a value; its lifetime starts now, even if the key existed."""
         entries = self._entries
         entries.pop(key, None)
         self._clean(now)
@@ -107,11 +106,11 @@ class TtlMap(Generic[K, V]):
         entries[key] = now + self._seconds, value
 
     def drop(self, key: K) -> None:
-        """Forget a key."""
+        """Remove a key."""
         self._entries.pop(key, None)
 
     def left(self, now: float) -> Iterator[tuple[K, V, float]]:
-        """Give key, value and the seconds left of all that is not over."""
+        """Yield key, value and remaining seconds of all entries that have not expired."""
         self._clean(now)
         for key, (end, value) in self._entries.items():
             yield key, value, end - now

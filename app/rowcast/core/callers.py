@@ -1,6 +1,6 @@
-"""Who asks: passed explicitly to every verb of the kernel; there is no current user.
+"""The caller: passed explicitly to every verb of the kernel; there is no current user.
 
-The kernel, and no edge, decides from it what is allowed.
+The kernel, and no door, decides from it what is allowed.
 """
 
 import math
@@ -14,9 +14,9 @@ from rowcast.core.event_limits import EVENTS_NAME_CHARS_MAX
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """What a caller may do at all; rules per table and topic refine it.
+    """A caller's global grants; rules per table and topic refine them.
 
-    ``administer`` is to change users, roles and rules, and to end what others have begun.
+    ``administer`` allows changing users, roles and rules, and ending connections of others.
     """
 
     read: bool = False
@@ -41,7 +41,7 @@ class Grants:
 ALL = Grants(read=True, write=True, administer=True)
 NONE = Grants()
 ADMIN: Final = "admin"
-"""The role that may do everything; it need not be declared."""
+"""The role with all rights; it need not be declared."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,9 +50,9 @@ class Caller:
 
     ``door`` is ``mqtt``, ``http``, ``ws``, ``sse`` or ``server``; ``client_id`` is the MQTT client
     id or empty; ``peer`` is the remote address as text. ``claims`` are the user's attributes, such
-    as ``sites``. ``issuer`` is who vouches for a token, empty for this server; ``issue`` counts how
-    often the user's credentials were replaced before it signed in; ``until`` is when what it showed
-    is over, in seconds since 1970 (UTC).
+    as ``sites``. ``issuer`` is the issuer of a token, empty for this server; ``issue`` is the
+    version of the user's credentials at sign-in; ``until`` is when the credentials expire, in
+    seconds since 1970 (UTC).
     """
 
     user: str = "anonymous"
@@ -71,10 +71,10 @@ _ESCAPED: Final = str.maketrans({c: f"%{ord(c):02X}" for c in "%/+#\0"})
 
 
 def levels_of(caller: Caller) -> str:
-    """Return where it stands below a level of ``$SYS`` what is told of a caller.
+    """Return the topic levels of a caller's entries below a level of ``$SYS``.
 
-    A client id is one level, as in a URL; who has none, such as a reader of SSE, is named by its
-    door and user.
+    A client id is one level, as in a URL; a caller without one, such as a reader of SSE, is named
+    by its door and user.
     """
     if caller.client_id:
         return _level(caller.client_id)
@@ -89,7 +89,7 @@ def _level(name: str) -> str:
 
 
 def caller_facts(caller: Caller) -> dict[str, object]:
-    """Return what is kept of a caller whose write comes later: what it may, and as whom."""
+    """Return the stored form of a caller whose write is delayed: its identity and rights."""
     grants = caller.grants
     more = {
         "roles": sorted(caller.roles),
@@ -102,11 +102,11 @@ def caller_facts(caller: Caller) -> dict[str, object]:
 
 
 def caller_of(facts: Mapping[str, object], door: str, client_id: str) -> Caller:
-    """Return the caller again."""
+    """Restore a caller from ``caller_facts``."""
     may = facts.get("may")
     if isinstance(may, int):
         grants = Grants(bool(may & 1), bool(may & 2), bool(may & 4))
-    else:  # an earlier version of the server kept these two
+    else:  # stored by an earlier version of the server
         grants = Grants(bool(facts["read"]), bool(facts["write"]))
     return Caller(
         str(facts["user"]),

@@ -1,6 +1,7 @@
-"""Clauses: what ``@auth`` says of a table or of an attribute, as data.
+"""Clauses: the ``@auth`` directives of a table or an attribute, as data.
 
-Clauses of one thing add up: who satisfies one of them may. One without roles is for everybody.
+Several clauses are alternatives: a caller needs to satisfy one. A clause without roles is for
+everybody.
 """
 
 from dataclasses import dataclass
@@ -10,30 +11,30 @@ from rowcast.core.conditions import EVERYTHING, Where, is_constant, join
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One ``@auth``; ``read`` and ``write`` are None where it does not say."""
+    """One ``@auth``; ``read`` and ``write`` are None if it does not set them."""
 
     roles: frozenset[str] = frozenset()
     read: Where | None = None
     write: Where | None = None
     masks: tuple[tuple[str, str], ...] = ()
-    """Attributes that are shown masked to those whom it lets read, and how."""
+    """Masked attributes of readers by this clause, with their masks."""
 
     text: str = ""
-    """As it was written."""
+    """The source text."""
 
     @property
     def bare(self) -> bool:
-        """Whether it names roles or masks alone: then it lets them read and write."""
+        """Whether it has only roles or masks: then it allows reading and writing."""
         return self.read is None and self.write is None
 
     @property
     def looks(self) -> bool:
-        """Whether it looks at the record."""
+        """Whether it depends on the record."""
         return any(rule is not None and not is_constant(rule) for rule in (self.read, self.write))
 
 
 def read_rules(clauses: tuple[Clause, ...], roles: frozenset[str]) -> list[tuple[Where, Clause]]:
-    """Return the rules by which somebody of these roles may read."""
+    """Return the read rules for a caller with these roles."""
     return [
         (EVERYTHING if item.read is None else item.read, item)
         for item in clauses
@@ -42,14 +43,14 @@ def read_rules(clauses: tuple[Clause, ...], roles: frozenset[str]) -> list[tuple
 
 
 def rules_reading(clauses: tuple[Clause, ...]) -> bool:
-    """Tell whether clauses say anything of reading; if not, everybody may."""
+    """Whether clauses restrict reading; if not, everybody may read."""
     return any(item.bare or item.read is not None for item in clauses)
 
 
 def write_rule(clauses: tuple[Clause, ...], roles: frozenset[str]) -> Where:
-    """Return the rule by which somebody of these roles may write.
+    """Return the write rule for a caller with these roles.
 
-    Where no clause says who may write, who may read may.
+    If no clause sets ``write``, the read rules apply.
     """
     said = any(item.write is not None for item in clauses)
     rules: list[Where] = []

@@ -1,16 +1,15 @@
 """Time as an argument: a clock is a function, and a version is a hybrid logical timestamp.
 
-A version is one integer: microseconds since 1970 (UTC), or one more than the last when that is not
+A version is one integer: microseconds since 1970 (UTC), or the last version plus one if that is
 greater, so time and counter share one number (Kulkarni et al., "Logical Physical Clocks", 2014). It
-does not go back when the wall clock does by less than a minute, so it orders writes between nodes
-and decides last-writer-wins. It stays below 2**53 until the year 2255, so that JavaScript reads it
-exactly.
+does not decrease when the wall clock goes back by less than a minute, so it orders writes between
+nodes and decides last-writer-wins. It is below 2**53 until the year 2255, so that JavaScript
+represents it exactly.
 
-A wall clock that is wrong for a while must not leave versions of another year behind, which no
-write of this year could win over. There are two rules. A leap is not believed before it has lasted
-(``LeapGuard``). And a version is at most a minute ahead of the clock (``HybridClock``): what is
-further ahead, in a record or on the disk, came from a clock that was wrong, and counts as older
-than all that is not.
+A temporarily wrong wall clock must not leave versions far in the future, over which no later write
+could win. There are two rules. A clock jump is ignored until it has lasted (``LeapGuard``). And a
+version is at most a minute ahead of the clock (``HybridClock``): a version further ahead, in a
+record or on disk, came from a wrong clock, and counts as older than all valid ones.
 """
 
 from collections.abc import Callable
@@ -25,12 +24,12 @@ PER_SECOND = 1_000_000
 
 
 def version_of(milliseconds: int) -> int:
-    """Return the least version of a time in milliseconds since 1970 (UTC)."""
+    """Return the lowest version of a time in milliseconds since 1970 (UTC)."""
     return milliseconds * 1_000
 
 
 def version_at(text: str) -> int | None:
-    """Return the least version of a time as ISO 8601 writes it, UTC if it does not say; or None."""
+    """Return the lowest version of an ISO 8601 time, UTC without an offset; None if invalid."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -51,12 +50,12 @@ def seconds_of(version: int) -> float:
 
 
 class LeapGuard:
-    """A wall clock whose leaps, either way, are not believed before they have lasted.
+    """A wall clock that ignores jumps in either direction until they have lasted.
 
-    A leap is a difference of more than ``leap_seconds`` between what the clock says and what it
-    should say by the time that has passed, which ``steady`` tells. Until ``believed_seconds`` have
-    passed since it was first seen, the time is that of before, and goes on; a clock that is right
-    again by then has changed nothing. It may be called by any thread.
+    A jump is a difference of more than ``leap_seconds`` between the wall clock and the time
+    expected from the monotonic clock ``steady``. Until ``believed_seconds`` after it was first
+    seen, time continues from before the jump; a clock that is correct again by then has no effect.
+    Thread-safe.
     """
 
     __slots__ = ("_base", "_believed_seconds", "_doubted", "_leap_seconds", "_steady", "_wall",
@@ -74,13 +73,13 @@ class LeapGuard:
         self._leap_seconds = leap_seconds
         self._believed_seconds = believed_seconds
         self._base = wall() - steady()
-        """What the wall clock said when steady time was 0."""
+        """The wall clock's time when ``steady`` was 0."""
         self._doubted: float | None = None
-        """Since when, in steady time, it says something that is not believed."""
+        """The start of the current unconfirmed jump, in steady time."""
         self.leaps = 0
-        """How often it was not believed."""
+        """The number of jumps that were ignored at first."""
         self.tell: Callable[[float, bool], None] | None = None
-        """Hears of each leap, in seconds, and whether it is believed now."""
+        """Callback for each jump: its seconds, and whether it is now accepted."""
 
     def __call__(self) -> float:
         """Return the time in seconds since 1970 (UTC)."""
@@ -108,11 +107,11 @@ class LeapGuard:
 
 
 class HybridClock:
-    """Hands out versions that increase, and are at most ``lead_seconds`` ahead of the wall clock.
+    """Returns increasing versions, at most ``lead_seconds`` ahead of the wall clock.
 
     When the last one is further ahead, because a clock was wrong in this run or an earlier one,
-    versions return to the bound, less a second so that they do not return again at once. So they
-    stay greater than all that are not too far ahead to count.
+    versions fall back to the bound, less a second so that they do not fall back again at once. So
+    they stay greater than all valid versions.
     """
 
     __slots__ = ("_lead", "_now", "last", "returns")
@@ -122,18 +121,18 @@ class HybridClock:
     ) -> None:
         self._now = now
         self.last = last
-        """The newest version that was handed out or seen."""
+        """The newest version that was returned or observed."""
         self._lead = int(lead_seconds * PER_SECOND)
         self.returns = 0
-        """How often versions had to return to the wall clock."""
+        """How often versions fell back to the wall clock."""
 
     @property
     def ceiling(self) -> int:
-        """The greatest version that counts: one further ahead came from a clock that was wrong."""
+        """The greatest valid version; one further ahead came from a wrong clock."""
         return int(self._now() * PER_SECOND) + self._lead
 
     def tick(self) -> int:
-        """Return a version greater than every one before, but for those that do not count."""
+        """Return a version greater than every valid one before."""
         now = int(self._now() * PER_SECOND)
         if self.last > now + self._lead:
             self.last = now + self._lead - PER_SECOND
@@ -142,5 +141,5 @@ class HybridClock:
         return self.last
 
     def observe(self, version: int) -> None:
-        """Take note of a version from elsewhere: the next one will be greater."""
+        """Note a version from elsewhere: the next one will be greater."""
         self.last = max(self.last, version)

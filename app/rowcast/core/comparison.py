@@ -1,9 +1,9 @@
 """Comparison of two values: equality and order, whatever their kinds.
 
-Values are as ``values.Checker`` leaves them: dates are times, not text. Numbers compare across
-integer, float and decimal; text by code point; times by instant; bytes by byte. A boolean is not a
-number. Values of different kinds are never equal; kinds follow one another in an order: booleans,
-numbers, text, times, bytes, and then what is missing or has no order.
+Values are those of ``values.Checker``: dates are times, not text. Numbers compare across integer,
+float and decimal; text by code point; times by instant; bytes by byte. A boolean is not a number.
+Values of different kinds are never equal; kinds are ordered: booleans, numbers, text, times, bytes,
+then missing and unordered values.
 """
 
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ from typing import Final
 from rowcast.core.scalars import is_number
 
 RANK_LAST: Final = 9
-"""The rank of what is missing, and of values without an order: lists, objects, NaN."""
+"""The rank of missing and of unordered values: lists, objects, NaN."""
 
 _REAL: Final = (int, float, Decimal)
 
@@ -38,7 +38,7 @@ def _instant(value: datetime) -> datetime:
 
 @total_ordering
 class Place:  # noqa: PLW1641 - it is ordered, never a key
-    """Where one value stands among the values of one sort key."""
+    """The rank of a value in one sort key."""
 
     __slots__ = ("descending", "rank", "value")
 
@@ -73,7 +73,7 @@ class Place:  # noqa: PLW1641 - it is ordered, never a key
 
 
 def rank_of(value: object) -> int:
-    """Return the place of a value's kind in the order of kinds."""
+    """Return the rank of a value's kind."""
     if isinstance(value, bool):
         return 0
     if is_number(value):

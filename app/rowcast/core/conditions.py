@@ -1,17 +1,16 @@
-"""Conditions on a record: the one tree, and the evaluator that says what it means.
+"""Conditions on a record: the expression tree, and its reference evaluator.
 
-Two parsers make the tree: ``query_text`` reads a URL's query string, ``row_rules`` the rules of
+Two parsers build the tree: ``query_text`` reads a URL's query string, ``row_rules`` the rules of
 ``@auth``. One compiler, ``store/sql_query.py``, turns it into SQL, and selects the records for
 which ``holds`` is true here; ``tests/store/test_store_conditions.py`` compares the two.
 
-The rules. A missing value equals null, and so does NaN, as SQL stores it. How values of one kind
-compare is said in ``comparison.py``; values of different kinds are never equal and never ordered.
-Null, booleans, lists and objects have no order. No operator of text holds for what is not text.
+The rules. A missing value equals null, and so does NaN, as SQL stores it. ``comparison.py`` defines
+how values of one kind compare; values of different kinds are never equal and never ordered. Null,
+booleans, lists and objects have no order. No operator of text holds for what is not text.
 
-What a caller's claim is, on the other hand, may be *unknown*, which is not null: a comparison with
-an unknown claim does not hold, whatever its operator, ``!=`` too. Claims stand in rules only, and
-``claims.bind`` replaces them by values; one that nobody replaced is unknown. So a rule allows
-nothing where something is missing.
+A caller's claim, on the other hand, may be *unknown*, which is not null: a comparison with an
+unknown claim is false, whatever its operator, including ``!=``. Claims occur only in rules, and
+``claims.bind`` replaces them by values; an unreplaced one is unknown. So missing claims deny.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,20 +24,20 @@ from rowcast.core.scalars import is_number
 from rowcast.core.tables import Type
 
 Path = tuple[str, ...]
-"""The way to a value: an attribute, then keys within it."""
+"""The path of a value: an attribute, then keys within it."""
 
 ID_PATH: Final[Path] = ("$id",)
 """The path of the record's id."""
 
 ABSENT: Final = object()
-"""Stands for the value of a path that leads nowhere."""
+"""Marks the value of a missing path."""
 
 
 # -- the tree --------------------------------------------------------------------------------------
 
 
 class Operator(StrEnum):
-    """How a condition compares; the value is its spelling between ``=`` signs."""
+    """Comparison operators; the value is the spelling between ``=`` signs."""
 
     EQ = "eq"
     NE = "ne"
@@ -51,14 +50,14 @@ class Operator(StrEnum):
     CONTAINS = "ct"
     IN = "in"
     HAS = "has"
-    """The list at the path has the value as an item; only rules say so."""
+    """The list at the path has the value as an item; only in rules."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A place for what is known of the caller: ``$user``, ``$clientid`` or ``$user.<name>``.
+    """A reference to a fact about the caller: ``$user``, ``$clientid`` or ``$user.<name>``.
 
-    ``type`` is that of the attribute that it is compared with: the claim is read as such a value.
+    ``type`` is that of the attribute that it is compared with; the claim is converted to it.
     """
 
     path: Path
@@ -79,7 +78,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class ClaimCondition:
-    """One comparison of a caller's claim with a value or another claim, whatever the record."""
+    """One comparison of a caller's claim with a value or another claim, without the record."""
 
     claim: Claim
     operator: Operator
@@ -103,14 +102,14 @@ NOTHING: Final = Group((), all_of=False)
 
 
 def is_constant(where: Where) -> bool:
-    """Tell whether it is EVERYTHING or NOTHING, and so needs no look at a record."""
+    """Whether it is EVERYTHING or NOTHING, and so independent of the record."""
     return isinstance(where, Group) and not where.items
 
 
 def join(items: Iterable[Where], *, all_of: bool) -> Where:
-    """Return conditions as one: a constant settles it, or falls away.
+    """Join conditions, simplifying constants.
 
-    What is settled is EVERYTHING or NOTHING itself, so that ``is`` tells.
+    A constant result is EVERYTHING or NOTHING itself, so that ``is`` works.
     """
     left: list[Where] = []
     for item in items:
@@ -124,7 +123,7 @@ def join(items: Iterable[Where], *, all_of: bool) -> Where:
 
 
 def leaves(where: Where | None) -> Iterator[Condition | ClaimCondition]:
-    """Give the comparisons, from left to right."""
+    """Yield the comparisons, from left to right."""
     if isinstance(where, Group):
         for item in where.items:
             yield from leaves(item)
@@ -133,15 +132,15 @@ def leaves(where: Where | None) -> Iterator[Condition | ClaimCondition]:
 
 
 def compared(where: Where | None) -> Iterator[Path]:
-    """Give the paths whose values are compared."""
+    """Yield the paths whose values are compared."""
     return (leaf.path for leaf in leaves(where) if isinstance(leaf, Condition))
 
 
-# -- what it means ---------------------------------------------------------------------------------
+# -- evaluation ------------------------------------------------------------------------------------
 
 
 def holds(where: Where | None, value: object, record_id: object) -> bool:
-    """Tell whether a record satisfies the conditions; None is no condition."""
+    """Whether a record satisfies the conditions; None is no condition."""
     if isinstance(where, Condition):
         wanted = where.value
         if type(wanted) is Claim:  # unknown
@@ -160,12 +159,12 @@ def reach(path: Path, value: object, record_id: object) -> object:
 
 
 def is_nan(value: object) -> bool:
-    """Tell whether a float or a decimal is not a number (IEEE 754 NaN); it equals null then."""
+    """Whether a float or a decimal is not a number (IEEE 754 NaN); it equals null then."""
     return isinstance(value, float | Decimal) and not is_number(value)
 
 
 def value_at(path: Path, value: object, record_id: object) -> object:
-    """Return the value at a path as it is; ABSENT when it is missing."""
+    """Return the value at a path unchanged; ABSENT when it is missing."""
     if path == ID_PATH:
         return record_id
     for name in path:
@@ -176,7 +175,7 @@ def value_at(path: Path, value: object, record_id: object) -> object:
 
 
 def compare(found: object, operator: Operator, wanted: object) -> bool:
-    """Tell whether a comparison of two values holds."""
+    """Whether a comparison of two values holds."""
     match operator:
         case Operator.EQ:
             return equal(found, wanted)

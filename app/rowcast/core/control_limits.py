@@ -1,4 +1,4 @@
-"""Bounds of commands at ``$CONTROL``; the rest of ``limits`` and by its rules."""
+"""Limits of commands at ``$CONTROL``; see ``limits``."""
 
 CONTROL_COMMANDS_MAX = 100
 """Commands of one message: each may hash a password, which takes some fifty milliseconds."""

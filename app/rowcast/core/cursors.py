@@ -1,8 +1,8 @@
 """A cursor: the token ``epoch:seq`` that names a position in one log.
 
 The same token is the REST ETag and position header, the SSE ``id``, the WebSocket ``since`` and the
-MQTT user property ``seq`` (M1). ``epoch`` names the log, so that a token of another log
-is recognised instead of being read as a wrong position. Clients treat it as opaque.
+MQTT user property ``seq`` (M1). ``epoch`` names the log, so that a token of another log is
+recognised and not taken for a position of this one. Clients treat it as opaque.
 """
 
 import re

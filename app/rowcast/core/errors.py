@@ -1,8 +1,8 @@
 """The closed list of errors.
 
 Everything that Rowcast refuses is an ``Error`` with one of the codes below; any other exception is
-a bug. An edge maps a code to its protocol once and shows ``message`` to the
-caller; the text of any other exception is never shown.
+a bug. A door maps a code to its protocol once and shows ``message`` to the caller; the text of any
+other exception is never shown.
 """
 
 from enum import StrEnum
@@ -15,7 +15,7 @@ class Code(StrEnum):
     INVALID = "invalid"
     """The bytes cannot be decoded or parsed."""
     UNPROCESSABLE = "unprocessable"
-    """Well formed, but a value is not of the declared type: the second face of INVALID."""
+    """Well formed, but a value is not of the declared type: a variant of INVALID."""
     UNAUTHENTICATED = "unauthenticated"
     """The caller has not proved who it is."""
     DENIED = "denied"
@@ -23,23 +23,23 @@ class Code(StrEnum):
     NOT_FOUND = "not_found"
     """Nothing is at this topic or path."""
     NOT_ALLOWED = "not_allowed"
-    """The resource exists and does not offer this verb: the second face of NOT_FOUND."""
+    """The resource exists and does not support this verb: a variant of NOT_FOUND."""
     CONFLICT = "conflict"
     """Another writer was first; the current version is attached."""
     PRECONDITION = "precondition"
-    """A condition of the caller's does not hold: the second face of CONFLICT."""
+    """A condition of the caller is not met: a variant of CONFLICT."""
     GONE = "gone"
-    """The history asked for is no longer kept."""
+    """The requested history has been removed."""
     TOO_LARGE = "too_large"
     """Over a size limit."""
     UNSUPPORTED = "unsupported"
-    """A media type that is not understood here."""
+    """An unsupported media type."""
     NOT_ACCEPTABLE = "not_acceptable"
-    """No media type offered is accepted: the second face of UNSUPPORTED."""
+    """No available media type is acceptable: a variant of UNSUPPORTED."""
     BUSY = "busy"
-    """Too much at once, or the disk refuses; the same request may succeed later."""
+    """Overload, or the disk is full; the same request may succeed later."""
     INTERNAL = "internal"
-    """A mistake of the server or a resource: the log has it under an id; its text is not shown."""
+    """A bug of the server or of a resource: logged under an id; its text is not shown."""
 
 
 UNFIT: Final = frozenset(
@@ -52,11 +52,11 @@ UNFIT: Final = frozenset(
         Code.UNSUPPORTED,
     }
 )
-"""Refusals of what was written, and not of who wrote it or of when."""
+"""Codes for invalid content, independent of the writer and the time."""
 
 
 class Error(Exception):
-    """A refusal: its code, a sentence for the caller, and facts an edge may pass on.
+    """An error: its code, a sentence for the caller, and facts that a door may pass on.
 
     ``detail`` holds plain values, for example ``cursor`` (the current one, on CONFLICT) or
     ``retry_after_seconds`` (on BUSY) or ``allow`` (verbs, on NOT_ALLOWED).
@@ -68,11 +68,11 @@ class Error(Exception):
         self.message = message
         self.detail = detail
         self.place = ""
-        """Where on this machine: for who runs a command or the server, and not for its callers."""
+        """A file or line on this machine: shown to the operator, not to callers."""
 
     @property
     def full(self) -> str:
-        """The sentence with the place."""
+        """The sentence, with the place prepended."""
         return f"{self.place}: {self.message}" if self.place else self.message
 
     def __repr__(self) -> str:
@@ -80,5 +80,5 @@ class Error(Exception):
 
 
 def stopping() -> Error:
-    """Return the answer to what is asked when the server goes."""
+    """Return the Error for requests during shutdown."""
     return Error(Code.BUSY, "the server is stopping; try again in a moment")

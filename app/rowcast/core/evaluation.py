@@ -1,9 +1,9 @@
-"""A query answered in memory: order, pages and parts of records.
+"""Evaluation of queries in memory: order, pages and parts of records.
 
-It is the reference that every store must agree with: the memory store of the tests answers with it.
-What conditions mean is in ``conditions.py``. In a sort, kinds of values follow one another
-(``comparison.py``), what is missing or has no order comes last whatever the direction, and the
-record's id, ascending, decides last.
+It is the reference that every store must agree with: the memory store of the tests uses it.
+``conditions.py`` evaluates conditions. A sort orders by kind (``comparison.py``), then by value;
+missing and unordered values are last in both directions, and the record's id, ascending, breaks
+ties.
 """
 
 import json
@@ -23,14 +23,14 @@ from rowcast.core.scalars import CONVERT, LONG_MAX, LONG_MIN, PLAIN, Mismatch
 from rowcast.core.tables import Type
 
 Row = tuple[object, object]
-"""A record as a query sees it: its id (``values.parse_id``) and its value."""
+"""A record in a query: its id (``values.parse_id``) and its value."""
 
 
 # -- order -----------------------------------------------------------------------------------------
 
 
 def order_key(sort: tuple[Sort, ...], value: object, record_id: object) -> tuple[Place, ...]:
-    """Return what ``sorted`` needs to put records into a query's order."""
+    """Return the key for ``sorted`` in a query's order."""
     places = [Place(reach(item.path, value, record_id), item.descending) for item in sort]
     return (*places, Place(record_id))
 
@@ -43,8 +43,8 @@ _TAGGED: Final = ((datetime, Type.DATE), (bytes, Type.BYTES), (Decimal, Type.DEC
 def page_token(sort: tuple[Sort, ...], value: object, record_id: object) -> str:
     """Return the token of the page that begins after this record.
 
-    It holds the record's sort values and id, not a count, so pages neither repeat nor skip a record
-    when others are written or deleted in between.
+    It contains the record's sort values and id, not an offset, so pages neither repeat nor skip a
+    record when others are written or deleted in between.
     """
     keys = [_tag(reach(item.path, value, record_id)) for item in sort]
     text = json.dumps([_mark(sort), *keys, record_id], separators=(",", ":"))
@@ -52,7 +52,7 @@ def page_token(sort: tuple[Sort, ...], value: object, record_id: object) -> str:
 
 
 def token_values(sort: tuple[Sort, ...], token: str) -> tuple[object, ...]:
-    """Return what a page token holds: the value of each sort key, then the record's id.
+    """Decode a page token: the value of each sort key, then the record's id.
 
     Raises INVALID for text that is no token, and for a token of another order.
     """
@@ -72,7 +72,7 @@ def token_values(sort: tuple[Sort, ...], token: str) -> tuple[object, ...]:
 
 
 def _mark(sort: tuple[Sort, ...]) -> int:
-    """Return a number that tells one order from another."""
+    """Return a hash of an order."""
     return zlib.crc32(repr([(item.path, item.descending) for item in sort]).encode())
 
 
@@ -84,7 +84,7 @@ def _tag(value: object) -> object:
 
 
 def _untag(item: object) -> object:
-    """Read one value of a token; ValueError for one that no record of ours can have."""
+    """Decode one value of a token; ValueError for a value that no record can have."""
     if isinstance(item, dict):
         (name, value), *_ = item.items()
         try:
@@ -100,14 +100,14 @@ def _untag(item: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One page: whole records in order, and the token of the next page when there is one."""
+    """One page: complete records in order, and the token of the next page if there is one."""
 
     rows: tuple[Row, ...]
     after: str = ""
 
 
 def answer(query: Query, records: Iterable[Row]) -> Answer:
-    """Answer a query over all of a table's records."""
+    """Evaluate a query over all of a table's records."""
     found = [row for row in records if holds(query.where, row[1], row[0])]
     found.sort(key=lambda row: order_key(query.sort, row[1], row[0]))
     if query.after is not None:

@@ -1,9 +1,9 @@
-"""An event: one thing that happened at one topic. A record is the last ``put`` or ``patch`` there.
+"""An event: a put, patch, delete or message at one topic. A record is the last put or patch.
 
-The payload stays as it came, with its content type, and is decoded on first need; what an edge
-encodes from it (a frame, another media type) is kept in ``encodings`` and shared by all readers, so
-it happens once per event and format. Those two caches are why the class is not frozen: all else is
-set before the event is announced and never changed after.
+The payload is stored unchanged, with its content type, and is decoded on first use; encodings by
+doors (a frame, another media type) are cached in ``encodings`` and shared by all readers, so each
+event is encoded once per format. Because of these two caches the class is not frozen: all other
+fields are set before the event is announced and never changed afterwards.
 """
 
 from typing import Final
@@ -13,19 +13,19 @@ from rowcast.core.tables import Table
 PUT: Final = "put"
 """The record is now this value."""
 PATCH: Final = "patch"
-"""As PUT, written by a patch; the payload is the whole record after it."""
+"""As PUT, written by a patch; the payload is the complete record after it."""
 DELETE: Final = "delete"
-"""The record is gone; the payload is empty."""
+"""The record was deleted; the payload is empty."""
 MESSAGE: Final = "message"
-"""Something said at the topic; the record is as it was."""
+"""A message at the topic; the record is unchanged."""
 SNAPSHOT: Final = "snapshot"
-"""Not an event of the log: a record as it is, at the start of a subscription."""
+"""Not an event of the log: a current record, at the start of a subscription."""
 CURRENT: Final = "current"
-"""Not an event of the log: the mark after the snapshots, with the position they hold at."""
+"""Not an event of the log: the mark after the snapshots, with their position."""
 RESET: Final = "reset"
-"""Not an event of the log: the cursor cannot be continued; what follows starts anew."""
+"""Not an event of the log: the cursor cannot be resumed; the stream starts over."""
 GAP: Final = "gap"
-"""Not an event of the log: a number of unlogged events were not delivered here."""
+"""Not an event of the log: events were skipped here."""
 
 RETAINED: Final = frozenset({PUT, PATCH, DELETE})
 """Kinds that change the record."""
@@ -47,12 +47,12 @@ MISSING: Final = Missing()
 
 
 class Event:
-    """What happened at ``topic``.
+    """An event at ``topic``.
 
-    ``content_type`` is a media type or None when the writer did not say. ``seq`` is the number in
-    the log, 0 when the table does not log it. ``version`` is a hybrid logical timestamp. ``table``
-    is the declared table or None for an undeclared topic. ``client`` is the writer's client id or
-    user. ``properties`` are MQTT 5 publish properties that travel with the payload. ``expires_at``
+    ``content_type`` is a media type, or None if the writer gave none. ``seq`` is the number in the
+    log, 0 when the table does not log it. ``version`` is a hybrid logical timestamp. ``table`` is
+    the declared table or None for an undeclared topic. ``client`` is the writer's client id or
+    user. ``properties`` are MQTT 5 publish properties, forwarded with the payload. ``expires_at``
     is in seconds since 1970 (UTC), 0 for never.
     """
 
@@ -108,7 +108,7 @@ class Event:
         return f"Event({self.kind} {self.topic!r} seq={self.seq} {self.payload[:60]!r})"
 
     def changed(self, **facts: object) -> "Event":
-        """Return a copy with other facts, such as ``payload``; it shares no cache with this one."""
+        """Return a copy with other fields, such as ``payload``; caches are not shared."""
         copy = Event(self.topic, self.kind, self.payload)
         for name in Event.__slots__:
             setattr(copy, name, facts.pop(name) if name in facts else getattr(self, name))
@@ -121,7 +121,7 @@ class Event:
 
     @property
     def fields(self) -> tuple[object, ...]:
-        """All that makes two events the same, without caches: to compare in tests and stores."""
+        """All fields except caches, for comparison in tests and stores."""
         return (
             self.topic,
             self.kind,

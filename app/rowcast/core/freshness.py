@@ -1,8 +1,8 @@
-"""Freshness: when a record was not written for longer than its table's deadline (M4, C29).
+"""Freshness: a record is stale when it was not written within its table's deadline (M4, C29).
 
-Staleness is a function of a record's version and of the time, so a query needs no memory of it.
-That it began or ended is told at a topic beside the record's, ``$stale/<topic>``: a record of its
-own, there while the other is stale. It knows no clocks: the time is given.
+Staleness is a function of a record's version and the time, so a query needs no stored state. Its
+start and end are published at ``$stale/<topic>``: a record that exists while the other is stale.
+The module has no clock: each call passes the time.
 """
 
 from typing import Final
@@ -11,13 +11,13 @@ from rowcast.core.clock import PER_SECOND, seconds_of
 from rowcast.core.tables import Table
 
 STALE_PREFIX: Final = "$stale/"
-"""What the topics begin with at which silence is told."""
+"""The prefix of topics that report stale records."""
 SILENT: Final = "stale"
-"""What a stream calls the event that a record is stale."""
+"""The stream event for a record that became stale."""
 FRESH: Final = "fresh"
-"""What it calls the event that it was written again, or is gone."""
+"""The stream event for a record that was written again or deleted."""
 STALE: Final = "_stale"
-"""What a query and metadata call it."""
+"""The name of staleness in queries and metadata."""
 
 
 def bound(table: Table, now_seconds: float) -> int:
@@ -26,7 +26,7 @@ def bound(table: Table, now_seconds: float) -> int:
 
 
 def is_stale(table: Table, version: int, now_seconds: float) -> bool:
-    """Tell whether a record of that version is stale now."""
+    """Whether a record of that version is stale now."""
     return version < bound(table, now_seconds)
 
 
@@ -36,5 +36,5 @@ def seen_at(version: int) -> float:
 
 
 def told_of(topic: str) -> str | None:
-    """Return the topic that is told of at a topic beside it; None for any other topic."""
+    """Return the record's topic for a topic below ``$stale/``; None for any other topic."""
     return topic.removeprefix(STALE_PREFIX) if topic.startswith(STALE_PREFIX) else None

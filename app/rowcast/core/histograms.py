@@ -1,7 +1,7 @@
-"""Histograms: how often something took how long, as plain numbers.
+"""Histograms of durations, as plain numbers.
 
 An observation is two additions, so that every commit and every request can be observed; the text
-for Prometheus is made when somebody asks (``features/metrics/exposition.py``).
+for Prometheus is rendered on request (``features/metrics/exposition.py``).
 """
 
 from bisect import bisect_left
@@ -17,14 +17,15 @@ which most clients give up."""
 
 
 class Histogram:
-    """Observations of one thing."""
+    """The histogram of one series."""
 
     __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: tuple[float, ...] = SECONDS) -> None:
         self.bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
-        """Observations at most each bound and above the one before; last, those above all."""
+        """Observations per bucket: at most its bound and above the one before; the last one is
+        unbounded."""
         self.total = 0.0
         """The sum of all observations."""
 
@@ -39,8 +40,8 @@ class HistogramFamily:
     """Histograms of one metric, by the values of its labels."""
 
     name: str
-    """As Prometheus names it: with the unit at the end."""
+    """The name in Prometheus, with the unit at the end."""
     about: str
     labels: tuple[str, ...]
     series: Callable[[], Mapping[tuple[str, ...], Histogram]]
-    """Gives the histograms as they are now; as many as a bound of their owner allows."""
+    """Returns the current histograms; their owner bounds their number."""

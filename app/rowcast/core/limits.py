@@ -1,75 +1,72 @@
-"""Every bound of the house: its value, its unit (last in the name) and the reason for the value.
+"""All bounds: value, unit (last in the name) and the reason for the value.
 
-A queue, buffer, retry or timeout that has no name here is a mistake (tests/test_tidy.py). Values
-that an operator may change are defaults of ``config.py``.
+Every queue, buffer, retry and timeout must have a named bound (tests/test_tidy.py). Values that an
+operator may change are defaults of ``config.py``.
 """
 
 # Topics and values ------------------------------------------------------------------------------
 TOPIC_BYTES_MAX = 65_535
 """A topic is an MQTT UTF-8 string: two length bytes (MQTT 5, 1.5.4)."""
 TOPIC_LEVELS_MAX = 128
-"""Deep enough for every real tree; bounds recursion and trie depth for a stranger's filter."""
+"""Deep enough for every real tree; bounds recursion and trie depth for untrusted filters."""
 VALUE_DEPTH_MAX = 64
-"""Nesting of lists and maps in one value; far below where a decoder or encoder would recurse
-away."""
+"""Nesting of lists and maps in one value; far below the recursion limit of codecs."""
 PAYLOAD_BYTES_MAX = 2 * 1024 * 1024
 """One body or payload (D58: 2 MB)."""
 
 # Bus and subscriptions --------------------------------------------------------------------------
 SUBSCRIPTION_QUEUE_EVENTS_MAX = 8_192
 """More than one socket read (256 KiB) of small publishes, so a healthy reader never falls behind
-within one turn of the loop; a slow one goes back to the log at this point."""
+within one turn of the loop; a slow one continues from the log at this point."""
 SUBSCRIPTION_QUEUE_BYTES_MAX = 8 * 1024 * 1024
-"""Memory that one stopped reader can hold."""
+"""Memory that one stopped reader can occupy."""
 GAP_MARKS_TOGETHER_MAX = 8
-"""Marks of lost events, each for other interests, that follow one another in a full queue; beyond
-it one mark counts for all interests."""
+"""Consecutive gap marks of different interests in a full queue; one more counts for all."""
 DEADLINE_SECONDS_MIN = 0.1
-"""The shortest deadline: below, the silence would be the server's own turn."""
+"""The shortest deadline: a shorter one could be missed because of the server's own scheduling."""
 DEADLINE_RECORDS_MAX = 1_000_000
-"""Records that are awaited at once: some 200 MB with their topics."""
+"""Records with a pending deadline: some 200 MB with their topics."""
 DEADLINE_LOOKS_PER_TURN = 256
-"""Awaited records that are looked at in one turn: a millisecond, so that others have theirs."""
+"""Pending deadlines checked in one turn of the loop: a millisecond."""
 DEADLINE_RETRY_SECONDS = 1.0
-"""Until it is tried again to tell of a late record, when the disk refused."""
+"""Retry delay for publishing a late record after the disk refused."""
 DEADLINE_TIMER_SECONDS_MAX = 60.0
-"""The longest wait for a deadline: by then a wall clock that was set is noticed."""
+"""The longest timer for a deadline: a changed wall clock is noticed by then."""
 LOG_PAGE_EVENTS = 512
-"""Events read from the log at a time by a reader that is behind: a few hundred microseconds."""
+"""Events read from the log at a time during catch-up: a few hundred microseconds."""
 LOG_CACHE_EVENTS_MAX = 16_384
-"""Events of pages of the log in memory, so that sessions that come back together read them once:
+"""Events in the cache of log pages, so that sessions that reconnect together read them once:
 thirty-two pages, some 8 MB with small payloads."""
 LOG_CACHE_PAGES_MAX = 64
-"""These pages, of which some are short: as many are looked at to find one."""
+"""Pages in this cache, some of them short: a lookup scans all of them."""
 SCAN_PAGE_RECORDS = 1_000
-"""Records read at a time for a snapshot: one statement, so a table of this size is seen at one
-instant."""
+"""Records read at a time for a snapshot: one statement, so such a table is seen at one instant."""
 SCAN_PAGE_BYTES = 1024 * 1024
 """Payload bytes read at a time for a snapshot, and one record: without it a page of a hundred
 retained messages could be a hundred megabytes for one subscriber."""
 SCANS_TOGETHER_MAX = 64
-"""Filters whose current records one trip to a reader thread finds: the trip is little beside them,
-and all of them are about a millisecond of that thread and of the loop."""
+"""Filters whose current records one job of a reader thread scans: it amortises the thread switch,
+and takes about a millisecond of that thread and of the loop."""
 RETAINED_PAYLOAD_BYTES_MAX = 1024 * 1024
-"""A message that is kept at an undeclared topic: 1 MB, half of what a body may have."""
+"""A retained message at an undeclared topic: 1 MB, half of the largest body."""
 RETAINED_PAGE_RECORDS = 100
 """Retained messages read at a time for one subscriber: a millisecond of the loop, so that others
-notice nothing (E21), and one page in memory."""
+are not delayed (E21), and one page in memory."""
 SERVERS_OWN_RECORDS_MAX = 10_000
-"""Records that the server keeps below $SYS: some dozens, and those of single parts."""
+"""The server's own records below $SYS: some dozens, and those of single components."""
 RETAINED_DELIVERY_RATE = 10_000
-"""Retained messages to one subscriber in a second: a tenth of a core, so that one who asks for all
+"""Retained messages to one subscriber per second: a tenth of a core, so that a subscriber to all
 stalls no publisher."""
 RETAINED_BURST_RECORDS = 1_000
-"""Of those, at once: most subscribers ask for fewer, and are not delayed."""
+"""The burst of this rate: most subscribers receive fewer, and are not delayed."""
 ROW_SLICE_EVENTS = 500
-"""Events of the log made rows and sifted at a time, on a reader thread: a few milliseconds."""
+"""Events of the log converted to rows at a time, on a reader thread: a few milliseconds."""
 ROW_PAGE_ROWS_MAX = 10_000
-"""Rows of a topic table in memory at once, for a reader that names no limit."""
+"""Rows of a topic table in memory at once, for a reader without a limit."""
 ROW_SORTED_ROWS_MAX = 50_000
-"""Rows of a topic table that are sorted by what the log has in no order: about two seconds."""
+"""Rows of a topic table sorted in an order that the log does not have: about two seconds."""
 MATCH_CACHE_TOPICS_MAX = 65_536
-"""Topics whose subscribers (bus) or route (kernel) are remembered; cleared when full."""
+"""Cached topics with their subscribers (bus) or route (kernel); cleared when full."""
 
 # Store ------------------------------------------------------------------------------------------
 COMMIT_BATCH_EVENTS_MAX = 2_000
@@ -77,35 +74,35 @@ COMMIT_BATCH_EVENTS_MAX = 2_000
 COMMIT_BACKLOG_EVENTS_MAX = 50_000
 """Writes waiting for the disk before new ones are refused with BUSY."""
 COMMIT_BACKLOG_EVENTS_HIGH = 10_000
-"""Writes waiting before publishing connections are no longer read from."""
+"""Writes waiting above which reading from publishing connections pauses."""
 COMMIT_BACKLOG_CHANGES_MAX = 100_000
-"""Changes of facts waiting for the disk, beside those of writes, before more are refused: a second
-or two of it."""
+"""Changes of facts waiting for the disk, besides those of writes, before more are refused: one or
+two seconds of writing."""
 STATEMENT_ROWS_MAX = 250
-"""Rows of one multi-row INSERT: the gain is flat above, and 32,766 variables are the limit."""
+"""Rows of one multi-row INSERT: more gain nothing, and 32,766 variables are the limit."""
 TOMBSTONE_DAYS = 7
-"""How long a deletion is remembered so that a late older write cannot undo it: longer than a bridge
-is out, as long as the log is kept by default."""
+"""Lifetime of a tombstone, which prevents a late older write from undoing a deletion: longer than a
+bridge's outage, as long as the log is kept by default."""
 TOMBSTONE_DAYS_FORGOTTEN = 400
-"""Days before these whose tombstones a sweep removes: a server may have been off for a year."""
+"""Days before this age whose tombstones a sweep removes: a server may have been off for a year."""
 STAMP_AHEAD_SECONDS_MAX = 60
-"""A writer's clock may be this far ahead; further, its record could not be changed for long."""
+"""How far a writer's clock may be ahead; until then no later write can change its record."""
 CLOCK_LEAD_SECONDS_MAX = STAMP_AHEAD_SECONDS_MAX
-"""Versions may be this far ahead of the wall clock, and a smaller leap of it is none: what a stamp
-may be ahead, so that no bridge is refused and no stamp is taken that does not count."""
+"""How far versions may be ahead of the wall clock, and the smallest clock jump: equal to the bound
+of stamps, so that every accepted stamp is valid and no bridge is refused."""
 CLOCK_BELIEVED_SECONDS = 60
-"""How long a leap of the wall clock must last before it is believed: time servers mend a wrong
-clock sooner, and what expires is that late at most when the leap was right."""
+"""How long a jump of the wall clock must last before it is accepted: time servers correct a wrong
+clock sooner, and after a correct jump expiry is late by at most this."""
 ORIGIN_CHARS_MAX = 64
-"""The name of where a write comes from; it stands in every such event."""
+"""Length of a write's origin, which is stored in every such event."""
 SEQ_RESERVE = 100_000
-"""Sequence numbers reserved on disk at a time; a crash skips at most these."""
+"""Sequence numbers reserved on disk at a time; a crash skips at most so many."""
 RECORD_CACHE_RECORDS_MAX = 100_000
-"""Current records kept in memory for hot reads."""
+"""Current records cached in memory."""
 
 # Values and queries ------------------------------------------------------------------------------
 PROBLEMS_MAX = 20
-"""Wrong values told in one refusal: enough to mend a record, too few to fill a reason string."""
+"""Invalid values reported in one error: enough to correct a record, not to fill a reason string."""
 DECIMAL_DIGITS_MAX = 34
 """Digits of a Decimal: those of IEEE 754 decimal128."""
 DECIMAL_EXPONENT_MAX = 6_144
@@ -113,46 +110,44 @@ DECIMAL_EXPONENT_MAX = 6_144
 DECIMAL_TEXT_CHARS_MAX = 100
 """A Decimal as text: far above 34 digits, a sign and an exponent; checked before reading it."""
 QUERY_TEXT_CHARS_MAX = 8_192
-"""A query string: what browsers and proxies commonly let through."""
+"""A query string: what browsers and proxies commonly allow."""
 QUERY_CONDITIONS_MAX = 100
 """Comparisons in one query, counting each value of ``=in=``: they are terms of one statement."""
 QUERY_DEPTH_MAX = 16
 """Groups within groups, and keys within keys: no reader needs more, and SQL parsers recurse."""
 QUERY_SORT_KEYS_MAX = 8
-"""Keys of one order; each is compared for each record."""
+"""Sort keys; each is compared for each record."""
 QUERY_SELECT_PATHS_MAX = 100
 """Parts selected of each record."""
 QUERY_LIMIT_RECORDS_MAX = 1_000_000_000
-"""Largest number in ``limit(...)``: keeps offset and limit well inside 64 bits."""
+"""Largest number in ``limit(...)``: keeps offset plus limit within 64 bits."""
 
 # Codecs ------------------------------------------------------------------------------------------
 DECODE_BYTES_MAX = 64 * 1024 * 1024
-"""Bytes decoded at once, whatever an edge was configured to take: values cost several times their
+"""Bytes decoded at once, whatever a door is configured to accept: values take several times their
 bytes in memory."""
 VALUE_PARTS_MAX = 100_000
-"""Items of lists and members of maps in one value: a fifth of a second to read at the worst, and
-some 10 MB; two megabytes of the smallest parts would stop all others for seconds."""
+"""Items of lists and members of maps in one value: at worst a fifth of a second to decode, and some
+10 MB; two megabytes of the smallest parts would block the loop for seconds."""
 ROWS_PARTS_MAX = 500_000
 """The same in one batch: 10,000 records of 50 attributes."""
 PROBLEM_NAMES_MAX = 10
-"""Names from a stranger's payload in one sentence."""
+"""Names from an untrusted payload in one message."""
 DECODE_POSITION_BYTES_MAX = 16_384
-"""A malformed binary payload up to this size is read again to find the offset of the fault; above,
-a stranger's mistake would cost more than it is worth."""
+"""A malformed binary payload up to this size is decoded again to find the offset of the error;
+above, that would cost too much."""
 MEDIA_HEADER_CHARS_MAX = 2_048
-"""An ``Accept`` or ``Content-Type`` value: ten times what browsers send; bounds parsing and
-cache."""
+"""An ``Accept`` or ``Content-Type`` value: ten times what browsers send; bounds cached bytes."""
 MEDIA_HEADER_CACHE_ENTRIES_MAX = 512
-"""Parsed ``Accept`` and ``Content-Type`` values remembered: clients send a handful of spellings."""
+"""Cached ``Accept`` and ``Content-Type`` values: clients send a handful of spellings."""
 ROWS_BUFFER_BYTES_MAX = 16 * 1024 * 1024
-"""MessagePack rows held back when their count is not known; other formats stream without a
-buffer."""
+"""MessagePack rows buffered when their count is unknown; other formats stream without a buffer."""
 
 # Store connections and statements -----------------------------------------------------------------
 STORE_READERS_MAX = 5
-"""Connections that read at once: as many as threads that call, so none ever waits for one."""
+"""Read connections: as many as reader threads, so none waits for one."""
 STORE_READER_WAIT_SECONDS = 30
-"""Wait for a free read connection; only a reader that never ends makes it pass."""
+"""Wait for a free read connection; only expires if a reader hangs."""
 STORE_BUSY_SECONDS = 5
 """Wait for another program's lock on the database file, such as a backup's, before BUSY."""
 STATEMENT_VARIABLES_MAX = 32_766
@@ -160,333 +155,330 @@ STATEMENT_VARIABLES_MAX = 32_766
 STATEMENT_CACHE_STATEMENTS_MAX = 512
 """Prepared statements kept by each connection: a few sizes of a few statements for each table."""
 STORE_JOURNAL_BYTES_MAX = 64 * 1024 * 1024
-"""The write-ahead log is cut to this size after a checkpoint; a long reader may let it grow
-beyond."""
+"""The write-ahead log is truncated to this size after a checkpoint; a long read may exceed it."""
 STORE_PAGE_CACHE_BYTES_MAX = 16 * 1024 * 1024
-"""Database pages in memory, for each connection: upper levels of the trees stay there."""
+"""Page cache of each connection: the upper levels of the B-trees stay in it."""
 SCAN_SIFT_MISSES = 16
-"""Topics in a row that a scan looks at in vain, with nothing to skip, before it sifts in SQL."""
+"""Consecutive topics without a match or a possible skip, after which a scan filters in SQL."""
 SCAN_SIFT_ROWS = 512
-"""Rows sifted in one statement: in a wide branch they are looked at for nothing, about 0.1 ms."""
+"""Rows filtered in one statement: in a wide branch without matches about 0.1 ms are wasted."""
 STORE_MERGED_PARTS_MAX = 16
-"""Parts of the log that are read side by side; more are sifted from the whole log."""
+"""Parts of the log that are merged in a read; more are filtered from the complete log."""
 STORE_VIEWS_AT_ONCE_MAX = 64
-"""Views of topic tables up to which each is made with its table: each change costs every
-connection about 20 microseconds for each view."""
+"""Views of topic tables up to which each is created with its table: each schema change costs every
+connection about 20 microseconds per view."""
 STORE_VIEWS_MAX = 1_000
 """Views of topic tables in all: more would cost a change of the schema tens of milliseconds."""
 STORE_VIEW_CHANGES_MAX = 50
-"""Views made in one transaction: about ten milliseconds of the writer thread."""
+"""Views created in one transaction: about ten milliseconds of the writer thread."""
 STORE_FORMER_BRANCHES_MAX = 10_000
-"""Branches of which is known up to where their dropped tables' events are gone, about 2 MB; the
-oldest are then known together, so that a reader may start anew where nothing of its was lost."""
+"""Branches with a recorded position up to which the events of their dropped tables were removed,
+about 2 MB; the oldest share one position, so a reader may have to start over although it lost
+nothing."""
 SCAN_BRANCH_SAMPLE_ROWS = 64
-"""Keys that a scan looks at to see what the tree is like: some twenty microseconds."""
+"""Keys that a scan samples to choose its strategy: some twenty microseconds."""
 SCAN_BRANCH_SAMPLE_MAX = 8
-"""Branches among them up to which two seeks for each are quicker than a look at every row."""
+"""Branches in the sample up to which two seeks for each are faster than reading every row."""
 STORE_WORKING_ROWS_MAX = 1_000
-"""Rows changed in one step when a schema change moves values; bounds memory, not the
-transaction."""
+"""Rows changed in one step of a migration; bounds memory, not the transaction."""
 
 # History ------------------------------------------------------------------------------------------
 HISTORY_PAGE_EVENTS = 1_000
 """Events of the log read and encoded at a time for an answer: some milliseconds of the loop."""
 HISTORY_PAGE_BYTES = 1024 * 1024
-"""Bytes of payload that such a page is to have: after large ones the next has fewer events."""
+"""Target payload bytes of such a page: after large events the next page has fewer."""
 HISTORY_FIRST_EVENTS = 50
-"""Events of the first page, when it is not known how large they are."""
+"""Events of the first page, when their size is unknown."""
 HISTORY_WHOLE_EVENTS_MAX = 10_000
-"""Events that ``last`` and ``limit`` may ask for: they are in memory together."""
+"""Largest ``last`` and ``limit``: these events are in memory together."""
 HISTORY_WHOLE_BYTES_MAX = 16 * 1024 * 1024
 """Bytes of their payloads."""
 HISTORY_BUCKET_MS_MAX = 36_500 * 86_400_000
 """Length of one bucket: a hundred years, so that its end is a date."""
 HISTORY_CHANGED_RECORDS_MAX = 100_000
-"""Records that changed since the moment that a table is read as of: their topics are in memory."""
+"""Records changed since the time of an as-of read: their topics are in memory."""
 HISTORY_BUCKETS_MAX = 50_000
 """Buckets of one answer, for each topic and attribute: some 20 MB, and more points than a chart
 has."""
 
 # Kernel -------------------------------------------------------------------------------------------
 STREAM_ITEMS_MAX = 256
-"""Messages held for one end of a custom resource's stream: a person's or a device's pace, with
-room."""
+"""Messages buffered in each direction of a custom resource's stream: enough for a person's or a
+device's pace."""
 CURSORS_IN_CONDITION_MAX = 64
-"""Versions named in one If-Match: more is not a client that read a record."""
+"""Versions in one If-Match: no real client sends more."""
 NEW_ID_ATTEMPTS_MAX = 8
-"""Tries to find a free id for a new record before BUSY; one is enough but for a race."""
+"""Attempts to find a free id for a new record before BUSY; only a race needs more than one."""
 SWEEP_EVENTS_MAX = 2_000
-"""Events forgotten in one step of retention: about ten milliseconds of the writer thread."""
+"""Events removed in one step of retention: about ten milliseconds of the writer thread."""
 SWEEP_RECORDS_MAX = 1_000
 """Expired records removed in one step."""
 SYSTEM_ROWS_MAX = 1_000
-"""Rows of the server's own in one answer: a person reads them, or a tool that asks again."""
+"""System rows in one response: for a person, or a tool that fetches the next page."""
 SYSTEM_ROWS_SLICE = 25
-"""Of those, made before others get a turn of the loop: a millisecond or two."""
+"""System rows built in one turn of the loop: one or two milliseconds."""
 SYSTEM_ROW_ITEMS_MAX = 1_000
-"""Items of a list within one such row: what is in flight may be 65,535 messages."""
+"""Items of a list within one such row: there may be 65,535 messages in flight."""
 SYSTEM_ROW_ITEMS_LISTED_MAX = 20
 """The same where many rows are listed."""
 SYSTEM_ROW_TEXT_CHARS_MAX = 256
-"""Of a payload in such a list: a person sees what it is, and one row has the whole of it."""
+"""Length of a payload in such a list: enough to recognise it; its own row has all of it."""
 RETAINED_ROWS_LOOKED_MAX = 100_000
-"""Retained messages that one search looks at: a second or two of it."""
+"""Retained messages that one search examines: one or two seconds."""
 DELAY_SECONDS_MAX = 4_294_967
 """Longest delay of a message, seven weeks: as in EMQX, whose clients know it."""
 DELAYED_EVENTS_MAX = 100_000
-"""Delayed messages at a time; each is in memory, and a fact on disk."""
+"""Pending delayed messages; each is in memory, and a fact on disk."""
 DELAYED_BYTES_MAX = 64 * 1024 * 1024
-"""The same in bytes, as they are written."""
+"""The same in encoded bytes."""
 DELAYED_TURN_EVENTS = 500
-"""Delayed messages published before others get a turn of the loop."""
+"""Delayed messages published in one turn of the loop."""
 DELAYED_RETRY_SECONDS = 1
-"""Until a delayed message that the disk refused is tried again."""
+"""Retry delay for a delayed message that the disk refused."""
 DELAYED_TIMER_SECONDS_MAX = 60
-"""Longest wait for the next delayed message before looking again: a clock may be set meanwhile."""
+"""Longest timer for the next delayed message: the clock may be changed meanwhile."""
 SCHEDULES_MAX = 1_000
-"""Scheduled functions of one server: each is looked at whenever one of them is due."""
+"""Scheduled functions of one server: all are checked whenever one is due."""
 SCHEDULE_SECONDS_MIN = 1
 """Shortest period of a schedule: each call costs a fact on the disk."""
 SCHEDULE_LOOK_SECONDS_MAX = 60
-"""Longest wait for the next schedule before looking again: a clock may be set meanwhile."""
+"""Longest timer for the next schedule: the clock may be changed meanwhile."""
 
 # Hooks --------------------------------------------------------------------------------------------
 HOOK_SLOW_SECONDS = 0.05
-"""A call of a hook that takes longer is counted and shown by name (G22): all clients wait
-for a plain one."""
+"""A hook's call that takes longer is counted and listed by name (G22): a synchronous one blocks all
+clients."""
 HOOK_SECONDS_MAX = 5
-"""Wait for one answer of an asynchronous hook: a slow database answers, a dead one does not."""
+"""Timeout of an asynchronous hook: longer than a slow database needs."""
 HOOK_LOG_SECONDS = 10
-"""Between two complaints about the same hook: one that fails with each message fills no disk."""
+"""Interval between log lines about one hook: a hook that fails with each message must not fill the
+disk."""
 HOOK_WRITES_MAX = 1_000
-"""Writes of one caller that wait for an asynchronous hook: as many as an MQTT client may have
-open."""
+"""Writes of one caller that wait for an asynchronous hook: an MQTT client's maximum in flight."""
 HOOK_CALLERS_MAX = 4_096
-"""Callers that one bundled hook remembers; the one longest unheard of makes room."""
+"""Callers that one bundled hook remembers; the least recently active one is evicted."""
 ACL_ANSWERS_MAX = 1_024
-"""Topics of one caller for which the access list remembers its answer; cleared when full."""
+"""Cached decisions of the access list for one caller; cleared when full."""
 HOOK_RECORDS_MAX = 10_000
-"""Retained values that a hook gives at once: they are in memory together."""
+"""Retained values that a hook returns at once: they are in memory together."""
 HOOK_NOTICES_MAX = 1_000
-"""Notices that wait for one asynchronous listener: a burst of connections, no more."""
+"""Notifications queued for one asynchronous listener: a burst of connections."""
 GROUP_AHEAD_EVENTS_MAX = 32
-"""Events that one member of a group holds and has not completed: a slow one delays no more, and a
-quick one has enough for a round trip."""
+"""Uncompleted events of one group member: bounds what a slow one delays, and is enough for a fast
+one's round trip."""
 GROUP_TURN_EVENTS = 1_024
-"""Events that a group deals before others get a turn of the loop."""
+"""Events that a group assigns in one turn of the loop."""
 GROUP_SAVE_SECONDS = 0.5
-"""Until a group's place is on disk: what a kill of the server deals again at most."""
+"""Interval between saves of a group's position: a kill repeats at most that much."""
 GROUP_RETRY_SECONDS = 1
-"""Until a group that could not read the log tries again."""
+"""Retry delay of a group that could not read the log."""
 
 # MQTT codec ---------------------------------------------------------------------------------------
 MQTT_PACKET_BYTES_MAX = 2 * 1024 * 1024
-"""One whole packet, judged when its length is known (D58: 2 MB); also bounds what waits in
-a connection for the rest of a packet."""
+"""Largest packet, checked when its length is known (D58: 2 MB); also bounds the partial packet of a
+connection."""
 TOPIC_CACHED_BYTES_MAX = 256
-"""Longer topics are not remembered by their bytes: bounds that cache in bytes, not only entries."""
+"""Longer topics are not cached by their bytes: bounds that cache in bytes, not only entries."""
 MQTT_FILTERS_MAX = 16_384
 """Topic filters in one SUBSCRIBE or UNSUBSCRIBE: 2 MB of them would take a second."""
 MQTT_PROPERTIES_MAX = 4_096
-"""Properties in one packet, nearly all of them user properties: a few milliseconds of reading."""
+"""Properties in one packet, nearly all of them user properties: a few milliseconds to decode."""
 MQTT_ALIASES_SENT_MAX = 32
-"""Topic Aliases that are used towards one client, however many it keeps: the topics of a busy
-client, and a few kilobytes for one that announces 65,535."""
+"""Topic Aliases used towards one client, whatever its maximum: the topics of a busy client, and a
+few kilobytes for one that announces 65,535."""
 MQTT_ALIAS_IDLE_FACTOR = 4
-"""Messages, for each alias, that must pass before a topic loses its alias to another."""
+"""Messages, per alias, after which an unused topic may lose its alias to another."""
 
 # Broker -------------------------------------------------------------------------------------------
 MQTT_CONNECT_TIMEOUT_SECONDS = 10
-"""From the connection to a whole CONNECT (D7)."""
+"""From the connection to a complete CONNECT (D7)."""
 MQTT_RECEIVE_MAXIMUM = 1_000
-"""QoS 1 publishes of one client that wait for the disk: a full group commit, no more."""
+"""QoS 1 publishes of one client that wait for the disk: one full group commit."""
 MQTT_TOPIC_ALIAS_MAXIMUM = 32
-"""Topics that one client may abbreviate; each costs a dictionary entry for the connection's
-life."""
+"""Topic aliases of one client; each costs a dictionary entry for the connection's lifetime."""
 MQTT_SUBSCRIPTIONS_MAX = 10_000
-"""Filters of one client; a stranger's filters cost memory on the server."""
+"""Filters of one client; each costs memory on the server."""
 MQTT_SUBSCRIBE_TURN_FILTERS = 200
-"""Filters that one client begins before others get a turn of the loop: some milliseconds."""
+"""Filters that one client subscribes to in one turn of the loop: some milliseconds."""
 MQTT_FLUSH_EVENTS = 1_024
-"""Messages encoded for one client before others get a turn of the loop."""
+"""Messages encoded for one client in one turn of the loop."""
 MQTT_WRITE_BUFFER_BYTES_HIGH = 256 * 1024
-"""Bytes waiting in a client's socket before it is written to no more: memory of a stopped
-reader."""
+"""Bytes buffered in a client's socket above which writing pauses: memory of a stopped reader."""
 MQTT_STALL_SECONDS = 60
-"""A client whose full socket takes no byte for so long is cut off, or it would hold its memory for
-good."""
+"""A client whose full socket accepts no byte for so long is disconnected, to free its memory."""
 MQTT_PROGRESS_BYTES = 1_000
-"""A read of this size is a sign of life in the middle of a packet: a large message over a slow link
-is not silence, a byte a second is."""
+"""A read of this size within a packet resets the keepalive timer: a large message over a slow link
+counts as activity, a byte a second does not."""
 MQTT_REASON_CHARS_MAX = 1_000
-"""Longest reason string: a person reads it, and it may hold what a stranger sent."""
+"""Longest reason string: a person reads it, and it may contain untrusted text."""
 MQTT_KEEP_ALIVE_FACTOR = 1.5
-"""A client is gone after one and a half times its Keep Alive (MQTT-3.1.2-22)."""
+"""A client is disconnected after 1.5 times its Keep Alive (MQTT-3.1.2-22)."""
 SESSION_SAVE_SECONDS = 0.5
-"""Until a durable session's place and QoS 1 flights are on disk: what a kill of the server repeats
-at most."""
+"""Interval between saves of a durable session's position and QoS 1 flights: a kill repeats at most
+that much."""
 SESSION_REFRESH_SECONDS = 600
-"""How often the place of a connected session is saved although nothing came for it: far less than
-any retention of the log, or a restart would find it forgotten."""
+"""Interval between saves of an idle session's position: far shorter than any retention of the log,
+or after a restart its position would have been removed."""
 WILL_RETRY_SECONDS = 0.5
-"""Until a will that the disk refused is published again: the disk may have room by then."""
+"""Retry delay for a will that the disk refused: there may be space by then."""
 SESSIONS_MAX = 1_000_000
-"""Sessions, connected or not: a stranger's client ids cost 2 KB each until they expire."""
+"""Sessions, connected or not: each client id costs 2 KB until it expires."""
 SESSIONS_SKIPPED_MAX = 1_000
-"""Departures of sessions that are no longer true and wait for their time, beside two for each
-session: a client that comes and goes all the time must not fill the memory."""
+"""Obsolete expiry timers of sessions, besides two for each session: a client that reconnects all
+the time must not fill the memory."""
 SESSION_QUEUE_EVENTS_MAX = 1_000_000
-"""Largest ``mqtt.max_session_queue``: one number of each is held while they are counted."""
+"""Largest ``mqtt.max_session_queue``: counting needs one number in memory per event."""
 SESSION_TIMER_SECONDS_MAX = 3_600
-"""Longest wait for the end of a session before looking again: a clock may be set meanwhile."""
+"""Longest timer for the expiry of a session: the clock may be changed meanwhile."""
 MQTT_HELD_PACKETS_MAX = 1_024
-"""Packets that came before CONNACK and wait for it, before no more are read."""
+"""Packets that wait for CONNACK, above which reading pauses."""
 MQTT_CLOSE_SECONDS = 5
-"""From the last packet of a connection to cutting it, when the peer does not take it."""
+"""From the last packet of a connection to closing it, when the peer does not read."""
 
 # Guard of the broker ------------------------------------------------------------------------------
 RATE_BURST_SECONDS = 1
-"""How much of a rate may come at once: what a client saved up while it was silent."""
+"""The burst of a rate, in seconds of it: what an idle client accumulates."""
 GUARD_ENTRIES_MAX = 16_384
-"""Peers and client ids remembered for each purpose: some megabytes, however many strangers call."""
+"""Peers and client ids remembered for each purpose: some megabytes, however many connect."""
 GUARD_KNOWN_SECONDS = 7 * 24 * 3600
-"""An address from which somebody signed in is known for it so long: who comes every week."""
+"""How long an address is trusted after a sign-in: covers weekly users."""
 GUARD_NAME_CHARS_MAX = 128
-"""Of a longer client id only its beginning and a digest are remembered: an id may have 64 KiB."""
+"""A longer client id is shortened to its beginning and a digest: an id may have 64 KiB."""
 BAN_PEER_FACTOR = 10
-"""A peer is banned for so many times the offences of one client id: a site shares an address."""
+"""A peer is banned after this multiple of the offences of a client id: a site shares an address."""
 REFUSED_CONNECTIONS_MAX = 256
-"""Connections that are being told why they are refused; any more are closed without a word."""
+"""Refused connections that get a CONNACK with the reason; further ones are closed silently."""
 REFUSED_SECONDS = 2
-"""What one of them has to say CONNECT, take the answer and go."""
+"""Time for one of them to send CONNECT, read the answer and close."""
 REFUSED_PACKET_BYTES_MAX = 4 * 1024
-"""The CONNECT that is read from one of them: 1 MB for all; longer ones get no answer."""
+"""Largest CONNECT read from one of them: 1 MB for all; longer ones get no answer."""
 TCP_PROBE_SECONDS = 10
-"""Between two probes of a silent peer that has not answered the first."""
+"""Interval between probes of a silent peer that has not answered the first."""
 TCP_PROBES = 4
-"""Probes without an answer after which a peer is gone: a lost packet or two is no death."""
+"""Unanswered probes after which a peer is considered lost: tolerates a lost packet or two."""
 REWRITE_RULES_MAX = 100
-"""Rules for rewriting topics: each is looked at for every publish and every filter."""
+"""Rules for rewriting topics: each is checked for every publish and every filter."""
 REWRITE_EXPRESSION_CHARS_MAX = 500
 """A regular expression over topics, written by a person."""
 REWRITE_REPEATS_MAX = 4
-"""Repetitions in one expression: with REWRITE_TOPIC_CHARS_MAX it bounds how long it may try."""
+"""Repetitions in one expression: with REWRITE_TOPIC_CHARS_MAX it bounds backtracking."""
 REWRITE_TOPIC_CHARS_MAX = 256
-"""A topic or filter that an expression is tried on; longer ones that a rule selects are refused."""
+"""Longest topic or filter matched with an expression; rules refuse longer ones."""
 AUTO_SUBSCRIPTIONS_MAX = 100
-"""Filters that every client is subscribed to when it connects."""
+"""Filters of automatic subscriptions for each client."""
 
 # Command line -------------------------------------------------------------------------------------
 CLIENT_ANSWER_SECONDS = 30
-"""Wait for an answer of a server: longer than any commit, shorter than a person's patience."""
+"""Timeout of a request: longer than any commit, short enough for a person to wait."""
 CLIENT_SILENCE_SECONDS = 45
-"""Silence of a stream after which it is held for dead: three of its heartbeats."""
+"""Silence of a stream after which it is considered dead: three heartbeats."""
 CLIENT_EVENT_BYTES_MAX = 64 * 1024 * 1024
-"""One line of a stream: above what a server encodes from the largest payload (DECODE_BYTES_MAX)."""
+"""One line of a stream: above the encoding of the largest payload (DECODE_BYTES_MAX)."""
 CLIENT_CONNECTIONS_MAX = 1000
 """Connections of one client: each of its subscriptions has one."""
 RECONNECT_SECONDS_MIN = 0.5
-"""Pause before the first try to reconnect, to which as much again is added at random."""
+"""Delay before the first reconnect, plus random jitter of up to the same length."""
 RECONNECT_SECONDS_MAX = 30
-"""Longest pause between two tries; it doubles up to here."""
+"""Longest delay between reconnects; it doubles up to here."""
 
 # Configuration ------------------------------------------------------------------------------------
 CONFIG_DEPTH_MAX = 32
-"""Nesting of values in a file of settings: none has more than a handful."""
+"""Nesting of values in a configuration file: real ones have a handful."""
 CONFIG_NODES_MAX = 100_000
-"""Values in it, with those that references repeat: thousands of rules."""
+"""Values in it, counting repeated aliases: thousands of rules."""
 CONFIG_NUMBER_MAX = 10**15
-"""Largest number of things or bytes: sums of them stay within 64 bits."""
+"""Largest count or number of bytes: sums of them stay within 64 bits."""
 CONFIG_SECONDS_MAX = 10 * 365 * 86_400
-"""Longest wait: ten years; timers of the loop take no number beyond 64 bits."""
+"""Longest duration: ten years; timers of the loop are limited to 64 bits."""
 CONFIG_SHOWN_CHARS_MAX = 200
-"""Of a wrong value in the sentence about it."""
+"""Length of an invalid value in its error message."""
 
 # Schema ------------------------------------------------------------------------------------------
 SCHEMA_CHARS_MAX = 4 * 1024 * 1024
-"""A schema file: thousands of tables; a file beyond is not a schema."""
+"""A schema file: thousands of tables; a larger file is no schema."""
 NESTED_TYPES_DEPTH_MAX = 16
-"""Nested types and lists within one attribute: checking a value recurses as deep."""
+"""Nested types and lists within one attribute: checking a value recurses to this depth."""
 IDENTIFIER_CHARS_MAX = 63
-"""Names of tables, attributes and databases: PostgreSQL cuts longer ones."""
+"""Names of tables, attributes and databases: PostgreSQL truncates longer ones."""
 SCHEMA_PROBLEMS_MAX = 100
-"""Problems of a schema told at once."""
+"""Problems of a schema reported at once."""
 
 # Memory -------------------------------------------------------------------------------------------
 COLLECTOR_YOUNG_OBJECTS = 5_000
-"""New containers before the collector looks at them: a page of messages is gone by then, a look
-takes a millisecond. Python's 700 would keep them, and look at all there is again and again."""
+"""Threshold of generation 0 of the garbage collector: a page of messages is freed by then, a
+collection takes a millisecond. Python's 700 would promote them, and cause frequent full
+collections."""
 COLLECTOR_YOUNG_ROUNDS = 5
-"""Such looks before what they left is looked at again: some milliseconds."""
+"""Threshold of generation 1: a collection takes some milliseconds."""
 COLLECTOR_MIDDLE_ROUNDS = 50
-"""Those before all there is may be looked at, a third of a second with 100,000 records in memory:
-once for each million containers that stayed."""
+"""Threshold of generation 2: a full collection takes a third of a second with 100,000 records in
+memory, and runs about once per million surviving containers."""
 
 # Starting and stopping ----------------------------------------------------------------------------
 SHUTDOWN_SECONDS_MAX = 5
-"""From the signal to cutting what has not ended by itself."""
+"""From the signal to closing connections that have not closed by themselves."""
 
 # Streams: SSE and WebSocket -----------------------------------------------------------------------
 SUBSCRIPTION_TOPICS_CACHED_MAX = 1_024
-"""Topics whose matching filters one subscription of several filters remembers; cleared when
+"""Cached topics with their matching filters, for a subscription of several filters; cleared when
 full."""
 STREAM_BATCH_EVENTS_MAX = 256
-"""Events joined into one send: enough to cost one system call for a burst, little beside a
-buffer."""
+"""Events joined into one send: one system call for a burst, small compared with a buffer."""
 SUBSCRIPTION_TAKE_BYTES_MAX = 256 * 1024
-"""Payload bytes handed over at once: bounds what one slow reader holds beside its queue."""
+"""Payload bytes delivered at once: bounds the memory of one slow reader besides its queue."""
 STREAM_SEND_SECONDS = 30
-"""A reader that takes nothing for so long is cut off; it can resume where it was."""
+"""A reader that reads nothing for so long is disconnected; it can resume at its cursor."""
 STREAM_LEAVE_SECONDS = 30
-"""So long an event stream that was cut off keeps what was written for its reader, which may read on
-and find why it ended: no more than a buffer of its connection, and its place among them."""
+"""How long a closed event stream keeps its socket buffer, so that a slow reader can still read the
+reason: costs one buffer, and one connection slot."""
 STREAM_END_SECONDS = 0.5
-"""What a resource has to end by itself after its client left, before it is cancelled (C6)."""
+"""Time for a resource to finish after its client disconnected, before it is cancelled (C6)."""
 STREAM_WATCH_SECONDS = 5
-"""How often streams are looked after: heartbeats and stopped readers need no finer clock."""
+"""Interval of checks of streams: heartbeats and stopped readers need no finer one."""
 STREAM_RETRY_SPREAD = 4
-"""Clients come back within so many times their wait: with two seconds, 13 % in any one."""
+"""Clients reconnect within this multiple of their wait: with two seconds, 13 % within any one."""
 STREAM_FILTERS_MAX = 100
 """Filters in the URL of one stream; a WebSocket may subscribe to more, one after the other."""
 STREAM_PREVIOUS_EVENTS_MAX = 1_000
-"""Logged events that ``previousCount`` may ask for: more is a query, not the start of a stream."""
+"""Largest ``previousCount``: more is a query, not the start of a stream."""
 STREAM_LAST_NUMBERS_MAX = 1_000_000
-"""How far back the last event of a filter with wildcards is looked for: seconds of one thread."""
+"""How far back the last event of a filter with wildcards is searched: seconds of one thread."""
 SOCKET_SUBSCRIPTIONS_MAX = 1_000
-"""Filters of one WebSocket; a stranger's filters cost memory on the server."""
+"""Filters of one WebSocket; each costs memory on the server."""
 SOCKET_PENDING_COMMANDS_MAX = 256
-"""Commands of one WebSocket that wait for the disk or for its reader, before no more are read."""
+"""Commands of one WebSocket that wait for the disk or for its reader, above which reading
+pauses."""
 SOCKET_REASON_BYTES_MAX = 123
 """The text of a close frame: 125 bytes less the code (RFC 6455, 5.5)."""
 COMMAND_ID_CHARS_MAX = 64
-"""A command's own id; it comes back with the answer."""
+"""Length of a command's id, which is returned with the answer."""
 
 # HTTP ---------------------------------------------------------------------------------------------
 HTTP_BODY_SECONDS_MAX = 60
 """From a request's head to the end of its body: 2 MB at a poor uplink's pace."""
 HTTP_CALLERS_MAX = 4_096
-"""Peer addresses whose caller is remembered between requests; cleared when full."""
+"""Cached callers by peer address; cleared when full."""
 HTTP_PAGE_RECORDS = 500
 """Records of a collection read and encoded at a time: a few milliseconds of the event loop."""
 HTTP_PAGE_SORTED_RECORDS = 4_000
-"""Records read at a time in an order of their own: without an index, each page sorts the table."""
+"""Records read at a time in a sorted query: without an index, each page sorts the table."""
 HTTP_LIMIT_LINKED_RECORDS_MAX = 10_000
 """Records of one page that is answered with a link to the next: they are in memory at once."""
 HTTP_BATCH_RECORDS_MAX = 10_000
 """Records in one batch: a fifth of what may wait for the disk."""
 HTTP_REPRESENTATIONS_MAX = 16
-"""Encoded forms kept on one record, those of other doors included: every real client's Accept, and
-no memory for invented ones."""
+"""Cached encodings of one record, those of other doors included: covers every real Accept, and
+bounds memory for invented ones."""
 HTTP_DIRECT_BYTES_MAX = 16 * 1024
-"""Larger bodies are not kept as a whole answer too: two writes are nothing beside copying them."""
+"""Larger bodies are not cached with the response head: two writes are cheaper than a copy."""
 HTTP_PROPERTY_DEPTH_MAX = 4
-"""Dots of a path that are tried as the start of a property: each may cost a read."""
+"""Dots of a path that are tried as the start of a property: each may need a read."""
 CORS_PREFLIGHT_SECONDS = 600
-"""How long a browser remembers that it may call: as long as browsers commonly do."""
+"""How long a browser caches a preflight: the maximum of common browsers."""
 START_POLL_SECONDS = 0.001
-"""Between two looks whether HTTP accepts connections; it takes a few."""
+"""Interval between checks whether HTTP accepts connections at start; a few are needed."""
 HTTP_HEAD_SECONDS_MAX = 20
-"""From a new connection, or a request's first byte, to the end of its headers; browsers open
-connections ahead of need and keep them that long."""
+"""From a new connection, or a request's first byte, to the end of its headers; browsers open spare
+connections and keep them that long."""
 HTTP_HEAD_BYTES_MAX = 64 * 1024
-"""Request line and headers: four times what browsers and proxies send at most."""
+"""Request line and headers: four times the maximum of browsers and proxies."""

@@ -1,6 +1,6 @@
-"""Masks: what is shown in the place of a value that a reader may not see whole.
+"""Masks: replacements for values that a reader may only see in part.
 
-A mask tells nothing but what it says: not even how long the value is.
+A mask does not reveal the length of the value.
 """
 
 import re
@@ -11,12 +11,12 @@ _MASK: Final = re.compile(r"(first|last)([1-9][0-9]?)")
 
 
 def is_mask(text: str) -> bool:
-    """Tell whether a text names a mask: ``last4``, ``first2``, ``stars`` or ``null``."""
+    """Whether a text names a mask: ``last4``, ``first2``, ``stars`` or ``null``."""
     return text in {"stars", "null"} or _MASK.fullmatch(text) is not None
 
 
 def masked(value: object, mask: str) -> object:
-    """Return what is shown of a value; of what is no text, nothing."""
+    """Return the masked value; None for a value that is no text."""
     if not isinstance(value, str) or mask == "null":
         return None
     match = _MASK.fullmatch(mask)

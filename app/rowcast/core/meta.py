@@ -1,7 +1,7 @@
-"""Where a record or an event is from, when it is asked for (A17).
+"""Metadata of a record or an event, on request (A17).
 
-The names are the same on every door; none is an attribute's, because those may not begin with an
-underscore. How a door is asked, and how it tells, is the door's.
+The names are the same on every door; none clashes with an attribute, which may not begin with an
+underscore. Each door defines how to request and return it.
 """
 
 from rowcast.core.clock import milliseconds_of
@@ -11,7 +11,7 @@ from rowcast.core.lineage import FROM_CUT, cut_of
 from rowcast.core.writers import writer_of
 
 NAMES = ("_seq", "_ts", "_version", "_origin", "_client", "_op")
-"""What is told, in this order; USER and DOOR too, where a user wrote it."""
+"""The names, in this order; USER and DOOR are added if a user wrote it."""
 USER, DOOR = "_user", "_door"
 
 
@@ -19,7 +19,7 @@ def meta_of(event: Event, epoch: str) -> dict[str, object]:
     """Return an event's metadata.
 
     ``_seq`` and ``_origin`` (the log's name) are its cursor; ``_ts`` is the time of its version in
-    milliseconds since 1970 (UTC). What was not logged has no number, and perhaps no time.
+    milliseconds since 1970 (UTC). An event that was not logged has no number, and perhaps no time.
     """
     version = event.version or None
     time = milliseconds_of(version) if version else None
@@ -37,10 +37,10 @@ def meta_of(event: Event, epoch: str) -> dict[str, object]:
 def with_meta(
     value: object, record: Record, epoch: str, now_seconds: float | None = None
 ) -> dict[str, object]:
-    """Return a record's value with its metadata; what is no object is under ``value``.
+    """Return a record's value with its metadata; a value that is no object is under ``value``.
 
-    ``_op`` is ``put``: a record is a whole value, whether a put or a patch made it. With the time,
-    also whether a record with a deadline is stale then.
+    ``_op`` is ``put``: a record is a complete value, whether a put or a patch wrote it. With a
+    time, includes whether a record with a deadline is stale then.
     """
     known = value if isinstance(value, dict) else {"value": value}
     told = known | meta_of(record, epoch) | {"_op": PUT}

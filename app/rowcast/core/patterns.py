@@ -1,7 +1,7 @@
-"""Patterns: topic filters of rules, with places in them for a caller's own names.
+"""Patterns: topic filters of rules, with placeholders for the caller's names.
 
-A place stands for a name within one level of a topic. A name that is empty, or holds a sign that
-means something in filters, selects nothing there, so that no name widens a rule.
+A placeholder is replaced by a name within one level of a topic. A name that is empty, or contains a
+wildcard or separator, matches nothing, so that no name widens a rule.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from rowcast.core.topics import Levels, fits_level
 
 
 def filled(pattern: str, names: Mapping[str, str]) -> Levels:
-    """Return a pattern as levels, with names in the places that stand for them."""
+    """Return a pattern as levels, with placeholders replaced by names."""
     levels: list[str | None] = []
     for level in pattern.split("/"):
         if not all(fits_level(name) for place, name in names.items() if place in level):

@@ -1,6 +1,6 @@
-"""Peers: what counts as one of those who call, and how what a stranger says is kept short.
+"""Peers: the identity of a remote address for limits, and shortened untrusted text.
 
-It is what limits and rates are counted by. It must not know sockets: an address is a text.
+Limits and rates are counted per peer. An address is text; the module knows no sockets.
 """
 
 from hashlib import blake2b
@@ -10,9 +10,9 @@ from rowcast.core.limits import GUARD_NAME_CHARS_MAX
 
 
 def network(address: str) -> str:
-    """Return the peer that an address is: of IPv6 its /64 network, which is what one customer has.
+    """Return the peer of an address: for IPv6 its /64 network, which one customer has.
 
-    What is no IP address is itself.
+    Text that is no IP address is returned unchanged.
     """
     if ":" not in address:
         return address
@@ -28,9 +28,9 @@ def network(address: str) -> str:
 
 
 def site(address: str) -> str:
-    """Return the site that an address is of: of IPv6 its /48, which has 65,536 networks.
+    """Return the site of an address: for IPv6 its /48, which has 65,536 networks.
 
-    It is what turns are dealt by, where everybody gets one and nobody is refused for another.
+    Fair queues take turns between sites.
     """
     ip = network(address).removesuffix("/64")
     if ":" not in ip:
@@ -42,7 +42,7 @@ def site(address: str) -> str:
 
 
 def short(text: str) -> str:
-    """Return a stranger's text, such as a client id; a long one by its beginning and a digest."""
+    """Return untrusted text, such as a client id; a long one as its beginning and a digest."""
     if len(text) <= GUARD_NAME_CHARS_MAX:
         return text
     digest = blake2b(text.encode(errors="replace"), digest_size=16).hexdigest()

@@ -1,7 +1,7 @@
-"""Places: what is said where files are, and what is no directory of this machine.
+"""Places: distinguishes URLs from local paths.
 
-``Path("s3://bucket/x")`` is a directory called ``s3:``, so a URL would be taken for a path, and
-what is written there found by nobody.
+``Path("s3://bucket/x")`` is a directory called ``s3:``, so a URL taken for a path would hide what
+is written there.
 """
 
 import re
@@ -10,22 +10,22 @@ from typing import Final
 from rowcast.core.errors import Code, Error
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-"""With one slash too: that is what is left of a URL that was made a path. One letter is a drive."""
+"""With one slash, too: ``Path`` collapses two. A single letter is a drive."""
 
 
 def is_url(text: str) -> bool:
-    """Tell whether a place is said as a URL."""
+    """Whether a place is a URL."""
     return _SCHEME.match(text) is not None
 
 
 def check_local(text: str, name: str) -> None:
-    """Raise INVALID for a place that is no path of this machine; ``name`` is the option's."""
+    """Raise INVALID for a place that is no local path; ``name`` is the option's."""
     if is_url(text):
         raise Error(Code.INVALID, f"{name}: {not_local(text)}")
 
 
 def not_local(text: str) -> str:
-    """Return what is wrong with a URL where a path is needed, and what to do."""
+    """Return the error message for a URL where a path is required."""
     scheme, _, rest = text.partition(":")
     if scheme.lower() == "file":
         return f"{text} is a URL; write the path alone, /{rest.lstrip('/')}"

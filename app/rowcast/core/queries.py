@@ -11,7 +11,7 @@ from rowcast.core.conditions import Path, Where
 
 
 class Projection(StrEnum):
-    """What ``select`` makes of a record."""
+    """The form of a selected record."""
 
     OBJECT = "object"
     """``select(a,b)``: an object with these keys."""
@@ -42,7 +42,7 @@ class Query:
     """Conditions, order, page and parts.
 
     The order is always total: the record's id is the last key. ``after`` is an opaque page token
-    that an earlier answer gave; it makes pages stable under concurrent writes.
+    from an earlier answer; it makes pages stable under concurrent writes.
     """
 
     where: Where | None = None
@@ -54,4 +54,4 @@ class Query:
     stale: bool | None = None
     """Only records that are stale (``_stale=true``), or only fresh ones; None: both."""
     stale_below: int = 0
-    """The version below which records are stale: the reader of the query fills it in."""
+    """The version below which records are stale; set when the query is read."""

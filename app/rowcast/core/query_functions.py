@@ -1,4 +1,4 @@
-"""The arguments of a query's functions: what to select, how to sort, where to stop.
+"""Parsers of the arguments of ``select``, ``sort`` and ``limit``.
 
 Arguments come already percent-decoded: names of attributes hold no brackets, commas or braces.
 """

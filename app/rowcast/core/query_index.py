@@ -1,7 +1,7 @@
-"""Whether an index may find what a query asks for: a guess from the query and the table alone.
+"""Whether an index may serve a query: an estimate from the query and the table alone.
 
-It decides only who reads first. A query that is helped may still have much to look at, and one that
-is not may find all it wants in the first rows; how long a read lasts shows which it is.
+It only decides the order of reads. A query with an index may still examine many rows, and one
+without may be satisfied by the first rows; the duration of the read shows which.
 """
 
 from typing import Final
@@ -21,13 +21,13 @@ _FINDING: Final = frozenset(
         Operator.STARTS_WITH,
     }
 )
-"""Operators of which an index shows where the rows begin."""
+"""Operators whose matching rows begin at a known place of an index."""
 _JSON: Final = frozenset({Type.ANY, Type.OBJECT, Type.LIST})
 """Types whose columns are text of JSON, which no index orders."""
 
 
 def is_helped(table: Table, query: Query) -> bool:
-    """Tell whether an index may find a query's rows without a look at all others."""
+    """Whether an index may find a query's rows without a full scan."""
     if query.where is not None:
         return _finds(table, query.where)
     if query.stale is not None:

@@ -1,7 +1,7 @@
-"""The names in a query that its table does not declare: kept by some record, or misspelt.
+"""Undeclared names in a query: attributes of some record, or misspelt.
 
-A table that is not sealed keeps what it does not declare, so its schema cannot tell a misspelt
-name from one of those; that takes a look at the records (``reads/unknown_names.py``).
+A table that is not sealed stores undeclared attributes, so its schema cannot distinguish a misspelt
+name from one of those; that requires the records (``reads/unknown_names.py``).
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ WRITTEN: Final[Mapping[str, str]] = {
     "after": "after(token)",
     "since": "from=<cursor> for what happened after it, or ask for text/event-stream",
 }
-"""How a query says what other servers take as a parameter of that name."""
+"""The query function for each common parameter name of other servers."""
 
 
 def undeclared(table: Table, query: Query) -> dict[Path, str]:
@@ -46,7 +46,7 @@ def undeclared(table: Table, query: Query) -> dict[Path, str]:
 
 
 def is_declared(table: Table, path: Path) -> bool:
-    """Tell whether a table's schema says that there is such a value."""
+    """Whether a table's schema declares a path."""
     if path == ID_PATH:
         return True
     fields = table.attributes
@@ -55,13 +55,13 @@ def is_declared(table: Table, path: Path) -> bool:
         if attribute is None:
             return False
         if attribute.type is not Type.OBJECT:
-            return True  # what is within a value of any type, the schema cannot say
+            return True  # the schema does not declare the content of values of any type
         fields = attribute.fields
     return True
 
 
 def unknown_name(table: Table, path: Path) -> str:
-    """Return the sentence about a name that the table does not declare and no record has."""
+    """Return the error message for a name that the table does not declare and no record has."""
     name = ".".join(path)
     seen = [item.name for item in table.attributes if not item.hidden]
     near = did_you_mean(path[0], seen) if path[0] not in seen else ""

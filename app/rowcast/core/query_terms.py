@@ -1,8 +1,8 @@
-"""The terms of a query: names looked up in a table, and texts read as values of their types.
+"""The terms of a query: names resolved in a table, and texts parsed as typed values.
 
-``query_text`` finds where a term begins and ends; here is what it means. A name that must not be
-seen, a hidden attribute, is as unknown as one that is not there. A value that cannot be of the
-attribute's type is refused instead of matching nothing, because that is what its writer would want.
+``query_text`` splits a query into terms; this module interprets them. A hidden attribute is treated
+as unknown. A value that cannot be of the attribute's type is refused instead of matching nothing,
+because it is a mistake of the writer.
 """
 
 import math
@@ -30,19 +30,19 @@ _TYPED: Final = re.compile(r"(number|boolean|date|string):(.*)", re.DOTALL)
 
 
 class Unreadable(Exception):  # noqa: N818 - not an Error: its catcher adds where
-    """A term that means nothing; the text is the sentence for the caller."""
+    """An invalid term; the text is the message for the caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a name stands for: a path, and the type of values there (ANY where undeclared)."""
+    """A resolved name: a path, and the type of its values (ANY if undeclared)."""
 
     path: tuple[str, ...]
     type: Type
 
     @property
     def name(self) -> str:
-        """The path as it is written."""
+        """The path as text."""
         return ".".join(self.path)
 
 
@@ -50,7 +50,7 @@ class Target:
 
 
 def find(table: Table, name: str, *, stored: bool) -> Target:
-    """Return what a dotted name stands for; with ``stored``, only what a store can compare."""
+    """Resolve a dotted name; with ``stored``, only to a path that a store can compare."""
     path = tuple(name.split("."))
     if not all(path):
         raise Unreadable(f"{shown(name)} is not the name of an attribute")
@@ -75,7 +75,7 @@ def find(table: Table, name: str, *, stored: bool) -> Target:
 def _member(
     owner: str, attributes: tuple[Attribute, ...], sealed: bool, name: str
 ) -> Attribute | None:
-    """Return the declared attribute, or None for one that may be there undeclared."""
+    """Return the declared attribute, or None for one that may exist undeclared."""
     seen = {item.name: item for item in attributes if not item.hidden}
     if name in seen:
         return seen[name]
@@ -111,9 +111,9 @@ def _inside(attribute: Attribute | None, part: str) -> Attribute | None:
 
 
 def read_value(target: Target, operator: Operator, text: str, *, strict: bool) -> object:
-    """Return the value that a decoded text stands for beside this operator.
+    """Parse a decoded text as an operand of this operator.
 
-    With ``strict`` (``=`` and ``===``) text is never guessed to be anything but text.
+    With ``strict`` (``=`` and ``===``) text is never interpreted as another type.
     """
     if operator in TEXT_OPERATORS:
         return _text_operand(target, text)
@@ -163,7 +163,7 @@ def _text(text: str) -> str | None:
 
 
 def guessed(text: str) -> object:
-    """Read a value of an undeclared attribute: typed, or what JSON would take the text for."""
+    """Parse a value of an undeclared attribute: typed, or as JSON would parse the text."""
     typed = _TYPED.fullmatch(text)
     if typed is not None:
         return _TYPES[typed[1]](typed[2])

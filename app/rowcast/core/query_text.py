@@ -1,4 +1,4 @@
-"""A URL's query string read as a Query: the text that comes after ``?``, still percent-encoded.
+"""Parser of a URL's query string: the text after ``?``, still percent-encoded.
 
     price=gt=100&lt=200&[color==red|color==black]&select(id,price)&sort(-price)&limit(20)
 
@@ -6,16 +6,16 @@ The grammar, smallest first:
 
 - value: percent-encoded text. With every operator but ``=`` and ``===`` also ``null``,
   ``number:30``, ``boolean:true``, ``date:2026-01-31``, ``string:null``; ``==abc*`` is a prefix.
-- condition: name, operator, value. After a condition on the same level, ``=lt=200`` goes on about
-  the same name, and after an ordering ``lt=200`` does, unless the table declares such an attribute.
+- condition: name, operator, value. After a condition on the same level, ``=lt=200`` refers to the
+  same name, and after an ordering ``lt=200`` does, unless the table declares such an attribute.
 - group: ``(`` or ``[``, then conditions and groups joined all by ``&`` or all by ``|``.
 - query: a group without brackets, and among it functions, each joined by ``&``: ``select(...)``,
   ``sort(...)``, ``limit(...)``, ``after(...)``.
 
 Brackets, ``<`` and ``>`` may be percent-encoded, as browsers send them: a group is closed the way
-it was opened, and in a value an encoded bracket is text. The text is read once, left to right;
-whatever it is, the result is a Query, or Error(INVALID) that says at which character it went wrong.
-What names and values mean is in ``query_terms``; what conditions mean, in ``conditions``.
+it was opened, and in a value an encoded bracket is text. The text is parsed in one pass; the result
+is a Query, or Error(INVALID) with the position of the mistake. What names and values mean is in
+``query_terms``; what conditions mean, in ``conditions``.
 """
 
 import re
@@ -55,7 +55,7 @@ _SYMBOLS: Final = {
     ">=": Operator.GE,
 }
 _NAMED: Final = {item.value: item for item in Operator if item is not Operator.HAS}
-"""Operators by the names that a query may give them."""
+"""Operators by their names in queries."""
 _STRICT: Final = frozenset({"=", "===", "!=="})
 _PAIRS: Final = {")": "(", "]": "["}
 
@@ -77,21 +77,21 @@ def parse_query(text: str, table: Table) -> Query:
 
 @dataclass(slots=True)
 class _Level:
-    """What has been read of one level of the query."""
+    """The parsed part of one level of the query."""
 
     close: str
     depth: int
     items: list[Where] = field(default_factory=list)
     joint: str = ""
-    """``&`` or ``|``, once two items have shown which."""
+    """``&`` or ``|``, known after two items."""
     pending: str = ""
     """The separator just read."""
     last: str = ""
-    """What was read before it: an ``item``, a ``function`` or nothing."""
+    """The kind of the last element: an ``item``, a ``function`` or empty."""
 
 
 class _Reader:
-    """One left-to-right reading; ``start`` is where the term being read begins."""
+    """A left-to-right parser; ``start`` is the offset of the current term."""
 
     def __init__(self, text: str, table: Table) -> None:
         self._text = text
@@ -121,7 +121,7 @@ class _Reader:
     # -- levels ------------------------------------------------------------------------------------
 
     def _level(self, level: _Level) -> Where | None:
-        """Read one level up to its close; None when it has no condition."""
+        """Parse one level up to its closing bracket; None when it has no condition."""
         if level.depth > QUERY_DEPTH_MAX:
             raise Unreadable(f"groups may be at most {QUERY_DEPTH_MAX} deep")
         while self._more(level):
@@ -139,7 +139,7 @@ class _Reader:
         return level.items[0] if level.items else None
 
     def _more(self, level: _Level) -> bool:
-        """Tell whether the level goes on; pass over its close."""
+        """Whether the level continues; skips its closing bracket."""
         if self._position == len(self._text):
             if level.close:
                 self.start = self._position
@@ -162,7 +162,7 @@ class _Reader:
         self._position += 1
 
     def _function(self, level: _Level) -> bool:
-        """Read a function, if one is here."""
+        """Parse a function, if there is one."""
         match = _FUNCTION.match(self._text, self._position)
         if match is None:
             return self._table.deadline_seconds > 0 and self._staleness(level)
@@ -182,7 +182,7 @@ class _Reader:
         return True
 
     def _staleness(self, level: _Level) -> bool:
-        """Read ``_stale=true``, which is about the time of a record and not about its value."""
+        """Parse ``_stale=true``, which tests a record's time and not its value."""
         match = _STALE.match(self._text, self._position)
         if match is None:
             return False
@@ -194,7 +194,7 @@ class _Reader:
         return True
 
     def _item(self, level: _Level) -> None:
-        """Read a condition or a group, and see that it is joined as the ones before."""
+        """Parse a condition or a group, and check that its separator is that of the ones before."""
         if level.last == "function" and level.pending == "|":
             raise Unreadable("a function is joined to the rest by '&', not '|'")
         if level.items and level.joint not in {"", level.pending}:
@@ -238,12 +238,12 @@ class _Reader:
         return self._compared(target, operator, self._value(level.close), written)
 
     def _continued(self, level: _Level) -> Condition | None:
-        """Return the condition that this one may go on about."""
+        """Return the previous condition, whose name this one may reuse."""
         before = level.items[-1] if level.items and level.last == "item" else None
         return before if isinstance(before, Condition) and level.pending == "&" else None
 
     def _goes_on(self, before: Condition, word: str) -> bool:
-        """Tell whether ``lt=200`` is the other end of a range, not about an attribute."""
+        """Whether ``lt=200`` is the other end of a range, not an attribute's name."""
         return (
             word in ORDERINGS
             and before.operator in ORDERINGS
@@ -251,7 +251,7 @@ class _Reader:
         )
 
     def _value(self, close: str) -> str:
-        """Take a value as it is written; brackets within it must pair."""
+        """Return a raw value; brackets within it must be balanced."""
         self.start = self._position
         opened: list[str] = []
         while self._position < len(self._text):

@@ -1,16 +1,16 @@
-"""Rate limits: the token bucket, for one and by key. Every rate of the server is one of these.
+"""Rate limits: token buckets, single and by key. Every rate of the server uses these.
 
-A bucket holds at most ``burst`` tokens and gets ``rate`` new ones a second; what is done takes
-tokens. A limit spends them in one of three ways:
+A bucket holds at most ``burst`` tokens and gets ``rate`` new ones a second; operations take tokens,
+in one of three ways:
 
-- ``take_if_room``: all of it or nothing; what is not let through is refused.
-- ``take``: all of it, into debt if need be, and then the caller waits. For what cannot be undone,
-  such as bytes that were read. The mean rate is kept exactly.
-- ``take`` now and ``give_back`` later, for what turns out not to count.
+- ``take_if_room``: all or nothing; excess is refused.
+- ``take``: all, below zero if needed, and then the caller waits. For work that has already
+  happened, such as bytes read. The mean rate is exact.
+- ``take`` now and ``give_back`` later, for operations that turn out not to count.
 
-It knows no clock: the time is given with each call, in seconds. A clock that goes back gives
-nothing. What is counted within a fixed window instead is in ``doors/mqtt/connections/guard.py``
-(flapping clients) and ``program/logs.py`` (equal lines).
+It has no clock: each call passes the time in seconds. A clock that goes back adds no tokens. Counts
+within a fixed window are in ``doors/mqtt/connections/guard.py`` (flapping clients) and
+``program/logs.py`` (equal lines).
 """
 
 from collections.abc import Hashable
@@ -24,7 +24,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class TokenBucket:
-    """``rate`` tokens a second, and ``burst`` of them saved up, with which it begins.
+    """``rate`` tokens a second, at most ``burst`` of them, initially full.
 
     A burst of 0 is that of RATE_BURST_SECONDS; it is at least 1.
     """
@@ -42,13 +42,13 @@ class TokenBucket:
         self._at = now
 
     def take(self, amount: float, now: float, debt_max: float = inf) -> float:
-        """Take it, at most so far into debt; return the seconds until the debt is paid."""
+        """Take tokens, down to ``-debt_max``; return the seconds until the level is zero again."""
         self._fill(now)
         self._room = max(self._room - amount, -debt_max)
         return max(-self._room / self.rate, 0.0)
 
     def take_if_room(self, amount: float, now: float) -> bool:
-        """Take it if there is room for all of it; more than ever fits needs a full bucket."""
+        """Take tokens if all are available; an amount above the capacity needs a full bucket."""
         self._fill(now)
         if self._room < min(amount, self._most):
             return False
@@ -56,20 +56,20 @@ class TokenBucket:
         return True
 
     def wait(self, now: float) -> float:
-        """Return the seconds until there is room for one; 0 when there is now."""
+        """Return the seconds until one token is available; 0 if one is available now."""
         self._fill(now)
         return max(1.0 - self._room, 0.0) / self.rate
 
     def give_back(self) -> None:
-        """Put back one that was taken and does not count."""
+        """Return a taken token."""
         self._room = min(self._most, self._room + 1.0)
 
 
 class KeyedRateLimit(Generic[K]):
     """A token bucket for each key, such as a caller or an address; at most ``keys_max`` of them.
 
-    The key that was used least recently makes room: its bucket is the one that is most likely full
-    by now, which is as good as a new one.
+    The least recently used key is evicted: its bucket is the one most likely full by now, and then
+    equal to a new one.
     """
 
     __slots__ = ("_buckets", "rate")
@@ -82,6 +82,6 @@ class KeyedRateLimit(Generic[K]):
         return len(self._buckets)
 
     def allows(self, key: K, amount: float, now: float) -> bool:
-        """Take tokens of a key if there is room for all; return whether there was."""
+        """Take tokens of a key if all are available; return whether they were."""
         bucket = self._buckets.use(key) or self._buckets.put(key, TokenBucket(self.rate, now))
         return bucket.take_if_room(amount, now)

@@ -1,10 +1,10 @@
-"""Row rules, as ``@auth`` writes them, read as conditions with claims of the caller.
+"""Parser of row rules, the conditions of ``@auth`` with claims of the caller.
 
     owner == $user and (site in $user.sites or level <= 3)
 
-A rule makes the tree that a query makes (``conditions.py``), with two additions: ``$user``,
-``$user.<claim>`` and ``$clientid`` stand for what is known of the caller (``claims.py``), and words
-join conditions. There is no code in a rule and nothing is evaluated but comparisons.
+A rule is parsed to the tree of a query (``conditions.py``), with two additions: ``$user``,
+``$user.<claim>`` and ``$clientid`` refer to the caller (``claims.py``), and words join conditions.
+A rule contains no code; only comparisons are evaluated.
 """
 
 import re
@@ -50,20 +50,20 @@ _CONSTANTS: Final = {"true": EVERYTHING, "false": NOTHING}
 
 
 def parse_rule(text: str, table: Table) -> Where:
-    """Read a rule about a table's records; raises Unreadable with a sentence."""
+    """Parse a rule about a table's records; raises Unreadable with a message."""
     if len(text) > RULE_TEXT_CHARS_MAX:
         raise Unreadable(f"a rule has at most {RULE_TEXT_CHARS_MAX} characters")
     return _Parser(text, table).rule()
 
 
 class _Parser:
-    """One reading, left to right."""
+    """A left-to-right parser."""
 
     def __init__(self, text: str, table: Table) -> None:
         self._tokens = list(_tokens(text))
         self._at = 0
         seen = tuple(replace(item, hidden=False) for item in table.attributes)
-        # A rule may look at what nobody is shown, and a mistaken name must not pass for another.
+        # Rules may use hidden attributes, and a misspelt name must not count as an undeclared one.
         self._table = replace(table, attributes=seen, sealed=not table.open)
 
     def rule(self) -> Where:
@@ -181,7 +181,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _membership(left: "Claim | tuple[str, str]", right: Target) -> Where:
-    """Return that a list attribute has a claim of the caller, or a text, as an item."""
+    """Return the comparison that a list attribute contains a claim or a text."""
     if right.type not in {Type.LIST, Type.ANY}:
         raise Unreadable(f"{right.name} is no list: 'in' goes with a list on its right")
     if isinstance(left, Claim):
@@ -190,7 +190,7 @@ def _membership(left: "Claim | tuple[str, str]", right: Target) -> Where:
 
 
 def _compared(left: Target | Claim, operator: Operator, value: object) -> Where:
-    """Return a comparison; a claim on the right is read as the attribute on the left is."""
+    """Return a comparison; a claim on the right has the type of the attribute on the left."""
     if isinstance(left, Claim):
         return ClaimCondition(left, operator, value)
     if isinstance(value, Claim):
@@ -207,7 +207,7 @@ def _claim(text: str) -> Claim:
 
 
 def _value(left: Target | Claim, operator: Operator, right: object) -> object:
-    """Return what is compared with, of the attribute's type."""
+    """Return the operand, converted to the attribute's type."""
     if isinstance(right, Claim):
         return right
     target = left if isinstance(left, Target) else _ANYTHING

@@ -1,9 +1,8 @@
-"""Scalars: one value brought to one declared type, and its plain JSON spelling.
+"""Scalars: conversion of a value to a declared type, and its plain JSON spelling.
 
 Each conversion is a function that returns the value of the type, the same object when it already is
-one, or raises Mismatch. Nothing is guessed: text is not a number, and a boolean is not one either.
-What a value inside a record or a condition means is for ``values`` and ``query_text``; no table is
-known here.
+one, or raises Mismatch. There is no implicit conversion: neither text nor a boolean is a number.
+Records are checked in ``values`` and conditions in ``query_text``; this module knows no tables.
 """
 
 import math
@@ -21,7 +20,7 @@ from rowcast.core.limits import DECIMAL_DIGITS_MAX, DECIMAL_EXPONENT_MAX, DECIMA
 from rowcast.core.tables import Type
 
 Convert = Callable[[object], object]
-"""Brings a value to a type or raises Mismatch."""
+"""Converts a value to a type or raises Mismatch."""
 Number = int | float | Decimal
 
 INT_MIN: Final = -(2**31)
@@ -29,14 +28,14 @@ INT_MAX: Final = 2**31 - 1
 LONG_MIN: Final = -(2**63)
 LONG_MAX: Final = 2**63 - 1
 FLOAT_EXACT_MAX: Final = 2**53
-"""Up to here every integer has its own float (IEEE 754 binary64)."""
+"""Up to here every integer has an exact float (IEEE 754 binary64)."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DECIMAL: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,9})?", re.ASCII)
 
 
 class Mismatch(Exception):  # noqa: N818 - not an Error: its catcher adds what and where
-    """The value is not of the type; the text, if any, says which rule it breaks."""
+    """The value is not of the type; the text, if any, states the violated rule."""
 
 
 def to_id(value: object) -> object:
@@ -47,7 +46,7 @@ def to_id(value: object) -> object:
 
 
 def to_string(value: object) -> object:
-    """Return text as it is."""
+    """Return text unchanged."""
     if isinstance(value, str):
         return value
     raise Mismatch
@@ -68,7 +67,7 @@ def _integer(value: object) -> int:
         raise Mismatch
     if isinstance(value, int):
         return value
-    # JSON of some writers, and every number of JavaScript's, spells 3 as 3.0.
+    # Some JSON writers spell 3 as 3.0.
     if isinstance(value, float) and value.is_integer() and abs(value) <= FLOAT_EXACT_MAX:
         return int(value)
     raise Mismatch
@@ -81,7 +80,7 @@ def _within(value: int, least: int, most: int) -> int:
 
 
 def to_float(value: object) -> object:
-    """Return a float, of an integer of 64 bits too: the store has no other kind of Float."""
+    """Return a float; integers of 64 bits are converted, because the store has only floats."""
     if isinstance(value, float):
         return value
     if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) <= 300:
@@ -136,7 +135,7 @@ def decimal_of(precision: int, scale: int) -> Convert:
 
 
 def fits(number: Decimal, precision: int, scale: int) -> bool:
-    """Tell whether a decimal can be written with so many digits, some of them after the point."""
+    """Whether a decimal fits a precision and scale."""
     digits, exponent = number.as_tuple()[1:]
     text = "".join(map(str, digits)).rstrip("0")
     if not text:
@@ -146,7 +145,7 @@ def fits(number: Decimal, precision: int, scale: int) -> bool:
 
 
 def to_boolean(value: object) -> object:
-    """Return a boolean as it is."""
+    """Return a boolean unchanged."""
     if isinstance(value, bool):
         return value
     raise Mismatch
@@ -190,7 +189,7 @@ def to_bytes(value: object) -> object:
 
 
 def to_any(value: object) -> object:
-    """Return the value as it is."""
+    """Return the value unchanged."""
     return value
 
 
@@ -208,7 +207,7 @@ CONVERT: Final[Mapping[Type, Convert]] = MappingProxyType(
         Type.ANY: to_any,
     }
 )
-"""The conversion of each scalar type; lists and objects are made of these."""
+"""The conversion of each scalar type; lists and objects use these."""
 
 EXACT: Final[Mapping[Type, type]] = MappingProxyType(
     {
@@ -219,23 +218,23 @@ EXACT: Final[Mapping[Type, type]] = MappingProxyType(
         Type.BYTES: bytes,
     }
 )
-"""Types whose every value of this class is right as it is: no conversion need be called."""
+"""Types with a Python class all of whose values are valid, so that no conversion is needed."""
 
 
 def date_text(value: object) -> object:
-    """Return a time as ISO 8601 text that ends in ``Z``; anything else as it is."""
+    """Return a time as ISO 8601 text that ends in ``Z``; anything else unchanged."""
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
     return value
 
 
 def bytes_text(value: object) -> object:
-    """Return bytes as base64 text; anything else as it is."""
+    """Return bytes as base64 text; anything else unchanged."""
     return b64encode(value).decode("ascii") if isinstance(value, bytes) else value
 
 
 def decimal_text(value: object) -> object:
-    """Return a decimal as text; anything else as it is."""
+    """Return a decimal as text; anything else unchanged."""
     return str(value) if isinstance(value, Decimal) else value
 
 
@@ -246,7 +245,7 @@ PLAIN: Final[Mapping[Type, Convert]] = MappingProxyType(
 
 
 def is_number(value: object) -> TypeGuard[Number]:
-    """Tell whether the value is a number; a boolean is not, and neither is NaN."""
+    """Whether the value is a number; booleans and NaN are not."""
     if isinstance(value, float):
         return not math.isnan(value)
     if isinstance(value, Decimal):

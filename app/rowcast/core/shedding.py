@@ -1,10 +1,9 @@
-"""Shedding: what is refused while the server is short of memory, in the order in which it is (K9).
+"""Load shedding while the server is short of memory, in levels (K9).
 
-First, messages that are not logged, to readers that are behind: their queues get short, and what
-does not fit is a gap. Then new connections, and what is large and not all there of bodies and
-packets. Then new subscriptions. What is logged is never shed: a reader whose queue is short reads
-it from the log. Whoever measures the memory sets the level; the doors ask. It knows neither memory
-nor protocols.
+First, unlogged messages to slow readers: their queues are shortened, and overflow becomes a gap.
+Then new connections, and large partial bodies and packets. Then new subscriptions. Logged events
+are never shed: a reader with a shortened queue reads them from the log. The overload feature sets
+the level; doors check it. The module knows neither memory nor protocols.
 """
 
 from enum import IntEnum
@@ -14,7 +13,7 @@ from rowcast.core.overload_limits import OVERLOAD_RETRY_SECONDS, OVERLOAD_UNFINI
 
 
 class Shed(IntEnum):
-    """How much is shed; each level with all below it."""
+    """The level of shedding; each includes the ones below."""
 
     NOTHING = 0
     MESSAGES = 1
@@ -23,32 +22,32 @@ class Shed(IntEnum):
 
 
 class Shedding:
-    """The level of one server, and how often it was felt."""
+    """The current level of a server, and counters of refusals."""
 
     def __init__(self) -> None:
         self.level = Shed.NOTHING
         self.never: frozenset[Shed] = frozenset()
-        """What the operator never wants to be shed."""
+        """Levels that the operator has disabled."""
         self.refused_connects = self.refused_subscribes = self.refused_unfinished = 0
 
     def sheds(self, what: Shed) -> bool:
-        """Tell whether something is shed now."""
+        """Whether a level is active."""
         return self.level >= what and what not in self.never
 
     def check_connect(self) -> None:
-        """Raise BUSY if no new connections are taken."""
+        """Raise BUSY if new connections are refused."""
         if self.sheds(Shed.CONNECTS):
             self.refused_connects += 1
             raise _short("takes no new connections")
 
     def check_unfinished(self, held_bytes: int) -> None:
-        """Raise BUSY if what has come of a body or a packet is too much to hold any longer."""
+        """Raise BUSY if a partial body or packet is too large to buffer."""
         if held_bytes > OVERLOAD_UNFINISHED_BYTES and self.sheds(Shed.CONNECTS):
             self.refused_unfinished += 1
             raise _short("takes nothing as large as that", close=True)
 
     def check_subscribe(self) -> None:
-        """Raise BUSY if no new subscriptions are taken."""
+        """Raise BUSY if new subscriptions are refused."""
         if self.sheds(Shed.SUBSCRIBES):
             self.refused_subscribes += 1
             raise _short("takes no new subscriptions")

@@ -1,7 +1,6 @@
-"""The nearest known word to a mistaken one, so that a refusal can say how to mend it.
+"""Spelling suggestions: the known word nearest to a mistaken one, for error messages.
 
-One place, because a schema, a record, a query and a configuration all misspell alike. It knows
-words only.
+Used for schemas, records, queries and configuration.
 """
 
 from collections.abc import Iterable
@@ -11,7 +10,7 @@ from difflib import get_close_matches
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return the known word that was probably meant; empty when none is near.
 
-    Another case of the same letters is nearest of all.
+    A word that differs only in case wins.
     """
     candidates = list(known)
     for candidate in candidates:
@@ -21,6 +20,6 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the end of a sentence that names the nearest word; empty when none is near."""
+    """Return "did you mean" with the nearest word; empty when none is near."""
     found = nearest(word, known)
     return f'; did you mean "{found}"?' if found else ""

@@ -1,7 +1,7 @@
-"""Tables: shapes of records as declared, without any storage.
+"""Tables: the declared types of records, without storage.
 
-A table is data only. ``schema`` makes it from ``schema.graphql``; ``core/values.py`` checks
-values against it; ``store`` gives it a SQL table.
+A table is data only. ``schema`` builds it from ``schema.graphql``; ``core/values.py`` checks values
+against it; ``store`` creates its SQL table.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rowcast.core.clauses import Clause
 
 DATABASE: Final = "data"
-"""The database of tables that name none."""
+"""The default database."""
 
 
 class Type(StrEnum):
@@ -38,7 +38,7 @@ class Type(StrEnum):
 
 
 class Role(StrEnum):
-    """A part that the server plays in an attribute's value."""
+    """The server's role in an attribute's value."""
 
     CREATED_TIME = "createdTime"
     UPDATED_TIME = "updatedTime"
@@ -67,23 +67,23 @@ class Attribute:
     type_name: str = ""
     """The nested type's name, when ``type`` is OBJECT."""
     sealed: bool = False
-    """A nested type that takes only its declared fields."""
+    """A nested type that accepts only its declared fields."""
     primary_key: bool = False
     indexed: bool = False
     hidden: bool = False
     role: Role | None = None
     computed: str | None = None
-    """The expression that gives the value; such an attribute is never stored."""
+    """The expression that computes the value; such an attribute is not stored."""
     relationship: tuple[str, str] | None = None
     """``("from", attribute)`` or ``("to", attribute)``; ``type_name`` is the other table.
 
     Never stored.
     """
     digits: tuple[int, int] | None = None
-    """Of a Decimal: how many digits it has at most, and how many of them after the point."""
+    """Precision and scale of a Decimal."""
     description: str = ""
     auth: "tuple[Clause, ...]" = field(default=(), compare=False)
-    """Who may see and change it, beside those who may the record; nothing: they all may."""
+    """``@auth`` clauses in addition to those of the record; empty: no further restriction."""
 
     @property
     def stored(self) -> bool:
@@ -100,7 +100,7 @@ class Table:
     """
 
     name: str
-    """Which table it is, here and for clients: no other table of the schema has this name.
+    """The unique name, internally and for clients.
 
     It is ``database.name`` where another database has a table of that name.
     """
@@ -110,7 +110,7 @@ class Table:
     sealed: bool = False
     logs: Logs = Logs.ALL
     expiration_seconds: float = 0
-    """A record lives this long after its last write; 0 is for ever."""
+    """Lifetime of a record after its last write; 0: unlimited."""
     history_seconds: float = 0
     """The log keeps the table's events at least this long; 0 means no limit of its own."""
     history_events: int = 0
@@ -118,30 +118,30 @@ class Table:
     history_bytes: int = 0
     """How many bytes of payload of its last events; 0 means no limit of its own."""
     deadline_seconds: float = 0
-    """A record that is not written for so long is stale; 0 is never (M4)."""
+    """Time without a write after which a record is stale; 0: never (M4)."""
     delivers_latest: bool = False
-    """Of what a reader missed it gets only the newest of each record (M4)."""
+    """A slow reader gets only the newest event of each record (M4)."""
     partition: str = ""
     """The column by whose day its snapshots are partitioned: a Date, or ``_ts``; empty for none."""
     hidden_from: frozenset[str] = frozenset()
-    """Doors that do not offer it: ``rest``, ``mqtt``, ``ws``, ``sse``."""
+    """Doors that do not expose it: ``rest``, ``mqtt``, ``ws``, ``sse``."""
     description: str = ""
     auth: "tuple[Clause, ...]" = field(default=(), compare=False)
-    """Who may read and write its records; nothing: whoever may at all."""
+    """``@auth`` clauses for its records; empty: the global grants decide."""
 
     @property
     def own_name(self) -> str:
-        """What it is called in its database."""
+        """The name within its database."""
         return self.name.removeprefix(qualified(self.database, ""))
 
     @property
     def restricted(self) -> bool:
-        """Whether it says who may do what with it."""
+        """Whether it has ``@auth`` clauses."""
         return bool(self.auth) or any(item.auth for item in self.attributes)
 
     @property
     def ruled(self) -> bool:
-        """Whether who may do what depends on what is in the record."""
+        """Whether rights depend on the content of the record."""
         clauses = [*self.auth, *(one for item in self.attributes for one in item.auth)]
         return any(item.looks for item in clauses)
 
@@ -152,12 +152,12 @@ class Table:
 
     @property
     def open(self) -> bool:
-        """Whether it takes any content: only perhaps a key is declared, and it is not sealed."""
+        """Whether it accepts any content: it declares at most a key, and is not sealed."""
         return not self.sealed and all(item.primary_key for item in self.attributes)
 
     @property
     def hides(self) -> bool:
-        """Whether any attribute must never leave."""
+        """Whether any attribute is hidden."""
         return any(item.hidden for item in self.attributes)
 
     def attribute(self, name: str) -> Attribute | None:

@@ -1,9 +1,9 @@
-"""Topic tables: where messages at topics that nobody declared are kept, and what that is called.
+"""Topic tables: the tables of messages at undeclared topics, and their names.
 
 All undeclared topics with the same first level are one *branch*, and those of a single level are
-one together; each branch has one table, whose rows are its part of the log. It is called ``mqtt_``
-and the first level, as long as that is free: a name is never given to two branches (X3). Who makes
-and ends such a table is for the kernel, where its rows are for the store.
+one together; each branch has one table, whose rows are its part of the log. It is named ``mqtt_``
+and the first level if that is free: names are unique (X3). The kernel creates and drops such
+tables, and the store keeps their rows.
 """
 
 import re
@@ -30,23 +30,23 @@ PREFIX: Final = "mqtt_"
 MESSAGES: Final = "mqtt_messages"
 """The table of all topics of a single level (F4)."""
 METRICS: Final = "mqtt_sys_metrics"
-"""The table of what the server tells of itself under ``$SYS/broker`` (F1)."""
+"""The table of the server's metrics under ``$SYS/broker`` (F1)."""
 CLIENT_EVENTS: Final = "mqtt_sys_events"
-"""The table of what happened to clients, below EVENTS_LEVEL (O6)."""
+"""The table of client events, below EVENTS_LEVEL (O6)."""
 EVENTS_LEVEL: Final = "$SYS/events"
-"""A branch below a first level: what happened to clients must not push out the metrics."""
+"""A branch below a first level: client events must not evict metrics from retention."""
 AUDIT: Final = "mqtt_sys_audit"
-"""The table of who administered what, below AUDIT_LEVEL (L15)."""
+"""The table of administrative actions, below AUDIT_LEVEL (L15)."""
 AUDIT_LEVEL: Final = "$AUDIT"
-"""A first level of its own: no filter but one that names it selects it (MQTT-4.7.2-1)."""
+"""A separate first level with ``$``: only filters that name it match (MQTT-4.7.2-1)."""
 REFUSALS: Final = "mqtt_sys_refusals"
-"""The table of who was refused what, below REFUSALS_LEVEL."""
+"""The table of refusals, below REFUSALS_LEVEL."""
 REFUSALS_LEVEL: Final = "$AUDIT/refused"
-"""A branch below a first level, too: what strangers try must not push out what was done."""
+"""A branch below a first level, too: refusals must not evict audit events."""
 RESERVED: Final = frozenset({MESSAGES, METRICS, CLIENT_EVENTS, AUDIT, REFUSALS})
 
 DIVIDED: Final = {"$SYS": ("events", EVENTS_LEVEL), AUDIT_LEVEL: ("refused", REFUSALS_LEVEL)}
-"""By first level the second one that is a branch of its own, and its name."""
+"""Second levels with a separate branch, by first level."""
 _NOT_IN_NAMES: Final = re.compile("[^a-z0-9_]")
 _ASTRAL: Final = re.compile("[\U00010000-\U0010ffff]")
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -63,7 +63,7 @@ class TopicRoot:
     level: str | None
 
     def has(self, topic: str) -> bool:
-        """Tell whether an undeclared topic is of this branch."""
+        """Whether an undeclared topic belongs to this branch."""
         return branch_of(topic).level == self.level
 
     @property
@@ -74,14 +74,14 @@ class TopicRoot:
 
 @dataclass(frozen=True, slots=True)
 class TopicTable:
-    """A branch's table: what it is called for as long as it lives."""
+    """A branch's table, with its permanent name."""
 
     name: str
     branch: TopicRoot
 
 
 LogSource = Table | TopicRoot | None
-"""Where a part of the log is from: a declared table, a branch, or None, all undeclared topics."""
+"""A part of the log: of a declared table, of a branch, or None: of all undeclared topics."""
 
 
 def branch_of(topic: str) -> TopicRoot:
@@ -93,7 +93,7 @@ def branch_of(topic: str) -> TopicRoot:
 
 
 def branches_of(topics: TopicFilter) -> tuple[TopicRoot, ...] | None:
-    """Return the branches that a filter can reach; None: it may be any of them."""
+    """Return the branches that a filter can match; None: any of them."""
     levels = topics.levels
     if len(levels) == 1:
         return None if topics.unbounded else (TopicRoot(None),)
@@ -122,7 +122,7 @@ def owner_of(topic: str, tables: Sequence[Table]) -> Table | None:
 
 
 def sources_of(topics: TopicFilter, tables: Sequence[Table]) -> list[LogSource]:
-    """Return what a filter can reach: tables, and branches or all undeclared topics."""
+    """Return the sources that a filter can match: tables, and branches or all undeclared topics."""
     if topics.exact:
         return [owner_of(topics.text, tables) or branch_of(topics.text)]
     found: list[LogSource] = [
@@ -136,10 +136,10 @@ def sources_of(topics: TopicFilter, tables: Sequence[Table]) -> list[LogSource]:
 
 
 def name_of_branch(branch: TopicRoot, taken: Container[str] = ()) -> str:
-    """Return what a new table of a branch is called: ``mqtt_`` and its level, unless taken.
+    """Return the name of a new table of a branch: ``mqtt_`` and its level, unless taken.
 
-    Then four hexadecimal digits of the level's BLAKE2 tell it from the other (X3); more,
-    should these be taken as well.
+    Otherwise four hexadecimal digits of the level's BLAKE2 are added (X3), or more if that is taken
+    as well.
     """
     level = branch.level or ""
     units = _ASTRAL.sub("__", level.lower())  # one ``_`` for each UTF-16 unit, as JavaScript counts
@@ -159,7 +159,7 @@ def name_of_branch(branch: TopicRoot, taken: Container[str] = ()) -> str:
 def table_name_for_topic(topic: str, taken: Container[str] = ()) -> str:
     """Return the name of a topic's table (F5); ``taken``: names of other branches' tables.
 
-    Of a shared subscription it is that of the topic meant; of the server's own topics, METRICS.
+    For a shared subscription it is that of its filter; for the server's own topics, METRICS.
     """
     if topic.startswith(SHARE_PREFIX) and topic.count("/") >= 2:
         topic = topic.split("/", 2)[2]
@@ -169,7 +169,7 @@ def table_name_for_topic(topic: str, taken: Container[str] = ()) -> str:
 
 
 def row_table(table: TopicTable) -> Table:
-    """Return the shape of a topic table's rows, which have seven columns (F3)."""
+    """Return the table of a topic table's rows, which have seven columns (F3)."""
     columns = (
         Attribute("id", Type.ID, required=True, primary_key=True),
         Attribute("topic", Type.STRING, required=True),
@@ -196,6 +196,6 @@ def message_id(version: int, seq: int) -> str:
 
 
 def seq_of_message(text: str) -> int | None:
-    """Return the number in the log that a row's id names; None for what is no such id."""
+    """Return the sequence number in a row's id; None for other text."""
     found = _ID.fullmatch(text)
     return int(found[2], 36) if found else None

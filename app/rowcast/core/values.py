@@ -1,10 +1,10 @@
-"""Values against a table: checked on the way in, made plain or visible on the way out.
+"""Values of a table: validation of input, and conversion of output.
 
 A Checker is compiled once for a table and used for each of its records, so its loop is short: an
-attribute whose value already has the right class costs one lookup. A value that needs no change
-comes back as the same object, which tells the caller that the bytes it came in can be kept. All
-problems of a value are told at once, in words that every door shows alike. Nothing here knows of
-bytes, topics' rights or storage.
+attribute whose value already has the right class costs one lookup. A value that needs no change is
+returned as the same object, so that the caller can keep its original bytes. All problems of a value
+are reported at once, with the same messages on every door. The module knows neither bytes nor
+rights nor storage.
 """
 
 import json
@@ -40,13 +40,13 @@ _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _ABSENT: Final = object()
 
 Problems = list[tuple[str, str]]
-"""Path and sentence of each thing wrong."""
+"""Path and message of each problem."""
 
 
 class Checker:
-    """What a table makes of a value.
+    """The compiled checks and conversions of a table.
 
-    ``converts`` and ``hides`` tell whether ``plain`` and ``visible`` ever change one.
+    ``converts`` and ``hides`` state whether ``plain`` and ``visible`` ever change a value.
     """
 
     __slots__ = ("_anything", "_plain", "_shape", "_visible", "converts", "hides")
@@ -61,12 +61,11 @@ class Checker:
         self.hides = self._visible is not None
 
     def check(self, value: object, partial: bool = False) -> object:
-        """Return the value with its attributes brought to their types, or raise UNPROCESSABLE.
+        """Return the value with its attributes converted to their types, or raise UNPROCESSABLE.
 
-        The same object comes back when nothing had to change. With ``partial``, a patch:
-        attributes may be missing and numbers may be operations. The key is never required: the
-        topic says it. Values of created and updated time are dropped, because the server sets
-        them.
+        Returns the same object when nothing changed. With ``partial``, a patch: attributes may be
+        missing and numbers may be operations. The key is never required, because the topic contains
+        it. Values of created and updated time are dropped, because the server sets them.
         """
         if self._anything:
             return value
@@ -209,7 +208,7 @@ class _Object:
     def _check_others(
         self, value: dict[str, object], path: str, problems: Problems
     ) -> dict[str, object]:
-        """Look at what is not a declared, writable attribute."""
+        """Check members that are not declared, writable attributes."""
         for name in value:
             if name in self._names or name in self._dropped:
                 continue
@@ -247,7 +246,7 @@ def _below(path: str, name: str) -> str:
 
 
 def _tell(problems: Problems, path: str, sentence: str) -> None:
-    """Note a problem; at the limit, end the check at once: a stranger's list may be long."""
+    """Add a problem; at the limit, stop the check, because an untrusted list may be long."""
     problems.append((path, sentence))
     if len(problems) == PROBLEMS_MAX:
         raise _refusal(problems)
@@ -263,7 +262,7 @@ def _refusal(problems: Problems) -> Error:
 
 
 def shown(value: object) -> str:
-    """Return a value as a reader of an error should see it: short, and text in quotes."""
+    """Format a value for an error message: short, and text in quotes."""
     if isinstance(value, str):
         text = json.dumps(value[:60], ensure_ascii=not value.isprintable())
         return text if len(value) <= 60 else f'{text[:-1]}..."'
@@ -312,7 +311,7 @@ def _visible_scalar(attribute: Attribute) -> Convert | None:  # noqa: ARG001 - o
 def _outgoing(
     attributes: tuple[Attribute, ...], per_scalar: _PerScalar, dropped: frozenset[str]
 ) -> Convert | None:
-    """Compile the change of an object; None when there is nothing to change."""
+    """Compile the conversion of an object; None when nothing changes."""
     changes = {
         item.name: change
         for item in attributes
@@ -369,16 +368,16 @@ def _same_object(one: object, other: object) -> bool:
 
 
 def is_operation(value: object) -> TypeGuard[dict[str, object]]:
-    """Tell whether the value is an operation on what is there, such as a counter's increment."""
+    """Whether the value is an operation on the current value, such as an increment."""
     return isinstance(value, dict) and OPERATION in value
 
 
 def merge_patch(current: object, patch: object) -> object:
-    """Return what a patch makes of a value: a merge patch (RFC 7396, section 2) with counters.
+    """Apply a patch to a value: a merge patch (RFC 7396, section 2) with counters.
 
     An object is merged into an object, null removes, anything else replaces. Beyond the RFC,
-    ``{"__op__": "add", "value": 2}`` adds to the number that is there, or to 0. Neither argument is
-    changed. The result is not checked against a table; its caller does that.
+    ``{"__op__": "add", "value": 2}`` adds to the current number, or to 0. Neither argument is
+    changed. The caller checks the result against the table.
     """
     if is_operation(patch):
         return _added(current, patch)
@@ -429,7 +428,7 @@ def _sum(one: Number, other: Number) -> Number:
 
 
 def _decimal(value: Number) -> Decimal:
-    """Return a decimal; a float gives the digits it is written with."""
+    """Return a decimal; of a float with the digits of its shortest spelling."""
     return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
 
 
@@ -437,10 +436,10 @@ def _decimal(value: Number) -> Decimal:
 
 
 def parse_id(table: Table, text: str) -> object:
-    """Return the record id that the text of a topic or URL names.
+    """Return the record id of the text in a topic or URL.
 
-    It is an integer for a table with such a key, else text. The text must then be the one
-    spelling of the integer, so that each record has one topic.
+    It is an integer for a table with such a key, else text. An integer must be in canonical
+    spelling, so that each record has one topic.
     """
     key = table.primary_key
     if key is None or key.type not in {Type.INT, Type.LONG}:
@@ -456,5 +455,5 @@ def parse_id(table: Table, text: str) -> object:
 
 
 def id_text(record_id: object) -> str:
-    """Return a record id as the text that topics and URLs have."""
+    """Return a record id as text for topics and URLs."""
     return str(record_id)

@@ -1,8 +1,8 @@
-"""Marks of a write: what its writer says of it, so that a repeat of it is known (M8, H25, H34).
+"""Idempotency keys of writes: they identify a repeated write (M8, H25, H34).
 
-A writer that has a name of its own numbers what it writes: ``<producer>:<epoch>:<number>``. What
-comes from another log names the logs it has been in. Both stand among the event's properties; what
-they mean when the write comes is for ``features/idempotency/``.
+A writer with a name numbers its writes: ``<producer>:<epoch>:<number>``. A write from another log
+lists the logs that it has been in. Both are properties of the event; ``features/idempotency/``
+evaluates them.
 """
 
 from typing import Final
@@ -12,16 +12,16 @@ from rowcast.core.events import Event
 from rowcast.core.gateway_limits import PRODUCER_NAME_CHARS_MAX, PRODUCER_NUMBER_MAX
 
 MARK: Final = "producer"
-"""The property of an event that carries its mark, as it was written."""
+"""The event's property with its idempotency key, as text."""
 PATH: Final = "path"
-"""The property of an event that names the logs it has been in: it has no effect in one of them."""
+"""The event's property with the logs that it has been in, where it is ignored."""
 _HINT: Final = "write it as <producer>:<epoch>:<number>, such as meter-7:1:1041"
 
 
 def put_mark(event: Event, text: str, low: str | None = None) -> None:
-    """Give an event its mark; raises INVALID for what is none.
+    """Set an event's idempotency key; raises INVALID for malformed text.
 
-    ``low`` is the number below which all of the producer's writes are done.
+    All of the producer's writes below the number ``low`` are done.
     """
     parse_mark(text)
     if low is not None and not _is_number(low):
@@ -30,7 +30,7 @@ def put_mark(event: Event, text: str, low: str | None = None) -> None:
 
 
 def parse_mark(text: str) -> tuple[str, int, int, int]:
-    """Return producer, epoch, number and the number below which all is done; raises INVALID."""
+    """Return producer, epoch, number and ``low``; raises INVALID."""
     name, *numbers = text.split(":")
     if len(numbers) == 2:
         numbers.append("0")
@@ -49,11 +49,11 @@ def _is_number(text: str) -> bool:
 
 
 def put_path(event: Event, path: str) -> None:
-    """Give an event the logs that it has been in, by their epochs, with commas between."""
+    """Set the logs that an event has been in, as comma-separated epochs."""
     event.properties = {**(event.properties or {}), PATH: path}
 
 
 def numbered(text: str, index: int) -> str:
-    """Return the mark of a batch's record: the batch has the number of its first."""
+    """Return the key of a batch's record; the batch has the number of its first."""
     name, epoch, number, low = parse_mark(text)
     return f"{name}:{epoch}:{number + index}:{low}" if index else text

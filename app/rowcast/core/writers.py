@@ -1,7 +1,7 @@
-"""Writers: which user wrote an event, and by which door, as the event itself says (L15).
+"""Writers: the user and the door that wrote an event, stored in the event (L15).
 
-It stands among the event's properties, as the stamp does, and goes with it into the log and the
-record; no protocol is told it unless it asks for metadata. Of who has no name there is nothing.
+It is a property of the event, like the stamp, and is stored in the log and the record; clients
+receive it only with metadata. Unnamed users are not recorded.
 """
 
 from typing import Final
@@ -10,13 +10,13 @@ from rowcast.core.callers import Caller
 from rowcast.core.events import Event
 
 BY: Final = "by"
-"""The property: door, colon, user. No door's name holds a colon."""
+"""The property: door, colon, user. No door's name contains a colon."""
 NAMELESS: Final = frozenset({"anonymous", "$server"})
-"""Users of whom nothing is noted."""
+"""Users that are not recorded."""
 
 
 def note_writer(event: Event, caller: Caller) -> None:
-    """Give an event the user who writes it; whatever its sender said of that is not believed."""
+    """Set the writer of an event; overwrites a value from the sender."""
     properties = event.properties
     if caller.door != "server" and caller.user not in NAMELESS:
         event.properties = {**(properties or {}), BY: f"{caller.door}:{caller.user}"}
@@ -25,7 +25,7 @@ def note_writer(event: Event, caller: Caller) -> None:
 
 
 def writer_of(event: Event) -> tuple[str, str] | None:
-    """Return user and door; None when that is not known."""
+    """Return user and door; None when unknown."""
     by = (event.properties or {}).get(BY)
     if not isinstance(by, str):
         return None
