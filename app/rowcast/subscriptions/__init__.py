@@ -1,1 +1,1 @@
-"""Live cursors: subscriptions, what they want, what they get first and what they missed."""
+"""Live cursors: subscriptions, their filters, backfill, catch-up and gaps."""

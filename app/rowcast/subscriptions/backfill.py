@@ -1,12 +1,11 @@
-"""Backfill: what one filter of a subscription gets before the live events, a page at a time.
+"""Backfill: the events of one filter before its live events, read page by page.
 
-There are two kinds: the records as they are (CurrentRecords), and the part of the log between the
-position that a filter begins at and the one that its subscription has already reached (Replay).
-Both only ask the Reader: no lock and no long transaction, because what changes meanwhile has a
-number beyond the end of the backfill and is sure to follow as an event. A page of records has a
-bound in bytes, too; current records of many filters are read together (``backfill_queue.py``).
-
-They know nothing of queues or of who reads; the subscription decides when a page is fetched.
+There are two kinds: the current records (CurrentRecords), and the part of the log between a
+filter's start and the position that its subscription has already reached (Replay). Both only call
+the Reader, without a lock or a long transaction, because a concurrent change has a number beyond
+the end of the backfill and follows as an event. A page of records is also bounded in bytes; current
+records of many filters are read together (``backfill_queue.py``). The subscription decides when a
+page is fetched; this module knows neither queues nor readers.
 """
 
 from collections import deque
@@ -24,7 +23,7 @@ from rowcast.subscriptions.subscribed_filters import Pair, SubscribedFilter
 
 
 class Lost(Exception):  # noqa: N818 - not a mistake: an answer that the page cannot give
-    """What ``interest`` needs ``after`` a position is trimmed from the log, up to ``trimmed``."""
+    """The log that ``interest`` needs ``after`` a position was trimmed up to ``trimmed``."""
 
     def __init__(self, interest: SubscribedFilter, after: int, trimmed: int) -> None:
         super().__init__(after, trimmed)
@@ -36,9 +35,9 @@ class Lost(Exception):  # noqa: N818 - not a mistake: an answer that the page ca
 class CurrentRecords:
     """The current records of an interest, then the mark CURRENT.
 
-    ``limit`` is the position at which they hold: a record with a later number is left out,
-    because its event follows. None means: the position that the subscription has when the
-    backfill begins. It goes on after ``interest.current``, where an earlier one was broken off.
+    ``limit`` is their position: a record with a later number is left out, because its event
+    follows. None means the subscription's position when the backfill begins. It continues after
+    ``interest.current``, where an earlier backfill was interrupted.
     """
 
     __slots__ = ("_after", "_live", "_supplied", "_tables", "done", "interest", "limit")
@@ -49,15 +48,15 @@ class CurrentRecords:
         self.done = False
         self._after = interest.current or ""
         self._supplied: frozenset[str] | None = None
-        """Topics whose records are not the store's; None until that was asked."""
+        """Topics with records outside the store; None until queried."""
         self._live: AsyncIterator[list[Event]] | None = None
-        """The system rows that it selects; None until they were asked for."""
+        """The matching system rows; None until queried."""
         self._tables: deque[Table | None] = deque(_tables(interest.sources))
         if self._after and interest.rows is None:
             self._skip()
 
     def _skip(self) -> None:
-        """Leave out the tables that were read before; all of them anew when theirs is gone."""
+        """Skip the tables already read; start over if the interrupted table was dropped."""
         owner = owner_of(self._after, [table for table in self._tables if table is not None])
         if owner not in self._tables:
             self._after = ""
@@ -80,7 +79,7 @@ class CurrentRecords:
         return self.ended(pairs)
 
     def asks(self, reader: Reader) -> list[Scan] | None:
-        """Return what is left to ask the store; None if others may have something for it, too."""
+        """Return the remaining scans of the store; None if there may be other sources."""
         interest = self.interest
         if interest.rows is not None or interest.topics.text[0] == "$":
             return None
@@ -92,13 +91,13 @@ class CurrentRecords:
         return scans
 
     def begin(self, position: int) -> None:
-        """Note at which position the records hold, when the first page is read."""
+        """Set the position of the records, when the first page is read."""
         if self.limit is None:
             self.limit = max(position, self.interest.floor)
 
     def taken(self, pages: Iterable[Page]) -> list[Pair]:
-        """Return the records of the next pages that are for the reader."""
-        interest = self.interest  # it may have been replaced meanwhile
+        """Return the records of the next pages that the reader wants."""
+        interest = self.interest  # may have been replaced meanwhile
         pairs: list[Pair] = []
         limit = self.limit or 0
         for page in pages:
@@ -131,7 +130,7 @@ class CurrentRecords:
         return (await reader.scan_all(scans, page_records(reader, table)))[0]
 
     async def _live_rows(self, reader: Reader) -> list[Pair]:
-        """Return the next page of system rows; none of them is in the store."""
+        """Return the next page of system rows, which are not in the store."""
         if self._live is None:
             self._live = reader.live(self.interest.topics)
         nothing: list[Event] = []
@@ -139,7 +138,7 @@ class CurrentRecords:
         return [(snapshot_of(row), self.interest) for row in page]
 
     async def _first(self, reader: Reader) -> list[Pair]:
-        """Return what somebody else keeps of undeclared topics: that comes before the store's."""
+        """Return records of undeclared topics from other sources; they precede the store's."""
         records = None if self._after else await reader.supplied(self.interest.topics)
         self._supplied = frozenset(record.topic for record in records or ())
         if records is not None and self.interest.topics.exact:
@@ -163,7 +162,7 @@ class Replay:
         """Return the next page; raises Lost when the log was trimmed beyond it."""
         after, until = self._after, self._until
         page = await reader.page(after, LOG_PAGE_EVENTS, self.interest.sources, until)
-        trimmed = reader.trimmed(self.interest.sources)  # asked last: it only grows
+        trimmed = reader.trimmed(self.interest.sources)  # checked after the read: it only grows
         if trimmed > after:
             raise Lost(self.interest, after, trimmed)
         interest = self.interest
@@ -182,17 +181,17 @@ Backfill = CurrentRecords | Replay
 
 
 def page_records(reader: Reader, table: Table | None) -> int:
-    """Return how many records are read at a time: those of undeclared topics have a setting."""
+    """Return the page size in records; for undeclared topics it is a setting."""
     return SCAN_PAGE_RECORDS if table is not None else reader.scan_records
 
 
 def _tables(sources: Iterable[LogSource]) -> list[Table | None]:
-    """Return where the records of sources are: those of all undeclared topics are together."""
+    """Return the tables of sources; all undeclared topics share one."""
     return list(dict.fromkeys(s if isinstance(s, Table) else None for s in sources))
 
 
 def snapshot_of(record: Record) -> Event:
-    """Return a record as the first thing a reader hears of it; caches are shared."""
+    """Return a record as a SNAPSHOT event; caches are shared."""
     if record.encodings is None:
         record.encodings = {}
     if isinstance(record, Row):

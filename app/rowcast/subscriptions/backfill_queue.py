@@ -1,12 +1,12 @@
-"""The backfill that the filters of one subscription still wait for, in order.
+"""The pending backfill of one subscription's filters, in order.
 
-A client that subscribes to thousands of filters would cost as many trips to a reader thread, each
-with a task and some turns of the loop, though most of them find little or nothing. So the current
-records of the filters at the front are read together: of a bounded number of filters, which give no
-more records and bytes than one page. What was not reached is read with the next page.
+A client with thousands of filters would otherwise need as many jobs of a reader thread, each with a
+task and some turns of the loop, although most filters match few or no records. So the current
+records of several filters at the front are read together, bounded by a number of filters and by the
+records and bytes of one page. The remaining filters are read with the next page.
 
-Each is as if it was read by itself, at a moment within the trip: its limit was settled before, and
-what changes meanwhile follows as an event. They are handed over in the order in which they waited.
+Each result is the same as if it was read separately, at some time within the job: its limit was set
+before, and a concurrent change follows as an event. They are delivered in queue order.
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ Read = list[tuple[Backfill, list[Pair]]]
 
 
 class BackfillQueue:
-    """What is read before the live events, and how fast."""
+    """Pending backfills, and their rate limit."""
 
     __slots__ = ("_rate", "_reader", "waiting")
 
@@ -33,11 +33,11 @@ class BackfillQueue:
         self.waiting: deque[Backfill] = deque()
 
     def drop(self, interests: Container[SubscribedFilter]) -> None:
-        """Forget the backfill of some filters."""
+        """Discard the backfill of some filters."""
         self.waiting = deque(item for item in self.waiting if item.interest not in interests)
 
     def replace(self, old: SubscribedFilter, new: SubscribedFilter, *, current: bool) -> None:
-        """Give what one filter waits for to another; ``current``: the current records anew."""
+        """Transfer a filter's backfill to its replacement; ``current``: restart current records."""
         for item in list(self.waiting):
             if item.interest is old:
                 if current and isinstance(item, CurrentRecords):
@@ -48,9 +48,9 @@ class BackfillQueue:
             self.waiting.append(CurrentRecords(new, None))
 
     async def read(self, position: int) -> list[Pair]:
-        """Read a page of the first backfill, or of several that can be read together.
+        """Read a page of the first backfill, or of several that can be combined.
 
-        ``position`` is the subscription's. Raises Lost where the log was trimmed too far.
+        ``position`` is the subscription's. Raises Lost if the log was trimmed too far.
         """
         if self._rate is None and self._reader.delivery_rate:
             self._rate = DeliveryRateLimit(self._reader.delivery_rate)
@@ -68,7 +68,7 @@ class BackfillQueue:
         return self._taken(read)
 
     def _taken(self, read: Read) -> list[Pair]:
-        """Return what is for filters that are still there, and forget backfill that has ended."""
+        """Return the events of filters that still exist, and remove finished backfill."""
         found: list[Pair] = []
         for backfill, pairs in read:
             if backfill not in self.waiting:  # its filter was discarded meanwhile
@@ -82,9 +82,9 @@ class BackfillQueue:
 
 
 async def _read_first(backfills: Iterable[Backfill], reader: Reader, position: int) -> Read:
-    """Read the next page of the first backfill, or of as many as can be read together.
+    """Read the next page of the first backfill, or of as many as can be combined.
 
-    ``backfills`` may change meanwhile; who asked knows which of those that were read still wait.
+    ``backfills`` may change meanwhile; the caller checks which ones are still pending.
     """
     waiting = list(islice(backfills, reader.scans_together))
     asked = _asked(waiting, reader, position)
@@ -100,7 +100,7 @@ async def _read_first(backfills: Iterable[Backfill], reader: Reader, position: i
 def _asked(
     waiting: list[Backfill], reader: Reader, position: int
 ) -> list[tuple[CurrentRecords, list[Scan]]]:
-    """Return the backfills at the front that need nothing but the store, and what they ask it."""
+    """Return the backfills at the front that only need the store, with their scans."""
     asked: list[tuple[CurrentRecords, list[Scan]]] = []
     for backfill in waiting:
         scans = backfill.asks(reader) if isinstance(backfill, CurrentRecords) else None
@@ -112,7 +112,7 @@ def _asked(
 
 
 def _answered(asked: list[tuple[CurrentRecords, list[Scan]]], pages: list[Page]) -> Read:
-    """Return what each backfill has of the pages; those that have none are left out."""
+    """Distribute the pages to their backfills; backfills without a page are left out."""
     read: Read = []
     rest = iter(pages)
     for backfill, scans in asked:

@@ -1,12 +1,12 @@
-"""A limit on what waits in the log for a reader that was away (D25).
+"""Backlog limit: bounds the log that a returning reader still has to read (D25).
 
-Nothing is copied for such a reader, so nothing overflows while it is away. Before it goes on, what
-waits is counted, a page of the log at a time; beyond the limit, the oldest or the newest become a
-``SkippedRange``: a part of the log that is passed over, and told with a GAP when it is reached.
-Events whose time is over are no part of the limit: they are counted apart. A skipped range outlives
-``suspend``, so that nothing is dropped or counted twice.
+Events are not copied for an offline reader, so no queue overflows meanwhile. When it returns, its
+backlog is counted, a page of the log at a time; beyond the limit, the oldest or the newest events
+become a ``SkippedRange``: a part of the log that is skipped, and reported with a GAP when it is
+reached. Expired events do not count towards the limit; they are counted separately. A skipped range
+survives ``suspend``, so that no event is dropped or counted twice.
 
-It knows neither sessions nor what becomes of a reader whose policy is to end: that is its owner's.
+The module knows no sessions; with the policy ``disconnect`` the owner closes the reader.
 """
 
 from collections import deque
@@ -24,17 +24,17 @@ from rowcast.subscriptions.subscribed_filters import SubscribedFilters
 
 
 class Overflow(StrEnum):
-    """What happens to a reader for whom more waits than may."""
+    """The policy for a reader whose backlog exceeds the limit."""
 
     DROP_OLDEST = "drop_oldest"
     DROP_NEWEST = "drop_newest"
     DISCONNECT = "disconnect"
-    """Nothing is dropped: the owner ends it."""
+    """Nothing is dropped: the owner closes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class BacklogLimit:
-    """How many events may wait (0: any number), and what happens to more."""
+    """The maximum backlog in events (0: unlimited), and the policy beyond it."""
 
     events_max: int
     policy: Overflow
@@ -43,14 +43,14 @@ class BacklogLimit:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What a reader does not get of what waited for it."""
+    """The part of a backlog that the reader does not get."""
 
     dropped: int
     expired: int
 
 
 class _Tally:
-    """What waits for a reader, counted one event after the other in bounded memory."""
+    """Counts a reader's backlog event by event in bounded memory."""
 
     def __init__(self, limit: BacklogLimit) -> None:
         self._limit = limit
@@ -58,7 +58,7 @@ class _Tally:
         self._newest = limit.policy is Overflow.DROP_NEWEST
         self._kept: deque[int] = deque(maxlen=limit.events_max)
         self._expired_before: deque[int] = deque(maxlen=limit.events_max)
-        """How many had expired when each of the kept was counted."""
+        """The number of expired events before each counted one."""
         self.waiting = 0
         self._expired = 0
 
@@ -73,7 +73,7 @@ class _Tally:
             self._expired_before.append(self._expired)
 
     def overflow(self, start: int, head: int) -> tuple[SkippedRange, Loss] | None:
-        """Return what to skip between two positions so that the rest is within the limit."""
+        """Return the range to skip so that the rest is within the limit."""
         dropped = self.waiting - self._limit.events_max
         if dropped <= 0:
             return None
@@ -85,26 +85,26 @@ class _Tally:
 
 
 class Waiting(Protocol):
-    """What of the subscription is asked when its backlog is counted."""
+    """The part of a subscription used to count its backlog."""
 
     interests: SubscribedFilters
 
     @property
     def position(self) -> int:
-        """The number up to which everything logged was handed over."""
+        """The position up to which all logged events were delivered."""
 
     def counts(self, event: Event) -> bool:
-        """Tell whether the reader is to know of an event that it does not get."""
+        """Whether a skipped event counts as a gap for the reader."""
 
     def lost(self, needs: dict[LogSource, int]) -> dict[LogSource, int]:
-        """Return the sources of which a part that is needed was trimmed, and up to where."""
+        """Return the sources with a needed part that was trimmed, and the position of the trim."""
 
     def log_page(self, after: int, sources: list[LogSource]) -> Awaitable[LogPage]:
         """Return a page of the log after a position."""
 
 
 class Backlog:
-    """What of the log waits for one reader, and which parts of it are skipped."""
+    """The backlog of one reader, and its skipped ranges."""
 
     def __init__(
         self,
@@ -115,22 +115,22 @@ class Backlog:
     ) -> None:
         self._limit = limit
         self._head = head
-        """The end of the log when the reader came: what is later did not wait for it."""
+        """The end of the log when the reader returned, and of its backlog."""
         self._on_overflow = on_overflow
         self._ahead = list(skipped)
-        """What is still to be skipped, in order."""
+        """Pending ranges, in order."""
         self._passed: list[SkippedRange] = []
-        """What was skipped; its marks may still wait for the reader."""
+        """Skipped ranges, whose marks may still be pending."""
         self._counted = not limit.events_max
 
     def left(self, settled: int) -> tuple[SkippedRange, ...]:
-        """Return what a reader that has everything up to a position has not passed yet."""
+        """Return the ranges beyond a position."""
         return tuple(item for item in (*self._passed, *self._ahead) if settled < item.last)
 
     async def count(self, reader: Waiting) -> None:
-        """Count what waits, once, for all filters that want it now.
+        """Count the backlog, once, for all filters that need it now.
 
-        What is beyond the limit is skipped, or the owner hears of it and ends the reader.
+        The excess is skipped, or the owner is notified and closes the reader.
         """
         if self._counted:
             return
@@ -143,7 +143,7 @@ class Backlog:
                 break
         self._counted = True
         found = tally.overflow(start, self._head)
-        if found is None or lost:  # of what was trimmed a RESET tells
+        if found is None or lost:  # a RESET reports trimmed events
             return
         if self._limit.policy is not Overflow.DISCONNECT:
             self._add(found[0])
@@ -162,7 +162,7 @@ class Backlog:
         return tally
 
     def _add(self, new: SkippedRange) -> None:
-        """Add a range; those that it touches become part of it."""
+        """Add a range, merging ranges that it touches."""
         apart = [item for item in self._ahead if item.last <= new.after or new.last <= item.after]
         within = [item for item in self._ahead if item not in apart]
         count = new.count + sum(item.count for item in within)
@@ -171,17 +171,17 @@ class Backlog:
         self._ahead = sorted((*apart, wider), key=lambda item: item.after)
 
     def next(self, position: int) -> SkippedRange | None:
-        """Return what is skipped next, if a reader at a position has come to it."""
+        """Return the next range if a reader at the position has reached it."""
         return self._ahead[0] if self._ahead and position >= self._ahead[0].after else None
 
     def before_next(self, page: Sequence[Event]) -> Sequence[Event]:
-        """Return the part of a page of the log that is before what is skipped next."""
+        """Return the part of a page of the log before the next skipped range."""
         if not self._ahead or not page or page[-1].seq <= self._ahead[0].after:
             return page
         return [event for event in page if event.seq <= self._ahead[0].after]
 
     def skip(self, position: int) -> SkippedRange:
-        """Note that a reader at a position passes over what is next, and return that."""
+        """Mark the next range as skipped, and return it."""
         skipped = self._ahead.pop(0)
         self._passed = [*(item for item in self._passed if position < item.last), skipped]
         return skipped

@@ -1,7 +1,7 @@
-"""How a live cursor catches up with the log: where each filter is, and pages that are read for it.
+"""Catch-up of a live cursor: the position of each filter, and reads of pages.
 
 Pages of backfill and of the log are fetched one at a time, in a task that exists only meanwhile.
-Why this loses nothing, and gives nothing twice, is at the head of ``subscription.py``.
+The docstring of ``subscription.py`` argues why no event is lost or delivered twice.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ log = logging.getLogger("rowcast.subscription")
 
 
 class LiveCursor(Protocol):
-    """What of the subscription is used."""
+    """The part of a subscription that catch-up uses."""
 
     client_id: str
     interests: SubscribedFilters
@@ -48,13 +48,13 @@ class LiveCursor(Protocol):
         """The position to continue from."""
 
     def counts(self, event: Event) -> bool:
-        """Tell whether the reader is to know of an event that it does not get."""
+        """Whether a skipped event counts as a gap for the reader."""
 
     def sees(self, event: Event) -> bool:
-        """Tell whether the reader may know that there was an event."""
+        """Whether the reader may learn that an event existed."""
 
     def page_read(self) -> None:
-        """Hear that a page was fetched, or could not be."""
+        """Callback: a page was fetched, or failed."""
 
 
 class CatchUp:
@@ -83,16 +83,16 @@ class CatchUp:
         self._backlog = backlog
         self._skips_trimmed = skips_trimmed
         self._trimmed_told = 0
-        """Up to where the reader was told that the log was trimmed."""
+        """The position up to which a trim of the log was reported."""
         self.backfill = BackfillQueue(reader)
         self.task: asyncio.Task[None] | None = None
-        """Fetches a page."""
+        """The task that fetches a page."""
         self.failure: Error | None = None
-        """Why no page can be fetched; then the subscription has ended."""
+        """The error of a failed fetch, which closed the subscription."""
 
     @property
     def busy(self) -> bool:
-        """Whether something is to be read before the live events."""
+        """Whether a page must be read before live events."""
         return self.task is not None or bool(self.backfill.waiting)
 
     def start(self) -> None:
@@ -100,14 +100,14 @@ class CatchUp:
         self.task = asyncio.get_running_loop().create_task(self._fetch())
 
     def stop(self) -> None:
-        """Fetch no more."""
+        """Stop fetching."""
         if self.task is not None:
             self.task.cancel()
             self.task = None
         self.backfill.waiting.clear()
 
     async def _fetch(self) -> None:
-        """Fetch one page: pass over what is skipped, else of the backfill, else of the log."""
+        """Fetch one page: a skipped range, else backfill, else the log."""
         try:
             if self._backlog is not None and await self._skip(self._backlog):
                 pass
@@ -130,7 +130,7 @@ class CatchUp:
     def add(
         self, interest: SubscribedFilter, since: int | None, announced: int, *, current: bool
     ) -> None:
-        """Begin a filter after a position, None for now; ``current``: with the current records."""
+        """Start a filter after a position, None for now; ``current``: with the current records."""
         start = announced if since is None else since
         interest.sources = self._reader.sources(interest.topics)
         if not self.interests:
@@ -141,21 +141,21 @@ class CatchUp:
             self._progress.page.append((current_at(start), interest))
 
     def _begin(self, position: int, announced: int) -> None:
-        """Take a place in the log; what was queued for other filters is forgotten."""
+        """Set the position in the log; events queued for other filters are dropped."""
         self._progress.begin(position)
         self._progress.behind = position < announced
         self._cursor.queue.clear()
 
     def put(self, interest: SubscribedFilter) -> None:
-        """Read the log for a filter, too, from now on; what is being read is read again."""
+        """Include a filter in reads of the log from now on; a running read is repeated."""
         self.interests.put(interest)
         self.interests.generation += 1
 
     def _join(self, interest: SubscribedFilter, start: int, *, current: bool) -> None:
-        """Bring a filter from a position to where all the others are."""
+        """Bring a filter from its position to that of all others."""
         reached = self._progress.read_to
         if self.interests and not self._reads_on:
-            reached = max(reached, self._reader.announced())  # this was not offered for the filter
+            reached = max(reached, self._reader.announced())  # not offered for the filter
         interest.floor = max(start, reached) if self.interests else start
         if current:
             interest.current = ""
@@ -167,7 +167,7 @@ class CatchUp:
 
     @property
     def _reads_on(self) -> bool:
-        """Whether all after ``read_to`` is still to be read from the log, for whoever wants it."""
+        """Whether all events after ``read_to`` will be read from the log, for every filter."""
         progress = self._progress
         return progress.reading or (progress.behind and not self._cursor.queue.has_logged)
 
@@ -187,9 +187,9 @@ class CatchUp:
         self.backfill.replace(old, interest, current=current)
 
     def _is_doubtful(self, event: Event, interest: SubscribedFilter) -> bool:
-        """Tell whether an event of the page may not come again under a filter's new QoS.
+        """Whether an event of the page must not be repeated under a filter's new QoS.
 
-        Before a kill it may have been handed over with the QoS of then. With QoS 0, at most once
+        Before a kill it may have been delivered with the QoS of that time. With QoS 0, at most once
         (MQTT 5, 4.3.1), it is left out.
         """
         if isinstance(event, Gap) or not 0 < event.seq <= interest.doubt:
@@ -197,7 +197,7 @@ class CatchUp:
         return self.interests.wanting(event, self._cursor.client_id) is None
 
     def discard(self, topics: TopicFilter) -> bool:
-        """End a filter; return whether there was one."""
+        """Remove a filter; return whether it existed."""
         interest = self.interests.pop(topics.text)
         if interest is None:
             return False
@@ -211,7 +211,7 @@ class CatchUp:
         return True
 
     def note_owed(self) -> None:
-        """Note in each filter, before the cursor is suspended, what of the log it is owed."""
+        """Before ``suspend``, record in each filter its pending replay."""
         owed = {id(backfill.interest) for backfill in self.backfill.waiting}
         owed |= {id(interest) for _, interest in self._progress.page}
         for interest in self.interests:
@@ -219,7 +219,7 @@ class CatchUp:
                 interest.since = None
 
     def resume(self, position: int, interests: Sequence[SubscribedFilter]) -> None:
-        """Go on where another cursor was suspended, with the backfill that is still owed."""
+        """Continue a suspended cursor, with its pending backfill."""
         self._begin(position, self._reader.announced())
         self._progress.doubt = max((interest.doubt for interest in interests), default=0)
         waiting, client_id = self.backfill.waiting, self._cursor.client_id
@@ -231,15 +231,15 @@ class CatchUp:
             if interest.since is not None:
                 waiting.append(Replay(interest, interest.since, interest.floor, client_id))
 
-    # -- what is skipped, and backfill -------------------------------------------------------------
+    # -- skipped ranges and backfill ---------------------------------------------------------------
 
     @property
     def skipped(self) -> tuple[SkippedRange, ...]:
-        """Parts of the log that the reader is still to pass over."""
+        """Skipped ranges that the reader has not reached yet."""
         return self._backlog.left(self._cursor.settled) if self._backlog is not None else ()
 
     async def _skip(self, backlog: Backlog) -> bool:
-        """Pass over a part of the log, if that is what comes next."""
+        """Skip the next range of the log, if it begins here."""
         await backlog.count(self)
         if self._cursor.closed:
             return True
@@ -257,7 +257,7 @@ class CatchUp:
             self._progress.page.extend(pairs)
 
     def _reset(self, interests: list[SubscribedFilter], since: int, lost: int = 0) -> None:
-        """Start filters anew: one RESET, then the current records (C11)."""
+        """Restart filters: one RESET, then the current records (C11)."""
         floor = max(self._reader.announced(), lost)
         token = str(Cursor(self._reader.epoch, since))
         all_of_them = len(interests) == len(self.interests)
@@ -275,7 +275,7 @@ class CatchUp:
 
     @property
     def position(self) -> int:
-        """The number up to which everything logged was handed over."""
+        """The position up to which all logged events were delivered."""
         return self._progress.position
 
     async def log_page(self, after: int, sources: Sequence[LogSource]) -> LogPage:
@@ -283,11 +283,11 @@ class CatchUp:
         return await self._reader.page(after, LOG_PAGE_EVENTS, sources)
 
     def lost(self, needs: dict[LogSource, int]) -> dict[LogSource, int]:
-        """Return the sources of which a part that is needed was trimmed, and up to where."""
+        """Return the sources with a needed part that was trimmed, and the position of the trim."""
         return self._reader.lost(needs)
 
     def counts(self, event: Event) -> bool:
-        """Tell whether the reader is to know of an event that it does not get."""
+        """Whether a skipped event counts as a gap for the reader."""
         return self._cursor.counts(event)
 
     async def _read_log(self) -> None:
@@ -309,21 +309,21 @@ class CatchUp:
             self._skip_trimmed(min(needs.values()), max(lost.values()))
             lost = {}
         if generation != self.interests.generation:
-            progress.behind = True  # it was not read for all who want it now
+            progress.behind = True  # it was read for fewer filters than there are now
         elif lost and (interests := self.interests.needing(start, lost)):
             self._reset(interests, start, max(lost.values()))
             if len(interests) == len(self.interests):
                 return
-            progress.behind = True  # the others have all that is theirs
+            progress.behind = True  # the other filters are complete
         else:
             self._take_in(page.events)
-            if page.upto >= announced:  # what follows was or will be offered
+            if page.upto >= announced:  # the bus has offered or will offer later events
                 return
             progress.behind = True
         self._cursor.queue.keep_unlogged()
 
     def _skip_trimmed(self, after: int, upto: int) -> None:
-        """Tell with one GAP that the log was trimmed up to a number, and go on behind it."""
+        """Report a trim of the log with one GAP, and continue after it."""
         if upto > self._trimmed_told:
             log.warning("what a reader was still to be given was trimmed, up to %d", upto)
             self._progress.page.append((Gap(GapCause.TRIMMED, None, None, after, upto), None))

@@ -1,9 +1,9 @@
-"""Conflation: of what a reader has not had yet, only the newest of each record (M4).
+"""Conflation: a slow reader gets only the newest pending event of each record (M4).
 
-A table says it with ``@deliver(policy: "latest")``. It concerns readers that are behind, and so
-read the log: those that keep up get every event. A page of the log is looked at by itself, so
-nothing waits for what may come; messages change no record and always go through. What is left out
-is a gap like any other, at its place and with its range.
+A table enables it with ``@deliver(policy: "latest")``. It affects readers that have fallen behind
+and read the log: those that keep up get every event. Each page of the log is conflated separately,
+so no event waits for a later one; messages change no record and are always delivered. Events left
+out are reported as a gap, at their place and with their range.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from rowcast.core.events import RETAINED, Event
 
 
 def superseded(page: Sequence[Event]) -> frozenset[int]:
-    """Return the numbers of events that a later one of the page makes superfluous."""
+    """Return the sequence numbers of events superseded by a later one of the page."""
     return frozenset(_superseded(page))
 
 

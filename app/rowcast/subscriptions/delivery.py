@@ -1,8 +1,8 @@
-"""The seams at which features hear of deliveries, each asked once for all that goes out together.
+"""Seams for deliveries: features are notified once per batch.
 
-``Reader.delivered`` is asked when a reader is handed events that it writes at once, and
-``Reader.acknowledged`` when a client confirms one of them. With nobody in the list, nothing is
-called and nothing is remembered.
+``Reader.delivered`` is called when a reader gets events that it writes at once, and
+``Reader.acknowledged`` when a client acknowledges one of them. With an empty list, nothing is
+called or stored.
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ from rowcast.subscriptions.subscribed_filters import Pair, SubscribedFilter
 
 
 class Recipient(Protocol):
-    """Who is handed events."""
+    """The receiver of events."""
 
     caller: Caller
     joined: int
-    """The log's head when it came, or its last filter."""
+    """The log's head when it connected, or added its last filter."""
     held_since: float
-    """From when on it could not take what waits, in seconds since 1970; 0 when it could."""
+    """The time since when it has been blocked, in seconds since 1970; 0 if it is not."""
 
 
 class GroupMember:
-    """A recipient that is given one event by a group: nothing waits for it alone."""
+    """A recipient of one event of a group; it has no queue of its own."""
 
     __slots__ = ("caller", "held_since", "joined")
 
@@ -35,28 +35,28 @@ class GroupMember:
 
 
 class Delivered(Protocol):
-    """Hears of what readers are handed."""
+    """Listener for deliveries."""
 
     def delivered(self, recipient: Recipient, pairs: Sequence[Pair]) -> None:
-        """Hear what is written to a reader now; at least one pair."""
+        """Called with the pairs being written to a reader; at least one."""
 
     def held(self, recipient: Recipient) -> None:
-        """Hear that a reader cannot take what waits for it: note when, in ``held_since``."""
+        """Called when a reader is blocked; sets ``held_since``."""
 
 
 class Sent(NamedTuple):
-    """A message on its way to a client that will acknowledge it."""
+    """A message in flight to a client that will acknowledge it."""
 
     event: Event
     interest: SubscribedFilter
     at_seconds: float
-    """When it was sent, in seconds since 1970."""
+    """The time of sending, in seconds since 1970."""
     again: bool
-    """Whether another client had it before, so that its arrival says nothing."""
+    """Whether another client got it before, so that its latency is not measured."""
 
 
 class Acknowledged(Protocol):
-    """Hears of what clients confirm."""
+    """Listener for acknowledgements."""
 
     def acknowledged(self, caller: Caller, joined: int, sent: Sent) -> None:
-        """Hear that a message is acknowledged, by a reader that came at a position of the log."""
+        """Called when a reader, connected at a position of the log, acknowledges a message."""

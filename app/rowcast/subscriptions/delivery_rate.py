@@ -1,7 +1,7 @@
-"""The delivery rate limit: how fast one reader is given retained messages (E19).
+"""The delivery rate limit of retained messages to one reader (E19).
 
-What a page held is counted when it has been read, and paid for before the next one is: nothing is
-lost and no more than a page is in memory. Those who write, and other readers, wait for nobody here.
+A page is counted when it has been read, and delays the next one: nothing is lost, and at most one
+page is in memory. Writers and other readers are not delayed.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from rowcast.subscriptions.subscribed_filters import Pair
 
 
 class DeliveryRateLimit:
-    """At most so many retained messages in a second for one reader."""
+    """A maximum of retained messages per second for one reader."""
 
     __slots__ = ("_bucket", "_due", "_loop")
 
@@ -24,7 +24,7 @@ class DeliveryRateLimit:
         self._bucket = TokenBucket(rate, self._due, min(RETAINED_BURST_RECORDS, rate))
 
     async def keep(self) -> None:
-        """Wait until what was counted is within the rate."""
+        """Wait until the counted messages are within the rate."""
         seconds = self._due - self._loop.time()
         if seconds > 0:
             await asyncio.sleep(seconds)

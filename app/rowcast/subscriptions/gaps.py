@@ -1,12 +1,10 @@
-"""Gaps: what a subscription is not passed on, counted exactly and told in stream order (M4).
+"""Gaps: events that a subscription does not get, counted exactly and reported in stream order (M4).
 
-For each subscription: what was sent to its filters = what was handed over + the sum of its gaps. An
-edge that cannot pass something on says so to ``Gaps.miss``; everything else is counted where it is
-lost, in the subscription. Both give the same mark, a ``Gap``, which takes the place of what is
-missing. Why is one of a closed list. Not a gap: what hooks keep from a reader, because that it was
-there is none of its business; and what a RESET tells of, where one count ends and another begins.
-
-It knows neither queues nor protocols.
+For each subscription: events published to its filters = events delivered + the sum of its gaps. A
+door that cannot deliver an event calls ``Gaps.miss``; all other losses are counted in the
+subscription. Both produce a ``Gap``, a mark in place of the missing events, with a reason of a
+closed list. Not a gap: events withheld by hooks, whose existence is hidden from the reader; and
+events covered by a RESET, which restarts the count. The module knows neither queues nor protocols.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,33 +17,33 @@ from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 
 class GapCause(StrEnum):
-    """Why events were not passed on; these words are told to clients."""
+    """Reasons of gaps, as sent to clients."""
 
     SLOW = "slow"
-    """The reader was too slow for what is not logged."""
+    """The reader was too slow for unlogged events."""
     WAITING = "waiting"
-    """More waited for a session than may (D25)."""
+    """The session's backlog limit was exceeded (D25)."""
     AWAY = "away"
-    """The connection was gone, and what came meanwhile is not logged."""
+    """Unlogged events while the client was disconnected."""
     TOO_LARGE = "too_large"
-    """The client takes no packet of that size (MQTT-3.1.2-24)."""
+    """Larger than the client's maximum packet size (MQTT-3.1.2-24)."""
     EXPIRED = "expired"
-    """Its time was over before it could be passed on (MQTT-3.3.2-5)."""
+    """The message expired before delivery (MQTT-3.3.2-5)."""
     UNSENDABLE = "unsendable"
-    """It cannot be written in the form that the reader asked for."""
+    """It cannot be encoded in the reader's format."""
     DOUBTFUL = "doubtful"
-    """The server was killed, and with QoS 0 nobody knows whether it was passed on before that."""
+    """With QoS 0, unknown whether it was delivered before the server was killed."""
     CONFLATED = "conflated"
     """A newer value of the same record follows, and the table delivers the latest."""
     TRIMMED = "trimmed"
-    """The log holds it no more; where nobody can say how many those were, there is no count."""
+    """Trimmed from the log; without a count if the number is unknown."""
 
 
 class Gap(Event):
-    """The mark in the place of what is missing; ``count`` is None where nobody can know it.
+    """A mark in place of missing events; ``count`` is None if unknown.
 
-    What is missing lies after ``after`` and up to ``last`` in the log; both are 0 when it is not
-    logged. It counts up only until it is handed over.
+    The missing events are after ``after`` and up to ``last`` in the log; both are 0 when unlogged.
+    The count only grows until delivery.
     """
 
     __slots__ = ("after", "count", "interest", "last", "why")
@@ -62,12 +60,12 @@ class Gap(Event):
         self.why = why
         self.count = count
         self.interest = interest
-        """Whose it is; None for all interests of the subscription."""
+        """The filter concerned; None for all filters of the subscription."""
         self.after = after
         self.last = last
 
     def facts(self, cursor: Callable[[int], str]) -> dict[str, object]:
-        """Return what a reader is told; a range that is in the log may be fetched by cursor."""
+        """Return the fields sent to a reader; it may fetch a logged range by cursor."""
         return {
             "from": cursor(self.after) if self.last else None,
             "to": cursor(self.last) if self.last else None,
@@ -77,23 +75,23 @@ class Gap(Event):
 
 
 class LossCounter:
-    """How many events of a subscription were not passed on, by reason."""
+    """The lost events of a subscription, by reason."""
 
     __slots__ = ("caller", "counts", "noted", "parent", "told")
 
     def __init__(self, parent: "LossCounter | None" = None) -> None:
         self.parent = parent
-        """What this is a part of."""
+        """The counter that includes this one."""
         self.counts: dict[GapCause, int] = {}
         self.caller: Caller | None = None
-        """Whose it is, if it is one reader's."""
+        """The reader, if it counts for one."""
         self.noted: set[LossCounter] | None = None
-        """Parts of this one that have counted something, if somebody looks at them."""
+        """Child counters that changed, if they are reported."""
         self.told: dict[GapCause, int] = {}
-        """The counts when somebody looked last."""
+        """The counts at the last report."""
 
     def add(self, why: GapCause, count: int = 1) -> None:
-        """Count events, here and in the counter of all."""
+        """Count events, here and in the parent."""
         self.counts[why] = self.counts.get(why, 0) + count
         if self.parent is not None:
             self.parent.add(why, count)
@@ -101,37 +99,37 @@ class LossCounter:
                 self.parent.noted.add(self)
 
     def news(self) -> dict[str, int]:
-        """Return what was counted since the last look, in the words that clients are told."""
+        """Return the counts since the last report, by reason as text."""
         told, self.told = self.told, dict(self.counts)
         counts = {why: count - told.get(why, 0) for why, count in self.counts.items()}
         return {why.value: count for why, count in counts.items() if count > 0}
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The sum of all reasons."""
         return sum(self.counts.values())
 
     def rows(self) -> dict[str, int]:
-        """Return the counts in the words that clients are told, for a row."""
+        """Return the counts by reason as text, for a row."""
         return {why.value: self.counts[why] for why in GapCause if why in self.counts}
 
 
 class Gaps:
-    """What a reader was not passed on, over all its connections, and what of it is to be told."""
+    """The gaps of a reader, over all its connections, and those not reported yet."""
 
     __slots__ = ("losses", "marks", "owed")
 
     def __init__(self) -> None:
         self.losses = LossCounter()
         self.owed: list[Gap] = []
-        """What was lost with a connection or between two, to be told when the reader is back."""
+        """Gaps of a lost connection or while disconnected, reported after the reconnect."""
         self.marks: list[Gap] = []
-        """What is to be told before anything else."""
+        """Gaps to report first."""
 
     def miss(self, event: Event, interest: SubscribedFilter | None, why: GapCause) -> None:
-        """Count an event that is not passed on; those that follow one another are one gap."""
+        """Count an undelivered event; consecutive ones form one gap."""
         self.losses.add(why)
-        seq = event.seq if event.kind != SNAPSHOT else 0  # a record has no place in the stream
+        seq = event.seq if event.kind != SNAPSHOT else 0  # a record has no position in the stream
         last = self.marks[-1] if self.marks else None
         if (
             last is not None
@@ -145,7 +143,7 @@ class Gaps:
             self.marks.append(Gap(why, 1, interest, seq - 1 if seq else 0, seq))
 
     def take_back(self) -> None:
-        """Forget what was missed last: somebody else was handed it."""
+        """Undo the last ``miss``: another group member got the event."""
         last = self.marks[-1]
         self.losses.add(last.why, -1)
         last.count = (last.count or 0) - 1
@@ -153,17 +151,17 @@ class Gaps:
             self.marks.pop()
 
     def told(self, most: int | None = None) -> list[Gap]:
-        """Return what is to be told now, as much as there is room for, and forget it."""
+        """Remove and return the gaps to report now, at most ``most``."""
         marks = self.marks[:most]
         del self.marks[:most]
         return marks
 
 
 def mark_for(queue: Iterable[Event], interest: SubscribedFilter | None) -> Gap | None:
-    """Return the mark at the end of a queue that counts for an interest; None if there is none.
+    """Return the gap at the end of a queue that counts for an interest; None if there is none.
 
-    ``queue`` is given from its end. Beyond a number of marks that stand together the last one
-    counts for whoever has none.
+    ``queue`` is in reverse order. Beyond a number of consecutive marks the last one counts for all
+    other interests.
     """
     for together, event in enumerate(queue, 1):
         if not isinstance(event, Gap):
@@ -177,7 +175,7 @@ def mark_for(queue: Iterable[Event], interest: SubscribedFilter | None) -> Gap |
 
 
 def together(marks: Iterable[Gap]) -> list[Gap]:
-    """Return marks as few as they can be: one for each reason, if they have no place in the log."""
+    """Merge gaps: those without a range in the log become one per reason."""
     sums: dict[GapCause, Gap] = {}
     apart: list[Gap] = []
     for mark in marks:

@@ -1,7 +1,7 @@
-"""What begins with ``$`` and can be watched; all else is refused, for nothing would ever come.
+"""The ``$`` topics that can be subscribed to; other ``$`` filters are refused.
 
-A topic that begins with ``$`` is the server's (MQTT-4.7.2-1), so the list of them is closed and a
-filter outside it is a mistake that can be told at once.
+Topics that begin with ``$`` belong to the server (MQTT-4.7.2-1), so their list is closed, and a
+filter outside it, which would never match, is reported at once.
 """
 
 from collections.abc import Iterable
@@ -15,15 +15,15 @@ _SYSTEM: Final = "$SYS"
 WATCHED: Final = (
     _SYSTEM, "$AUDIT", "$CONTROL", "$gateway", "$stale", "$gap", "$snapshot", "$reset",
 )  # fmt: skip
-"""First levels at which something is published."""
+"""First levels with events."""
 PREFIXES: Final = ("$share", "$queue", "$exclusive", "$stream")
-"""What an MQTT filter may begin with, which says how it is subscribed to."""
+"""Prefixes of MQTT filters that select a kind of subscription."""
 _OWN: Final = ("broker", "events", "gateway")
-"""Second levels below ``$SYS`` at which there are messages, beside those that have rows."""
+"""Second levels below ``$SYS`` with messages, besides those with rows."""
 
 
 def check_offered(text: str, declared: Iterable[str]) -> None:
-    """Raise unless something can come of a filter; ``declared`` are the paths of resources."""
+    """Raise for a filter that can never match; ``declared`` are the paths of resources."""
     if text[0] != "$":
         return
     first, _, rest = text.partition("/")
@@ -61,7 +61,7 @@ def check_offered(text: str, declared: Iterable[str]) -> None:
 
 
 def _check_system(text: str, level: str, declared: Iterable[str]) -> None:
-    """Raise for a second level below ``$SYS`` at which there is nothing."""
+    """Raise for an unknown second level below ``$SYS``."""
     paths = [path.split("/")[1] for path in declared if path.startswith(f"{_SYSTEM}/")]
     known = sorted({*_OWN, *paths})
     if level not in {"", *WILDCARDS, *known}:

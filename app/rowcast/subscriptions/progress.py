@@ -1,8 +1,8 @@
-"""How far one live cursor is in the log, and what was read for it and is not handed over yet.
+"""Progress of one live cursor: its position in the log, and the page read but not delivered.
 
-What waits is a page: events of the log or of a backfill, gaps and other marks, each with the filter
-that it is for. The position moves when events are handed over, not when they are read, so that a
-cursor that is cut off in between reads them again.
+A page has events of the log or of a backfill, gaps and other marks, each with its filter. The
+position advances when events are delivered, not when they are read, so that a cursor that is
+interrupted in between reads them again.
 """
 
 from collections import deque
@@ -16,45 +16,45 @@ from rowcast.subscriptions.skipped_ranges import LOGGED, READ_TO, SkippedRange, 
 from rowcast.subscriptions.subscribed_filters import Pair, SubscribedFilter, SubscribedFilters
 
 _READ_AGAIN = frozenset({GapCause.DOUBTFUL, GapCause.CONFLATED})
-"""Gaps that are made again with their page if they are not handed over."""
+"""Gaps that are recreated with their page if they were not delivered."""
 
 
 class Progress:
-    """A position, and the page that leads beyond it."""
+    """A position, and the page after it."""
 
     __slots__ = ("behind", "doubt", "page", "position", "read_to", "reading")
 
     def __init__(self) -> None:
         self.position = 0
-        """The number up to which everything logged was handed over."""
+        """The position up to which all logged events were delivered."""
         self.read_to = 0
-        """The position once the page has been handed over."""
+        """The position after the page."""
         self.page: deque[Pair] = deque()
-        """What was read and waits to be handed over."""
+        """Events read and not delivered yet."""
         self.behind = False
-        """Whether events after the page and the queue are to be read from the log."""
+        """Whether events after the page and the queue must be read from the log."""
         self.reading = False
         """Whether a page of the log is being read."""
         self.doubt = 0
-        """Up to where any filter is in doubt of what it had: ``SubscribedFilter.doubt``."""
+        """The maximum of ``SubscribedFilter.doubt``."""
 
     def begin(self, position: int) -> None:
         """Start at a position of the log."""
         self.position = self.read_to = position
 
     def forward(self, position: int) -> None:
-        """Note that all up to a position was handed over, or is not for this reader."""
+        """Advance to a position: all events up to it were delivered, or do not match."""
         self.position = max(self.position, position)
         self.read_to = max(self.read_to, position)
 
     def read(self, page: Sequence[Event]) -> None:
-        """Note that a page of the log was read to its end."""
+        """Set ``read_to`` to the end of a page of the log."""
         if page and page[-1].seq:
             self.read_to = max(self.read_to, page[-1].seq)
             self.page.append((read_to(page[-1].seq), None))
 
     def discard(self, text: str, filters: SubscribedFilters) -> None:
-        """Forget what is only for the filter ``text``, which is gone."""
+        """Remove events that only the removed filter ``text`` matches."""
         page, self.page = self.page, deque()
         for event, interest in page:
             if interest is None:
@@ -63,18 +63,18 @@ class Progress:
                 self.page.append((event, still))
 
     def untold(self) -> list[Gap]:
-        """Return the gaps of the page that a cursor that goes on from here would not meet again."""
+        """Return the gaps of the page that would not be recreated after a resume."""
         gaps = (event for event, _ in self.page if isinstance(event, Gap))
         return [gap for gap in gaps if gap.last <= self.position]
 
     def skip(self, skipped: SkippedRange) -> None:
-        """Pass over a part of the log, and tell with gaps what was in it."""
+        """Skip a range of the log, and report its events with gaps."""
         self.read_to = max(self.read_to, skipped.last)
-        self.page.append((read_to(skipped.last), None))  # before the gaps: all are taken, or none
+        self.page.append((read_to(skipped.last), None))  # before the gaps: all are sent, or none
         self.page.extend(skipped.marks())
 
     def lose(self, event: Event, interest: SubscribedFilter | None, why: GapCause) -> None:
-        """Count an event of a page that is not handed over; those together are one gap."""
+        """Count an undelivered event of a page; consecutive ones form one gap."""
         last = self.page[-1][0] if self.page else None
         if not isinstance(last, Gap) or last.why is not why:
             last = Gap(why, 0, interest, event.seq - 1)
@@ -87,7 +87,7 @@ class Progress:
     def take(
         self, out: list[Pair], limit: int, filters: SubscribedFilters, losses: LossCounter
     ) -> None:
-        """Hand over what is in the page, up to ``limit`` pairs in ``out`` and a bound in bytes."""
+        """Deliver the page, up to ``limit`` pairs in ``out`` and a bound in bytes."""
         page = self.page
         taken_bytes = 0
         while page and len(out) < limit and taken_bytes < SUBSCRIPTION_TAKE_BYTES_MAX:
@@ -95,9 +95,9 @@ class Progress:
             event = pair[0]
             taken_bytes += len(event.payload)
             if isinstance(event, Row) and event.leads:
-                filters.had(pair[1], event.seq)  # the position follows with the event itself
+                filters.had(pair[1], event.seq)  # the position advances with the event itself
             elif event.kind in LOGGED and self.position < event.seq <= self.read_to:
-                self.position = event.seq  # a replay may run ahead: it is for one filter alone
+                self.position = event.seq  # a replay may be ahead: it is for one filter only
             if event.kind != READ_TO and told(pair):
                 out.append(pair)
                 if isinstance(event, Gap) and event.why in _READ_AGAIN:

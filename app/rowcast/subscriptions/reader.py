@@ -1,7 +1,7 @@
-"""What subscriptions read with: the store's reads, and what all of them share.
+"""The reader of subscriptions: reads of the store, and state shared by all subscriptions.
 
-Bounds of their queues, what other owners have besides the store (retained values that a hook keeps,
-system rows, rows of topic tables), and counts of what was not passed on. It knows no callers.
+It has the bounds of their queues, further sources of records (retained values of a hook, system
+rows, rows of topic tables), and the counters of losses. It knows no callers.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -24,13 +24,13 @@ from rowcast.subscriptions.gaps import LossCounter
 
 
 class RowViews(Protocol):
-    """Which topic tables can be read."""
+    """The readable topic tables."""
 
     def get(self, name: str, /) -> View | None:
         """Return the view of a table's name; None if that is no topic table."""
 
     def rows(self, topics: TopicFilter, /) -> RowFilter | None:
-        """Return what a filter selects of a topic table's rows; None if it names no such table."""
+        """Return a filter's row filter for a topic table; None if it names no such table."""
 
 
 class Reader(StoreReader):
@@ -50,61 +50,61 @@ class Reader(StoreReader):
     ) -> None:
         super().__init__(store, cache, executor, tables, announced, scan_bytes)
         self.queue_events = queue_events
-        """Events that wait in memory for one subscription (D23); 0 is the usual limit."""
+        """Maximum queued events of one subscription (D23); 0 is the default."""
         self.queue_bytes = queue_bytes
-        """Payload bytes that wait for one subscription; 0 is the usual limit."""
+        """Maximum queued payload bytes of one subscription; 0 is the default."""
         self.views: RowViews | None = None
-        """The topic tables whose rows can be read."""
+        """The readable topic tables."""
         self.supply: Callable[[TopicFilter], Awaitable[list[Record] | None]] | None = None
-        """Asks whoever has retained values of undeclared topics besides the store."""
+        """Returns retained values of undeclared topics from outside the store."""
         self.supplies: Callable[[], bool] = lambda: self.supply is not None
-        """Tells whether there is anybody to ask so."""
+        """Returns whether there is such a source."""
         self.live: Callable[[TopicFilter], AsyncIterator[list[Event]]] = _no_rows
-        """Gives the system rows that a filter selects, in pages."""
+        """Yields the system rows that a filter matches, in pages."""
         self.scans_together = scans_together
         """Filters of one subscriber whose current records are read at a time."""
         self.scan_records = SCAN_PAGE_RECORDS
-        """Retained messages that are read at a time (``retainer.batch_read_number``, E19)."""
+        """Page size of retained messages (``retainer.batch_read_number``, E19)."""
         self.delivery_rate = 0.0
-        """Retained messages that one reader is given in a second; 0 is any number (E19)."""
+        """Retained messages to one reader per second; 0: unlimited (E19)."""
         self.shedding = Shedding()
-        """What is refused while memory is short; whoever begins something asks."""
+        """The level of load shedding, checked before new work."""
         self.losses = LossCounter()
-        """What all subscriptions together were not passed on."""
+        """The losses of all subscriptions."""
         self.delivered: list[Delivered] = []
-        """Hear what subscriptions are handed."""
+        """Listeners for deliveries."""
         self.acknowledged: list[Acknowledged] = []
-        """Hear what clients acknowledge."""
+        """Listeners for acknowledgements."""
 
     def rows(self, topics: TopicFilter) -> RowFilter | None:
-        """Return what a filter selects of a topic table's rows; None if it names no such table."""
+        """Return a filter's row filter for a topic table; None if it names no such table."""
         return self.views.rows(topics) if self.views is not None else None
 
     def seeing(self, topics: TopicFilter) -> Callable[[Event], Event | None]:
-        """Return what tells what an event is to a filter: itself, a row, or nothing."""
+        """Return the function that maps an event to a filter's view: itself, a row, or None."""
         rows = self.rows(topics)
         if rows is not None:
             return rows.row
         return lambda event: event if topics.matches(event.topic) else None
 
     def sources(self, topics: TopicFilter) -> list[LogSource]:
-        """Return what the filter can reach: tables, and branches or all undeclared topics."""
+        """Return the sources that a filter can match: tables, branches or all undeclared topics."""
         rows = self.rows(topics)
         if rows is not None:
             return [rows.view.branch]
         return sources_of(topics, self._tables)
 
     async def supplied(self, topics: TopicFilter) -> list[Record] | None:
-        """Return the records that a filter selects and somebody else keeps; None: nobody does."""
+        """Return a filter's records from outside the store; None if there is no such source."""
         if self.supply is None:
             return None
         try:
             return await self.supply(topics)
-        except Error:  # it is in the log; the store's own records are there all the same
+        except Error:  # it was logged; the store's own records are still returned
             return None
 
 
 async def _no_rows(_topics: TopicFilter) -> AsyncIterator[list[Event]]:
-    """Give nothing."""
+    """Yield nothing."""
     return
     yield []

@@ -1,4 +1,4 @@
-"""The stage between a live cursor and its reader: what each event is to the reader."""
+"""Stages between a live cursor and its reader: they filter or change each event."""
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol
@@ -8,24 +8,24 @@ from rowcast.subscriptions.subscribed_filters import Pair
 
 
 class Stage(Protocol):
-    """What features have to say of what one caller is shown."""
+    """A feature's filter on the events for one caller."""
 
     @property
     def compares(self) -> bool:
-        """Whether what an event is to the caller depends on the events that it saw before."""
+        """Whether the result for an event depends on earlier events."""
 
     def counts(self, event: Event) -> bool:
-        """Tell whether the caller may know that there was an event: then it is part of a gap."""
+        """Whether the caller may learn that an event existed, so that it counts in gaps."""
 
     def pass_on(self, pairs: list[Pair]) -> list[Pair]:
-        """Return what the caller is shown, in order: events as they are or changed, and marks."""
+        """Return the caller's events in order, unchanged or changed, and marks."""
 
     def show(self, event: Event, granted: int) -> Event | None:
-        """Return what the caller is sent of an event at a QoS: itself, a copy, or nothing."""
+        """Return the caller's form of an event at a QoS: itself, a copy, or None."""
 
 
 class Stages:
-    """Several stages, one behind the other: each is shown what the one before passes on."""
+    """Several stages in sequence: each gets the output of the one before."""
 
     __slots__ = ("_stages",)
 
@@ -38,17 +38,17 @@ class Stages:
         return any(stage.compares for stage in self._stages)
 
     def counts(self, event: Event) -> bool:
-        """Tell whether all of them let the caller know that there was an event."""
+        """Whether all of them let the caller learn that an event existed."""
         return all(stage.counts(event) for stage in self._stages)
 
     def pass_on(self, pairs: list[Pair]) -> list[Pair]:
-        """Return what is left of events when all have seen them."""
+        """Return events after all stages."""
         for stage in self._stages:
             pairs = stage.pass_on(pairs)
         return pairs
 
     def show(self, event: Event, granted: int) -> Event | None:
-        """Return what is left of an event when all have seen it."""
+        """Return an event after all stages."""
         shown: Event | None = event
         for stage in self._stages:
             shown = stage.show(shown, granted) if shown is not None else None
@@ -56,6 +56,6 @@ class Stages:
 
 
 def chained(stages: Iterable[Stage | None]) -> Stage | None:
-    """Return one stage that stands for several; None where there is none."""
+    """Combine stages into one; None if there is none."""
     given = [stage for stage in stages if stage is not None]
     return Stages(given) if len(given) > 1 else next(iter(given), None)

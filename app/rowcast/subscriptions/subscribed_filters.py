@@ -1,10 +1,10 @@
-"""What a subscription wants: its filters, and for which of them an event is.
+"""The filters of a subscription, and which of them an event matches.
 
-A subscription may have one filter or ten thousand, so the answer for a topic is remembered until
-the filters change. Overlapping filters give one delivery with the options of all of them (MQTT 5,
+A subscription may have one filter or ten thousand, so the matches of a topic are cached until the
+filters change. Overlapping filters cause one delivery with the options of all of them (MQTT 5,
 3.3.4).
 
-It knows topics and positions; it knows nothing of queues, pages or who reads.
+The module knows topics and positions, but neither queues nor pages nor readers.
 """
 
 from collections.abc import Iterator
@@ -17,14 +17,14 @@ from rowcast.core.topics import TopicFilter
 from rowcast.rows.topic_rows import RowFilter
 
 Pair = tuple[Event, "SubscribedFilter | None"]
-"""An event and the interest it is for; a mark that concerns all interests has None."""
+"""An event and its interest; None for a mark that concerns all interests."""
 
 
 class SubscribedFilter:
-    """One filter of a subscription, and how its reader wants what it selects.
+    """One filter of a subscription, with its delivery options.
 
-    ``floor`` is the position after which logged events count for it. The rest is the edge's: the
-    MQTT options (3.8.3.1), which the kernel only carries.
+    ``floor`` is the position after which logged events count for it. The rest belongs to the door:
+    the MQTT options (3.8.3.1), which the kernel only stores.
     """
 
     __slots__ = (
@@ -67,34 +67,34 @@ class SubscribedFilter:
         self.marks = marks
         """Whether the reader wants CURRENT after the current records."""
         self.form = form
-        """The edge's own: in which form it wants what is delivered."""
+        """The delivery format, opaque to the kernel."""
         self.gaps = gaps
-        """Whether the reader asked to be told what it does not get, where that must be asked."""
+        """Whether the reader opted in to gap notices, where they are opt-in."""
         self.asked = ""
-        """The filter that was asked for, where a hook put ``topics`` in its place."""
+        """The requested filter, if a hook replaced it with ``topics``."""
         self.floor = 0
         self.local_floor = 0
-        """The position after which ``no_local`` counts: before, the reader's own were wanted."""
+        """The position after which ``no_local`` applies."""
         self.doubt = 0
-        """Up to where events may have been handed over before the server was killed: those of QoS 0
-        are left out, because they are not to come twice."""
+        """The position up to which events may have been delivered before the server was killed:
+        with QoS 0 they are left out, because they must not be delivered twice."""
         self.plain = 0
-        """Up to where it was of QoS 0 itself, if it is no more: what is in doubt there is left out,
-        whatever QoS it would have now."""
+        """The position up to which the filter had QoS 0, if it has no longer: doubtful events up to
+        it are left out, whatever the QoS now."""
         self.current: str | None = None
-        """The last topic of the current records that were handed over; None when none are owed."""
+        """The last topic of the delivered current records; None if none are pending."""
         self.since: int | None = None
-        """Where the part of the log before ``floor`` begins that is owed; None when none is."""
+        """The start of the pending replay before ``floor``; None if there is none."""
         self.sources: list[LogSource] = []
-        """What the filter can reach: ``Reader.sources``."""
+        """The sources that the filter can match: ``Reader.sources``."""
         self.rows: RowFilter | None = None
-        """Which rows of a topic table it selects; None: it selects topics as they are."""
+        """Its row filter of a topic table; None: it matches topics directly."""
         self.merged: tuple[SubscribedFilter, ...] = ()
-        """The overlapping interests that this one stands for."""
+        """The overlapping interests merged into this one."""
 
     @property
     def filter(self) -> str:
-        """The filter as it is written, such as ``Dog/#``; a hook may set another one."""
+        """The filter's text, such as ``Dog/#``; a hook may set another one."""
         return self.topics.text
 
     @filter.setter  # noqa: A003 - the property above, not the builtin
@@ -102,24 +102,24 @@ class SubscribedFilter:
         self.topics = TopicFilter(text)
 
     def selects(self, topic: str) -> bool:
-        """Tell whether events at a topic may be for it."""
+        """Whether events at a topic may match."""
         rows = self.rows
         return self.topics.matches(topic) if rows is None else rows.has(topic)
 
     def seen(self, event: Event) -> Event | None:
-        """Return what an event is to it: a row where it selects those; None if nothing."""
+        """Return the filter's form of an event: itself, or a row; None if it does not match."""
         if self.rows is not None:
             return self.rows.row(event)
         return event if self.topics.matches(event.topic) else None
 
     def take(self, other: "SubscribedFilter") -> None:
-        """Want what another interest wants; where it begins and in which form stays."""
+        """Copy the options of another interest, except its start and format."""
         self.topics, self.qos = other.topics, other.qos
         self.no_local, self.retain_as_published = other.no_local, other.retain_as_published
         self.identifiers, self.marks, self.gaps = other.identifiers, other.marks, other.gaps
 
     def follow(self, old: "SubscribedFilter", announced: int, *, current: bool) -> None:
-        """Go on where another interest of the same filter is (MQTT-3.8.4-3)."""
+        """Take over the position of another interest of the same filter (MQTT-3.8.4-3)."""
         self.floor, self.doubt, self.sources, self.rows = (
             old.floor,
             old.doubt,
@@ -143,11 +143,11 @@ class SubscribedFilters:
         )
         self._by_set: dict[tuple[SubscribedFilter, ...], SubscribedFilter] = {}
         self.only: SubscribedFilter | None = None
-        """The interest, if there is exactly one: then every event is for it."""
+        """The interest, if there is exactly one: then it matches every event."""
         self.rows: set[str] = set()
-        """The filters of those that select rows."""
+        """The filters that select rows."""
         self.generation = 0
-        """Another number each time a filter joins, or selects something else."""
+        """Incremented each time a filter is added or changed."""
 
     def __len__(self) -> int:
         return len(self._by_filter)
@@ -183,7 +183,7 @@ class SubscribedFilters:
         self.only = next(iter(self._by_filter.values())) if one else None
 
     def matching(self, topic: str) -> tuple[SubscribedFilter, ...]:
-        """Return the interests that select a topic."""
+        """Return the interests that match a topic."""
         found = self._by_topic.get(topic)
         if found is None:
             found = tuple(item for item in self._by_filter.values() if item.selects(topic))
@@ -191,23 +191,23 @@ class SubscribedFilters:
         return found
 
     def wanting(self, event: Event, client_id: str) -> SubscribedFilter | None:
-        """Return for which interest an event is; several are merged (MQTT-3.3.4-2)."""
+        """Return the interest that an event matches; several are merged (MQTT-3.3.4-2)."""
         if self.rows:
             return next((interest for _, interest in self.due(event, client_id)), None)
         local = bool(client_id) and event.client == client_id
         found = self._by_topic.get(event.topic)
         if found is None:
             found = self.matching(event.topic)
-        if len(found) == 1:  # nearly always, and asked for each event of a page
+        if len(found) == 1:  # the common case, for each event of a page
             only = found[0]
             return only if _counts(only, event, local) else None
         wanted = tuple(interest for interest in found if _counts(interest, event, local))
         return self.as_one(wanted)
 
     def due(self, event: Event, client_id: str) -> list[Pair]:
-        """Return what a reader is handed of an event, in order: a row it is, then itself.
+        """Return the pairs to deliver for an event, in order: its row, then itself.
 
-        Both, where the filters select both; the row then leads, and comes first.
+        Both if the filters match both; then the row comes first.
         """
         if not self.rows:
             interest = self.wanting(event, client_id)
@@ -224,18 +224,18 @@ class SubscribedFilters:
         return pairs
 
     def doubted(self, event: Event) -> SubscribedFilter | None:
-        """Return for which interest an event is left out because it may have been had before."""
+        """Return the interest for which an event is left out as a possible duplicate."""
         found = (item for item in self.matching(event.topic) if item.rows is None)
         found = (item for item in found if item.floor < event.seq <= item.doubt)
         return self.as_one(tuple(item for item in found if not _comes_again(item, event)))
 
     def had(self, interest: SubscribedFilter | None, seq: int) -> None:
-        """Note that an interest was handed its row of an event that is still to come as itself."""
+        """Note that an interest got the row of an event that is itself still pending."""
         for item in interest.merged or (interest,) if interest is not None else ():
             item.floor = max(item.floor, seq)
 
     def as_one(self, wanted: tuple[SubscribedFilter, ...]) -> SubscribedFilter | None:
-        """Return one interest that stands for several; the same one for the same several."""
+        """Return the merged interest of several; cached."""
         if len(wanted) < 2:
             return wanted[0] if wanted else None
         merged = self._by_set.get(wanted)
@@ -244,7 +244,7 @@ class SubscribedFilters:
         return merged
 
     def without(self, interest: SubscribedFilter, text: str) -> SubscribedFilter | None:
-        """Return for whom an event still is, now that the filter ``text`` is gone."""
+        """Return an interest without the removed filter ``text``; None if nothing is left."""
         if not interest.merged:
             return None if interest.topics.text == text else interest
         return self.as_one(
@@ -254,13 +254,13 @@ class SubscribedFilters:
     def renewed(
         self, known: SubscribedFilter | None, old: SubscribedFilter, new: SubscribedFilter
     ) -> SubscribedFilter | None:
-        """Return for whom an event is, now that one interest has taken another's place."""
+        """Return an interest with one filter replaced by another."""
         if known is None or not known.merged:
             return new if known is old else known
         return self.as_one(tuple(new if item is old else item for item in known.merged))
 
     def needs(self, position: int) -> dict[LogSource, int]:
-        """Return from where each source's part of the log is needed by a reader at a position."""
+        """Return for each source the position from which the log is needed."""
         needs: dict[LogSource, int] = {}
         for interest in self._by_filter.values():
             need = max(position, interest.floor)
@@ -278,7 +278,7 @@ class SubscribedFilters:
 
 
 def _counts(interest: SubscribedFilter, event: Event, local: bool) -> bool:
-    """Tell whether an event is for an interest; ``local``: its reader wrote it (MQTT-3.8.3-3)."""
+    """Whether an event counts for an interest; ``local``: its reader wrote it (MQTT-3.8.3-3)."""
     seq = event.seq
     if local and interest.no_local and not 0 < seq <= interest.local_floor:
         return False
@@ -288,7 +288,7 @@ def _counts(interest: SubscribedFilter, event: Event, local: bool) -> bool:
 
 
 def _comes_again(interest: SubscribedFilter, event: Event) -> bool:
-    """Tell whether an event that is in doubt is handed over, though it may be once more."""
+    """Whether a doubtful event is delivered, although possibly a second time."""
     return bool(event.qos and interest.qos) and event.seq > interest.plain
 
 

@@ -1,34 +1,33 @@
 """A subscription: a live cursor on the log. Its queue is only a cache of the log's head.
 
-**Nothing is lost.** ``position`` is the number up to which everything logged was handed over. An
-event after it is in the page, or in the queue, or still to come from the bus; or ``behind`` is set,
-and the event will be read from the log. So a reader whose queue overflows loses nothing that is
-logged. What is not logged and has no room is lost; it is counted, and a GAP tells of it.
+**Nothing is lost.** ``position`` is the position up to which all logged events were delivered. An
+event after it is in the page, or in the queue, or will be offered by the bus; or ``behind`` is set,
+and the event will be read from the log. So a reader whose queue overflows loses no logged event. An
+unlogged event that does not fit is lost, counted, and reported by a GAP.
 
 **No gap.** ``behind`` is cleared before a page of the log is read. An event after the position was
 either committed before that read, and is in the page, or it is announced after the read began, and
 is offered to the queue (or the queue is full, and ``behind`` is set again). When there may be more
 than one page, ``behind`` is set and the logged events in the queue are dropped: while ``behind`` is
-set, the queue holds only events that follow the position without a hole.
+set, the queue contains only events that follow the position without a gap.
 
-**Nothing twice.** There is one position, and it moves forward only. Each filter has a ``floor``,
-the position after which logged events count for it.
+**No duplicate.** There is one position, and it only increases. Each filter has a ``floor``, the
+position after which logged events count for it.
 
 **A filter that joins others.** While the others read the log, it reads the log with them; a page
-that was requested without it is thrown away and requested again. Otherwise it counts from what was
-announced before it came (its floor), because the queue holds only what the other filters wanted; if
-it begins earlier, a Replay gives it the part between. Current records come from a CurrentRecords
-backfill, as of the position where the filter begins; those of several filters are read together,
-and each has its own limit all the same. Whether the log was trimmed is asked after each read, not
-before: what was complete then was complete when it was read.
+that was requested without it is discarded and requested again. Otherwise its floor is the last
+announced position, because the queue contains only events of the other filters; if it begins
+earlier, a Replay delivers the part in between. Current records come from a CurrentRecords backfill,
+as of the position where the filter begins; those of several filters are read together, each with
+its own limit. Whether the log was trimmed is checked after each read, not before: a part that is
+complete then was complete during the read.
 
-**Rows of undeclared topics.** Of one event, one filter may select the row and another the event
-itself. Then both are in the page, the row first, and the position moves with the event: a reader
-that is cut off between the two is given the row again, rather than never the event.
+**Rows of undeclared topics.** One filter may match the row of an event, and another the event
+itself. Then both are in the page, the row first, and the position advances with the event: a reader
+that is disconnected between the two gets the row again, but never misses the event.
 
 A subscription does no I/O itself: pages come from the Reader, in one task that exists only while a
-page is fetched. It knows nothing of protocols: a door takes (event, filter) pairs when it can send
-them.
+page is fetched. It knows no protocols: a door takes (event, filter) pairs when it can send them.
 """
 
 import asyncio
@@ -55,12 +54,12 @@ __all__ = ["Pair", "SubscribedFilter", "Subscription"]
 class Subscription:
     """A live cursor: filters, a position, a bounded queue, and backfill.
 
-    ``on_ready`` is called when ``take`` may have something again; ``on_full`` when an event has no
-    room, so that a reader that can send now makes some; ``on_offer`` for each event that the bus
-    offers: if it returns False, a logged one is not queued but read from the log. ``backlog``
-    limits what of the log waits for a reader that was away. ``skips_trimmed``: where the log was
-    trimmed, go on behind it with one GAP, instead of starting anew with a RESET.
-    ``queue_events_max``: so many events are the most that are ever queued; 0 is the reader's.
+    ``on_ready`` is called when ``take`` may return events again; ``on_full`` when the queue is
+    full, so that a reader that can send drains it; ``on_offer`` for each event that the bus offers:
+    if it returns False, a logged one is not queued but read from the log later. ``backlog`` limits
+    the log that a returning reader reads. ``skips_trimmed``: continue after a trim of the log with
+    one GAP, instead of restarting with a RESET. ``queue_events_max`` bounds the queue; 0 is the
+    reader's default.
     """
 
     def __init__(
@@ -88,29 +87,29 @@ class Subscription:
         self.progress = Progress()
         self._catch_up = CatchUp(reader, self, backlog, skips_trimmed=skips_trimmed)
         self.ready = False
-        """Whether ``take`` may have something: if not, ``on_ready`` will be called first."""
+        """Whether ``take`` may return events; if not, ``on_ready`` will be called first."""
         self.closed = False
         self.owner: object = self
-        """Who subscribes, as topic tables count it: itself, or what outlives it."""
+        """The subscriber counted by topic tables: itself, or a session that outlives it."""
         self.caller = SERVER
-        """Who reads: whoever watched last."""
+        """The caller of the last ``watch``."""
         self.stage: Stage | None = None
-        """Decides what the reader is shown; nothing, nearly always."""
+        """The stage before the reader; usually None."""
         self._delivered = reader.delivered
         self._announced = reader.announced
         self.joined = reader.announced()
-        """The log's head when the reader came, or its last filter."""
+        """The log's head when the reader connected, or added its last filter."""
         self.held_since = 0.0
-        """From when on it could not take what waits, in seconds since 1970; 0 when it could."""
+        """The time since when it has been blocked, in seconds since 1970; 0 if it is not."""
         self.losses = LossCounter(reader.losses)
-        """What was not passed on, ever."""
+        """All losses of this subscription."""
         self.fallbacks = 0
-        """Times the queue overflowed and the log was read instead."""
+        """The number of queue overflows after which the log was read instead."""
 
-    # -- the bus's side ----------------------------------------------------------------------------
+    # -- events from the bus -----------------------------------------------------------------------
 
     def offer(self, event: Event) -> None:
-        """Take an event from the bus. A logged one may be refused: it is read back later."""
+        """Queue an event of the bus. A logged one may be refused: it is read from the log later."""
         if self._on_offer is not None and not self._on_offer(event) and event.seq:
             self.progress.behind = True
             self.signal()
@@ -129,9 +128,9 @@ class Subscription:
             self.on_ready()
 
     def _has_room(self, event: Event) -> bool:
-        """Ask the reader to make room; note what is refused if it does not."""
+        """Let the reader drain the queue; record the refused event if it does not."""
         if self._on_full is not None:
-            self._on_full()  # a reader that can send now makes room at once
+            self._on_full()  # a reader that can send now drains it at once
         if self.closed or (self.progress.behind and event.seq):
             return False
         if not self.queue.full:
@@ -144,13 +143,13 @@ class Subscription:
             self.queue.count_lost(self.interests.wanting(event, self.client_id))
         return False
 
-    # -- the reader's side -------------------------------------------------------------------------
+    # -- events to the reader ----------------------------------------------------------------------
 
     def take(self, limit: int) -> list[Pair]:
-        """Return what can be handed over now, in order; at most ``limit`` pairs.
+        """Return the pairs that can be delivered now, in order; at most ``limit``.
 
         An empty list means: wait for ``on_ready``. The payloads of one call stay near a bound in
-        bytes. Raises the Error that ended the subscription.
+        bytes. Raises the Error that closed the subscription.
         """
         if not self.ready:
             return []
@@ -163,7 +162,7 @@ class Subscription:
             self._take_queue(out, limit)
         if out and self.stage is not None:
             out = self.stage.pass_on(out)
-            if self.ready and not out:  # there may be more, but this turn had its share
+            if self.ready and not out:  # there may be more, but not in this turn
                 self.ready = False
                 self._event.clear()
                 asyncio.get_running_loop().call_soon(self.signal)
@@ -173,16 +172,16 @@ class Subscription:
         return out
 
     def _take_read(self, out: list[Pair], limit: int) -> None:
-        """Take of the page that was read, then of the queue; begin to read what follows them."""
+        """Take pairs of the page, then of the queue; start the next read."""
         progress, catch_up = self.progress, self._catch_up
         if progress.page:
             progress.take(out, limit, self.interests, self.losses)
-        if catch_up.failure is not None:  # what is queued may lie beyond a hole now
+        if catch_up.failure is not None:  # queued events may be after a gap now
             if not out:
                 raise catch_up.failure
             return
         if catch_up.task or progress.page or self.closed:
-            pass  # it is told when the page is there
+            pass  # ``on_ready`` follows with the page
         elif catch_up.backfill.waiting:
             catch_up.start()
         else:
@@ -198,7 +197,7 @@ class Subscription:
         self._event.clear()
 
     def _take_queue(self, out: list[Pair], limit: int) -> None:
-        """Take what is queued: the way of nearly every event, so it is written out."""
+        """Take queued events; the hot path, therefore inlined."""
         queue, interests, progress = self.queue, self.interests, self.progress
         events, only, position = queue.events, interests.only, progress.position
         plain = only is not None and not only.no_local
@@ -220,7 +219,7 @@ class Subscription:
                 out.append((event, interest))
                 room -= 1
         queue.bytes -= taken_bytes
-        if not (events or progress.behind):  # all that was announced was handed over
+        if not (events or progress.behind):  # all announced events were delivered
             position = max(position, self._announced())
             self.ready = False
             self._event.clear()
@@ -228,7 +227,7 @@ class Subscription:
         progress.read_to = max(progress.read_to, position)
 
     async def batch(self, limit: int) -> list[Pair]:
-        """Wait for something to hand over; an empty list means that the subscription is closed."""
+        """Wait for pairs to deliver; an empty list means that the subscription is closed."""
         while not self.closed:
             pairs = self.take(limit)
             if pairs:
@@ -237,23 +236,23 @@ class Subscription:
         return []
 
     def signal(self) -> None:
-        """Tell the reader that ``take`` may have something, unless it knows."""
+        """Notify the reader that ``take`` may return events, unless already notified."""
         if not self.ready:
             self.ready = True
             self.on_ready()
 
     def page_read(self) -> None:
-        """Hear that a page was fetched, or could not be."""
+        """Callback: a page was fetched, or failed."""
         self.ready = False
         self.signal()
 
     # -- filters -----------------------------------------------------------------------------------
 
     def add(self, interest: SubscribedFilter, since: int | None, *, current: bool) -> None:
-        """Begin a filter that was put on the bus just now.
+        """Start a filter that was just added to the bus.
 
         ``since`` is the position to continue from, None for now. ``current``: begin with the
-        records as they are. The kernel calls it in the turn in which it asked the bus.
+        current records. The kernel calls it in the same turn of the loop.
         """
         self.join()
         self._catch_up.add(interest, since, self.joined, current=current)
@@ -261,7 +260,7 @@ class Subscription:
             self.signal()
 
     def changed(self, interest: SubscribedFilter, rows: RowFilter | None) -> None:
-        """Hear that a filter begins to select rows, or does no more: their table came or went."""
+        """Change the row filter of an interest, after its topic table was created or dropped."""
         interest.rows = rows
         interest.sources = self._reader.sources(interest.topics)
         self._catch_up.put(interest)
@@ -273,39 +272,39 @@ class Subscription:
             self.signal()
 
     def discard(self, topics: TopicFilter) -> bool:
-        """End a filter; return whether there was one."""
+        """Remove a filter; return whether it existed."""
         return self._catch_up.discard(topics)
 
     def counts(self, event: Event) -> bool:
-        """Tell whether the reader is to know of an event that it does not get."""
+        """Whether a skipped event counts as a gap for the reader."""
         return self.interests.wanting(event, self.client_id) is not None and self.sees(event)
 
     def sees(self, event: Event) -> bool:
-        """Tell whether the reader may know that there was an event."""
+        """Whether the reader may learn that an event existed."""
         return self.stage is None or self.stage.counts(event)
 
     def hold_at_most(self, events: int, size: int) -> None:
-        """Change how much may wait, 0 as usual; what is too much is read back, or lost (K9)."""
+        """Change the queue's limits, 0: default; excess events are read again, or lost (K9)."""
         queue = self.queue
         queue.limit(events, size)
         if queue.fits:
             return
-        if queue.has_logged:  # what comes is refused until it is read back
+        if queue.has_logged:  # incoming logged events are refused until they are read again
             self.progress.behind = True
         queue.keep_unlogged()
         if dropped := queue.shed(self.counts):
             self.losses.add(GapCause.SLOW, dropped)
         self.signal()
 
-    # -- from one connection to the next -----------------------------------------------------------
+    # -- suspend and resume ------------------------------------------------------------------------
 
     def restart(self, reason: str, token: str, interest: SubscribedFilter | None = None) -> None:
-        """Tell with a RESET that the cursor that a client brought cannot be continued."""
+        """Send a RESET: the client's cursor cannot be resumed."""
         self.progress.page.append((reset(token, reason, self._announced()), interest))
         self.signal()
 
     def untold(self) -> list[Gap]:
-        """Return, before ``suspend``, the gaps to tell when the reader is back."""
+        """Return, before ``suspend``, the gaps to report after the reconnect."""
         marks = self.progress.untold()
         marks += (event for event in self.queue.events if isinstance(event, Gap))
         queued = (event for event in self.queue.events if not isinstance(event, Gap))
@@ -316,25 +315,25 @@ class Subscription:
         return marks
 
     def owe(self, marks: list[Gap]) -> None:
-        """Tell first of all, before ``resume``, what was not passed on while nobody was here."""
+        """Before ``resume``, queue the gaps of the time while disconnected, ahead of events."""
         self.progress.page.extend((mark, mark.interest) for mark in marks)
         if marks:
             self.signal()
 
     def join(self) -> None:
-        """Note that the reader wants something from now on: what was before is not late."""
+        """Set ``joined`` to now: earlier events do not count as late."""
         self.joined = self._announced()
 
     def hold(self) -> None:
-        """Hear that the reader cannot take what waits for it now."""
+        """Note that the reader is blocked."""
         if self._delivered and not self.held_since and self.waiting:
             for feature in self._delivered:
                 feature.held(self)
 
     def suspend(self) -> tuple[int, list[SubscribedFilter]]:
-        """End it; return what ``resume`` takes: the position, and the filters.
+        """Close it; return the arguments of ``resume``: the position, and the filters.
 
-        What was not handed over is read again then. Unlogged events are lost with the reader.
+        Undelivered logged events are read again after that. Unlogged events are lost.
         """
         self._catch_up.note_owed()
         position, interests = self.settled, list(self.interests)
@@ -342,47 +341,47 @@ class Subscription:
         return position, interests
 
     def resume(self, position: int, interests: list[SubscribedFilter]) -> None:
-        """Go on where ``suspend`` left off; the caller has put the filters on the bus just now.
+        """Continue after ``suspend``; the caller has just added the filters to the bus.
 
-        A position that the log no longer reaches back to gives a RESET, as always.
+        A trimmed position causes a RESET.
         """
         self._catch_up.resume(position, interests)
         if self._catch_up.backfill.waiting or self.progress.behind:
             self.signal()
 
     def close(self) -> None:
-        """End it: what waits is forgotten, readers see the end."""
+        """Close it: queued events are dropped, and readers see the end."""
         self.closed = True
         self._catch_up.stop()
         self.queue.events.clear()
         self.progress.page.clear()
         self.signal()
 
-    # -- how far it is -----------------------------------------------------------------------------
+    # -- progress ----------------------------------------------------------------------------------
 
     @property
     def position(self) -> int:
-        """The number up to which everything logged was handed over."""
+        """The position up to which all logged events were delivered."""
         return self.progress.position
 
     @property
     def skipped(self) -> tuple[SkippedRange, ...]:
-        """Parts of the log that the reader is to pass over."""
+        """Ranges of the log that the reader will skip."""
         return self._catch_up.skipped
 
     @property
     def from_memory(self) -> bool:
-        """Whether what comes next is in memory, and not to be read from the log."""
+        """Whether the next events are in memory, without a read of the log."""
         return not (self.progress.behind or self.progress.page or self._catch_up.busy)
 
     @property
     def waiting(self) -> int:
-        """How many events are in memory for the reader."""
+        """The number of events in memory for the reader."""
         return len(self.queue.events) + len(self.progress.page)
 
     @property
     def settled(self) -> int:
-        """The position to continue from: the log's head when everything was handed over."""
+        """The position to resume from: the log's head when everything was delivered."""
         if self._drained:
             return max(self.position, self._announced())
         return self.position
