@@ -1,1 +1,1 @@
-"""Floor 2: the disk. Records, the log and what must survive a restart."""
+"""Floor 2: the disk. Records, the log and durable facts."""

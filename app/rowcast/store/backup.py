@@ -1,7 +1,7 @@
-"""A copy of a database file, made beside whoever writes to it: one committed moment of it (O12).
+"""Backup: a consistent copy of a database file that may be in use (O12).
 
-The whole file is copied within one read transaction, so nobody waits and nothing is torn; SQLite
-keeps what the copy sees until it is done.
+The file is copied within one read transaction, so writers do not wait and the copy is consistent;
+SQLite keeps that state until the copy is done.
 """
 
 # ruff: noqa: S608 - names are ours
@@ -25,19 +25,19 @@ _ALL_PAGES: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What a copy is of."""
+    """The state that a copy contains."""
 
     epoch: str
     head: int
     last_version: int
     """The greatest version of an event, in microseconds since 1970."""
     reaches: int
-    """The position after which the log of every table is whole."""
+    """The position after which the log of every table is complete."""
 
 
 def copy_database(source: Path, target: Path) -> Copied:
-    """Copy a database that may be in use to a file that is not there yet, and look at the copy."""
-    with open_cut(source):  # it is one of ours, and of this form
+    """Copy a database that may be in use to a new file, and check the copy."""
+    with open_cut(source):  # check that it is a Rowcast file of this format
         pass
     make_file(target)
     try:
@@ -48,7 +48,7 @@ def copy_database(source: Path, target: Path) -> Copied:
             closing(sqlite3.connect(target)) as new,
         ):
             old.backup(new, pages=_ALL_PAGES)
-            new.execute("PRAGMA journal_mode=DELETE")  # one file, without a log of its own beside
+            new.execute("PRAGMA journal_mode=DELETE")  # a single file, without a write-ahead log
     except sqlite3.Error as error:
         refuse(error, target)
         raise
@@ -56,7 +56,7 @@ def copy_database(source: Path, target: Path) -> Copied:
 
 
 def look_at(path: Path) -> Copied:
-    """Return what a copy is of; raises INVALID for a file that is damaged."""
+    """Return a copy's state; raises INVALID for a damaged file."""
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
             (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()

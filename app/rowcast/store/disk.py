@@ -1,7 +1,7 @@
-"""What the last commits say of the disk: whether it refused one and has taken none since.
+"""The health of the disk: whether it refused a commit and has accepted none since.
 
-A disk that is full may still take a few bytes, in room that its files have. So a refusal stands
-until something as large as what was refused is taken.
+A full disk may still accept a few bytes, in allocated space of its files. So it counts as full
+until a write at least as large as the refused one succeeds.
 """
 
 from collections.abc import Iterable
@@ -12,26 +12,26 @@ from rowcast.store.store import Change
 
 
 class Disk:
-    """The disk of one committer: told on the writer thread, asked anywhere."""
+    """The disk of one committer: updated on the writer thread, read on any thread."""
 
     def __init__(self) -> None:
         self.refused = ""
-        """Why it refuses; empty as long as it takes what it is given."""
+        """The reason of the refusal; empty while writes succeed."""
         self.refused_bytes = 0
-        """How much it has to take before it is well again."""
+        """The size of the write that must succeed before it counts as healthy."""
 
     def refuses(self, why: str, size: int) -> None:
-        """Note that it did not take something."""
+        """Note a failed write."""
         self.refused_bytes = max(self.refused_bytes, min(size, READY_PROBE_BYTES_MAX), 1)
         self.refused = why
 
     def took(self, size: int) -> None:
-        """Note that it took something."""
+        """Note a successful write."""
         if self.refused and size >= self.refused_bytes:
             self.refused, self.refused_bytes = "", 0
 
 
 def size_of(events: Iterable[Event], changes: Iterable[Change]) -> int:
-    """Return about how many bytes a commit has."""
+    """Return the approximate size of a commit in bytes."""
     facts = sum(len(change.value) for change in changes if change.value is not None)
     return sum(len(event.payload) for event in events) + facts

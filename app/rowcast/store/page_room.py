@@ -1,4 +1,4 @@
-"""Room in pages: what is left of a bound of records and bytes while pages are filled in turn."""
+"""A shared bound of pages: records and bytes that several pages may have, filled in sequence."""
 
 from collections.abc import Iterable, Iterator
 
@@ -7,7 +7,7 @@ from rowcast.store.store import Page
 
 
 class PageRoom:
-    """So many records, and bytes of their payloads, for all pages together."""
+    """The remaining records and payload bytes for all pages together."""
 
     def __init__(self, records: int, size: int) -> None:
         self._records = records
@@ -15,11 +15,11 @@ class PageRoom:
 
     @property
     def over(self) -> bool:
-        """Whether no further record has room."""
+        """Whether the bound is used up."""
         return self._records <= 0 or self._size <= 0
 
     def page(self, position: int, found: Iterator[Record]) -> Page:
-        """Return a page of those that have room; one more is looked at, to know whether it is."""
+        """Return a page of records within the bound; fetches one more to set ``more``."""
         records: list[Record] = []
         for record in found:
             if self.over:
@@ -30,7 +30,7 @@ class PageRoom:
         return Page(position, records)
 
     def pages(self, pages: Iterable[Page]) -> list[Page]:
-        """Return pages, each of which is filled when it is asked for, as far as there is room."""
+        """Return pages, each filled on demand, within the bound."""
         filled: list[Page] = []
         for page in pages:
             filled.append(page)

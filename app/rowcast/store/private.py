@@ -1,8 +1,8 @@
-"""Files that only their owner may read: whatever the umask is, and older ones too.
+"""Private files: readable by their owner only, whatever the umask; existing ones, too.
 
-What is kept is everybody's records, so other users of the machine must not read it beside the
-server, where nobody asks for their rights. SQLite gives a database's log and index the mode of the
-database. It must not know what is in a file.
+The files contain all records, so other users of the machine must not bypass the server's rights.
+SQLite creates a database's write-ahead log and index with the mode of the database. The module does
+not know the content of files.
 """
 
 import logging
@@ -19,14 +19,14 @@ _OTHERS: Final = 0o077
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory that is not there yet. Raises OSError."""
+    """Create a directory if it is missing. Raises OSError."""
     path.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
 
 
 def make_file(path: Path) -> None:
-    """Make an empty file where there is none. Raises OSError.
+    """Create an empty file if it is missing. Raises OSError.
 
-    One that is there is not opened: to close it again would give up SQLite's locks on it.
+    An existing file is not opened: closing it would release SQLite's locks on it.
     """
     try:
         open_new(path).close()
@@ -35,19 +35,19 @@ def make_file(path: Path) -> None:
 
 
 def open_new(path: Path) -> IO[bytes]:
-    """Open a file that is not there yet, to write it. Raises OSError."""
+    """Create a new file for writing. Raises OSError."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     return os.fdopen(os.open(path, flags, FILE_MODE), "wb")
 
 
 def open_to_append(path: Path) -> IO[str]:
-    """Open a file, such as a lock, that is made if it is not there. Raises OSError."""
+    """Open a file, such as a lock, creating it if missing. Raises OSError."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     return os.fdopen(os.open(path, flags, FILE_MODE), "a", encoding="ascii")
 
 
 def tighten(paths: Iterable[Path]) -> None:
-    """Take others' rights to files and directories away, which an earlier version left them."""
+    """Remove permissions of other users from files and directories of earlier versions."""
     for path in paths:
         try:
             mode = path.stat().st_mode

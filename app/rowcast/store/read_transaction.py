@@ -1,11 +1,11 @@
-"""A cut: all that a database file holds at one moment, read beside whoever writes to it.
+"""A cut: a consistent read of a complete database file that may be in use.
 
-One connection of its own, which cannot write, and one read transaction for all tables: what is
-committed after its begin is not there, so two tables agree with one another. ``seq`` is the last
-number of the log within it. Rows come as SQL has them, in the order of their keys, a few at a time;
-what they mean is for the reader (``sql_rows`` says what a row holds, ``sql_tables`` its columns).
+It has its own read-only connection, and one read transaction for all tables: later commits are
+invisible, so tables are consistent with each other. ``seq`` is the last number of the log within
+it. Rows are returned as in SQL, sorted by key, in batches; the caller decodes them (``sql_rows``
+documents rows, ``sql_tables`` columns).
 
-As long as a cut is open, SQLite keeps what it sees: the write-ahead log grows meanwhile.
+While a cut is open, SQLite keeps its state, so the write-ahead log grows.
 """
 
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
@@ -45,18 +45,18 @@ from rowcast.store.sql_tables import (
 from rowcast.store.sql_topic_tables import level_of
 
 SYSTEM_COLUMNS: Final = (EXTRA, "_seq", "_version", "_client", "_properties")
-"""What follows a declared table's key and attributes."""
+"""The columns after a declared table's key and attributes."""
 CONTENT_COLUMNS: Final = (FORM, "_payload", "_content_type")
-"""What comes then, of a table whose rows may hold other things than values."""
+"""The next columns, of a table whose rows may have content that is no value."""
 MESSAGE_COLUMNS: Final = (
     "seq", "version", "topic", "payload", "qos", "retain", "client", "content_type", "kind",
     "properties",
 )  # fmt: skip
-"""What a topic table's rows are of."""
+"""The columns of a topic table's rows."""
 RETAINED_COLUMNS: Final = (
     "topic", "payload", "content_type", "qos", "client", "properties", "expires", "seq", "version",
 )  # fmt: skip
-"""What an undeclared topic's record is of."""
+"""The columns of an undeclared topic's record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +65,11 @@ class TableInTransaction:
 
     table: Table
     records: int
-    """How many it had when it was counted last: to tell of progress."""
+    """The number of records at the last count, for progress reports."""
     mixed: bool
-    """Whether some rows may hold content that is not a value of the table."""
+    """Whether some rows may have content that is no value of the table."""
     rest: bool
-    """Whether some rows have more than the declared attributes."""
+    """Whether some rows have undeclared attributes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +78,15 @@ class RootInTransaction:
 
     table: TopicTable
     number: int
-    """Of its part of the log."""
+    """The number of its part of the log."""
     since: int
-    """Up to where its events may be in the general part."""
+    """The position up to which its events may be in the general part."""
     events: int
-    """How many there are: to tell of progress."""
+    """The number of events, for progress reports."""
 
 
 class ReadTransaction:
-    """A moment of a database, as long as it is open; made by ``open_cut``."""
+    """An open read transaction of a database; created by ``open_cut``."""
 
     def __init__(self, path: Path, cursor: sqlite3.Cursor) -> None:
         self.path = path
@@ -103,7 +103,7 @@ class ReadTransaction:
         self.seq = sql_log.head(cursor)
 
     def declared(self, table: Table) -> TableInTransaction:
-        """Return a table as it is here; raises INVALID when it is not as declared."""
+        """Return a table of the cut; raises INVALID when it differs from its declaration."""
         name = sql_name(table)
         found = self._ask(f"SELECT records,mixed,shape FROM {TABLES} WHERE name=?", name)
         if not found:
@@ -125,14 +125,14 @@ class ReadTransaction:
         return TableInTransaction(table, records or 0, bool(mixed), self._rest(table))
 
     def _rest(self, table: Table) -> bool:
-        """Tell whether rows have more than what is declared; where it is allowed, without look."""
+        """Whether rows have undeclared attributes; True without a check where they are allowed."""
         if not table.sealed:
             return True
         text = f"SELECT 1 FROM {quoted(sql_name(table))} WHERE {quoted(EXTRA)} IS NOT NULL LIMIT 1"
         return bool(self._ask(text))
 
     def rows(self, table: Table, names: Sequence[str]) -> Iterator[list[Row]]:
-        """Return a table's rows: its key, and the columns of these names."""
+        """Return a table's rows: the key, and the named columns."""
         columns = ",".join(map(quoted, (key_name(table), *names)))
         key = quoted(key_name(table))
         connection = self._cursor.connection
@@ -146,7 +146,7 @@ class ReadTransaction:
             yield [rows.record(row) for row in some]
 
     def topic_tables(self) -> list[RootInTransaction]:
-        """Return the tables of undeclared topics, in the order of their making."""
+        """Return the tables of undeclared topics, in the order of their creation."""
         rows = self._ask(
             f"SELECT id,name,shape,events FROM {TABLES} WHERE name>='/' AND name<'0' ORDER BY id"
         )
@@ -160,7 +160,7 @@ class ReadTransaction:
     def messages(self, branch: RootInTransaction) -> Iterator[list[Row]]:
         """Return a topic table's rows, as MESSAGE_COLUMNS, in the order of the log.
 
-        The first of them may be from before it was made: they are in the general part.
+        Rows from before the table was created are in the general part.
         """
         columns = ",".join(MESSAGE_COLUMNS).replace("payload", "CAST(payload AS BLOB) AS payload")
         select = f"SELECT {columns} FROM {LOG} WHERE table_id"
@@ -178,7 +178,7 @@ class ReadTransaction:
     def retained(self, prefix: str = "") -> Iterator[list[Row]]:
         """Return the records of undeclared topics, as RETAINED_COLUMNS, in topic order.
 
-        ``prefix``: only of those that begin with it; it ends in a slash.
+        ``prefix``: only topics that begin with it; it ends in a slash.
         """
         columns = ",".join(RETAINED_COLUMNS)
         return walk(
@@ -188,7 +188,7 @@ class ReadTransaction:
         )  # fmt: skip
 
     def log(self, tables: Collection[Table]) -> LogInTransaction:
-        """Return the log as it is here; ``tables`` are all that are declared."""
+        """Return the log of the cut; ``tables`` are all declared tables."""
         return LogInTransaction(self._cursor.connection, tables)
 
     def facts(self, prefix: str) -> Iterator[list[tuple[str, str, bytes]]]:
@@ -208,7 +208,7 @@ class ReadTransaction:
 
 
 def _after(prefix: str) -> str:
-    """Return the least text that is after all that begin so."""
+    """Return the least text greater than all texts with this prefix."""
     return f"{prefix[:-1]}{chr(ord(prefix[-1]) + 1)}" if prefix else chr(0x10FFFF)
 
 
@@ -219,7 +219,7 @@ _MEND: Final = (
 
 @contextmanager
 def open_cut(url: str | Path) -> Iterator[ReadTransaction]:
-    """Open the database at a path or URL, to be read as it is now."""
+    """Open a cut of the database at a path or URL."""
     path = file_of(url)
     if not path.is_file():
         raise Error(

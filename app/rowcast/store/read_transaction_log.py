@@ -1,8 +1,8 @@
-"""The log of a cut: what happened between two numbers, as one committed state has it.
+"""The log of a cut: the events between two positions, in one consistent state.
 
-Like the tables of a cut, it is read beside whoever writes, a few rows at a time. Events of dropped
-topic tables, which wait to be deleted, are not shown; those of a table that is no longer declared
-are at the topics that it had.
+Like the tables of a cut, it is read in batches while the server may write. Events of dropped topic
+tables, which are still to be deleted, are left out; those of a table that is no longer declared
+have their former topics.
 """
 
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
@@ -32,7 +32,7 @@ _METRICS: Final = entry_name("$SYS")
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
-    """A row of the log at an undeclared topic, as SQL has it."""
+    """A row of the log at an undeclared topic, as in SQL."""
 
     seq: int
     topic: str
@@ -61,13 +61,13 @@ class LogInTransaction:
         self._prefixes: Mapping[int, str] = {
             number: f"{path}/" if path else "" for number, name, path in own if not _hidden(name)
         }
-        """Of the parts whose events are at undeclared topics: what their topics begin with."""
+        """The topic prefix of each part with events at undeclared topics."""
         self._trimmed = [(name, trimmed) for _, name, _, trimmed in known if not _hidden(name)]
 
     def gone(self, after: int) -> tuple[str, int] | None:
-        """Return a part whose events after a position are not all there, and up to where not.
+        """Return a part whose events after a position were trimmed, and the position of the trim.
 
-        The server's own figures are left out: they are kept for a day, whatever else is.
+        The server's metrics are ignored: they are only kept for a day.
         """
         former = self._connection.execute(f"SELECT branch,trimmed FROM {FORMER}").fetchall()
         for name, trimmed in (*self._trimmed, *former):
@@ -86,10 +86,10 @@ class LogInTransaction:
             yield [_event(row, table, prefix) for row in rows]
 
     def intervals(self, table: Table) -> Iterator[list[tuple[Event, int | None]]]:
-        """Return what changed a declared table's records, each with when the next change was.
+        """Return the changes of a declared table's records, each with the time of the next change.
 
-        A record whose last change the log no longer has comes first, as that change. The time is a
-        version; None: it is as it was.
+        Records whose last change was trimmed come first, as that change. The time is a version;
+        None: there is no later change.
         """
         name, layout = sql_name(table), Layout(table)
         number = self._numbers.get(name)
@@ -112,7 +112,7 @@ class LogInTransaction:
             yield [(_event(row, table, layout.prefix), cast("int | None", row[-1])) for row in some]
 
     def undeclared(self, after: int, upto: int) -> Iterator[list[LogRow]]:
-        """Return what happened at undeclared topics after a position, up to another."""
+        """Return events at undeclared topics after a position, up to another."""
         numbers = ",".join(map(str, self._prefixes))
         text = f"{_BETWEEN} AND table_id IN ({numbers}) ORDER BY seq"
         for rows in walk(self._connection, text, after, upto):
@@ -121,7 +121,7 @@ class LogInTransaction:
     def branch(
         self, branch: TopicRoot, number: int, since: int, after: int, upto: int
     ) -> Iterator[list[LogRow]]:
-        """Return the part of a branch's table; what is from before it was made is elsewhere."""
+        """Return the rows of a branch's part; earlier events are in the general part."""
         if after < since:
             for found in self.undeclared(after, min(since, upto)):
                 older = [row for row in found if branch.has(row.topic)]
@@ -141,12 +141,12 @@ class LogInTransaction:
 
 
 def _hidden(name: str) -> bool:
-    """Tell whether a part is of a dropped topic table (``sql_topic_tables``)."""
+    """Whether a part belongs to a dropped topic table (``sql_topic_tables``)."""
     return "0" <= name < ":"
 
 
 def _shown(name: str) -> str:
-    """Return how a part is called for people."""
+    """Return a part's name for messages."""
     if not name.startswith("/"):
         return name or "undeclared topics"
     level = level_of(name)
@@ -173,7 +173,7 @@ def _event(row: Row, table: Table, prefix: str) -> Event:
 
 
 def walk(connection: Connection, text: str, *values: object) -> Iterator[list[Row]]:
-    """Return the rows of an answer, as many at a time as their size lets be in memory."""
+    """Return the rows of a statement in batches, bounded by their size in memory."""
     cursor = connection.execute(text, cast("Sequence[Row]", values))
     count = SNAPSHOT_FETCH_ROWS_FIRST
     while rows := cursor.fetchmany(count):

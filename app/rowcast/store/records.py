@@ -1,17 +1,17 @@
-"""What a record is when it comes back: the rules that every store shares.
+"""The form of stored records: rules shared by all stores.
 
-A record is the last PUT or PATCH event of its topic, in the form that the table keeps:
+A record is the last PUT or PATCH event of its topic, in the form of its table:
 
-- Of a table with declared attributes, a value (``decoded`` is a dict) is kept as a value: it comes
-  back with its declared attributes in the order of the schema, the undeclared ones after them, a
-  Float as a float, its key from the topic, and with plain JSON as its payload, whatever it was
-  written in. An attribute that was written as null is null, one that was not written is absent.
-- Everything else (open tables, undeclared topics, content without structure) comes back as the same
-  bytes with the same content type. An open table's value is kept beside them, for queries, and
-  comes with them where the content type does not say JSON, which any reader can decode.
+- In a table with declared attributes, a value (``decoded`` is a dict) is stored as a value: it is
+  returned with its declared attributes in the order of the schema, the undeclared ones after them,
+  a Float as a float, its key from the topic, and with plain JSON as its payload, whatever its
+  original format. An attribute written as null is null, an unwritten one is absent.
+- Everything else (open tables, undeclared topics, unstructured content) is returned as the same
+  bytes with the same content type. An open table's value is also stored, for queries, and is
+  returned unless the content type is JSON, which any reader can decode.
 
 So folding the events of the log gives the records: the same values, or the same bytes. This module
-knows neither SQL nor how records are held.
+knows neither SQL nor the storage of records.
 """
 
 from typing import Final, cast
@@ -30,7 +30,7 @@ Value = dict[str, object]
 
 
 class Layout:
-    """How the records of one table are kept; ``table`` is None for undeclared topics."""
+    """The storage form of one table's records; ``table`` is None for undeclared topics."""
 
     __slots__ = (
         "_checker",
@@ -50,7 +50,7 @@ class Layout:
         self.attributes = tuple(i for i in (table.attributes if table else ()) if i.stored)
         self.names = tuple(item.name for item in self.attributes)
         self.typed = table is not None and not table.open
-        """Whether values are kept as values."""
+        """Whether values are stored as values."""
         key = table.primary_key if table is not None else None
         self.key_name = key.name if key is not None else None
         self.integer = key is not None and key.type in {Type.INT, Type.LONG}
@@ -58,14 +58,14 @@ class Layout:
         self._checker = Checker(table) if table is not None else None
 
     def key(self, topic: str) -> Key:
-        """Return the key of a topic; raises INVALID when the table's key cannot be that."""
+        """Return the key of a topic; raises INVALID when it is not of the key's type."""
         text = topic[len(self.prefix) :]
         if not self.integer or self.table is None:
             return text
         return cast("Key", parse_id(self.table, text))
 
     def key_or_none(self, topic: str) -> Key | None:
-        """Return the key of a topic, or None when no record of the table can be there."""
+        """Return the key of a topic, or None when the table can have no such record."""
         if not topic.startswith(self.prefix):
             return None
         try:
@@ -78,11 +78,11 @@ class Layout:
         return f"{self.prefix}{key}"
 
     def keeps_value(self, event: Event) -> bool:
-        """Tell whether the event's content is kept as a value rather than as bytes."""
+        """Whether the event's content is stored as a value rather than as bytes."""
         return self.typed and type(event.decoded) is dict
 
     def arranged(self, value: Value, key: Key) -> Value:
-        """Return the value in the order and with the number types in which it comes back."""
+        """Return the value with the order and number types of a stored one."""
         if self.key_name is not None:
             value = value | {self.key_name: key}
         out = {name: value[name] for name in self.names if name in value}
@@ -101,7 +101,7 @@ class Layout:
         return json_text.encode(plain)
 
     def record(self, event: Event) -> Record:
-        """Return the record that a PUT or PATCH event makes."""
+        """Return the record of a PUT or PATCH event."""
         content: tuple[bytes, str | None, object] = (event.payload, event.content_type, MISSING)
         if self.keeps_value(event):
             value = self.arranged(cast("Value", event.decoded), self.key(event.topic))
@@ -126,7 +126,7 @@ class Layout:
 
 
 def logged(event: Event) -> Event:
-    """Return the event as the log keeps it: as it came, not decoded."""
+    """Return the event in the log's form: the original bytes, not decoded."""
     return Event(
         event.topic,
         event.kind,
@@ -144,12 +144,12 @@ def logged(event: Event) -> Event:
 
 
 def is_after(key: Key, other: Key) -> bool:
-    """Tell whether a key comes after another one: integers by value, text by code point."""
+    """Whether a key sorts after another one: integers by value, text by code point."""
     if isinstance(key, int) and isinstance(other, int):
         return key > other
     return str(key) > str(other)
 
 
 def is_json(content_type: str | None) -> bool:
-    """Tell whether a content type says plain JSON."""
+    """Whether a content type is plain JSON."""
     return content_type is not None and content_type.partition(";")[0].strip().lower() == JSON

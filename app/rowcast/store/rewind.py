@@ -1,12 +1,12 @@
-"""Rewinding: brings a database file back to a position of its log, exactly or not at all (O12).
+"""Point-in-time recovery: restores a database file to a position of its log, or fails (O12).
 
-Each record that was changed after the position gets what its last change before it was; that is in
-the log, or the file is left as it is and the refusal says of which topics it is not. What is in the
-log after the position is gone then. Facts of owners that tell of positions, such as sessions, are
-forgotten: their clients begin anew. Nobody may have the file open.
+Each record changed after the position gets its last change before it from the log; if the log no
+longer has it, the file is not changed and the error names the topics. Later events are removed from
+the log. Facts with positions, such as sessions, are removed: their clients start over. The file
+must not be in use.
 
-The log's name changes with every restore: the numbers after the position are used again, and
-whoever brings a cursor of before must be told so, and not be given something else.
+The log's epoch changes with every restore: numbers after the position are reused, so earlier
+cursors must be recognised as invalid.
 """
 
 # ruff: noqa: S608 - names are ours, values are bound
@@ -32,17 +32,17 @@ from rowcast.store.sql_statements import LOG_COLUMNS
 from rowcast.store.sql_tables import FORMER, LOG, META, STATES, TABLES, TIMES, TOPICS
 
 _POSITIONS: Final = ("session/", "group/", "gateway/", "will/")
-"""What the owners begin with whose facts are of positions."""
+"""Prefixes of owners whose facts contain positions."""
 _SERVERS: Final = "$SYS/"
 _CHANGED: Final = "temp.rowcast_changed"
 _EXAMPLES: Final = 3
 
 Decode = Callable[[Event], object]
-"""Gives an event of a table its value."""
+"""Decodes the value of a table's event."""
 
 
 def renew(path: Path) -> str:
-    """Give the log of a file another name; return it."""
+    """Set a new epoch for a file's log; return it."""
     with closing(Database(path)) as database, database.defining() as cursor:
         make_own_tables(database.connection, cursor, "")
         return _renew(cursor)
@@ -55,9 +55,9 @@ def _renew(cursor: Cursor) -> str:
 
 
 def rewind(path: Path, tables: Sequence[Table], position: int, decode: Decode) -> str:
-    """Bring a file back to a position; return the new name of its log.
+    """Restore a file to a position; return the new epoch of its log.
 
-    Raises GONE, and changes nothing, where the log does not tell what was then.
+    Raises GONE, and changes nothing, if the log no longer has the state at that position.
     """
     with closing(Database(path)) as database, database.defining() as cursor:
         make_own_tables(database.connection, cursor, "")
@@ -81,11 +81,11 @@ def position_of_time(path: Path, version: int) -> int:
         return sql_log.head(cursor) if row is None else int(row[0]) - 1
 
 
-# -- does the log reach ----------------------------------------------------------------------------
+# -- checks of the log -----------------------------------------------------------------------------
 
 
 def _check_reach(cursor: Cursor, parts: Parts, position: int) -> None:
-    """Raise unless all that was logged after the position is still there."""
+    """Raise unless the log still has all events after the position."""
     rows = cursor.execute(f"SELECT name,trimmed FROM {TABLES} WHERE trimmed>?", (position,))
     short = {name: trimmed for name, trimmed in rows if not name.startswith(f"/{_SERVERS[:-1]}")}
     if short:
@@ -114,7 +114,7 @@ def _check_reach(cursor: Cursor, parts: Parts, position: int) -> None:
 def _rewind_records(
     cursor: Cursor, parts: Parts, loaded: Sequence[LogPartition], position: int, decode: Decode
 ) -> None:
-    """Give each record that was changed after the position what it was then."""
+    """Restore each record that was changed after the position."""
     own = {part.table_id: part for part in loaded}
     _note_changed(cursor, parts, position)
     unsure = _unsure(cursor, loaded)
@@ -143,10 +143,10 @@ def _rewind_records(
 
 
 def _note_changed(cursor: Cursor, parts: Parts, position: int) -> None:
-    """Note what was changed after the position, and the number of its last change before."""
+    """Collect topics changed after the position, each with the number of its last change before."""
     branches = [part.table_id for part in parts.by_level.values()] + list(parts.hidden)
     part = "table_id"
-    if branches:  # their records are the general part's
+    if branches:  # their records are in the general part
         part = f"CASE WHEN table_id IN ({','.join(map(str, branches))}) THEN 0 ELSE table_id END"
     cursor.execute(
         f"CREATE TABLE {_CHANGED} (part INTEGER, topic TEXT, seq INTEGER,"
@@ -166,7 +166,7 @@ def _note_changed(cursor: Cursor, parts: Parts, position: int) -> None:
 
 
 def _unsure(cursor: Cursor, loaded: Sequence[LogPartition]) -> list[str]:
-    """Return topics of which nobody knows what they were: the beginning of their log is gone."""
+    """Return topics with an unknown former state: the beginning of their log was trimmed."""
     trimmed = {part.table_id for part in loaded if part.trimmed}
     found: list[str] = []
     for part in loaded:
@@ -181,9 +181,9 @@ def _unsure(cursor: Cursor, loaded: Sequence[LogPartition]) -> list[str]:
 
 
 def _was_trimmed(cursor: Cursor, topic: str) -> bool:
-    """Tell whether the log of an undeclared topic has lost its beginning.
+    """Whether the beginning of an undeclared topic's log was trimmed.
 
-    The server's own do not count: they are written anew.
+    The server's own topics do not count: they are rewritten at start.
     """
     if topic.startswith(_SERVERS):
         return False
@@ -196,7 +196,7 @@ def _was_trimmed(cursor: Cursor, topic: str) -> bool:
 
 
 def _befores(cursor: Cursor, reader: sql_log.LogReader, number: int) -> Iterator[list[Event]]:
-    """Give the last changes before the position of a part's records, some at a time."""
+    """Yield batches of the last changes before the position of a part's records."""
     rows = cursor.connection.execute(
         f"SELECT {LOG_COLUMNS} FROM {LOG} WHERE seq IN"
         f" (SELECT seq FROM {_CHANGED} WHERE part=? AND seq IS NOT NULL) ORDER BY seq",
@@ -210,7 +210,7 @@ def _befores(cursor: Cursor, reader: sql_log.LogReader, number: int) -> Iterator
 
 
 def _cut_log(cursor: Cursor, position: int) -> None:
-    """Forget what is in the log after the position, and count what is left."""
+    """Remove events after the position from the log, and recount the rest."""
     cursor.execute(f"DELETE FROM {LOG} WHERE seq>?", (position,))
     cursor.execute(f"DELETE FROM {TIMES} WHERE seq>?", (position,))
     cursor.execute(f"UPDATE {TABLES} SET trimmed=min(trimmed,?)", (position,))
@@ -235,7 +235,7 @@ def _cut_log(cursor: Cursor, position: int) -> None:
 
 
 def _forget(cursor: Cursor, position: int) -> None:
-    """Forget the facts of owners that tell of positions, and writes that did not happen now."""
+    """Remove facts with positions, and idempotency keys of undone writes."""
     cursor.execute(
         f"DELETE FROM {STATES} WHERE owner>='producer/' AND owner<'producer0'"
         " AND substr(name,instr(name,':')+1) GLOB '[0-9]*' AND value>?",

@@ -1,9 +1,9 @@
-"""A commit: the events of a batch, the records they leave, and the facts about them, as statements.
+"""A commit as SQL statements: the events of a batch, the resulting records, and facts.
 
-Events of one topic in a batch collapse to the last for the record; the log has them all. What was
-there before is asked once for all topics of a table, then followed in memory; a message changes no
-record, so for it nothing is asked. Nothing in memory changes before the transaction has ended:
-``Share`` carries what is to change then.
+Of several events of one topic in a batch only the last writes the record; the log has them all. The
+previous records are queried once for all topics of a table, then tracked in memory; messages change
+no record and need no query. State in memory changes only after the transaction: ``Share`` carries
+the changes.
 """
 
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
@@ -24,9 +24,9 @@ from rowcast.store.sql_tables import META, TABLES
 
 
 class LogPartition:
-    """One part of the log and the records it makes: its rows, and what is known without asking.
+    """One part of the log and its records: rows, and state cached in memory.
 
-    That of a topic table has its rows in common with the general part, whose records they are in.
+    A topic table's part shares the rows of the general part, which has its records.
     """
 
     __slots__ = (
@@ -51,7 +51,7 @@ class LogPartition:
         self.count = 0
         """Records."""
         self.mixed = False
-        """Whether any row of a typed table may hold content that is not a value."""
+        """Whether any row of a typed table may have content that is no value."""
         self.trimmed = 0
         self.events = 0
         """Events in the log."""
@@ -59,11 +59,12 @@ class LogPartition:
         """Bytes of payload in the log."""
         self.topic_table: TopicTable | None = None
         self.since = 0
-        """Of a topic table: up to where its branch's events may be in the general part."""
+        """Of a topic table: the position up to which its branch's events may be in the general
+        part."""
 
 
 class Tally:
-    """What one batch adds to one part."""
+    """The changes of one batch to one part."""
 
     __slots__ = ("added", "bytes", "events", "part", "plain", "table_id")
 
@@ -71,27 +72,27 @@ class Tally:
         self.part = part
         self.table_id = part.table_id
         self.plain = part.topic_table is not None
-        """Whether SQL tools are to see text as text."""
+        """Whether text is stored as TEXT, for SQL tools."""
         self.added = self.events = self.bytes = 0
 
 
 @dataclass(slots=True)
 class Share:
-    """What one batch does to one table of records, which one or more parts have in common."""
+    """The changes of one batch to one table of records, which may be shared by parts."""
 
     part: LogPartition
     keys: list[Key] = field(default_factory=list)
     indexes: list[int] = field(default_factory=list)
-    """Where in the batch its events are."""
+    """The indexes of its events in the batch."""
     tallies: list[Tally] = field(default_factory=list)
-    """Of which part each of its events is."""
+    """The part of each of its events."""
     parts: dict[int, Tally] = field(default_factory=dict)
-    """What is added to each part, by its number."""
+    """The changes of each part, by its number."""
     mixed: bool = False
 
 
 _Place = tuple[Share, Tally, int, bool]
-"""Where an event goes: its share, its part, the length of its prefix, and is its key a number?"""
+"""An event's destination: share, part, length of its prefix, whether its key is a number."""
 
 
 def split(
@@ -99,9 +100,9 @@ def split(
     part_of: Callable[[Table | None], LogPartition],
     by_level: Mapping[str | None, LogPartition],
 ) -> list[Share]:
-    """Divide a batch among its tables; the branches with a table of their own have ``by_level``."""
+    """Split a batch by tables; ``by_level`` has the parts of branches with a topic table."""
     shares: dict[int, Share] = {}
-    # By identity, because hashing a table is slow; undeclared topics by their first level.
+    # Keyed by identity, because hashing a table is slow; undeclared topics by first level.
     known: dict[int | str | None, _Place] = {}
 
     def place(table: Table | None, topic: str) -> _Place:
@@ -139,13 +140,13 @@ def split(
 def write_records(
     cursor: Cursor, share: Share, events: Sequence[Event], existed: list[bool]
 ) -> None:
-    """Write the records that a share leaves; note in ``existed`` what was there before."""
+    """Write a share's records; set ``existed`` for events that found a record."""
     parts = zip(share.keys, share.indexes, share.tallies, strict=True)
     changing = [item for item in parts if events[item[1]].kind != MESSAGE]
     if not changing:
         return
     statements = share.part.statements
-    # In the order of the key, neighbours are on one page of the tree: a third less work.
+    # Sorted by key, neighbours share a page of the B-tree: a third less work.
     distinct = sorted({key for key, _, _ in changing})
     before: set[Key] = set()
     for found in statements.existing.run(cursor, distinct):
@@ -174,8 +175,8 @@ def write_records(
 
 
 def _plain(payload: bytes) -> Cell:
-    """Return what is text as text: the log gives back the same bytes, and SQL tools can read it."""
-    if b"\0" not in payload:  # many tools take it for the end
+    """Return text as str, so that SQL tools can read it; the log returns the same bytes."""
+    if b"\0" not in payload:  # many tools treat it as the end
         with suppress(UnicodeDecodeError):
             return payload.decode()
     return payload
@@ -237,7 +238,7 @@ def write_fact(cursor: Cursor, name: str, value: object) -> None:
 
 
 def note(share: Share) -> None:
-    """Take what a committed share changed into memory."""
+    """Apply a committed share to the state in memory."""
     for tally in share.parts.values():
         part = tally.part
         part.count += tally.added

@@ -1,12 +1,12 @@
-"""The database file: its connections, its lock, and what its failures mean to a caller.
+"""The database file: its connections, its lock, and the mapping of its failures to Errors.
 
 One connection writes, a few read; in WAL mode neither waits for the other, and each read
-transaction sees one committed state. Transactions are begun here and nowhere else: the driver's
-own are off, because they would begin too late (a read that is followed by a write) or too weak
-(not IMMEDIATE). ``synchronous=FULL``: a commit that returned is on the disk.
+transaction sees one committed state. Only this module begins transactions: the driver's own are
+off, because they would begin too late (a read followed by a write) or too weak (not IMMEDIATE).
+``synchronous=FULL``: a returned commit is durable.
 
-Connections come from SQLAlchemy, which knows drivers and pools; statements of the hot paths go
-straight to the driver's cursor. This module knows nothing of records or the log.
+Connections come from SQLAlchemy, which provides drivers and pools; hot statements use the driver's
+cursor directly. This module knows neither records nor the log.
 """
 
 import fcntl
@@ -61,7 +61,7 @@ _REFUSALS: Final = (
 
 
 class Database:
-    """One open SQLite database: a connection that writes and a pool of those that read."""
+    """One open SQLite database: a write connection and a pool of read connections."""
 
     def __init__(self, url: str | Path) -> None:
         self.url = _url(url)
@@ -89,8 +89,8 @@ class Database:
             ) from error
 
     def _keep_private(self) -> None:
-        """Let only the owner read the file, and what SQLite puts beside it."""
-        with suppress(OSError):  # SQLite says what is wrong with it
+        """Restrict the file and SQLite's side files to the owner."""
+        with suppress(OSError):  # SQLite reports the error
             make_file(self.path)
         names = [self.path.name + end for end in ("", "-wal", "-shm", "-journal", _LOCK)]
         tighten(self.path.with_name(name) for name in names)
@@ -123,7 +123,7 @@ class Database:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Turn what a disk can do to us into an Error; anything else is a bug and stays one."""
+        """Convert failures of the disk to an Error; other exceptions are bugs and pass through."""
         try:
             yield
         except sqlite3.Error as error:
@@ -135,7 +135,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Cursor]:
-        """One transaction of the writer: all of it is durable at the end, or nothing."""
+        """One write transaction: atomic, and durable at the end."""
         writer = self.writer
         cursor = writer.cursor()
         try:
@@ -146,24 +146,24 @@ class Database:
             # A full disk may have rolled back already.
             if writer.in_transaction:
                 writer.rollback()
-            with self.guard():  # says what the disk did
+            with self.guard():  # reports the disk's failure
                 raise
         finally:
             cursor.close()
 
     @contextmanager
     def defining(self) -> Iterator[sqlite3.Cursor]:
-        """A write transaction in which ``connection`` may make tables too."""
+        """A write transaction in which ``connection`` may also create tables."""
         with self.writing() as cursor:
             try:
                 yield cursor
             except BaseException:
                 self.connection.rollback()
                 raise
-        self.connection.rollback()  # SQLAlchemy's own account of the transaction, which has ended
+        self.connection.rollback()  # SQLAlchemy's own transaction state, already ended
 
     def limited(self, limit: ReadLimit, call: Callable[[], T]) -> T:
-        """Do reads on this thread that end when the limit says so; raises its Error."""
+        """Run reads on this thread under a limit; raises its Error."""
         self._limit.now = limit
         try:
             limit.check()
@@ -173,10 +173,9 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Cursor]:
-        """One read transaction: all that is read within it is of one committed state.
+        """One read transaction: all reads within it see one committed state.
 
-        Where it is ended by its limit, it raises the limit's Error, and the connection is good for
-        the next one.
+        If its limit cancels it, raises the limit's Error; the connection stays usable.
         """
         limit = self._limit.now
         with self.guard():
@@ -195,7 +194,7 @@ class Database:
                 connection.close()  # back to the pool, which ends the transaction
 
     def close(self) -> None:
-        """Close every connection and give the file free."""
+        """Close every connection and release the file."""
         connection = getattr(self, "connection", None)
         if connection is not None:
             connection.close()
@@ -208,10 +207,10 @@ class Database:
 
 @contextmanager
 def _raising(limit: ReadLimit | None, connection: PoolProxiedConnection) -> Iterator[None]:
-    """Raise the limit's Error where its interrupt ended a statement.
+    """Raise the limit's Error if its interrupt cancelled a statement.
 
-    As long as a statement of the connection is not done it stays interrupted. Those are held by
-    frames of the failure, which have ended; where others hold some, another connection is made.
+    A connection stays interrupted while one of its statements is active. Frames of the traceback
+    keep such statements alive; they are cleared, and if others remain the connection is replaced.
     """
     try:
         yield
@@ -229,9 +228,9 @@ def _raising(limit: ReadLimit | None, connection: PoolProxiedConnection) -> Iter
 
 
 def refuse(error: BaseException | None, path: Path) -> None:
-    """Raise the Error that a failure of a database means; return when it means none.
+    """Raise the Error for a failure of a database; return if it is none.
 
-    Callers of a server are told it, who need not know where on the disk its files are.
+    The message reaches the server's callers, so it does not contain paths.
     """
     name = getattr(error, "sqlite_errorname", None) or ""
     for prefix, sentence in _REFUSALS:
@@ -242,7 +241,7 @@ def refuse(error: BaseException | None, path: Path) -> None:
 
 
 def file_of(url: str | Path | URL) -> Path:
-    """Return the file that a database's address means."""
+    """Return the file of a database's address."""
     found = url if isinstance(url, URL) else _url(url)
     return Path(found.database or "").absolute()
 
@@ -255,7 +254,7 @@ def _driver(connection: Connection) -> sqlite3.Connection:
 
 
 def _url(text: str | Path) -> URL:
-    """Return the URL of a database: of a file, of a directory that holds it, or as given."""
+    """Return the URL of a database: from a file, a directory that contains it, or a URL."""
     if isinstance(text, Path) or "://" not in text:
         path = Path(text)
         return URL.create("sqlite", database=str(path / FILE_NAME if path.is_dir() else path))
@@ -278,12 +277,12 @@ _EXAMPLE: Final = "a file, such as sqlite:///data/rowcast.db"
 
 
 def _locked(path: Path) -> tuple[IO[str], ...]:
-    """Hold what tells a second server that the file is in use; the system frees it.
+    """Lock the file against a second server; the operating system releases the lock.
 
-    The lock file can be seen and removed, and then a second server makes another. So the database
-    file itself is locked too, which is the same file by whatever name: with ``flock``, which knows
-    nothing of the locks that SQLite has on parts of it (``fcntl``). Closing a file ends those of
-    the whole process, so it is opened only where the lock file was had, and closed last.
+    The lock file could be removed, and a second server would create another. So the database file
+    itself is locked too, whatever its name: with ``flock``, which is independent of SQLite's locks
+    (``fcntl``). Closing a file releases the latter for the whole process, so it is only opened
+    after the lock file was locked, and closed last.
     """
     name = path.with_name(path.name + _LOCK)
     try:
@@ -296,7 +295,7 @@ def _locked(path: Path) -> tuple[IO[str], ...]:
         _lock(lock, path)
         try:
             file = open_to_append(path)
-        except OSError:  # SQLite says what is wrong with it
+        except OSError:  # SQLite reports the error
             return (lock,)
         try:
             _lock(file, path)

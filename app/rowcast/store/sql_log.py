@@ -1,8 +1,8 @@
-"""The log as SQL: reading it in order, and forgetting its oldest part.
+"""The log as SQL: reading in order, and trimming the oldest events.
 
-A row names its table by number and its topic by the id within the table, so a table that is
-exported under another path takes its history with it. Events of a table that is no longer declared
-are shown as those of undeclared topics, at the path the table had.
+A row names its table by number and its topic by the id within the table, so a table exported under
+another path keeps its history. Events of a table that is no longer declared appear at undeclared
+topics, under the table's former path.
 """
 
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
@@ -28,7 +28,7 @@ from rowcast.store.store import Keep
 _LogRow = tuple[
     int, int, str, str, int, int, int, str, str | None, bytes | str, float | None, str | None
 ]
-"""A row of LOG_COLUMNS, as the table declares them."""
+"""A row of LOG_COLUMNS."""
 _SEQ: Final = itemgetter(0)
 _SELECT: Final = f"SELECT {LOG_COLUMNS} FROM {LOG}"
 HEAD: Final = (
@@ -40,25 +40,25 @@ _DESCENDING: Final = f"{_SELECT} WHERE table_id=? AND seq>? AND seq<=? ORDER BY 
 
 
 def head(cursor: Cursor) -> int:
-    """Return the greatest number committed or trimmed, as the transaction sees it."""
+    """Return the greatest number committed or trimmed, in this transaction."""
     return int(cursor.execute(HEAD).fetchone()[0])
 
 
 class LogReader:
-    """Reads the log for one opening: it knows which tables the numbers stand for."""
+    """Reads the log of one opening, with its mapping of numbers to tables."""
 
     def __init__(self, parts: Mapping[int, LogPartition], former: Mapping[int, str]) -> None:
         self._parts = parts
         self._former = former
-        """Number to the first levels of the topics, of tables that are no longer declared."""
+        """Topic prefixes of tables that are no longer declared, by number."""
 
     def read(self, cursor: Cursor, plan: Plan, after: int, limit: int) -> list[Event]:
-        """Return the events that a plan says after a position."""
+        """Return a plan's events after a position."""
         rows = _page(cursor, plan, after, END, limit, back=False)
         return [self.event(row) for row in rows]
 
     def read_back(self, cursor: Cursor, plan: Plan, before: int, limit: int) -> list[Event]:
-        """Return the events that a plan says before a position, newest first."""
+        """Return a plan's events before a position, newest first."""
         rows = _page(cursor, plan, 0, before - 1, limit, back=True)
         return [self.event(row) for row in rows]
 
@@ -67,8 +67,8 @@ class LogReader:
     ) -> list[Event]:
         """Return the last events at one topic of a source, oldest first.
 
-        It walks back over the source's parts of the log: one index serves all reading of the log,
-        and a second would cost every write to make this one question cheaper.
+        It scans the source's parts of the log backwards: one index serves all reads of the log, and
+        a second one would slow down every write for this query only.
         """
         text = f"{_SELECT} WHERE table_id=? AND topic=? AND seq<=? ORDER BY seq DESC LIMIT ?"
         walks = [
@@ -101,7 +101,7 @@ class LogReader:
         return None if row is None else self.event(row)
 
     def event(self, row: Row) -> Event:
-        """Return the event that a row of LOG_COLUMNS is."""
+        """Return the event of a row of LOG_COLUMNS."""
         known = cast("_LogRow", row)
         seq, table_id, local, kind, version, qos, retain, client = known[:8]
         content_type, payload, expires, properties = known[8:]
@@ -132,8 +132,8 @@ def _page(
 ) -> Iterable[Row]:
     """Return rows of a plan's parts with numbers above one and up to another.
 
-    A few parts are walked side by side, each in its index, so that only their own rows are looked
-    at; of many parts, each walk would cost more than the rows between theirs.
+    A few parts are merged, each by its index, so that only their own rows are read; with many
+    parts, filtering a range of the complete log is cheaper.
     """
     order = "DESC" if back else "ASC"
     if plan.many:
@@ -150,7 +150,7 @@ def _page(
 
 
 def note_trimmed(cursor: Cursor, seq: int) -> None:
-    """Note a number as trimmed, so that the head of a log whose end is gone is known."""
+    """Note a number as trimmed, so that the head is known after the last event was trimmed."""
     cursor.execute(
         f"UPDATE {META} SET value=? WHERE name='trimmed' AND CAST(value AS INTEGER)<?",
         (str(seq), seq),
@@ -162,8 +162,8 @@ def trim(
 ) -> tuple[int, int, int]:
     """Delete a part's oldest events beyond ``keep``, at most ``limit``, within a transaction.
 
-    Returns how many, the bytes of their payloads, and the number of the last one. Only a beginning
-    is ever cut, so what is left is all that happened since then.
+    Returns their number, the bytes of their payloads, and the number of the last one. Only the
+    oldest events are deleted, so the rest has no gap.
     """
     rows = cursor.execute(
         f"SELECT seq,version,length(CAST(payload AS BLOB)) FROM {LOG}"
@@ -190,17 +190,17 @@ def trim(
 
 
 class _Told:
-    """The age of events whose version tells none, because its clock was ahead: that of the next."""
+    """The age of events with an invalid version, of a clock that was ahead: that of the next."""
 
     def __init__(self, cursor: Cursor, table_id: int, until: int) -> None:
         self._cursor = cursor
         self._place = table_id, until
         self._until = until
         self._next = 0, 0
-        """Up to which number it was asked, and the version there."""
+        """The last number queried, and its version."""
 
     def version(self, seq: int, version: int) -> int:
-        """Return the version that tells the age of an event."""
+        """Return the version that determines an event's age."""
         if version <= self._until:
             return version
         if seq > self._next[0]:
@@ -216,7 +216,7 @@ class _Told:
 def _beyond(
     rows: Cursor, part: LogPartition, keep: Keep, now_seconds: float, told: _Told
 ) -> Iterator[tuple[int, int]]:
-    """Return number and size of the oldest events, as long as any limit is passed."""
+    """Return number and size of the oldest events while any limit is exceeded."""
     events, size = part.events, part.bytes
     for seq, version, length in rows:
         too_many = keep.events and events > keep.events

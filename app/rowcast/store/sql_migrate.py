@@ -1,13 +1,13 @@
-"""Opening: makes the SQL tables that a schema asks for, without losing what is in those that exist.
+"""Schema migration: creates and changes SQL tables for a schema, without loss of data.
 
-What is remembered of a table is its ``shape``: the type of each column it has ever had. A new
-attribute gets a column, and values that were undeclared so far move into it; one that does not fit
-its new type stays undeclared: it is shown, and queries see null. A dropped attribute keeps its
-column and values; the next write of a record empties it. A type may widen where every old value is
-also a new one, and one that did not fit the values may be taken back (``sql_retype.py``); any other
-change is refused, because only its author knows what the old values should become.
+A table's ``shape`` is stored: the type of each column it has ever had. A new attribute gets a
+column, and values that were undeclared so far move into it; a value that does not fit the new type
+stays undeclared: reads return it, and queries see null. A dropped attribute keeps its column and
+values; the next write of a record clears it. A type may be widened if every old value is valid in
+the new type, and a type that did not fit the values may be reverted (``sql_retype.py``); any other
+change is refused, because the conversion of old values is unknown.
 
-All of it is one transaction: a schema is opened, or nothing has changed.
+All of it is one transaction: a schema is opened, or nothing changes.
 """
 
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
@@ -50,7 +50,7 @@ from rowcast.store.sql_tables import (
 )
 
 FORMAT: Final = "2"
-"""Version of the tables' form; one that is not known is refused rather than guessed at."""
+"""Version of the file's format; unknown ones are refused."""
 
 _WIDER: Final = frozenset(
     {
@@ -62,21 +62,21 @@ _WIDER: Final = frozenset(
         (Type.LIST, Type.ANY),
     }
 )
-"""From type, to type: every old value is one of the new type and is spelt alike in SQL."""
+"""Allowed widenings, from type to type: every old value is valid and has the same SQL form."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumns:
-    """What is remembered of an SQL table: its key and every column it ever had."""
+    """The stored shape of an SQL table: its key and every column it ever had."""
 
     key: str
     key_type: str
     columns: dict[str, str]
     declared: tuple[str, ...]
-    """The columns of the attributes that it had when it was opened last."""
+    """The columns of its attributes at the last opening."""
     open: bool
     database: str | None = field(default=None, compare=False)
-    """Whose table it is; versions that had other names did not say it."""
+    """The database of the table; missing in files of versions with other names."""
 
     @property
     def text(self) -> str:
@@ -107,7 +107,7 @@ def _read_shape(text: str) -> TableColumns:
 
 
 def make_own_tables(connection: Connection, cursor: Cursor, epoch: str) -> None:
-    """Make those of the store's own tables that are missing; refuse a file of another format."""
+    """Create missing tables of the store itself; refuse a file of another format."""
     Models().metadata.create_all(connection)
     known = dict(cursor.execute(f"SELECT name,value FROM {META}"))
     if not known:
@@ -134,9 +134,9 @@ def make_own_tables(connection: Connection, cursor: Cursor, epoch: str) -> None:
 
 
 def _from_format_1(cursor: Cursor) -> None:
-    """Give a file of the first format what it lacks: no row of the log or of a table is touched.
+    """Upgrade a file of format 1, without changing any row of the log or of a table.
 
-    Records are counted once, when their table is opened next.
+    Records are counted once, at the next opening of their table.
     """
     cursor.execute(f"ALTER TABLE {TABLES} ADD COLUMN records BIGINT")
     cursor.execute(f"ALTER TABLE {TABLES} ADD COLUMN mixed BOOLEAN")
@@ -154,7 +154,7 @@ _INSERT_TABLE: Final = (
 def open_tables(
     connection: Connection, cursor: Cursor, tables: Sequence[Table]
 ) -> list[LogPartition]:
-    """Bring the database to this schema; return the general part and those of the tables."""
+    """Migrate the database to this schema; return the general part and those of the tables."""
     check_names(tables)
     rename_tables(cursor, tables)
     models = Models()
@@ -187,7 +187,7 @@ def _rows(table: Table, shape: TableColumns) -> TableRows:
 
 
 def _make(connection: Connection, cursor: Cursor, models: Models, table: Table) -> int:
-    """Make a table that is not there; return its number in the log."""
+    """Create a missing table; return its number in the log."""
     name = sql_name(table)
     sql_views.give_way(cursor, name)
     taken = cursor.execute(
@@ -206,7 +206,7 @@ def _make(connection: Connection, cursor: Cursor, models: Models, table: Table) 
 
 
 def _loaded(cursor: Cursor, rows: Rows, table_id: int) -> LogPartition:
-    """Return a table's part with its counts; what is not known yet is counted, once."""
+    """Return a table's part with its counts; unknown ones are counted once."""
     part = LogPartition(rows, table_id)
     part.trimmed, part.events, part.bytes, records, mixed = cursor.execute(
         f"SELECT trimmed,events,bytes,records,mixed FROM {TABLES} WHERE id=?",
@@ -228,7 +228,7 @@ def _loaded(cursor: Cursor, rows: Rows, table_id: int) -> LogPartition:
 
 
 def _change(cursor: Cursor, table: Table, old: TableColumns) -> None:
-    """Bring an existing table to its declared attributes."""
+    """Migrate an existing table to its declared attributes."""
     _check_key(table, old)
     name = quoted(sql_name(table))
     retyped: set[str] = set()
@@ -270,7 +270,7 @@ def _check_column(table: Table, item: Attribute, columns: Iterable[str]) -> None
 
 
 def _move(cursor: Cursor, table: Table, old: TableColumns, new: Sequence[Attribute]) -> None:
-    """Move values that were undeclared into the columns that they have now, a step at a time."""
+    """Move undeclared values into new columns, in steps."""
     shape = _shape(table, old)
     rows = _rows(table, shape)
     key = rows.key
@@ -294,10 +294,10 @@ def _move(cursor: Cursor, table: Table, old: TableColumns, new: Sequence[Attribu
 
 
 def _moved(rows: TableRows, row: Row, new: Sequence[Attribute]) -> Row | None:
-    """Return a row with its values in the columns for them; None when nothing changes."""
+    """Return a row with its values moved to their columns; None when nothing changes."""
     value = rows.value(row)
     if not isinstance(value, dict):
-        return None  # plain bytes, or a value that is no object: it stays as it came
+        return None  # plain bytes, or a value that is no object: unchanged
     misfits: dict[str, object] = {}
     for item in new:
         if value.get(item.name) is not None:
@@ -322,7 +322,7 @@ def _moved(rows: TableRows, row: Row, new: Sequence[Attribute]) -> Row | None:
 
 
 def _fit(item: Attribute, value: dict[str, object], misfits: dict[str, object]) -> None:
-    """Bring one value to its new type, or take it out when it does not fit."""
+    """Convert one value to its new type, or remove it when it does not fit."""
     lone = replace(item, required=False, role=None)
     checker = Checker(Table("", None, (lone,)))
     try:
@@ -334,7 +334,7 @@ def _fit(item: Attribute, value: dict[str, object], misfits: dict[str, object]) 
 
 
 def _set_indexes(cursor: Cursor, table: Table) -> None:
-    """Make the indexes that are missing and drop those that are no longer declared."""
+    """Create missing indexes and drop those that are no longer declared."""
     name = sql_name(table)
     wanted = indexes(table)
     found = cursor.execute(

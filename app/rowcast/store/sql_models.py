@@ -1,12 +1,12 @@
-"""SQLModel classes of declared tables, and read-only sessions, for code of the server's owner.
+"""SQLModel classes of declared tables, and read-only sessions, for user code.
 
-The classes come from the factory that makes the tables (``sql_tables.Models``), with columns whose
-cells are read as values: a Date is a ``datetime``, a Decimal a ``Decimal``, a nested value what
-JSON has. A session has a connection of its own, which cannot write, and one read transaction: it
-sees one committed state, and waits for nobody, nor does anybody wait for it.
+The classes come from the factory that creates the tables (``sql_tables.Models``), with columns that
+decode their cells: a Date is a ``datetime``, a Decimal a ``Decimal``, a nested value parsed JSON. A
+session has its own read-only connection and one read transaction: it sees one committed state, and
+neither blocks others nor is blocked.
 
-It reads tables, not records: it knows neither rights nor hooks, and a record that has expired is
-there until the server removes it.
+It reads tables, not records: rights and hooks do not apply, and an expired record is visible until
+the server removes it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,11 +30,11 @@ from rowcast.store.sql_tables import Models, SqlType, column_type, sql_name
 __all__ = ["ModelDatabase", "Session", "select"]
 
 _TEXTS: Final = frozenset({Type.DECIMAL, Type.DATE, Type.ANY, Type.OBJECT, Type.LIST})
-"""Kept as text that stands for another value."""
+"""Types stored as text that must be decoded."""
 
 
 class _Value(TypeDecorator[object]):
-    """A TEXT column that is compared with values and gives values."""
+    """A TEXT column that encodes and decodes values."""
 
     impl = Text
     cache_ok = True
@@ -48,7 +48,7 @@ class _Value(TypeDecorator[object]):
         return cell_of(self.kept, value)
 
     def process_result_value(self, value: object, dialect: Dialect) -> object:  # noqa: ARG002
-        """Return the value in a cell."""
+        """Return the value of a cell."""
         return cell_value(self.kept, value)
 
 
@@ -81,7 +81,7 @@ class ModelDatabase:
 
     @contextmanager
     def read_session(self) -> Iterator[Session]:
-        """Open a session that only reads. Raises NOT_FOUND where there is no database yet."""
+        """Open a read-only session. Raises NOT_FOUND if there is no database yet."""
         if not self._file.exists():
             raise Error(
                 Code.NOT_FOUND,
@@ -93,7 +93,7 @@ class ModelDatabase:
     @cached_property
     def _engine(self) -> Engine:
         address = f"sqlite:///file:{quote(str(self._file))}?mode=ro&uri=true"
-        # The driver would begin a transaction with the first write: never.
+        # The driver would only begin a transaction at the first write, which never happens.
         arguments = {"isolation_level": None}
         engine = create_engine(address, poolclass=NullPool, connect_args=arguments)
 

@@ -1,8 +1,8 @@
-"""Parts of the log, and which of them a source means at this moment.
+"""Parts of the log, and the mapping from sources to parts.
 
-All of it is in memory and changed only by the writer, after the transaction that changed it on the
-disk, but for what is trimmed, which is known before it is gone. Readers on other threads take
-single looks at dictionaries; ``generation`` tells them when a topic table came or went meanwhile.
+It is in memory and changed only by the writer, after the transaction on disk, except for trims,
+which are noted before. Readers on other threads do single dictionary lookups; ``generation``
+changes when a topic table was created or dropped meanwhile.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,21 +22,21 @@ END: Final = 2**63 - 1
 """No number is greater."""
 
 Level = str | None
-"""The first level that a branch is of."""
+"""The first level of a branch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be read: the numbers of parts, and up to which position; or the whole log."""
+    """A read plan: the numbers of parts, each with its last position; or the complete log."""
 
     pieces: tuple[tuple[int, int], ...]
     whole: bool = False
     without: tuple[int, ...] = ()
-    """What is left out where the log is read as a whole, or nearly so."""
+    """Excluded parts, if the plan reads the complete log."""
 
     @property
     def name(self) -> str:
-        """The plan as a text: equal for plans that read the same."""
+        """A text that is equal for equal plans."""
         if self.whole:
             return "#"
         if self.without:
@@ -45,12 +45,12 @@ class Plan:
 
     @property
     def many(self) -> bool:
-        """Whether to walk over the log and sift, rather than over each part in its index."""
+        """Whether to filter a scan of the log, rather than to merge parts by index."""
         return self.whole or len(self.pieces) > STORE_MERGED_PARTS_MAX
 
     @property
     def sieve(self) -> str:
-        """What to leave in of the whole log, as SQL."""
+        """The SQL condition for a scan of the log."""
         if self.without:
             return f" AND table_id NOT IN ({','.join(map(str, self.without))})"
         if self.whole:
@@ -75,11 +75,11 @@ class Parts:
             part.topic_table.branch.level: part for part in branches if part.topic_table is not None
         }
         self.former = dict(former)
-        """Up to where the events of branches are gone whose tables were dropped."""
+        """Branches with dropped tables, with the position up to which their events were removed."""
         self.forgotten = forgotten
-        """The same, of those branches that are no longer known one by one."""
+        """The same for all branches without a separate entry."""
         self.hidden: tuple[int, ...] = ()
-        """The numbers of parts that were dropped and whose events are not deleted yet."""
+        """The numbers of dropped parts whose events are not deleted yet."""
         self.generation = 0
         undeclared = [general, *self.by_level.values()]
         self.trimmed_undeclared = max(
@@ -87,7 +87,7 @@ class Parts:
         )
 
     def of(self, table: Table | None) -> LogPartition:
-        """Return the part that keeps the records of a table, or of all undeclared topics."""
+        """Return the part with the records of a table, or of all undeclared topics."""
         if table is None:
             return self.general
         with suppress(KeyError):
@@ -98,17 +98,17 @@ class Parts:
         )
 
     def own(self, source: LogSource) -> LogPartition | None:
-        """Return the one part that belongs to a source: of a Branch its table's, if it has one."""
+        """Return the part of a source: of a branch that of its table, if it has one."""
         if isinstance(source, TopicRoot):
             return self.by_level.get(source.level)
         return self.of(source)
 
     def is_defined(self, table: TopicTable) -> bool:
-        """Tell whether a table is there; raises CONFLICT when another one is in its place."""
+        """Whether a table exists; raises CONFLICT when another one has its branch or name."""
         return not self.missing([table])
 
     def missing(self, tables: Iterable[TopicTable]) -> list[TopicTable]:
-        """Return those that are not there; raises CONFLICT when another is in the place of one."""
+        """Return missing tables; raises CONFLICT when another one has a table's branch or name."""
         by_name = {table.name: table for table in self.topic_tables()}
         by_branch = {table.branch: table for table in by_name.values()}
         found: list[TopicTable] = []
@@ -127,7 +127,7 @@ class Parts:
         return found
 
     def topic_tables(self) -> list[TopicTable]:
-        """Return the topic tables, in the order of their making."""
+        """Return the topic tables, in the order of their creation."""
         parts = list(self.by_level.values())
         return [part.topic_table for part in parts if part.topic_table is not None]
 
@@ -139,10 +139,10 @@ class Parts:
             if part.topic_table is not None
         }
 
-    # -- what is gone ------------------------------------------------------------------------------
+    # -- trims -------------------------------------------------------------------------------------
 
     def trimmed(self, source: LogSource) -> int:
-        """Return the greatest number that may be gone of a source."""
+        """Return the greatest number of a source that may be trimmed."""
         if source is None:
             return self.trimmed_undeclared
         if not isinstance(source, TopicRoot):
@@ -153,19 +153,19 @@ class Parts:
         return max(self.general.trimmed, self.gone(source.level))
 
     def gone(self, level: Level) -> int:
-        """Return up to where the events of dropped tables of a branch are gone."""
+        """Return the position up to which events of a branch's dropped tables were removed."""
         return self.former.get(level, self.forgotten)
 
     def mark(self, part: LogPartition, trimmed: int) -> None:
-        """Note up to where a part is gone."""
+        """Set a part's trim position."""
         part.trimmed = trimmed
         if part.rows is self.general.rows:
             self.trimmed_undeclared = max(self.trimmed_undeclared, trimmed)
 
-    # -- tables that come and go -------------------------------------------------------------------
+    # -- created and dropped tables ----------------------------------------------------------------
 
     def add(self, level: Level, part: LogPartition, moved: int) -> None:
-        """Take in a new table's part, with some of the general part's records."""
+        """Add a new table's part, with records moved from the general part."""
         self.general.count -= moved
         part.count = moved
         self.by_level[level] = part
@@ -173,7 +173,7 @@ class Parts:
         self.generation += 1
 
     def remove(self, level: Level, part: LogPartition) -> None:
-        """Take out a table's part, and note up to where its branch's events are gone."""
+        """Remove a table's part, and note the position up to which its events are removed."""
         self.general.count += part.count
         if part.trimmed:
             for oldest in self.too_old():
@@ -185,14 +185,14 @@ class Parts:
         self.generation += 1
 
     def too_old(self) -> list[Level]:
-        """Return the branch that is no longer to be known by itself when another is; or none."""
+        """Return the branch whose entry is evicted for another one, if any."""
         full = len(self.former) >= STORE_FORMER_BRANCHES_MAX
         return [next(iter(self.former))] if full else []
 
-    # -- questions ---------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------
 
     def figures(self, source: LogSource) -> Figures:
-        """Return what is known of a source in memory."""
+        """Return the counts of a source in memory."""
         if source is None:
             parts = [self.general, *list(self.by_level.values())]
         else:
@@ -206,7 +206,7 @@ class Parts:
         )
 
     def plan(self, after: int, sources: Sequence[LogSource] | None) -> Plan:
-        """Return what is to be read of these sources after a position."""
+        """Return the read plan of these sources after a position."""
         if sources is None:
             return Plan((), True, self.hidden)
         pieces: dict[int, int] = {}
@@ -229,7 +229,7 @@ class Parts:
         return self._widened(pieces)
 
     def _widened(self, pieces: dict[int, int]) -> Plan:
-        """Return a plan for these parts: if they are all, or nearly so, by what they are not."""
+        """Return a plan for these parts; if they are nearly all, by exclusion of the others."""
         known = [self.general, *self.tables.values(), *list(self.by_level.values())]
         others = [part.table_id for part in known if part.table_id not in pieces]
         wanted, without = tuple(sorted(pieces.items())), (*others, *self.hidden)

@@ -4,8 +4,8 @@ The evaluator there says what conditions mean. What a column keeps natively, SQL
 way. For the rest (Decimal, nested and undeclared values) SQL only narrows: it selects at least the
 right rows, and the caller finishes in Python. A ``Filter`` says which of the two it is.
 
-Every value is bound, never written into the text; every identifier comes from the schema. The one
-thing a caller writes that goes into a text of SQLite, a JSON path, is bound as well.
+Every value is bound, never written into the text; every identifier comes from the schema. JSON
+paths, which contain names of the caller, are bound as well.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ _TEXT: Final = frozenset({Operator.STARTS_WITH, Operator.ENDS_WITH, Operator.CON
 _NATIVE: Final = frozenset(
     {Type.ID, Type.STRING, Type.INT, Type.LONG, Type.FLOAT, Type.BOOLEAN, Type.DATE, Type.BYTES}
 )
-"""Types whose columns compare and sort as the values do."""
+"""Types whose columns compare and sort like their values."""
 _JSON: Final = frozenset({Type.ANY, Type.OBJECT, Type.LIST})
 
 
@@ -47,7 +47,7 @@ _EVERYTHING: Final = Filter("1")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A column that a path names, and the type of what is in it."""
+    """The column of a path, and the type of its values."""
 
     text: str
     type: Type
@@ -64,14 +64,14 @@ def terms(part: LogPartition) -> dict[tuple[str, ...], Term]:
         (item.name,): Term(quoted(item.name), item.type) for item in value_attributes(layout.table)
     }
     if layout.key_name is not None:
-        # Only a value has attributes; where none of the rows is anything else, the key is one.
+        # Only values have attributes; if all rows are values, the key is one of them.
         text = f"CASE WHEN {quoted(FORM)}={TYPED} THEN {key.text} END" if part.mixed else key.text
         found[(layout.key_name,)] = Term(text, key.type)
     return found
 
 
 class Conditions:
-    """Turns the conditions of a query into SQL for one table."""
+    """Compiles the conditions of a query to SQL for one table."""
 
     def __init__(self, part: LogPartition) -> None:
         self._terms = terms(part)
@@ -108,7 +108,7 @@ class Conditions:
         return _UNKNOWN if value is None else _compared(term, operator, value)
 
     def _within(self, path: tuple[str, ...], operator: Operator, value: object) -> Filter:
-        """Narrow by a value inside a JSON column, where that is cheap and certain."""
+        """Narrow by a value inside a JSON column, if that is cheap and safe."""
         declared = self._terms.get(path[:1])
         column = quoted(EXTRA) if declared is None else declared.text
         inner = path if declared is None else path[1:]
@@ -121,14 +121,14 @@ class Conditions:
         if not narrow.text:
             return _UNKNOWN
         values = tuple(cell for bound in narrow.values for cell in (where, bound))
-        # Two spellings that SQLite does not see through are looked at anyway: keys with an escape,
-        # and what JSON lacks, such as {"$decimal": "1.5"}.
+        # Always include two spellings that SQLite does not interpret: escaped keys, and types that
+        # JSON lacks, such as {"$decimal": "1.5"}.
         other = f"instr({column},'\\')>0 OR instr({column},'\"$')>0"
         return Filter(f"({narrow.text} OR {other})", values, exact=False)
 
 
 def _having(term: Term | None, value: object) -> Filter:
-    """Select at least the rows whose list has a text: it stands in their JSON, or escaped."""
+    """Select a superset of the rows whose list has a text: their JSON contains it, or an escape."""
     if term is None or term.type not in _JSON or not isinstance(value, str):
         return _UNKNOWN
     if not value.isascii() or not value.replace("-", "").replace("_", "").isalnum():
@@ -138,21 +138,21 @@ def _having(term: Term | None, value: object) -> Filter:
 
 
 def _narrowed(found: str, operator: Operator, value: object) -> Filter:
-    """Select at least the rows where what is found in JSON compares so with a value."""
+    """Select a superset of the rows whose JSON value satisfies a comparison."""
     if isinstance(value, str) and operator is Operator.EQ and _encodable(value):
         return Filter(f"{found}=?", (value,), exact=False)
     return _near(found, operator, value)
 
 
 def _is_plain_name(name: str) -> bool:
-    """Tell whether a key can stand in a JSON path as it is, and stands in the JSON as it is."""
+    """Whether a key needs no escaping, neither in a JSON path nor in JSON."""
     if not name or not {'"', "\\", "\0"}.isdisjoint(name):
         return False
     return _encodable(name)
 
 
 def _joined(filters: Sequence[Filter], all_of: bool) -> Filter:
-    """Join conditions; what is unknown may hold."""
+    """Join conditions; an unknown one may be true."""
     exact = all(item.exact for item in filters)
     if not filters:
         return _EVERYTHING if all_of else _NOTHING
@@ -191,8 +191,8 @@ def _compared(term: Term, operator: Operator, value: Cell) -> Filter:
 def _starts_with(column: str, text: str) -> Filter:
     if not text:
         return Filter(f"{column} IS NOT NULL")
-    # A range, so that an index serves. No text that begins with ``text`` is beyond the last
-    # character repeated, unless it has it there; then the range has no upper end.
+    # A range can use an index. Its upper end is ``text`` and the greatest character; texts with
+    # that character right after ``text`` need a range without an upper end.
     if text[-1] >= "\ud7ff":
         return Filter(
             f"({column}>=? AND substr(CAST({column} AS BLOB),1,?)=CAST(? AS BLOB))",
@@ -204,7 +204,7 @@ def _starts_with(column: str, text: str) -> Filter:
 def _ends_with(column: str, text: str) -> Filter:
     if not text:
         return Filter(f"{column} IS NOT NULL")
-    # As bytes, because text functions stop at NUL; UTF-8 keeps ends of texts ends of bytes.
+    # As bytes, because text functions stop at NUL; a suffix in UTF-8 is a suffix in bytes.
     return Filter(f"substr(CAST({column} AS BLOB),?)=CAST(? AS BLOB)", (-len(text.encode()), text))
 
 
@@ -221,11 +221,11 @@ _TEXTS: Final[dict[Operator, Callable[[str, str], Filter]]] = {
 }
 
 _SLACK: Final = 1e-9
-"""Far above what reading a number as REAL loses, far below what would select many rows."""
+"""Tolerance far above the rounding of REAL, and small enough to select few extra rows."""
 
 
 def _near(number: str, operator: Operator, value: object) -> Filter:
-    """Select at least the rows whose number compares so with a value."""
+    """Select a superset of the rows whose number satisfies a comparison."""
     if not isinstance(value, int | float | Decimal) or isinstance(value, bool):
         return _UNKNOWN
     try:
@@ -255,7 +255,7 @@ def _encodable(text: str) -> bool:
 
 
 def native(type_: Type, value: object) -> Cell:
-    """Return a value as a column of this type keeps it; None when it is of another kind."""
+    """Return the cell of a value in a column of this type; None when it is of another kind."""
     match type_:
         case Type.ID | Type.STRING:
             return value if isinstance(value, str) and _encodable(value) else None
@@ -278,7 +278,7 @@ def _native_number(type_: Type, value: object) -> Cell:
         return value
     if not isinstance(value, int):
         return None
-    if type_ is Type.FLOAT:  # an index on REAL rounds what it looks for
+    if type_ is Type.FLOAT:  # an index on REAL rounds the operand
         return value if -FLOAT_EXACT_MAX <= value <= FLOAT_EXACT_MAX else None
     return value if LONG_MIN <= value <= LONG_MAX else None
 
@@ -287,7 +287,7 @@ def _native_number(type_: Type, value: object) -> Cell:
 
 
 def sort_terms(part: LogPartition, sort: Sequence[Sort]) -> list[tuple[Term, bool]] | None:
-    """Return the columns of an order and which descend; None when SQL cannot make this order."""
+    """Return the columns of an order and which descend; None when SQL cannot sort so."""
     known = terms(part)
     found: list[tuple[Term, bool]] = []
     for item in sort:
@@ -299,7 +299,7 @@ def sort_terms(part: LogPartition, sort: Sequence[Sort]) -> list[tuple[Term, boo
 
 
 def order_by(part: LogPartition, keys: Sequence[tuple[Term, bool]]) -> str:
-    """Return the ORDER BY of an order: what is missing last, then the record's id."""
+    """Return the ORDER BY of an order: missing values last, then the record's id."""
     parts = [
         f"{term.text} DESC NULLS LAST" if descending else f"{term.text} NULLS LAST"
         for term, descending in keys
@@ -310,10 +310,10 @@ def order_by(part: LogPartition, keys: Sequence[tuple[Term, bool]]) -> str:
 def segments(
     part: LogPartition, keys: Sequence[tuple[Term, bool]], values: Sequence[object]
 ) -> list[Filter]:
-    """Return what comes after a row with these sort values and id, as ranges in order.
+    """Return the rows after one with these sort values and id, as ranges in order.
 
-    One range for each key that may be the first to differ, so that each can be found in an index
-    and none has to be sorted into another.
+    One range for each sort key that may be the first to differ, so that each range can use an index
+    and needs no merge.
     """
     key = part.rows.key
     cells = [

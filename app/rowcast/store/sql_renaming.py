@@ -1,8 +1,8 @@
-"""Renaming: SQL tables of files whose version gave two declared tables one name.
+"""Renames SQL tables of older files, whose version gave two declared tables one name.
 
-Of most tables the name is still the same. The former name of the others was, or would have been,
-that of another table, too, so who made it is looked up before it is renamed. Since then files say
-of each table which database it is in.
+The name of most tables is unchanged. The former name of the others was, or would have been, that of
+another table, too, so the owner is checked before renaming. Newer files record the database of each
+table.
 """
 
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
@@ -17,7 +17,7 @@ from rowcast.store.sql_tables import TABLES, former_sql_name, index_prefix, quot
 
 
 def rename_tables(cursor: Cursor, tables: Sequence[Table]) -> None:
-    """Give declared tables that are there under their former names those of today.
+    """Rename declared tables from their former names.
 
     It is done within the transaction that opens the tables.
     """
@@ -41,7 +41,7 @@ def _found(cursor: Cursor, name: str) -> _Row | None:
 
 
 def _is_of(row: _Row, table: Table, other: Table | None) -> bool:
-    """Tell whether what is there is a table's, rather than that of another with its former name."""
+    """Whether an entry belongs to a table, and not to another one with the same former name."""
     path, shape = row
     database = json.loads(shape).get("database")
     if database is not None or other is None:
@@ -58,7 +58,7 @@ def _is_of(row: _Row, table: Table, other: Table | None) -> bool:
 
 
 def _rename(cursor: Cursor, former: str, name: str) -> None:
-    """Rename a table; its indexes, which are called after it, are made anew by who opens it."""
+    """Rename a table; its indexes, named after it, are recreated when it is opened."""
     found = cursor.execute(
         "SELECT name FROM sqlite_master WHERE type='index' AND tbl_name=?", (former,)
     ).fetchall()

@@ -1,9 +1,9 @@
-"""Another type for an attribute: where its column is empty, or was of a type that did not fit.
+"""Change of an attribute's type, if its column is empty or its type did not fit the values.
 
-Who declares an attribute with a type that its values do not have finds them kept beside the column,
-as they came. That mistake can be taken back: the column is made anew, all values go beside it, and
-those that fit the new type then move into it (``sql_migrate.py``); the others stay as they came, so
-none is lost. A column whose values are all of its type keeps that type.
+Values that do not fit a declared type are stored in ``_extra``, unchanged. Such a declaration can
+be corrected: the column is recreated, all values move to ``_extra``, and those that fit the new
+type then move into the column (``sql_migrate.py``); no value is lost. The type of a column whose
+values all fit cannot be changed.
 """
 
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
@@ -28,9 +28,9 @@ from rowcast.store.sql_tables import (
 
 
 def retype(cursor: Cursor, table: Table, item: Attribute, was: Type) -> None:
-    """Empty an attribute's column and give it another type; raises INVALID where that would lose.
+    """Clear an attribute's column and change its type; raises INVALID if that would lose data.
 
-    What was in it is undeclared then.
+    Its values become undeclared.
     """
     name, column = quoted(sql_name(table)), quoted(item.name)
     if not _may_change(cursor, table, item):
@@ -51,7 +51,7 @@ def retype(cursor: Cursor, table: Table, item: Attribute, was: Type) -> None:
 
 
 def _may_change(cursor: Cursor, table: Table, item: Attribute) -> bool:
-    """Tell whether the column has no value, or some record's value did not fit into it."""
+    """Whether the column has no values, or some record's value did not fit."""
     name, column, extra = quoted(sql_name(table)), quoted(item.name), quoted(EXTRA)
     filled = cursor.execute(f"SELECT 1 FROM {name} WHERE {column} IS NOT NULL LIMIT 1").fetchone()
     if filled is None:
@@ -65,7 +65,7 @@ def _may_change(cursor: Cursor, table: Table, item: Attribute) -> bool:
 
 
 def _set_aside(cursor: Cursor, table: Table, item: Attribute, was: Type) -> None:
-    """Put the values of a column beside it, a step at a time; what is there already goes before."""
+    """Move the values of a column to ``_extra``, in steps; existing values there win."""
     name, column, extra = quoted(sql_name(table)), quoted(item.name), quoted(EXTRA)
     key = quoted(key_name(table))
     while True:

@@ -1,17 +1,16 @@
-"""Rows: what a record is as one row of SQL values, and back.
+"""Rows: conversion between records and rows of SQL values.
 
-Both ways are compiled once for a table, because they run for each record written or read. A row
-says in ``_form`` what it holds:
+Both directions are compiled once for a table, because they run for each record written or read. A
+row's ``_form`` is one of:
 
     TYPED       a value with its attributes in columns; ``_extra`` has the undeclared ones, and
-    those that
-                SQL would not tell from absent ones: an explicit null, and NaN, which SQL keeps as
-                NULL. What is in ``_extra`` goes before what is in a column.
-    JSON_TEXT   JSON that is kept as it came, in ``_extra``, where SQL can look into it
+                those that look absent in SQL: an explicit null, and NaN, which SQL stores as NULL.
+                ``_extra`` takes precedence over columns.
+    JSON_TEXT   original JSON, in ``_extra``, where SQL can query it
     AS_IT_CAME  any content, in ``_payload``; ``_extra`` has its value if it has one
 
-Most rows end in a ``tail`` of columns that have nothing to say. Their rows are left short, so that
-a shorter statement can write them: binding a NULL costs as much as binding a value.
+Most rows end in a ``tail`` of default values. These rows are short, and are written by a shorter
+statement: binding a NULL costs as much as binding a value.
 
 This module knows columns, not statements.
 """
@@ -42,7 +41,7 @@ from rowcast.store.sql_tables import (
 )
 
 Cell = str | int | float | bytes | None
-"""One value as SQL keeps it."""
+"""One value in SQL."""
 Row = tuple[Cell, ...]
 Convert = Callable[[object], object]
 
@@ -55,12 +54,12 @@ AS_IT_CAME: Final = 2
 
 
 def dumps(value: object) -> str:
-    """Return a value as JSON text that gives it back exactly."""
+    """Return a value as JSON text, without loss."""
     return json_text.encode(value).decode()
 
 
 def loads(text: object) -> object:
-    """Return the value that ``dumps`` was given."""
+    """Return the value of text from ``dumps``."""
     return json_text.decode(cast("str", text).encode())
 
 
@@ -89,7 +88,7 @@ def _decimal(text: object) -> object:
 
 
 def _float(number: object) -> object:
-    return float(cast("float", number))  # an Int column that became Float may hold integers
+    return float(cast("float", number))  # an Int column that became Float may have integers
 
 
 _TO_SQL: Final[dict[Type, Convert]] = {
@@ -118,7 +117,7 @@ def cell_of(type_: Type, value: object) -> object:
 
 
 def cell_value(type_: Type, cell: object) -> object:
-    """Return the value that a column of a type has in a cell."""
+    """Return the value of a cell in a column of a type."""
     convert = _FROM_SQL.get(type_)
     return cell if cell is None or convert is None else convert(cell)
 
@@ -126,7 +125,7 @@ def cell_value(type_: Type, cell: object) -> object:
 def _converts(
     attributes: Sequence[Attribute], by_type: dict[Type, Convert]
 ) -> tuple[tuple[int, Convert], ...]:
-    """Return the positions of the attributes that need a change, and the change."""
+    """Return the positions of the attributes that need conversion, with the conversion."""
     return tuple(
         (index, by_type[item.type]) for index, item in enumerate(attributes) if item.type in by_type
     )
@@ -143,7 +142,7 @@ def properties_cell(event: Event) -> str | None:
 
 @lru_cache(WRITERS_CACHED_MAX)
 def _by_cell(by: str) -> str:
-    """Return the cell of an event that has a writer and nothing else: the same for all of its."""
+    """Return the cell of an event whose only property is its writer; cached."""
     return dumps({BY: by})
 
 
@@ -156,11 +155,11 @@ def properties_of(cell: object) -> dict[str, object] | None:
 
 
 _TopicRow = tuple[str, int, int, str, int, bytes, str | None, float | None, str | None]
-"""A row of ``TopicRows.columns``, as the table declares them."""
+"""A row of ``TopicRows.columns``."""
 
 
 class TopicRows:
-    """Current values of undeclared topics: bytes and what came with them."""
+    """Current values of undeclared topics: bytes and their metadata."""
 
     def __init__(self) -> None:
         self.layout = Layout(None)
@@ -172,7 +171,7 @@ class TopicRows:
             (quoted("expires"), "NULL"),
             (quoted("properties"), "NULL"),
         )
-        """The last columns and what they are in a short row, as SQL."""
+        """The last columns and their values in a short row, as SQL."""
         self.columns: tuple[str, ...] = (
             *map(quoted, ("topic", "seq", "version", "client", "qos", "payload")),
             *(column for column, _ in self.tail),
@@ -180,7 +179,7 @@ class TopicRows:
         self.cleared: tuple[str, ...] = ()
 
     def row(self, key: Key, event: Event) -> Row:
-        """Return the row that keeps the event's record."""
+        """Return the row of the event's record."""
         head = (key, event.seq, event.version, event.client, event.qos, event.payload)
         if event.content_type is None and event.properties is None and not event.expires_at:
             return head
@@ -188,15 +187,15 @@ class TopicRows:
         return (*head, *tail)
 
     def mixes(self, rows: Sequence[Row]) -> bool:  # noqa: ARG002 - the other rows' method
-        """Tell whether some rows hold values and some do not: never."""
+        """Whether some rows have content that is no value: never."""
         return False
 
     def value(self, row: Row) -> object:  # noqa: ARG002 - the other rows' method
-        """Return the value that a query sees: none, because nothing is decoded."""
+        """Return the value for queries: None, because nothing is decoded."""
         return None
 
     def record(self, row: Row) -> Record:
-        """Return the record that a row keeps."""
+        """Return the record of a row."""
         topic, seq, version, client, qos, payload, content_type, expires, properties = cast(
             "_TopicRow", row
         )
@@ -243,7 +242,7 @@ class TableRows:
             (quoted(EXTRA), "NULL"),
             (quoted(names.payload), "NULL"),
         )
-        """The last columns and what they are in a short row, as SQL."""
+        """The last columns and their values in a short row, as SQL."""
         system = (names.seq, names.version, names.client, names.qos)
         self.columns: tuple[str, ...] = (
             self.key,
@@ -251,12 +250,12 @@ class TableRows:
             *(column for column, _ in self.tail),
         )
         self.cleared: tuple[str, ...] = tuple(map(quoted, cleared))
-        """Columns of dropped attributes: a write empties them, so that no old value returns."""
+        """Columns of dropped attributes: a write clears them, so that no old value reappears."""
 
     # -- in
 
     def row(self, key: Key, event: Event) -> Row:
-        """Return the row that keeps the event's record."""
+        """Return the row of the event's record."""
         value = event.decoded
         system = (event.seq, event.version, event.client, event.qos)
         content: tuple[Cell, Cell, Cell, Cell]
@@ -271,7 +270,7 @@ class TableRows:
         return cast("Row", (key, *cells, *system, *tail))
 
     def row_with(self, key: Key, event: Event, undeclared: Value) -> Row:
-        """Return the row of a value, with more that is kept as if it were undeclared."""
+        """Return the row of a value, with further undeclared attributes."""
         row = self.row(key, event)
         if len(row) < len(self.columns):
             row = (*row, None, None, TYPED, None, None, None)
@@ -281,7 +280,7 @@ class TableRows:
         return (*row[:-2], dumps(extra | undeclared), row[-1])
 
     def _typed(self, value: Value) -> tuple[Sequence[object], str | None]:
-        """Return the cells of the attributes, and the rest as JSON."""
+        """Return the cells of the attributes, and ``_extra`` as JSON."""
         cells: list[object] = list(map(value.get, self._columns))
         for index, convert in self._to_sql:
             if cells[index] is not None:
@@ -295,7 +294,7 @@ class TableRows:
         return cells, dumps(rest) if rest else None
 
     def mixes(self, rows: Sequence[Row]) -> bool:
-        """Tell whether any of these rows of a typed table holds something else than a value."""
+        """Whether any of these rows of a typed table has content that is no value."""
         if self.layout.typed:
             width = len(self.columns)
             for row in rows:
@@ -306,7 +305,7 @@ class TableRows:
     # -- out
 
     def value(self, row: Row) -> object:
-        """Return the value that a query sees; None when the row holds plain bytes."""
+        """Return the value for queries; None when the row has plain bytes."""
         if row[-4] == TYPED:
             return self._value(row)
         extra = row[-2]
@@ -324,7 +323,7 @@ class TableRows:
         return self.layout.arranged(value, cast("Key", row[0]))
 
     def record(self, row: Row) -> Record:
-        """Return the record that a row keeps."""
+        """Return the record of a row."""
         seq, version, client, qos, expires, properties = row[self._end : self._end + 6]
         payload, content_type, decoded = self._content(row)
         return Event(
@@ -359,7 +358,7 @@ Rows = TopicRows | TableRows
 
 
 def _as_it_came(event: Event) -> tuple[int, str | None, str | None, bytes | None]:
-    """Return form, content type, extra and payload of content that is kept as it came."""
+    """Return form, content type, extra and payload of content stored unchanged."""
     value, payload = event.decoded, event.payload
     if value is MISSING:
         return AS_IT_CAME, event.content_type, None, payload

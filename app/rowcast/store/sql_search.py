@@ -1,9 +1,8 @@
-"""Searches: one page of a query's answer, in SQL as far as it is exact, finished in Python.
+"""Searches: one page of a query's result, in SQL as far as it is exact, completed in Python.
 
-Two ways. When SQL can make the order, rows are stepped through in it and the page is the first
-that hold, so a page costs what it skips and returns. When it cannot, all rows that SQL could not
-rule out are looked at, and the first of them in order are kept: memory for a page, time for the
-table.
+There are two ways. If SQL can sort, rows are read in that order and the page is the first matching
+ones, so a page costs the rows skipped and returned. If it cannot, all rows that SQL could not
+exclude are read, and the first of them in order are kept: memory of a page, time of a table scan.
 """
 
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
@@ -37,7 +36,7 @@ def search(cursor: Cursor, part: LogPartition, query: Query) -> tuple[list[Row],
 
 
 def matching(cursor: Cursor, part: LogPartition, query: Query) -> int:
-    """Return how many records the conditions select."""
+    """Return the number of records that match the conditions."""
     selected = _selection(part, query)
     if not selected.exact:
         return sum(1 for _ in _selected(cursor, part, query, ""))
@@ -47,7 +46,7 @@ def matching(cursor: Cursor, part: LogPartition, query: Query) -> int:
 
 
 def _selection(part: LogPartition, query: Query) -> Filter:
-    """Return the conditions: those on values, and that on a record's time, which is exact."""
+    """Return the conditions on values, and the exact condition on a record's time."""
     selected = Conditions(part).filter(query.where)
     if query.stale is None:
         return selected
@@ -59,7 +58,7 @@ def _selection(part: LogPartition, query: Query) -> Filter:
 def _selected(
     cursor: Cursor, part: LogPartition, query: Query, order: str, beyond: Filter | None = None
 ) -> Iterator[Row]:
-    """Return the rows that hold, in an order of SQL."""
+    """Return the matching rows, in an order of SQL."""
     selected = _selection(part, query)
     both = [item for item in (selected, beyond) if item is not None and item.text]
     where = f"WHERE {' AND '.join(item.text for item in both)}" if both else ""
@@ -72,7 +71,7 @@ def _selected(
 
 
 def _ordered(cursor: Cursor, part: LogPartition, query: Query) -> Iterator[Row] | None:
-    """Return what comes on and after the page, in order; None when SQL cannot make the order."""
+    """Return the rows from the page on, in order; None when SQL cannot sort so."""
     keys = sort_terms(part, query.sort)
     if keys is None:
         return None
@@ -85,7 +84,7 @@ def _ordered(cursor: Cursor, part: LogPartition, query: Query) -> Iterator[Row] 
 
 
 def _sorted(cursor: Cursor, part: LogPartition, query: Query) -> Iterator[Row]:
-    """Return what comes on and after the page, in order, made in Python."""
+    """Return the rows from the page on, sorted in Python."""
     value, sort = part.rows.value, query.sort
     rows = _selected(cursor, part, query, "")
     keyed = ((order_key(sort, value(row), row[0]), row) for row in rows)
@@ -100,6 +99,6 @@ def _sorted(cursor: Cursor, part: LogPartition, query: Query) -> Iterator[Row]:
 
 
 def _bound(sort: Sequence[Sort], values: Sequence[object], last: object) -> tuple[object, ...]:
-    """Return the place in the order where a token stands: that of a record of just its values."""
+    """Return the sort key of a token: that of a record with its values."""
     flat = tuple(Sort((str(index),), item.descending) for index, item in enumerate(sort))
     return order_key(flat, {str(index): value for index, value in enumerate(values)}, last)

@@ -1,8 +1,8 @@
-"""Statements over many rows: their texts, and how many rows to give to each.
+"""Statements over many rows: their texts, and their sizes in rows.
 
-A statement of many rows makes one trip into SQLite where ``executemany`` makes one for each row,
-and with a busy event loop each trip back waits for the interpreter lock. SQLite prepares a text
-once and the driver keeps it by its text, so the number of rows comes from a short list of sizes.
+A statement of many rows is one call of SQLite where ``executemany`` makes one for each row, and
+with a busy event loop each return waits for the interpreter lock. The driver caches prepared
+statements by their text, so the number of rows comes from a short list of sizes.
 """
 
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
@@ -22,8 +22,8 @@ _SIZES: Final = (STATEMENT_ROWS_MAX, 50, 10, 3, 1)
 class Statement:
     """One statement over rows of ``width`` values, for any number of rows.
 
-    With ``pads`` a row may be given twice: that spares a statement where a few rows are missing to
-    a size, and must change nothing.
+    With ``pads`` rows may be repeated to fill up a size, which saves a statement and must have no
+    effect.
     """
 
     __slots__ = ("_pads", "_sizes", "_text_of", "_texts", "_width")
@@ -36,7 +36,7 @@ class Statement:
         self._sizes = tuple(size for size in _SIZES if size * width <= STATEMENT_VARIABLES_MAX)
 
     def run(self, cursor: Cursor, cells: Sequence[Cell]) -> list[Row]:
-        """Carry it out for rows, given as one list of values; return the rows that it finds."""
+        """Run it for rows, given as one flat list of values; return its result rows."""
         width, rows, start = self._width, len(cells) // self._width, 0
         found: list[Row] = []
         for size in self._sizes:
@@ -54,12 +54,12 @@ class Statement:
 
 
 def marks(width: int) -> str:
-    """Return the places of one row's values."""
+    """Return the placeholders of one row."""
     return ",".join("?" * width)
 
 
 def values(width: int, rows: int) -> str:
-    """Return the places of the values of several rows."""
+    """Return the placeholders of several rows."""
     return ",".join([f"({marks(width)})"] * rows)
 
 
@@ -77,7 +77,7 @@ class RecordStatements:
         defaults = [f"{column}={default}" for column, default in rows.tail]
         self._short = _upsert(name, columns[: -len(defaults)], [*defaults, *cleared])
         self.existing = Statement(
-            # One row for all that is there: each row returned is a trip back into Python.
+            # One result row for all existing keys: each row returned costs a call into Python.
             lambda size: (
                 f"SELECT json_group_array({key}) FROM {name} WHERE {key} IN ({marks(size)})"
             ),
@@ -92,7 +92,7 @@ class RecordStatements:
         )
 
     def upsert(self, cursor: Cursor, rows: Sequence[Row]) -> None:
-        """Write rows, short ones and full ones, each over what its key had."""
+        """Insert or replace rows, short and full ones, by key."""
         width = self._width
         if len(rows) == 1:
             (self._full if len(rows[0]) == width else self._short).run(cursor, rows[0])
@@ -106,7 +106,7 @@ class RecordStatements:
 
 
 def _upsert(name: str, columns: Sequence[str], others: Sequence[str]) -> Statement:
-    """Return the statement that writes these columns and sets others."""
+    """Return the upsert of these columns that resets the others."""
     key = columns[0]
     names = ",".join(columns)
     changes = ",".join([*(f"{column}=excluded.{column}" for column in columns[1:]), *others])
@@ -123,11 +123,11 @@ def _upsert(name: str, columns: Sequence[str], others: Sequence[str]) -> Stateme
 
 _LOG_HEAD: Final = "seq,table_id,topic,kind,version,qos,retain,client,content_type,payload"
 LOG_COLUMNS: Final = f"{_LOG_HEAD},expires,properties"
-"""The columns of the log, in the order in which rows of it are made and read."""
+"""The columns of the log, in the order of its rows."""
 
 
 class LogStatement:
-    """The statement that appends to the log: without its last two columns, where they are empty."""
+    """The statements that append to the log: with and without its last two columns."""
 
     __slots__ = ("_full", "_short", "_width")
 
@@ -147,5 +147,5 @@ def _append(columns: str) -> Statement:
     return Statement(
         lambda size: f"INSERT INTO {LOG} ({columns}) VALUES {values(width, size)}",
         width,
-        pads=False,  # each number is in the log once
+        pads=False,  # each number occurs once in the log
     )

@@ -1,8 +1,8 @@
-"""The states: small durable facts that owners keep beside the log, as SQL.
+"""Facts as SQL: small durable values of an owner.
 
-A change is written in the transaction of the events it belongs to, so neither is there without the
-other. Changes of one fact in a batch collapse to the last; what an owner had before it was removed
-goes with one statement. This module knows nothing of what the facts mean.
+A change is written in the transaction of its events, so both are atomic. Of several changes of one
+fact in a batch only the last is written; an owner's facts are removed by one statement. This module
+does not interpret facts.
 """
 
 # ruff: noqa: S608 - names are ours, values are bound
@@ -19,7 +19,7 @@ from rowcast.store.store import Change
 
 
 class StateStatements:
-    """The statements that change the states."""
+    """The statements that change facts."""
 
     __slots__ = ("_delete", "_delete_owner", "_find", "_upsert")
 
@@ -33,7 +33,7 @@ class StateStatements:
             pads=True,
         )
         self._delete = Statement(
-            # As a bare list of VALUES, SQLite would look at every row of the table.
+            # With a bare list of VALUES, SQLite would scan the table.
             lambda size: (
                 f"DELETE FROM {STATES} WHERE (owner,name) IN"
                 f" (SELECT * FROM (VALUES {values(2, size)}))"
@@ -57,12 +57,12 @@ class StateStatements:
     def read(
         self, cursor: Cursor, places: Sequence[tuple[str, str]]
     ) -> list[tuple[str, str, bytes]]:
-        """Return owner, name and value of those of these facts that are there."""
+        """Return owner, name and value of these facts; absent ones are left out."""
         cells = [cell for place in places for cell in place]
         return cast("list[tuple[str, str, bytes]]", self._find.run(cursor, cells))
 
     def write(self, cursor: Cursor, changes: Sequence[Change]) -> None:
-        """Make these changes within a transaction, as if one after the other."""
+        """Apply these changes within a transaction, with the effect of one after the other."""
         last: dict[str, dict[str, bytes | None]] = {}
         removed: set[str] = set()
         for change in changes:

@@ -1,4 +1,4 @@
-"""The SQL tables: which column keeps what, for declared tables and for the store's own.
+"""The SQL tables: columns of declared tables and of the store's own tables.
 
 A declared table is an SQLModel with one column for each stored attribute, so any SQL tool reads it:
 
@@ -6,16 +6,16 @@ A declared table is an SQLModel with one column for each stored attribute, so an
     <attribute>      ID, String TEXT; Int, Long BIGINT; Float FLOAT; Boolean BOOLEAN; Bytes BLOB;
                      Decimal TEXT, digits kept; Date TEXT, ISO 8601 in UTC with microseconds, so
                      that the order of text is that of time; nested, List and Any TEXT, JSON
-    _form            what the row holds: see ``sql_rows``
-    _extra           undeclared attributes as one JSON object, with what SQL cannot tell apart from
-                     absence (an explicit null, NaN); of an open table the whole value
-    _payload, _content_type   content that is kept as it came
-    _seq, _version, _client, _qos, _expires, _properties   of the write that made the record
+    _form            the form of the row: see ``sql_rows``
+    _extra           undeclared attributes as one JSON object, with values that SQL cannot
+                     distinguish from absence (an explicit null, NaN); of an open table the whole
+                     value
+    _payload, _content_type   content stored unchanged
+    _seq, _version, _client, _qos, _expires, _properties   of the write of the record
 
-A TEXT key clusters the table (WITHOUT ROWID), so reading in topic order is sequential. Nothing is
-NOT NULL but the key, so that a later schema can add what it likes. The models live in a registry
-of their own for each opening, because a schema can be opened again with other attributes. How rows
-are made, and how an old table becomes a new one, is for other modules.
+A TEXT key clusters the table (WITHOUT ROWID), so reading in topic order is sequential. Only the key
+is NOT NULL, so that a later schema can add columns. Each opening has a separate registry of models,
+because a schema can be reopened with other attributes. Rows and migrations are in other modules.
 """
 
 import keyword
@@ -55,12 +55,12 @@ RESERVED_PREFIXES: Final = ("rowcast_", "sqlite_")
 
 _INTEGERS: Final = frozenset({Type.INT, Type.LONG})
 _NOT_INDEXED: Final = frozenset({Type.ANY, Type.OBJECT, Type.LIST})
-"""Kept as JSON, whose text can differ for equal values."""
+"""Types stored as JSON, whose text can differ for equal values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What the columns common to all record tables are called."""
+    """The names of the columns common to all record tables."""
 
     seq: str = "_seq"
     version: str = "_version"
@@ -86,11 +86,11 @@ def quoted(name: str) -> str:
 
 
 def sql_name(table: Table) -> str:
-    """Return the name of the SQL table that keeps a declared table; no other table has it.
+    """Return the unique name of a declared table's SQL table.
 
     It is ``database__Table``, or only ``Table`` in the default database, where that has no ``__``.
-    Read from the left, the first ``__`` says where the database ends; where it would say something
-    else, there is a dot between the two, which is in no name of a schema.
+    The first ``__`` from the left ends the name of the database; if that would be ambiguous, a dot
+    separates the two, which no name of a schema contains.
     """
     database, name = table.database, table.own_name
     if database == DATABASE and _BETWEEN not in name:
@@ -100,7 +100,7 @@ def sql_name(table: Table) -> str:
 
 
 def former_sql_name(table: Table) -> str:
-    """Return the same in files of versions that did not keep all such names apart."""
+    """Return the table's name in files of earlier versions, where such names could collide."""
     database, name = table.database, table.own_name
     return name if database == DATABASE else f"{database}{_BETWEEN}{name}"
 
@@ -123,7 +123,7 @@ def key_name(table: Table) -> str:
 
 
 def value_attributes(table: Table) -> tuple[Attribute, ...]:
-    """Return the attributes that have a column beside the key."""
+    """Return the attributes that have a column besides the key."""
     return tuple(item for item in table.attributes if item.stored and not item.primary_key)
 
 
@@ -131,12 +131,12 @@ SqlType = BigInteger | Float[float] | Boolean | LargeBinary | Text | TypeDecorat
 
 
 def column_type(type_: Type) -> SqlType:
-    """Return the SQL type of a column that keeps values of a type."""
+    """Return the SQL type of a column for a type."""
     match type_:
         case Type.INT | Type.LONG:
             return BigInteger()
         case Type.FLOAT:
-            return Float()  # REAL affinity; a value that is no number is never put into it
+            return Float()  # REAL affinity; only numbers are stored in it
         case Type.BOOLEAN:
             return Boolean()
         case Type.BYTES:
@@ -146,27 +146,26 @@ def column_type(type_: Type) -> SqlType:
 
 
 def indexes(table: Table) -> dict[str, str]:
-    """Return the indexes that a table should have: name to what follows ``ON <table>``."""
+    """Return the indexes of a table: name to the text after ``ON <table>``."""
     name = sql_name(table)
     expires = quoted(DECLARED_NAMES.expires)
     wanted = {f"{index_prefix(name)}_expires": f"({expires}) WHERE {expires} IS NOT NULL"}
     for item in value_attributes(table):
         if item.indexed and item.type not in _NOT_INDEXED:
             column = quoted(item.name)
-            # The text of a Decimal has the order of text; its rounded value finds the rows to
-            # look at.
+            # The text of a Decimal sorts as text; its rounded value finds candidate rows.
             term = f"CAST({column} AS REAL)" if item.type is Type.DECIMAL else column
             wanted[f"{index_prefix(name)}{item.name}"] = f"({term})"
     return wanted
 
 
 def index_prefix(name: str) -> str:
-    """Return what the names of all indexes made here for an SQL table begin with."""
+    """Return the prefix of the names of an SQL table's indexes."""
     return f"rowcast_by.{name}."
 
 
 def check_names(tables: Sequence[Table]) -> None:
-    """Raise INVALID when two names that differ for us are one for SQL, or one of ours is taken."""
+    """Raise INVALID when two names are equal in SQL, or one of the store's names is used."""
     seen: dict[str, str] = {}
     for table in tables:
         name = sql_name(table)
@@ -220,14 +219,14 @@ class Models:
         _own_tables(self.metadata)
 
     def table(self, table: Table) -> SqlTable:
-        """Make the class of a declared table; return its SQL table."""
+        """Create the class of a declared table; return its SQL table."""
         self.model(table)
         made = self.metadata.tables[sql_name(table)]
         made.dialect_options["sqlite"]["with_rowid"] = key_type(table) in _INTEGERS
         return made
 
     def model(self, table: Table) -> type[SQLModel]:
-        """Make the class of a declared table: a field for each column."""
+        """Create the class of a declared table: a field for each column."""
         fields: dict[str, object] = {}
         for column in _declared_columns(table, self._type_of):
             field = field_name(column.name)
@@ -246,10 +245,10 @@ class Models:
 
 
 def field_name(column: str) -> str:
-    """Return the name of the field that has a column.
+    """Return the name of a column's field.
 
-    A name that Python, Pydantic or SQLModel keeps for itself gets an underscore at its end; one
-    that begins with underscores has one there instead: ``_seq`` is ``seq_``.
+    A name reserved by Python, Pydantic or SQLModel gets a trailing underscore; leading underscores
+    are replaced by a trailing one: ``_seq`` is ``seq_``.
     """
     bare = column.lstrip("_")
     return f"{bare}_" if bare != column or bare in _KEPT_NAMES else bare
@@ -326,7 +325,7 @@ def _own_tables(metadata: MetaData) -> None:
 
 
 def _account_tables(metadata: MetaData) -> None:
-    """Define the facts of the whole store, and what is known of each part of the log."""
+    """Define the tables of facts of the whole store, and of the parts of the log."""
     SqlTable(
         META,
         metadata,

@@ -1,11 +1,11 @@
-"""When: from which number on the log has a second, so that a time is found without a walk.
+"""The time index: the first number of each second in the log, to find a time without a scan.
 
-An entry says that no event before its number is of its second or later. It is made at most once in
-a second, in the transaction of the first commit that reaches it; a late event, whose version is of
-a time that has passed, makes none. So an entry is a lower bound, and any of them may be missing.
+An entry states that no event before its number is of its second or later. It is written at most
+once a second, in the transaction of the first commit in it; a late event, with an older version,
+writes none. So an entry is a lower bound, and entries may be missing.
 
-A time is therefore a place in the order of arrival: just before the first event that is of that
-time or later. Late events that come after that place belong to it, however old they are.
+A time is therefore a position in the order of arrival: just before the first event of that time or
+later. Late events after that position count as later, however old they are.
 """
 
 # ruff: noqa: S608 - names are ours, values are bound
@@ -18,22 +18,22 @@ from rowcast.store.sql_tables import LOG, TIMES
 
 
 class Times:
-    """The index of one opening: what it takes to know when an entry is due."""
+    """The index of one opening: decides when an entry is due."""
 
     def __init__(self, last_version: int) -> None:
         self.last = last_version // PER_SECOND
-        """The newest second that has an entry, or came before them; set after a commit."""
+        """The newest second with an entry, or before the first; set after a commit."""
 
     def write(self, cursor: Cursor, second: int, seq: int) -> None:
-        """Note a batch of a later second within a transaction, by its first number."""
+        """Add an entry of a later second within a transaction, by a batch's first number."""
         cursor.execute(f"INSERT INTO {TIMES} (second,seq) VALUES (?,?)", (second, seq))
 
     @staticmethod
     def forget(cursor: Cursor, version: int) -> "Times":
-        """Forget, within a transaction, all entries after a version: its clock was ahead.
+        """Remove, within a transaction, all entries after a version from a clock that was ahead.
 
-        Return what is to be used from then on. Events of that clock are before entries of earlier
-        seconds then, and no time leads to them.
+        Returns the index to use from then on. Events of that clock are then before entries of
+        earlier seconds, and cannot be found by time.
         """
         cursor.execute(f"DELETE FROM {TIMES} WHERE second>?", (version // PER_SECOND,))
         return Times(version)
@@ -62,10 +62,10 @@ def since(cursor: Cursor, plan: Plan, version: int) -> int | None:
 
 
 def trim(cursor: Cursor) -> None:
-    """Forget, within a transaction, the entries before the oldest event that is left.
+    """Remove, within a transaction, the entries before the oldest remaining event.
 
-    The last of them stays: it is the bound of that event. Numbers grow with seconds, so the search
-    for the first entry that is needed passes only those that go.
+    The last of them stays as the bound of that event. Numbers increase with seconds, so the search
+    for the first needed entry only visits removed ones.
     """
     oldest = f"SELECT min(seq) FROM {LOG}"
     needed = f"SELECT second FROM {TIMES} WHERE seq>({oldest}) ORDER BY second LIMIT 1"

@@ -1,10 +1,10 @@
-"""Topic tables as SQL: their entries among the parts of the log, made and dropped.
+"""Topic tables as SQL: creation and removal of their entries among the parts of the log.
 
 An entry is a row of ``rowcast_tables`` like a declared table's; its name there has a slash, which
-no declared one has. What is left of a dropped one is up to where its branch's events are gone, in
-``rowcast_former``: a reader that comes back must be told. Its events go a slice at a time; until
-they are gone the entry stays, hidden, under its number. Records are not here: all undeclared
-topics' are in one table, and an entry only counts its own.
+no declared one has. For a dropped one ``rowcast_former`` has the position up to which its branch's
+events were removed, for returning readers. Its events are deleted in slices; until then the entry
+stays, hidden, under its number. Records of all undeclared topics are in one table; an entry only
+counts its own.
 """
 
 # ruff: noqa: S608 - names are ours, values are bound
@@ -22,17 +22,17 @@ from rowcast.store.sql_tables import FORMER, LOG, META, TABLES, TOPICS
 
 
 def entry_name(level: Level) -> str:
-    """Return the name of a branch's entry: no level has a slash, so all differ."""
+    """Return the name of a branch's entry; unique, because no level contains a slash."""
     return "//" if level is None else f"/{level}"
 
 
 def level_of(name: str) -> Level:
-    """Return the first level that an entry is of."""
+    """Return the first level of an entry."""
     return None if name == "//" else name[1:]
 
 
 def load(cursor: Cursor, general: LogPartition, tables: Iterable[LogPartition]) -> Parts:
-    """Return all parts: those given, and those of topic tables as the disk has them."""
+    """Return all parts: those given, and those of topic tables from disk."""
     branches: list[LogPartition] = []
     rows = cursor.execute(
         f"SELECT id,name,shape,trimmed,events,bytes,records FROM {TABLES}"
@@ -55,10 +55,10 @@ def load(cursor: Cursor, general: LogPartition, tables: Iterable[LogPartition]) 
 
 
 def define(cursor: Cursor, parts: Parts, table: TopicTable, head: int) -> tuple[LogPartition, int]:
-    """Make an entry within a transaction; return its part and how many records move to it.
+    """Create an entry within a transaction; return its part and the number of its records.
 
-    Where the general part has events, some may be of the branch: they are read there, up to the
-    head of now. Without any, what was trimmed from it is all there is to know of that time.
+    If the general part has events, some may belong to the branch: they are read there, up to the
+    current head. Otherwise only the general part's trim position applies to earlier times.
     """
     level, general = table.branch.level, parts.general
     part = LogPartition(general.rows, _free_number(cursor), general.statements)
@@ -98,7 +98,7 @@ def _move_records(cursor: Cursor, part: LogPartition, count: int) -> None:
 
 
 def last_number(cursor: Cursor, part: LogPartition) -> int:
-    """Return the number of a part's last event, also of one that is gone."""
+    """Return the number of a part's last event, including trimmed ones."""
     (last,) = cursor.execute(
         f"SELECT max(seq) FROM {LOG} WHERE table_id=?", (part.table_id,)
     ).fetchone()
@@ -106,9 +106,9 @@ def last_number(cursor: Cursor, part: LogPartition) -> int:
 
 
 def drop(cursor: Cursor, parts: Parts, part: LogPartition, level: Level) -> None:
-    """Hide an entry within a transaction; ``part.trimmed`` says up to where its events are gone.
+    """Hide an entry within a transaction; its events up to ``part.trimmed`` count as removed.
 
-    What is known of too many branches is put together: ``Parts.remove`` does the same in memory.
+    Entries of excess branches are merged, as by ``Parts.remove`` in memory.
     """
     if part.events:
         cursor.execute(
@@ -131,7 +131,7 @@ def drop(cursor: Cursor, parts: Parts, part: LogPartition, level: Level) -> None
 
 
 def purge(cursor: Cursor, number: int, limit: int) -> int:
-    """Delete events of a hidden entry within a transaction, and at last itself; return how many."""
+    """Delete events of a hidden entry within a transaction, finally the entry; return how many."""
     cursor.execute(
         f"DELETE FROM {LOG} WHERE seq IN"
         f" (SELECT seq FROM {LOG} WHERE table_id=? ORDER BY seq LIMIT ?)",

@@ -1,12 +1,12 @@
-"""Views: what any SQL tool reads as a topic table.
+"""SQL views of topic tables, for SQL tools.
 
 A topic table is a part of the log, and its view shows that part with the seven columns; that of
-METRICS shows the current records below ``$SYS/``. A view is made and dropped with its table. But
-every change of the schema makes each connection read all of it anew, so where there are many
-views, changes wait for ``tidy``, which makes them together.
+METRICS shows the current records below ``$SYS/``. A view is created and dropped with its table. But
+every change of the SQL schema makes each connection reparse it, so with many views, changes are
+deferred to ``tidy``, which batches them.
 
-A name that the database has already, for a declared table of today or before, is left alone: such
-a table has no view.
+A name already used by a current or former declared table is skipped: such a topic table has no
+view.
 """
 
 # ruff: noqa: S608 - names are quoted and ours, values are numbers
@@ -27,7 +27,7 @@ _TIME: Final = (
     "strftime('%Y-%m-%dT%H:%M:%S',version/1000000,'unixepoch')||printf('.%06dZ',version%1000000)"
 )
 _DIGIT: Final = "substr('0123456789abcdefghijklmnopqrstuvwxyz',seq/{}%36+1,1)"
-_ID: Final = (  # as core/topic_tables.py:message_id spells it: nine digits, more if need be
+_ID: Final = (  # as core/topic_tables.py:message_id formats it: at least nine digits
     f"printf('%013d-',version/1000)"
     f"||ltrim({'||'.join(_DIGIT.format(36**place) for place in range(12, 8, -1))},'0')"
     f"||{'||'.join(_DIGIT.format(36**place) for place in range(8, -1, -1))}"
@@ -43,20 +43,20 @@ _METRICS: Final = (
 
 
 class Views:
-    """The views that are there, by name, and the numbers of their tables."""
+    """The existing views, by name, with the numbers of their tables."""
 
     def __init__(self, made: Mapping[str, int] | None = None) -> None:
         self.made = dict(made or {})
         self._refused: set[tuple[str, int]] = set()
-        """Those whose name something else has."""
+        """Views whose name is already used."""
 
     @property
     def few(self) -> bool:
-        """Whether a change of the schema costs little, so that it need not wait."""
+        """Whether a change of the schema is cheap, so that it need not be deferred."""
         return len(self.made) < STORE_VIEWS_AT_ONCE_MAX
 
     def changes(self, wanted: Mapping[str, int]) -> tuple[list[str], dict[str, int]]:
-        """Return what is to be dropped, and made, at once to come nearer to what is wanted."""
+        """Return the next views to drop and to create, towards the wanted ones."""
         gone = [name for name, number in self.made.items() if wanted.get(name) != number]
         room = STORE_VIEWS_MAX - len(self.made) + len(gone)
         new = (
@@ -69,7 +69,7 @@ class Views:
     def change(
         self, cursor: Cursor, gone: Iterable[str] = (), new: Mapping[str, int] | None = None
     ) -> "Views":
-        """Drop and make views within a transaction; return what is there after it."""
+        """Drop and create views within a transaction; return the resulting views."""
         after = Views(self.made)
         after._refused = set(self._refused)
         for name in gone:
@@ -89,14 +89,14 @@ class Views:
 
 
 def load(cursor: Cursor) -> Views:
-    """Return the views that the database has."""
+    """Return the views of the database."""
     rows = cursor.execute("SELECT name,sql FROM sqlite_master WHERE type='view'").fetchall()
     found = {name: _MARKED.search(text) for name, text in rows}
     return Views({name: int(match[1]) for name, match in found.items() if match is not None})
 
 
 def give_way(cursor: Cursor, name: str) -> None:
-    """Drop the view that has a name which a declared table is to have, within a transaction."""
+    """Drop a view whose name a declared table needs, within a transaction."""
     for taken in load(cursor).made:
         if taken.lower() == name.lower():
             cursor.execute(f"DROP VIEW {quoted(taken)}")

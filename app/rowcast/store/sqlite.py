@@ -1,9 +1,9 @@
 """The store on SQLite: records in SQL tables, the log, and the facts, in one file.
 
-This module is the interface, put together: the file (``sql_database``), the tables
-(``sql_tables``, ``sql_migrate``), writing (``sql_commit``) and reading (``sql_log``, ``sql_scan``,
-``sql_search``). What is known in memory (counts, the head) is changed only after the transaction
-that changed it on the disk, by the one thread that writes; readers see one number or the next.
+This module implements the interface with the file (``sql_database``), the tables (``sql_tables``,
+``sql_migrate``), writing (``sql_commit``) and reading (``sql_log``, ``sql_scan``, ``sql_search``).
+State in memory (counts, the head) is changed only after its transaction on disk, by the writer
+thread; readers see either the old or the new number.
 """
 
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
@@ -42,7 +42,7 @@ from rowcast.store.store import Change, Figures, Keep, Page, Scan
 T = TypeVar("T")
 
 _NOWHERE: Final = "\0"
-"""An id that no record has."""
+"""An id that no record can have."""
 
 
 _VERSION: Final = attrgetter("version")
@@ -52,7 +52,7 @@ class SqlStore:
     """Records and the log in an SQLite file.
 
     ``url`` is a path, a directory (the file in it is ``rowcast.db``) or ``sqlite:///...``. A file
-    that is in use by another server is refused with BUSY.
+    in use by another server is refused with BUSY.
     """
 
     def __init__(self, url: str | Path) -> None:
@@ -82,7 +82,7 @@ class SqlStore:
         return self._database.path
 
     def open(self, tables: Sequence[Table]) -> None:
-        """Make what is missing for these tables, without losing anything that is there."""
+        """Create missing tables and columns, without loss of data."""
         database = self._database
         with database.defining() as cursor:
             parts = open_tables(database.connection, cursor, tables)
@@ -93,20 +93,20 @@ class SqlStore:
         self._reader = sql_log.LogReader({part.table_id: part for part in parts}, former)
 
     def close(self) -> None:
-        """Finish and release the file; what was committed stays."""
+        """Close the file; committed data stays."""
         self._database.close()
 
     # -- the writer thread -------------------------------------------------------------------------
 
     def reserve(self, seq: int) -> None:
-        """Promise durably that numbers up to ``seq`` will not be handed out again."""
+        """Reserve numbers up to ``seq`` durably, so that they are not reused."""
         if seq > self._reserved:
             with self._database.writing() as cursor:
                 write_fact(cursor, "reserved", seq)
             self._reserved = seq
 
     def commit(self, events: Sequence[Event], changes: Sequence[Change] = ()) -> list[bool]:
-        """Write logged events, in order, the records they make, and changes: all or none."""
+        """Write logged events, in order, their records, and changes: all or none."""
         if not events:
             self._change(changes)
             return []
@@ -152,7 +152,7 @@ class SqlStore:
         return found
 
     def trim(self, source: LogSource, keep: Keep, now_seconds: float, limit: int) -> int:
-        """Forget a part's oldest events beyond ``keep``, at most ``limit`` of them."""
+        """Delete a part's oldest events beyond ``keep``, at most ``limit`` of them."""
         part = self._parts.own(source)
         if part is None or not (keep.seconds or keep.events or keep.bytes):
             return 0
@@ -165,9 +165,9 @@ class SqlStore:
 
     @contextmanager
     def _known_before(self, part: LogPartition) -> Iterator[None]:
-        """What is gone is known before it is: who reads, and then asks, must not miss it.
+        """Raise the trim position before deleting, so that a check after a read sees it.
 
-        If it stays after all, it was never said.
+        Restored if the deletion fails.
         """
         before = part.trimmed, self._parts.trimmed_undeclared
         try:
@@ -177,7 +177,7 @@ class SqlStore:
             raise
 
     def define(self, *tables: TopicTable) -> None:
-        """Give branches a table: from now on the events of each are a part of their own."""
+        """Create tables of branches: their new events form separate parts."""
         missing = self._parts.missing(tables)
         if not missing:
             return
@@ -193,7 +193,7 @@ class SqlStore:
             self._parts.add(table.branch.level, part, moved)
 
     def drop(self, table: TopicTable) -> None:
-        """End a branch's table with the events that it has."""
+        """Drop a branch's table with its events."""
         if not self._parts.is_defined(table):
             return
         part = self._parts.by_level[table.branch.level]
@@ -226,7 +226,7 @@ class SqlStore:
     # -- any thread --------------------------------------------------------------------------------
 
     def limited(self, limit: ReadLimit, call: Callable[[], T]) -> T:
-        """Do reads on this thread that end when the limit says so; raises its Error."""
+        """Run reads on this thread under a limit; raises its Error."""
         return self._database.limited(limit, call)
 
     def head(self) -> int:
@@ -234,15 +234,15 @@ class SqlStore:
         return self._head
 
     def reserved(self) -> int:
-        """Return the number up to which ``reserve`` has promised."""
+        """Return the number up to which numbers are reserved."""
         return self._reserved
 
     def last_version(self) -> int:
-        """Return the greatest version committed since the last return of versions, or 0."""
+        """Return the greatest version committed since the last ``return_versions``, or 0."""
         return self._last_version
 
     def return_versions(self, version: int) -> None:
-        """Forget durably that versions above this one were committed."""
+        """Reset the last version durably to this one, if it is greater."""
         if version < self._last_version:
             with self._database.writing() as cursor:
                 write_fact(cursor, "last_version", version)
@@ -250,23 +250,23 @@ class SqlStore:
             self._last_version, self._times = version, times
 
     def trimmed(self, source: LogSource) -> int:
-        """Return the greatest number that may be gone of a source."""
+        """Return the greatest number of a source that may be trimmed."""
         return self._parts.trimmed(source)
 
     def topic_tables(self) -> list[TopicTable]:
-        """Return the tables that were defined and not dropped, in the order of their making."""
+        """Return the topic tables, in the order of their creation."""
         return self._parts.topic_tables()
 
     def figures(self, source: LogSource) -> Figures:
-        """Return what is known of a source at once, without asking the disk."""
+        """Return the counts of a source from memory."""
         return self._parts.figures(source)
 
     def count(self, source: LogSource) -> int:
-        """Return how many records a source has, at once."""
+        """Return the number of a source's records, from memory."""
         return self._parts.figures(source).records
 
     def place(self, after: int, sources: Sequence[LogSource] | None) -> str:
-        """Return the parts that ``read`` would read, as a text: equal if they are the same."""
+        """Return a text for the parts that ``read`` would read; equal for equal parts."""
         return self._parts.plan(after, sources).name
 
     def get(self, table: Table | None, topic: str) -> Record | None:
@@ -296,10 +296,10 @@ class SqlStore:
     def _read(
         self, after: int, sources: Sequence[LogSource] | None, ask: Callable[[Cursor, Plan], T]
     ) -> T:
-        """Ask the log for these sources' parts; again, if one came or went meanwhile.
+        """Read these sources' parts of the log; repeats if a part was created or dropped meanwhile.
 
-        A part is known in memory before anything is written to it: if nothing changed until the
-        answer is there, it has all that its snapshot has.
+        A part is registered in memory before its first write: if the parts did not change during
+        the read, the result is complete for its snapshot.
         """
         parts = self._parts
         while True:
@@ -311,7 +311,7 @@ class SqlStore:
                 return found
 
     def scan(self, table: Table | None, topics: TopicFilter, after: str, limit: int) -> Page:
-        """Return up to ``limit`` records that the filter selects, in the order of their keys."""
+        """Return up to ``limit`` records that match the filter, sorted by key."""
         part = self._parts.of(table)
         with self._database.reading() as cursor:
             position = sql_log.head(cursor)
@@ -333,7 +333,7 @@ class SqlStore:
             return room.pages(map(page, scans))
 
     def search(self, table: Table, query: Query) -> Page:
-        """Return one page of the query's answer: at most ``query.limit`` whole records."""
+        """Return one page of the query's result: at most ``query.limit`` complete records."""
         part = self._parts.of(table)
         with self._database.reading() as cursor:
             position = sql_log.head(cursor)
@@ -341,7 +341,7 @@ class SqlStore:
         return Page(position, [part.rows.record(row) for row in rows], bool(after), after)
 
     def matching(self, table: Table, query: Query) -> int:
-        """Return how many records the query's conditions select."""
+        """Return the number of records that match the query's conditions."""
         with self._database.reading() as cursor:
             return sql_search.matching(cursor, self._parts.of(table), query)
 
@@ -370,7 +370,7 @@ class SqlStore:
         return self._read(0, [source], lambda cursor, plan: read(cursor, plan, local, until))
 
     def _local(self, source: LogSource, topic: str) -> tuple[LogSource, str]:
-        """Return where a topic's events are, and what the topic is called there."""
+        """Return the source of a topic's events, and the topic's name there."""
         if not isinstance(source, Table):
             return branch_of(topic) if source is None else source, topic
         prefix = self._parts.of(source).rows.layout.prefix
@@ -401,7 +401,7 @@ class SqlStore:
         return found
 
     def expired(self, now_seconds: float, limit: int) -> list[Record]:
-        """Return up to ``limit`` records whose time is over, the longest over first."""
+        """Return up to ``limit`` expired records, earliest expiry first."""
         found: list[Record] = []
         with self._database.reading() as cursor:
             for part in (self._parts.general, *self._parts.tables.values()):
@@ -409,7 +409,7 @@ class SqlStore:
         return sorted(found, key=lambda record: record.expires_at)[:limit]
 
     def next_expiry(self) -> float | None:
-        """Return when the next record's time is over, None when none's ever is."""
+        """Return the time of the next expiry; None if no record expires."""
         with self._database.reading() as cursor:
             parts = (self._parts.general, *self._parts.tables.values())
             found = [_soonest(cursor, part) for part in parts]
@@ -417,7 +417,7 @@ class SqlStore:
 
 
 def _soonest(cursor: Cursor, part: LogPartition) -> float | None:
-    """Return the least time at which a part's records end."""
+    """Return the earliest expiry of a part's records."""
     expires = quoted(part.rows.names.expires)
     table = quoted(part.rows.name)
     row = cursor.execute(
@@ -427,7 +427,7 @@ def _soonest(cursor: Cursor, part: LogPartition) -> float | None:
 
 
 def _over(cursor: Cursor, part: LogPartition, now_seconds: float, limit: int) -> list[Row]:
-    """Return the rows whose time is over, the longest over first."""
+    """Return the expired rows, earliest expiry first."""
     expires = quoted(part.rows.names.expires)
     return cursor.execute(
         f"{part.statements.select} WHERE {expires}<=? ORDER BY {expires} LIMIT ?",
