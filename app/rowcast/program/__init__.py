@@ -1,5 +1,5 @@
 """Floor 6: the program: configuration, command line, and the server as a whole.
 
-The room is not called ``server``, because ``from rowcast import server`` is what code in
-``resources/`` writes for its own server.
+The package is not called ``server``, because code in ``resources/`` imports ``from rowcast import
+server`` for its own server.
 """

@@ -1,9 +1,9 @@
-"""Back-ups: a directory with all that must survive, and how it becomes a data directory again.
+"""Backups: a directory with all durable state, and its restore to a data directory.
 
-The database, the other files of the data directory (users, keys), the schema, and a manifest with
-the digest of each. It is made under another name and renamed when it is whole, so one that is there
-is whole. A restored log has another name: clients that bring a cursor of the old one, whose numbers
-are used again, are told that it cannot be continued.
+It has the database, the other files of the data directory (users, keys), the schema, and a manifest
+with the digest of each. It is written under a temporary name and renamed at the end, so an existing
+one is complete. A restored log has a new epoch, because its numbers are reused: clients with a
+cursor of the old one get a reset.
 """
 
 import json
@@ -33,13 +33,13 @@ from rowcast.store.sql_database import FILE_NAME, file_of
 MANIFEST: Final = "manifest.json"
 SCHEMA: Final = "schema.graphql"
 FILES: Final = "files"
-"""The directory of the other files within a back-up."""
+"""The directory of the other files within a backup."""
 _UNFINISHED: Final = ".unfinished"
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What came out of a restore."""
+    """The result of a restore."""
 
     data: Path
     epoch: str
@@ -48,9 +48,9 @@ class Restored:
 
 
 def back_up(config: Config, target: Path) -> dict[str, object]:
-    """Write a back-up to a directory that is not there yet; return its manifest.
+    """Write a backup to a new directory; return its manifest.
 
-    The server may run, and goes on writing meanwhile.
+    The server may run and write meanwhile.
     """
     target = target.absolute()
     if target.exists():
@@ -75,13 +75,13 @@ def back_up(config: Config, target: Path) -> dict[str, object]:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a file's content, to one that only its owner may read."""
+    """Copy a file's content to a private file."""
     make_file(target)
     shutil.copyfile(source, target)
 
 
 def _others(data: Path, database: Path) -> Iterator[Path]:
-    """Give the files beside the database that must survive; what is in directories is derived."""
+    """Yield the durable files besides the database; subdirectories have derived data."""
     for file in sorted(data.iterdir()) if data.is_dir() else ():
         if file.is_file() and not file.name.startswith(database.name):
             yield file
@@ -113,7 +113,7 @@ def _write(file: Path, text: str) -> None:
 
 
 def verify(place: Path) -> dict[str, object]:
-    """Return a back-up's manifest; raises INVALID unless every file is what it says."""
+    """Return a backup's manifest; raises INVALID unless every file matches it."""
     try:
         manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
         files = dict(manifest["files"])
@@ -133,10 +133,10 @@ def verify(place: Path) -> dict[str, object]:
 
 
 def restore(place: Path, data: Path, to: str = "", schema: Path | None = None) -> Restored:
-    """Make a data directory of a back-up, perhaps as it was at an earlier point of its log.
+    """Restore a backup to a data directory, optionally to an earlier position of its log.
 
-    Raises INVALID for a damaged back-up, CONFLICT where there is data already, GONE where the log
-    does not reach.
+    Raises INVALID for a damaged backup, CONFLICT if there is data already, GONE if the log no
+    longer has the position.
     """
     place, data = place.absolute(), data.absolute()
     verify(place)
@@ -175,7 +175,7 @@ def _rewound(part: Path, before: Copied, to: str, schema: Path) -> tuple[str, in
 
 
 def _position(part: Path, moment: Moment, before: Copied) -> int:
-    """Return the position that a cursor or a time is; a time's own events are after it."""
+    """Return the position of a cursor or a time; events of that time are after it."""
     if moment.cursor is None:
         return position_of_time(part, moment.version)
     if moment.cursor.epoch != before.epoch:

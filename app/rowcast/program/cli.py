@@ -1,11 +1,10 @@
 """The command ``rowcast``: starts and checks a server, and reads, writes and watches one.
 
-Everything but ``serve``, ``check`` and what works on files goes through the server's public REST
-and SSE, like any other client. What fails is told in one sentence on standard error, with exit
-code 1.
+All commands except ``serve``, ``check`` and those on files use the server's public REST and SSE.
+Errors are printed as one sentence on standard error, with exit code 1.
 
 The module of a command is imported when the command runs, because importing all of them takes a
-second of CPU. ``COMMANDS`` therefore holds the one line of each that ``rowcast --help`` shows.
+second of CPU. ``COMMANDS`` therefore has the line of each for ``rowcast --help``.
 """
 
 import os
@@ -20,11 +19,11 @@ from rowcast import __version__
 from rowcast.core.errors import Code, Error
 
 _UMASK: Final = 0o077
-"""What the server and its commands write is for its owner only, whatever they write it with."""
+"""Files of the server and its commands are private to their owner."""
 
 
 class Place(NamedTuple):
-    """Where a command is: a function, or a ``typer.Typer`` with commands of its own."""
+    """The location of a command: a function, or a ``typer.Typer`` with subcommands."""
 
     module: str
     name: str
@@ -76,7 +75,7 @@ COMMANDS: Final = {
 
 
 class LazyGroup(TyperGroup):
-    """A group of commands that are known by name and summary, and imported when they run."""
+    """A group of commands that are imported on use."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -84,7 +83,7 @@ class LazyGroup(TyperGroup):
             self.add_command(TyperCommand(name, short_help=place.summary))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that is to be run, with its name and arguments."""
+        """Return the command to run, with its name and arguments."""
         name, found, rest = super().resolve_command(ctx, args)
         return name, load_command(name) if name and found else found, rest
 

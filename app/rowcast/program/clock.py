@@ -1,4 +1,4 @@
-"""The clock of the whole program: the machine's, whose leaps are not believed at once."""
+"""The clock of the program: the system clock, guarded against jumps."""
 
 import logging
 import time
@@ -11,8 +11,8 @@ log = logging.getLogger("rowcast.clock")
 
 
 def guarded_clock() -> LeapGuard:
-    """Return the machine's clock, guarded by the time that has passed, sleep included."""
-    boot = getattr(time, "CLOCK_BOOTTIME", None)  # of Linux: it goes on while the machine sleeps
+    """Return the system clock, guarded by a monotonic clock that includes sleep."""
+    boot = getattr(time, "CLOCK_BOOTTIME", None)  # Linux only: it advances while the machine sleeps
     steady: Callable[[], float] = (
         time.monotonic if boot is None else partial(time.clock_gettime, boot)
     )

@@ -1,9 +1,10 @@
-"""What an operator may set: one frozen value, made from a file, the environment and flags.
+"""The configuration: one frozen value, from a file, the environment and flags.
 
-A setting has one dotted name everywhere: ``mqtt.network.port`` in ``rowcast.yaml``, in
-``--set mqtt.network.port=1884``, and, spelt ``ROWCAST_MQTT__NETWORK__PORT``, in the environment.
-Flags win over the environment, that over the file, that over the defaults below. Whatever is wrong
-is told at once, with its place. Nobody else reads the environment or a configuration file.
+A setting has one dotted name everywhere: ``mqtt.network.port`` in ``rowcast.yaml``, in ``--set
+mqtt.network.port=1884``, and, spelt ``ROWCAST_MQTT__NETWORK__PORT``, in the environment. Flags
+override the environment, that overrides the file, that overrides the defaults below. All mistakes
+are reported at once, with their places. No other module reads the environment or a configuration
+file.
 """
 
 import os
@@ -53,11 +54,11 @@ from rowcast.program.settings.tls import MutualTls, Tls
 from rowcast.program.settings.topics import Topics
 
 DEFAULT_FILE: Final = "rowcast.yaml"
-"""Read from the working directory when it is there and no other file was named."""
+"""Read from the working directory if it exists and no other file was given."""
 PREFIX: Final = "ROWCAST_"
-"""Every variable of the environment that begins so is a setting."""
+"""The prefix of environment variables that are settings."""
 MAPS: Final = frozenset({"topics.tables", "security.jwt.role_names"})
-"""Settings that are sections by names of the operator's own."""
+"""Settings that are maps from user-defined names to sections."""
 SECRET: Final = frozenset(
     {
         "store.url",
@@ -67,7 +68,7 @@ SECRET: Final = frozenset(
         "url",
     }
 )
-"""Settings whose value may hold a password, so that no message repeats it."""
+"""Settings whose value may contain a password, so that no message repeats it."""
 
 
 def _address(value: str) -> str:
@@ -186,7 +187,7 @@ class Logging(Section):
 
 
 def _feature_sections() -> dict[str, type[Section]]:
-    """Return the sections of features: those that ``settings.py`` in a feature's folder names."""
+    """Return the sections of features, from ``settings.py`` in their folders."""
     found: dict[str, type[Section]] = {}
     for folder in iter_modules(features.__path__):
         module = f"{features.__name__}.{folder.name}.settings"
@@ -243,7 +244,7 @@ class Config(FeatureSections):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """A line for each setting that was given under a former name."""
+        """A warning for each setting given under a former name."""
         return self._warnings
 
     def of(self, section: type[S]) -> S:
@@ -253,20 +254,20 @@ class Config(FeatureSections):
 
     @property
     def users_file(self) -> Path:
-        """Where users are kept."""
+        """The path of the users file."""
         given = self.security.users
         return Path(given).expanduser() if given else self.data / "users.json"
 
     @property
     def database_url(self) -> str:
-        """Address of the database that records and the log are in."""
+        """The URL of the database."""
         passed = self.retainer.backends.built_in_database.ds.url
         file = (self.data / "rowcast.db").resolve()
         return self.store.url or passed or f"sqlite:///{file}"
 
     @property
     def server_url(self) -> str:
-        """Where a client on this machine finds the server that these settings start."""
+        """The server's URL for a client on this machine."""
         if self.url:
             return self.url
         reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
@@ -281,7 +282,7 @@ class Config(FeatureSections):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One setting as documented: what it is for, what it is by default, its variable."""
+    """The documentation of one setting: description, default and environment variable."""
 
     description: str
     default: object
@@ -310,7 +311,7 @@ def _variable(key: str) -> str:
 
 
 def _short_names(known: Iterable[str]) -> dict[str, str]:
-    """Return the names that stand for another: a section's own, for whether it is enabled."""
+    """Return short names: a section's name for its setting ``enabled``."""
     return {key.removesuffix(".enabled"): key for key in known if key.endswith(".enabled")}
 
 
@@ -319,21 +320,21 @@ def _short_names(known: Iterable[str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """A value for a setting, and where it was given."""
+    """A value for a setting, with its source."""
 
     key: str
     value: object
     where: str
     former: str = ""
-    """The name that it was given under, if that is a former one."""
+    """The former name under which it was given, if any."""
 
     @property
     def place(self) -> str:
-        """Where it was given, and as what if that is not its name."""
+        """The source, with the former name if one was used."""
         return f"{self.where} (as {self.former})" if self.former else self.where
 
     def warning(self, winner: "_Given") -> str:
-        """Say that the name is a former one, and whether the value counts."""
+        """Return a warning that the name is a former one, and whether the value is used."""
         ignored = f", and is ignored: {winner.where} sets that" if winner is not self else ""
         return f"{self.where}: {self.former} is now {self.key}{ignored}"
 
@@ -343,10 +344,10 @@ def load_config(
     env: Mapping[str, str] | None = None,
     overrides: Mapping[str, object] | None = None,
 ) -> Config:
-    """Return the settings of a file, the environment and the command line, the last strongest.
+    """Return the settings of a file, the environment and the command line, in rising priority.
 
-    ``file`` None means DEFAULT_FILE if it is there; ``env`` None means the process's own.
-    ``overrides`` are by dotted name. Raises INVALID with one line for each thing that is wrong.
+    ``file`` None means DEFAULT_FILE if it exists; ``env`` None means the process's own.
+    ``overrides`` are by dotted name. Raises INVALID with one line for each mistake.
     """
     known = dict(_fields(Config))
     sources = (
@@ -387,11 +388,11 @@ def _read_file(file: Path | None) -> Iterator[_Given]:
 
 
 _DEPTH_MAX: Final = 4
-"""Deeper than any setting; an alias that contains itself goes no further."""
+"""Deeper than any setting; bounds an alias that contains itself."""
 
 
 def _walk(node: yaml.MappingNode, prefix: str, path: str) -> Iterator[_Given]:
-    """Give each leaf of a YAML mapping with its dotted name and line."""
+    """Yield each leaf of a YAML mapping with its dotted name and line."""
     for key_node, value_node in node.value:
         key = f"{prefix}{key_node.value if isinstance(key_node, yaml.ScalarNode) else '?'}"
         where = f"{path}, line {key_node.start_mark.line + 1}"
@@ -403,7 +404,7 @@ def _walk(node: yaml.MappingNode, prefix: str, path: str) -> Iterator[_Given]:
 
 
 def variable(name: str) -> str:
-    """Return a variable of the environment that is no setting; empty when it is not set."""
+    """Return an environment variable that is no setting; empty when it is not set."""
     return os.environ.get(name, "")
 
 
@@ -416,9 +417,9 @@ def _read_environment(env: Mapping[str, str], known: Mapping[str, FieldInfo]) ->
 
 
 def _renamed(source: Iterable[_Given], short: Mapping[str, str]) -> list[_Given]:
-    """Return the values of a source under their settings' own names.
+    """Return the values of a source under current names.
 
-    Those under former names come first, so that within a source the name of today wins.
+    Values under former names come first, so that the current name wins within a source.
     """
     items = [_under_own_name(item, short) for item in source]
     return sorted(items, key=lambda item: not item.former)
@@ -427,16 +428,16 @@ def _renamed(source: Iterable[_Given], short: Mapping[str, str]) -> list[_Given]
 def _under_own_name(given: _Given, short: Mapping[str, str]) -> _Given:
     key = current_name(given.key)
     former = given.key if is_former(given.key) else ""
-    if given.value is not None:  # nothing said is a section without settings
+    if given.value is not None:  # an empty value is a section without settings
         key = short.get(key, key)
     return replace(given, key=key, former=former)
 
 
-# -- judging ---------------------------------------------------------------------------------------
+# -- validation ------------------------------------------------------------------------------------
 
 
 def _misnamed(given: _Given, known: Mapping[str, FieldInfo]) -> str:
-    """Say what is wrong with the name, or what no value may hold; empty when nothing is."""
+    """Return what is wrong with the name, or with the value's structure; empty if valid."""
     if not is_writable(given.value):
         return f"{given.where}: {given.key} holds NUL or half of a character; write it anew"
     if given.key in known:
@@ -465,9 +466,9 @@ def _nested(given: Iterable[_Given], known: Mapping[str, FieldInfo]) -> dict[str
 
 
 def _split(value: object) -> object:
-    """Read a list or a map: in the environment or a flag a list may be written with commas.
+    """Parse a list or a map: in the environment or a flag a list may be comma-separated.
 
-    Else they are written as in the file.
+    Otherwise the syntax is that of the file.
     """
     if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
         return _items(value)
@@ -477,7 +478,7 @@ def _split(value: object) -> object:
 
 
 def _items(text: str) -> object:
-    """Read sections in YAML, or JSON, which is YAML."""
+    """Parse sections in YAML, or JSON, which is YAML."""
     try:
         return read(text)
     except ValueError:
@@ -485,7 +486,7 @@ def _items(text: str) -> object:
 
 
 def _misvalued(details: ErrorDetails, winners: Mapping[str, _Given]) -> str:
-    """Say what is wrong with a value, and where it was given."""
+    """Return what is wrong with a value, and its source."""
     dotted = ".".join(str(part) for part in details["loc"])
     key = next(key for key in winners if f"{dotted}.".startswith(f"{key}."))
     name = key if isinstance(details["loc"][-1], int) else dotted  # one of a list's sections

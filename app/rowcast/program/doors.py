@@ -1,7 +1,7 @@
-"""The ports that the server listens on: MQTT and HTTP, each as it is and with TLS.
+"""The ports that the server listens on: MQTT and HTTP, each without and with TLS.
 
-It opens them and says where they are; what comes in belongs to the edges. The secure ones are open
-when a certificate is set.
+This module opens them and reports their addresses; the doors handle connections. The TLS ports are
+open when a certificate is set.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ Make = Callable[[], asyncio.Protocol]
 
 
 class Doors:
-    """Every port of one server, opened one after the other; ``closing`` ends what was opened."""
+    """Every port of one server, opened one after the other; ``closing`` closes the open ones."""
 
     def __init__(
         self, config: Config, now: Callable[[], float], closing: contextlib.AsyncExitStack
@@ -56,9 +56,9 @@ class Doors:
         self._closing = closing
         self._identity: Identity | None = None
         self.open: dict[str, tuple[str, int]] = {}
-        """Where each of them listens."""
+        """The address of each open port."""
         self.handshakes: dict[str, Handshakes] = {}
-        """Of those with TLS."""
+        """Handshake counters of TLS ports."""
         self.certificates = certificates_of(config, now)
         self.mqtt_port = config.mqtt.network.port
         self.mqtts_port = self._secure(config.mqtt.network.secure_port)
@@ -70,16 +70,16 @@ class Doors:
             for door, port in zip((HTTP, HTTPS, MQTT, MQTTS), ports, strict=True)
             if port is not None
         ]
-        """Those that are to be open."""
+        """The ports to open."""
         self.closed = False
-        """Whether none of them takes connections any more."""
+        """Whether they no longer accept connections."""
         self._listeners: list[Listener] = []
 
     def _secure(self, port: int | None) -> int | None:
         return port if self.certificates is not None else None
 
     async def prepare(self, threads: Executor) -> None:
-        """Read the certificates, and from now on when they change. Raises INVALID."""
+        """Read the certificates, and watch them for changes. Raises INVALID."""
         if self.certificates is None:
             network = self._config.mqtt.network
             if "secure_port" in network.model_fields_set and network.secure_port is not None:
@@ -91,7 +91,7 @@ class Doors:
         self._closing.push_async_callback(_end, watching)
 
     async def open_http(self, edge: Edge) -> None:
-        """Open the ports of HTTP; its server ends their connections when it is closed."""
+        """Open the ports of HTTP; its server closes their connections at shutdown."""
         log_problem()
         server = HttpServer(_uvicorn_config(edge, self._config))
         serving = asyncio.create_task(server.serve(sockets=[]), name="http")
@@ -108,7 +108,7 @@ class Doors:
         self.https_port = await self._open(HTTPS, make, host, self.https_port)
 
     async def open_mqtt(self, broker: Broker) -> None:
-        """Open the ports of MQTT; the broker ends their connections."""
+        """Open the ports of MQTT; the broker closes their connections."""
         host = self._config.mqtt.network.host
 
         def make() -> asyncio.Protocol:
@@ -120,7 +120,7 @@ class Doors:
         self.mqtts_port = await self._open(MQTTS, make, host, self.mqtts_port)
 
     async def _open(self, door: str, make: Make, host: str, port: int | None) -> int | None:
-        """Listen for a door, unless its port is none; return the port that it got."""
+        """Listen for a door, unless its port is None; return the actual port."""
         if port is None:
             return None
         certificates = self.certificates
@@ -132,7 +132,7 @@ class Doors:
         listener = Listener(make, host, port)
         try:
             await listener.start()
-        except (OSError, TypeError, UnicodeError) as error:  # the last two: it is no host's name
+        except (OSError, TypeError, UnicodeError) as error:  # the last two: not a host name
             why = error.strerror if isinstance(error, OSError) else "no name of a host is like that"
             raise Error(
                 Code.BUSY,
@@ -146,18 +146,18 @@ class Doors:
 
     @property
     def ports(self) -> dict[str, int]:
-        """The ports that are open, as protocols are named in addresses."""
+        """The open ports, by URL scheme."""
         names = {HTTP: "http", HTTPS: "https", MQTT: "mqtt", MQTTS: "mqtts"}
         return {names[door]: port for door, (_, port) in self.open.items()}
 
     def close(self) -> None:
-        """Take no more connections; those that are there end later, each at its edge."""
+        """Stop accepting connections; each door closes its existing ones later."""
         self.closed = True
         for listener in self._listeners:
             listener.stop()
 
     def lines(self) -> list[str]:
-        """Return where clients find it, for the person who started it."""
+        """Return the addresses as lines, for the person who started the server."""
         http, mqtt = self._config.http.host, self._config.mqtt.network.host
         over_websocket = "   over WebSocket: /mqtt" if self._config.mqtt.web_socket else ""
         lines = []
@@ -180,9 +180,9 @@ class Doors:
 
 
 def certificates_of(config: Config, now: Callable[[], float]) -> Certificates | None:
-    """Return what the secure ports show, nothing read yet; None without a certificate.
+    """Return the certificates of the TLS ports, not read yet; None without a certificate.
 
-    Raises INVALID for settings that do not belong together.
+    Raises INVALID for inconsistent settings.
     """
     tls, mtls = config.tls, config.mqtt.mtls
     if tls.certificate is None:
@@ -224,7 +224,7 @@ async def _end(task: "asyncio.Task[None]") -> None:
 
 
 class HttpServer(uvicorn.Server):
-    """Uvicorn inside our loop, on our listeners: signals and sockets are ours."""
+    """Uvicorn in this program's loop, on its listeners, without signal handlers."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -232,7 +232,7 @@ class HttpServer(uvicorn.Server):
         yield
 
     async def answers(self) -> None:
-        """Wait until it can take connections."""
+        """Wait until it can accept connections."""
         while not self.started:  # noqa: ASYNC110 - uvicorn tells it by this attribute only
             await asyncio.sleep(START_POLL_SECONDS)
 

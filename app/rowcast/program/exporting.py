@@ -1,4 +1,4 @@
-"""Wiring of snapshots: the command that makes them, and what is due when."""
+"""Wiring of snapshots: the export command, and its schedule."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def orders_due(settings: SnapshotSettings) -> dict[Order, float]:
-    """Return what is exported regularly, and after how many seconds again."""
+    """Return the regular exports, with their periods in seconds."""
     due = {Order(): settings.every, Order(changes=True): settings.changes}
     return {order: seconds_of(period) for order, period in due.items() if period}
 
 
 def export_command(config: Config, order: Order) -> list[str]:
-    """Return the command that carries out an order on the data of a server with these settings."""
+    """Return the command of an export on the data of a server with these settings."""
     command = [sys.executable, "-m", "rowcast.program.cli", "export", "--json"]
     command += ["--schema", str(config.schema_file), "--data", str(config.data)]
     command += ["--set", f"store.url={config.database_url}"]

@@ -1,7 +1,7 @@
 """The features of a server: one line each, in the order in which they are installed.
 
-The order is a promise where the comment beside a line says so. A feature whose setting switches it
-off is made as None, and is then on no path.
+The order matters where a comment says so. A feature that is switched off is None, and is on no
+path.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ from rowcast.store.store import Keep
 
 
 class Plug(NamedTuple):
-    """A feature by the name of its folder, and how it is made; None when it is switched off."""
+    """A feature: the name of its folder, and its factory, which returns None if it is off."""
 
     name: str
     make: Callable[[Parts], Feature | None]

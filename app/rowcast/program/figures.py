@@ -1,6 +1,6 @@
-"""Figures of single parts, as rows below ``$SYS``: clients, hooks, guard, groups, listeners (F33).
+"""Statistics of components, as rows below ``$SYS``: clients, hooks, guard, groups, listeners (F33).
 
-Each knows its own numbers and none of them knows of rows; here is which number stands in which.
+The components provide numbers and know no rows; this module maps numbers to rows.
 """
 
 from typing import Final
@@ -24,7 +24,7 @@ SCHEMA: Final = "$SYS/schema"
 
 
 def add_figures(kernel: Kernel, broker: Broker, doors: Doors, schema: Schema) -> None:
-    """Put all of them at their paths."""
+    """Register all rows at their paths."""
     add = kernel.registry.add
     add(
         CLIENTS,
@@ -43,10 +43,10 @@ def add_figures(kernel: Kernel, broker: Broker, doors: Doors, schema: Schema) ->
 
 
 def _client(broker: Broker, client_id: str) -> Facts | None:
-    """Return who a client is and from where, what passed over its connection, and what waits.
+    """Return a client's identity, address, traffic and queues.
 
-    Of a client that is away only what its session keeps is known. It tells no more of anybody than
-    ``$SYS/sessions`` does, and to nobody else.
+    For a disconnected client only its session is known. It reveals no more than ``$SYS/sessions``
+    does, and has the same rights.
     """
     session = broker.sessions.get(client_id)
     if session is None:
@@ -87,7 +87,7 @@ def _client(broker: Broker, client_id: str) -> Facts | None:
 
 
 def _guard(broker: Broker) -> dict[str, Facts]:
-    """Return who is refused now, and how often somebody was, by reason."""
+    """Return current bans, and counts of refusals by reason."""
     guard = broker.guard
     rows: dict[str, Facts] = {
         "connections": {"name": "connections", "kind": "open", "count": guard.connections},
@@ -120,7 +120,7 @@ def _guard(broker: Broker) -> dict[str, Facts]:
 
 
 def _hooks(kernel: Kernel) -> dict[str, Facts]:
-    """Return what each hook has cost; of several with one name each has its place in the list."""
+    """Return the cost of each hook; hooks of one name are numbered."""
     return {
         f"{place}-{figures.id}": {
             "id": figures.id,
@@ -135,9 +135,9 @@ def _hooks(kernel: Kernel) -> dict[str, Facts]:
 
 
 def _groups(kernel: Kernel) -> dict[str, Facts]:
-    """Return who shares which filter, and what is in their hands.
+    """Return the members of each shared subscription, and their unacknowledged events.
 
-    An id is no filter but a topic: wildcards are written as in a URL.
+    The id is a topic, so wildcards are percent-encoded.
     """
     announced = kernel.committer.announced
     return {

@@ -1,4 +1,4 @@
-"""Who it is: makes the one authenticator of a server, from the users' file and its settings."""
+"""Identity: creates the server's authenticator from the users file and settings."""
 
 import asyncio
 import shlex
@@ -15,9 +15,9 @@ from rowcast.program.config import Config
 
 
 class Identity:
-    """The one authenticator of a server, and where its users are.
+    """The authenticator of a server, and its users.
 
-    Making it reads the files, and raises INVALID for what is wrong in them. ``run`` compares a
+    The constructor reads the files, and raises INVALID for mistakes in them. ``run`` compares a
     password on another thread.
     """
 
@@ -31,7 +31,7 @@ class Identity:
         self.users.load()
         self._foreign = config.security.jwt.foreign()
         self._anonymous = config.security.anonymous
-        given = config.security.users  # else it is in the data directory
+        given = config.security.users  # otherwise it is in the data directory
         place = str((config.users_file if given else config.data).resolve())
         self._where = f"{'--file' if given else '--data'} {shlex.quote(place)}"
         required = ("mqtt",) if config.mqtt.require_authentication else ()
@@ -49,7 +49,7 @@ class Identity:
         self.directory = Directory(self.users, self.authenticator, now)
 
     def lines(self) -> list[str]:
-        """Return how the first user is made, for the person who started it; later nothing."""
+        """Return instructions to create the first user; empty if there are users."""
         if self.authenticator.in_force:
             return []
         ways = f"rowcast user add NAME --role admin {self._where}"
@@ -58,11 +58,11 @@ class Identity:
         return [f"  first administrator    {ways}"]
 
     async def person(self, name: str) -> Caller | None:
-        """Return a user as the caller that it would be; None if there is none of that name."""
+        """Return the caller for a user's name; None if there is no such user."""
         user = await self.users.find(name)
         return None if user is None else self.authenticator.as_caller(user, "http")
 
     @property
     def reload_keys(self) -> Callable[[], object] | None:
-        """What reads the keys of foreign issuers again; None without such issuers."""
+        """The function that reloads the keys of foreign issuers; None without such issuers."""
         return None if self._foreign is None else self._foreign.keys.look

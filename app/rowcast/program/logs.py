@@ -1,7 +1,7 @@
-"""Log output: one line for each record, as text or as JSON; the same line only so often (O15).
+"""Log output: one line for each record, as text or as JSON; repeated lines are throttled (O15).
 
-A flood of clients must not become a flood of lines, nor fill the disk that the log is on. What is
-left out is counted, and the count is told with the next such line, or when its time is over.
+A flood of clients must not cause a flood of lines, nor fill the log's disk. Suppressed lines are
+counted, and the count is logged with the next such line, or when the interval ends.
 """
 
 import logging
@@ -23,10 +23,10 @@ CLIENT_FAULTS: Final = frozenset(
     {
         "Invalid HTTP request received.",
         "Invalid UTF-8 sequence received from client.",
-        "ASGI callable returned without completing handshake.",  # a WebSocket that was refused
+        "ASGI callable returned without completing handshake.",  # a refused WebSocket
     }
 )
-"""What uvicorn reports as failures of the server though a client made the mistake."""
+"""Mistakes of clients that uvicorn reports as failures of the server."""
 
 
 class JsonFormatter(logging.Formatter):
@@ -49,7 +49,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class Said:
-    """How often one sentence was said within its time."""
+    """The count of one message within its interval."""
 
     __slots__ = ("_level", "_name", "_words", "count", "left_out", "since")
 
@@ -60,7 +60,7 @@ class Said:
         self.count = self.left_out = 0
 
     def more(self) -> logging.LogRecord:
-        """Return the record that tells what was left out."""
+        """Return the record with the number of suppressed lines."""
         words, arguments = "and %d more in %d s like: %s", (self.left_out, LOG_SAME_SECONDS)
         more = logging.LogRecord(
             self._name, self._level, "", 0, words, (*arguments, self._words), None
@@ -70,16 +70,16 @@ class Said:
 
 
 class LogThrottle:
-    """Lets the same sentence pass so often in a while; told apart by its words, not by its names.
+    """Limits equal messages per interval; messages are compared by format string, not arguments.
 
-    The time is that of the records.
+    The time is taken from the records.
     """
 
     def __init__(self) -> None:
         self._said: OrderedDict[tuple[str, int, str], Said] = OrderedDict()
 
     def judge(self, record: logging.LogRecord) -> Iterator[logging.LogRecord]:
-        """Give what is to be written when a record comes: what is over, then it, or nothing."""
+        """Yield records to write: counts of ended intervals, and this one unless suppressed."""
         yield from self._over(record.created)
         key = record.name, record.levelno, str(record.msg)
         said = self._said.get(key)
@@ -94,7 +94,7 @@ class LogThrottle:
             said.left_out += 1
 
     def rest(self) -> Iterator[logging.LogRecord]:
-        """Give what is still to be told at the end."""
+        """Yield the remaining counts, at shutdown."""
         while self._said:
             yield from self._forget()
 
@@ -124,14 +124,14 @@ class Output(logging.StreamHandler[TextIO]):
             super().emit(line)
 
     def close(self) -> None:
-        """Tell what was left out."""
+        """Log the remaining counts."""
         for line in self._throttle.rest():
             super().emit(line)
         super().close()
 
 
 class ClientFaults(logging.Filter):
-    """Tells a client's mistake as information, without a traceback: it is no alarm."""
+    """Lowers mistakes of clients to level INFO, without a traceback."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Change such a record; whether it is written at its new level."""
@@ -150,7 +150,7 @@ def configure_logging(level: str, form: Literal["text", "json"]) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # Bridges tell once, in their own words, what gmqtt says of each refusal and lost connection.
+    # Bridges log refusals and lost connections once themselves; gmqtt logs each.
     logging.getLogger("gmqtt").setLevel(logging.CRITICAL)
     uvicorn = logging.getLogger("uvicorn.error")
     uvicorn.setLevel(logging.WARNING)

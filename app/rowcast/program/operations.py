@@ -1,6 +1,6 @@
-"""Operations: how the parts that watch over a server are wired: readiness, overload, its end.
+"""Wiring of operations: readiness, overload protection, shutdown.
 
-Each knows its own business and none of them knows of the others.
+The components do not know each other.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from rowcast.program.doors import Doors
 log = logging.getLogger("rowcast")
 
 EXIT_CUT: Final = 1
-"""The exit code of a server that did not come to its end in time."""
+"""The exit code of a server that did not stop in time."""
 
 
 def make_ready(readiness: Readiness, kernel: Kernel, doors: Doors) -> None:
-    """Let readiness look at the disk and what waits for it, at reads, memory and the ports."""
+    """Register the readiness checks: disk, write backlog, reads, memory and ports."""
     committer, shedding = kernel.committer, kernel.reader.shedding
 
     def backlog() -> str:
@@ -47,9 +47,9 @@ def make_ready(readiness: Readiness, kernel: Kernel, doors: Doors) -> None:
 
 
 async def end(stop: Coroutine[object, object, None], again: asyncio.Event) -> None:
-    """Stop a server in order; at a second signal, or after STOP_SECONDS_MAX, at once.
+    """Stop a server gracefully; at a second signal, or after STOP_SECONDS_MAX, exit at once.
 
-    What is acknowledged is on the disk either way.
+    Acknowledged writes are durable either way.
     """
     stopping = asyncio.ensure_future(stop)
     asked = asyncio.ensure_future(again.wait())
@@ -66,7 +66,7 @@ async def end(stop: Coroutine[object, object, None], again: asyncio.Event) -> No
 
 
 def cut(leave: Callable[[int], object] = os._exit) -> None:
-    """End the process as it is."""
+    """Exit the process immediately."""
     logging.shutdown()
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.flush()

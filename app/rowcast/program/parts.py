@@ -1,4 +1,4 @@
-"""What a feature may be made of: the parts of a server that are there before the kernel."""
+"""Dependencies of features: the components of a server that are created before the kernel."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from rowcast.store.sqlite import SqlStore
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of one server."""
+    """The components of one server."""
 
     config: Config
     schema: Schema

@@ -1,9 +1,9 @@
-"""Proxies: for whom a request is asked, when a proxy that is trusted says so (X-Forwarded-For).
+"""Trusted proxies: the client's address from X-Forwarded-For.
 
-Whoever can reach a port can write such a header, so nobody is believed who is not named in
-``http.trusted_proxies``: it counts failed logins, and says who is of this machine. A request that
-another peer asks for others is taken as that peer's, and not for one of this machine: a proxy that
-nobody named would make everybody who reaches it a caller from here.
+Any client can send such a header, so only proxies in ``http.trusted_proxies`` are trusted: the
+address is used to count failed logins, and to recognise local clients. A request with such a header
+from another peer counts as that peer's, and never as local: otherwise an unlisted local proxy would
+make all its clients local.
 """
 
 import logging
@@ -20,14 +20,14 @@ log = logging.getLogger("rowcast")
 
 _PREFIX: Final = b"x-forwarded-"
 _OTHERS: Final = frozenset({b"forwarded", b"x-real-ip", b"via"})
-"""What proxies write beside it: of these only that there is one of them is heard."""
+"""Other headers of proxies; only their presence matters."""
 
 
 def behind_proxies(edge: ASGIApp, trusted: Sequence[str]) -> ASGIApp:
-    """Return an application that believes proxies at these addresses or networks.
+    """Return an application that trusts proxies at these addresses or networks.
 
-    Of the addresses in X-Forwarded-For the last one counts that is no trusted proxy's: what stands
-    before it, its client wrote. Nothing is around a request that no proxy has touched.
+    The client is the last address in X-Forwarded-For that is no trusted proxy; addresses before it
+    are the client's claim. Requests without a proxy are not wrapped.
     """
 
     def asked(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
@@ -62,7 +62,7 @@ def behind_proxies(edge: ASGIApp, trusted: Sequence[str]) -> ASGIApp:
 
 
 _PROXY: Final = "rowcast.proxy"
-"""Where the scope holds the address of who is asking for others."""
+"""The key of the proxy's address in the scope."""
 
 
 def _is_address(host: str) -> bool:
@@ -74,7 +74,7 @@ def _is_address(host: str) -> bool:
 
 
 def _plain(host: str) -> str:
-    """Return an IPv4 address that a socket of both kinds tells as one of IPv6 as what it is."""
+    """Return an IPv4-mapped IPv6 address of a dual-stack socket as IPv4."""
     if not host.startswith("::ffff:"):
         return host
     address = ip_address(host) if _is_address(host) else None

@@ -1,8 +1,8 @@
-"""Loads the user's resources: every class in ``resources/*.py`` that extends Resource, by name.
+"""The loader of resources: every subclass of Resource in ``resources/*.py``.
 
-A file is ordinary Python and is imported once, at start; hooks and listeners that it adds then
-belong to the server that loads it. A mistake in it stops the start with the file and line, because
-a server without half of its behaviour is worse than none.
+A file is ordinary Python and is imported once, at start; its hooks and listeners belong to the
+loading server. A mistake in it aborts the start with the file and line, because a partially
+configured server is worse than none.
 """
 
 import importlib.util
@@ -24,9 +24,9 @@ def load_resources(
 ) -> list[tuple[str, type[Resource]]]:
     """Return (path, class) for each resource class, in order of file and definition.
 
-    Hooks of the files are added to ``hooks``, in the same order; what they import from
-    ``rowcast.models`` is of ``models``. A missing directory has none.
-    Raises INVALID for a file that cannot be imported or a bad path.
+    Hooks of the files are added to ``hooks``, in the same order; ``models`` provides their imports
+    from ``rowcast.models``. A missing directory has none. Raises INVALID for a file that cannot be
+    imported or a bad path.
     """
     found: list[tuple[str, type[Resource]]] = []
     for file in _files(directory):
@@ -37,9 +37,9 @@ def load_resources(
 
 
 def check_resources(directory: Path) -> list[str]:
-    """Return the files that ``load_resources`` would run, without running any of them.
+    """Return the files that ``load_resources`` would import, without importing them.
 
-    Raises INVALID for one that is no Python.
+    Raises INVALID for a syntax error.
     """
     found: list[str] = []
     for file in _files(directory):
@@ -55,7 +55,7 @@ def check_resources(directory: Path) -> list[str]:
 
 
 def _files(directory: Path) -> list[Path]:
-    """Return the files of resources, in the order in which they are run."""
+    """Return the files of resources, in the order of their imports."""
     return [file for file in sorted(directory.glob("*.py")) if not file.name.startswith("_")]
 
 

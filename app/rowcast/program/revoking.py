@@ -1,6 +1,6 @@
-"""The ending of clients whose certificate was taken back while they were here (L4, L8).
+"""Disconnects clients whose certificate was revoked while they were connected (L4, L8).
 
-Whoever has their key may be somebody else, so their wills are refused when they are due.
+Their key may be stolen, so their wills are refused.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ _WORDS = "the certificate was taken back by its authority; connect with another 
 
 
 async def end_revoked(broker: Broker, certificates: Certificates) -> None:
-    """Disconnect every client whose certificate is on a list now."""
+    """Disconnect every client whose certificate is on a revocation list now."""
     shown: dict[Client, bytes] = {}
     for client in broker.clients:
         tls = client.transport.get_extra_info("ssl_object")

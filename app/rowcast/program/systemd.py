@@ -1,7 +1,7 @@
-"""The service manager that started this process: told when the server is ready, alive and stopping.
+"""Notifications to the service manager: the server is ready, alive or stopping.
 
-The protocol is that of sd_notify(3): one datagram of ``NAME=value`` lines to the Unix socket that
-``NOTIFY_SOCKET`` names. Without that variable nothing is sent. It must not know the application.
+The protocol is that of sd_notify(3): one datagram of ``NAME=value`` lines to the Unix socket in
+``NOTIFY_SOCKET``. Without that variable nothing is sent. The module does not know the application.
 """
 
 import asyncio
@@ -14,13 +14,13 @@ from typing import Final
 log = logging.getLogger("rowcast")
 
 _TICKS_PER_PERIOD: Final = 2
-"""sd_watchdog_enabled(3) recommends a sign of life every half of the time that is allowed."""
+"""sd_watchdog_enabled(3) recommends a keepalive at half the allowed interval."""
 
 
 class ServiceManager:
-    """Sends the state of this process; with ``watchdog_seconds`` a sign of life as often.
+    """Sends the state of this process; with ``watchdog_seconds`` keepalives, too.
 
-    An address that begins with ``@`` is in the abstract namespace (unix(7)). Empty: no manager.
+    An address that begins with ``@`` is in the abstract namespace (unix(7)); empty: no manager.
     """
 
     def __init__(self, address: str = "", watchdog_seconds: float = 0) -> None:
@@ -28,16 +28,16 @@ class ServiceManager:
         self._pause_seconds = watchdog_seconds / _TICKS_PER_PERIOD
 
     def ready(self) -> None:
-        """Say that the server accepts clients; then, from the running loop, that it is alive.
+        """Notify that the server accepts clients; then, from the running loop, send keepalives.
 
-        A loop that hangs gives no sign of life, so the manager restarts the process.
+        A hanging loop sends no keepalive, so the manager restarts the process.
         """
         self._send("READY=1")
         if self._address and self._pause_seconds:
             self._tick(asyncio.get_running_loop())
 
     def stopping(self) -> None:
-        """Say that the server is shutting down."""
+        """Notify that the server is shutting down."""
         self._send("STOPPING=1")
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -56,9 +56,9 @@ class ServiceManager:
 
 
 def service_manager(variable: Callable[[str], str]) -> ServiceManager:
-    """Return the manager that the environment names; ``variable`` reads it.
+    """Return the manager from the environment; ``variable`` reads it.
 
-    ``WATCHDOG_USEC`` counts for the process that ``WATCHDOG_PID`` names, or for any without it.
+    ``WATCHDOG_USEC`` applies to the process ``WATCHDOG_PID``, or to any without it.
     """
     period = variable("WATCHDOG_USEC")
     ours = variable("WATCHDOG_PID") in ("", str(os.getpid()))

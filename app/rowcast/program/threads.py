@@ -1,4 +1,4 @@
-"""The threads of a server beside its event loop: who writes, who reads, who hashes passwords."""
+"""The threads of a server besides its event loop: the writer, readers and password hashing."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Threads:
-    """All of them; one begins when there is work for it."""
+    """All thread pools; threads start on demand."""
 
     def __init__(self) -> None:
         self.writer = ThreadPoolExecutor(1, thread_name_prefix="rowcast-writer")
@@ -22,14 +22,14 @@ class Threads:
         self._hashes = background_threads(PASSWORD_CHECKS_AT_ONCE, "rowcast-password")
 
     async def write(self, call: Callable[..., T], *arguments: object) -> T:
-        """Do something on the one thread that changes the store."""
+        """Run a call on the single writer thread."""
         return await asyncio.get_running_loop().run_in_executor(self.writer, call, *arguments)
 
     async def check_password(self, check: Callable[[str], bool], password: str) -> bool:
-        """Compare a password with its hash, which takes tenths of a second."""
+        """Compare a password with its hash on a thread; takes tenths of a second."""
         return await asyncio.get_running_loop().run_in_executor(self._hashes, check, password)
 
     def stop(self) -> None:
-        """Wait for what they do, and end them."""
+        """Wait for running work, and stop them."""
         for threads in (self.writer, self.readers, self.searches, self._hashes):
             threads.shutdown()

@@ -1,6 +1,6 @@
 """The commands ``rowcast backup`` and ``rowcast restore``.
 
-They read and write files themselves, beside a running server or without one.
+They read and write files themselves, whether or not a server is running.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The command ``rowcast init``: the files that a new project begins with."""
+"""The command ``rowcast init``: writes the files of a new project."""
 
 from collections.abc import Iterator
 from importlib.resources import files
@@ -48,7 +48,7 @@ def init(
 
 
 def write_starters(directory: Path) -> Iterator[tuple[str, bool]]:
-    """Write each file that is not there yet; give its name and whether it was written.
+    """Write each missing file; yield its name and whether it was written.
 
     Raises INVALID when a file or directory cannot be written.
     """
@@ -64,7 +64,7 @@ def write_starters(directory: Path) -> Iterator[tuple[str, bool]]:
 
 
 def _write_new(path: Path, text: bytes) -> bool:
-    """Write a file unless something of that name exists; leave no half-written file."""
+    """Write a file unless the name exists; leaves no partial file."""
     try:
         file = path.open("xb")
     except FileExistsError:

@@ -1,6 +1,6 @@
-"""The commands ``rowcast history``, ``sessions`` and ``dead-letters``: what a server can tell.
+"""The commands ``rowcast history``, ``sessions`` and ``dead-letters``.
 
-Like all clients they use its public REST, and nothing else.
+They use only the server's public REST.
 """
 
 import json
@@ -121,7 +121,7 @@ def remove(
 
 
 def _show_rows(path: str, url: str | None) -> int:
-    """Print what stands below $SYS: one row, or the pages of a list; tell how many rows.
+    """Print rows below $SYS: one, or the pages of a list; return the number of rows.
 
     It comes as JSON only.
     """
@@ -142,7 +142,7 @@ def _path_of(letter: str) -> str:
 
 
 def _show(path: str, url: str | None) -> bool:
-    """Print an answer; tell whether there was any."""
+    """Print a response; return whether it has content."""
     with client_of(url) as client:
         body = client.request("GET", path, headers=_LINES).content
     sys.stdout.buffer.write(body if not body or body.endswith(b"\n") else body + b"\n")

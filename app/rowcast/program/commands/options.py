@@ -1,4 +1,4 @@
-"""Options that several commands have, in the same words."""
+"""Options shared by several commands."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""How commands print: formats, bodies as they came, and text that cannot drive a terminal."""
+"""Output of commands: formats, raw bodies, and text without control characters."""
 
 import sys
 from enum import StrEnum
@@ -19,7 +19,7 @@ MEDIA_TYPES: Final = {Format.JSON: JSON, Format.CBOR: CBOR, Format.MSGPACK: MSGP
 
 
 def write_body(body: bytes) -> None:
-    """Write a body as it is; on a terminal the prompt then begins on a line of its own."""
+    """Write a raw body; on a terminal, followed by a newline."""
     sys.stdout.buffer.write(body)
     if sys.stdout.isatty() and not body.endswith(b"\n"):
         sys.stdout.buffer.write(b"\n")
@@ -27,7 +27,7 @@ def write_body(body: bytes) -> None:
 
 
 def printable(text: str) -> str:
-    """Spell control characters out, for a topic must not drive a terminal."""
+    """Escape control characters, so that a topic cannot control the terminal."""
     if text.isprintable():
         return text
     return "".join(x if x.isprintable() else x.encode("unicode_escape").decode() for x in text)

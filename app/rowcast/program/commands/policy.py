@@ -1,4 +1,4 @@
-"""The command ``rowcast policy``: who may do what, as the server decides it."""
+"""The command ``rowcast policy``: explains the server's decision on a right."""
 
 from typing import Annotated, Final
 from urllib.parse import quote
@@ -12,7 +12,7 @@ from rowcast.program.commands.server import UrlOption, client_of
 from rowcast_client.calls import topic_path
 
 REFUSED: Final = 3
-"""The exit code when the answer is no."""
+"""The exit code of a denied right."""
 
 policy = typer.Typer(
     name="policy",
@@ -24,7 +24,7 @@ policy = typer.Typer(
 
 @policy.callback()
 def _common() -> None:
-    """Keep ``explain`` a command of its own, although it is the only one."""
+    """Keep ``explain`` a subcommand, although it is the only one."""
 
 
 @policy.command()

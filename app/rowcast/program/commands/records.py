@@ -109,15 +109,15 @@ def pub(
 
 
 def _url_path(text: str) -> str:
-    """Return the path and query that a person wrote, with or without the slash before it.
+    """Return the path and query of an argument, with or without a leading slash.
 
-    A '#' is part of it, as in a topic, and no fragment: that would never reach the server.
+    A '#' is part of it, as in a topic, and not a fragment, which would not reach the server.
     """
     return "/" + text.removeprefix("/").replace("#", "%23")
 
 
 def _value(text: str) -> tuple[bytes, str]:
-    """Return the bytes that an argument stands for, and their content type."""
+    """Return the bytes of an argument, and their content type."""
     if text == "-":
         body = sys.stdin.buffer.read()
         return body, _guess(body)
@@ -132,7 +132,7 @@ def _value(text: str) -> tuple[bytes, str]:
 
 
 def _guess(body: bytes) -> str:
-    """JSON if it is, or seems meant to be, so that the server can tell the mistake; else text."""
+    """Return JSON for JSON and for text that resembles it, so that the server reports errors."""
     with suppress(ValueError):
         json.loads(body)
         return JSON
@@ -146,7 +146,7 @@ def _guess(body: bytes) -> str:
 
 
 def _tell_cursor(response: Response) -> None:
-    """Print the cursor that a write got, if the server tells it: a place to watch from."""
+    """Print the cursor of a write, if the server returned one."""
     if cursor := cursor_of(response):
         print(cursor)
     elif response.status_code == HTTPStatus.MULTI_STATUS:

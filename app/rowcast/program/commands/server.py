@@ -1,4 +1,4 @@
-"""The server that a command speaks to: like any other client, over its public REST and SSE."""
+"""The connection of commands to a server, over its public REST and SSE."""
 
 from typing import Annotated
 
@@ -14,6 +14,6 @@ UrlOption = Annotated[
 
 
 def client_of(url: str | None) -> SyncRowcast:
-    """Return a client of the server that is meant."""
+    """Return a client of the chosen server."""
     config = load_config(None, None, {"url": url} if url else {})
     return SyncRowcast(config.server_url, authority=config.tls.certificate_authority)

@@ -1,4 +1,4 @@
-"""The commands ``rowcast serve`` and ``rowcast check``: a server, and whether one could start."""
+"""The commands ``rowcast serve`` and ``rowcast check``."""
 
 import gc
 import sys
@@ -54,7 +54,7 @@ def serve(
     if check_config:
         _check(chosen)
         return
-    gc.disable()  # until it is ready: what is made now stays, and there is nothing to collect
+    gc.disable()  # until ready: objects made now stay, so collections would be wasted
     from rowcast.program.main import serve as run  # noqa: PLC0415 - other commands need no server
 
     run(chosen)
@@ -82,7 +82,7 @@ def check(
 
 
 def _check(chosen: Config, *, run_resources: bool = False) -> None:
-    """Print what a server would have, or raise INVALID with each problem; nothing is started."""
+    """Print a summary of the configuration, or raise INVALID with each problem."""
     from rowcast.models import Models  # noqa: PLC0415
     from rowcast.program.doors import certificates_of  # noqa: PLC0415 - not for every command
     from rowcast.program.resource_loader import check_resources, load_resources  # noqa: PLC0415

@@ -1,8 +1,8 @@
-"""The command ``rowcast user``: who may sign in.
+"""The command ``rowcast user``: manages the users file.
 
-It changes the file of users itself, so that the first user can be made before there is anybody who
-could sign in; a server that runs notices within a second. A password is asked for, or read from
-standard input: an argument would be seen by everyone on the machine.
+It changes the users file directly, so that the first user can be created without signing in; a
+running server notices within a second. A password is prompted for, or read from standard input: an
+argument would be visible to all users of the machine.
 """
 
 import json
@@ -194,7 +194,7 @@ def _line(one: User) -> str:
 
 
 def _attribute(text: str) -> tuple[str, object]:
-    """Read ``sites=["north"]`` or ``team=blue``."""
+    """Parse ``sites=["north"]`` or ``team=blue``."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise Error(Code.INVALID, f"--attribute {text}: write --attribute name=value")
@@ -216,7 +216,7 @@ def _path(config: Path | None, data: Path | None, file: Path | None) -> Path:
 
 
 def _tell_new(path: Path) -> None:
-    """Tell that a directory will be made: it may be a misspelt one, that no server looks at."""
+    """Print that a directory will be created, because its name may be misspelt."""
     if not path.parent.exists():
         typer.echo(
             f"{path.parent} was not there, and is made; a server that keeps its data elsewhere "
@@ -226,7 +226,7 @@ def _tell_new(path: Path) -> None:
 
 
 def _password() -> bytes:
-    """Ask a person for it twice; take it from a program once, less the end of its line."""
+    """Prompt for a password twice; from a pipe, read one line."""
     if sys.stdin.isatty():
         asked: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
         return asked.encode(errors="surrogateescape")

@@ -1,1 +1,1 @@
-"""Settings: what each section of the configuration says, with its bounds."""
+"""Settings: the sections of the configuration, with their bounds."""

@@ -1,4 +1,4 @@
-"""Settings of the client event log under ``$SYS/events``: whether it is, and how much is kept."""
+"""Settings of the client event log under ``$SYS/events``: whether it is enabled, and retention."""
 
 from pydantic import Field
 

@@ -34,7 +34,7 @@ def _part(text: str) -> str:
 
 
 def _host(text: str) -> str:
-    """Return a host; what else stands there may be a secret, which is shown with the host."""
+    """Return a valid host; other text may contain a secret, which messages would reveal."""
     if set("@/ ") & set(text):
         raise ValueError(
             "should be a name or an address alone, such as broker.example; who signs in there is "
@@ -44,7 +44,7 @@ def _host(text: str) -> str:
 
 
 Part = Annotated[str, AfterValidator(_part)]
-"""What a topic may begin with."""
+"""A prefix of topics."""
 
 
 class Carried(Section):
@@ -163,7 +163,7 @@ class GatewaySettings(Section):
 
 
 def plan_of(given: dict[str, Any]) -> Plan:
-    """Return the plan of a broker that is described as in the configuration; raises INVALID."""
+    """Return the plan of a broker from a section of the configuration; raises INVALID."""
     try:
         return RemoteBroker.model_validate(given).plan()
     except ValidationError as mistakes:

@@ -1,4 +1,4 @@
-"""Settings of the history: how much of the log is kept for each table."""
+"""Settings of history: retention of the log for each table."""
 
 from pydantic import Field
 
@@ -24,5 +24,5 @@ class HistorySettings(Section):
 
     @property
     def keep(self) -> Keep:
-        """The limits of a table that declares none."""
+        """The default limits of a table."""
         return Keep(self.keep_seconds, self.keep_events, self.keep_bytes)

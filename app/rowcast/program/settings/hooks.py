@@ -1,4 +1,4 @@
-"""Settings of the hooks that come with the server; each is there only when it is asked for."""
+"""Settings of the bundled hooks, each of which is off by default."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
@@ -23,7 +23,7 @@ class Access(Section):
     clients: tuple[str, ...] = ()
 
     def rule(self) -> AccessRule:
-        """Return the rule; raises INVALID for one that cannot be followed."""
+        """Return the rule; raises INVALID for an invalid one."""
         return AccessRule(
             self.effect,
             frozenset(self.actions),
@@ -70,7 +70,7 @@ class HookSettings(Section):
 
 
 def bundled(settings: HookSettings) -> Sequence[Hook]:
-    """Return the hooks that are asked for, in the order in which they are called."""
+    """Return the enabled hooks, in the order of their calls."""
     return list(_bundled(settings))
 
 

@@ -1,4 +1,4 @@
-"""Settings of memory: bytes of writes that are not answered yet, and of records for hot reads."""
+"""Settings of memory: bytes of pending writes, and of the record cache."""
 
 from typing import Annotated
 
@@ -40,7 +40,7 @@ class Memory(Section):
 
     @property
     def bounds(self) -> WriteBounds:
-        """The settings as the committer has them."""
+        """The settings in the form of the committer."""
         return WriteBounds(
             client_high=self.client_write_bytes,
             client_max=4 * self.client_write_bytes,

@@ -1,4 +1,4 @@
-"""What is wrong with a value of a setting, in words that say how to mend it."""
+"""Error messages for invalid settings, with advice."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, get_args
@@ -10,10 +10,10 @@ from rowcast.core.limits import CONFIG_SHOWN_CHARS_MAX
 from rowcast.core.suggestions import did_you_mean
 
 _SECTIONS: Final = ("gateway", "brokers")
-"""A list of sections that hold passwords: of one only single members are ever shown."""
+"""A list of sections that contain passwords: messages only show single members."""
 
 _SHOWN_NEVER: Final = frozenset({"password", "host"})
-"""Who writes a URL for a host writes the password into it."""
+"""Members never shown; a URL given as a host may contain the password."""
 
 _SHAPES: Final = {
     "tuple_type": "should be a list",
@@ -22,7 +22,7 @@ _SHAPES: Final = {
 
 
 def mistake(details: ErrorDetails, root: type[BaseModel], *, secret: bool) -> str:
-    """Return what follows the name of the setting; never anything that may be a password."""
+    """Return the message after the name of the setting; never contains a password."""
     loc = details["loc"]
     if details["type"] == "missing":
         return "is missing"
@@ -40,7 +40,7 @@ def mistake(details: ErrorDetails, root: type[BaseModel], *, secret: bool) -> st
 
 
 def _shown(given: object) -> str:
-    """Return a value as a person wrote it, cut where it is long."""
+    """Return a value as it was written, shortened if long."""
     try:
         text = repr(given)
     except ValueError:  # an integer of thousands of digits
@@ -50,7 +50,7 @@ def _shown(given: object) -> str:
 
 
 def _is_named(given: object, message: str) -> bool:
-    """Tell whether a sentence of our own names what is wrong in what was given."""
+    """Whether one of our own messages already quotes the invalid part of a value."""
     return isinstance(given, dict | list) or repr(given) in message
 
 
@@ -63,9 +63,9 @@ def _hides(loc: Sequence[int | str], given: object) -> bool:
 
 
 def _names(model: type[BaseModel], loc: Sequence[int | str]) -> list[str]:
-    """Return the names that a section has, by the way to it."""
+    """Return the names of a section's settings, by its path."""
     for part in loc:
-        for name, field in model.model_fields.items():  # no place in a list, no name in a map
+        for name, field in model.model_fields.items():  # neither an index nor a key
             if part in (name, field.alias):
                 model = next(_models(field.annotation), model)
                 break
@@ -73,7 +73,7 @@ def _names(model: type[BaseModel], loc: Sequence[int | str]) -> list[str]:
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Give the sections that an annotation is made of."""
+    """Yield the sections in an annotation."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in get_args(annotation):

@@ -1,7 +1,7 @@
-"""Settings of MQTT that limit and convert: rates, bans, rewritten topics, subscriptions at connect.
+"""Settings of MQTT limits and conversions: rates, bans, topic rewriting, automatic subscriptions.
 
-Each section knows what it is to the broker, so that a mistake in a rule is told together with all
-other mistakes, before anything is started.
+Each section builds its object for the broker, so that a mistake in a rule is reported together with
+all others, before the start.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ class Rate(Section):
 
     @property
     def settings(self) -> RateSettings:
-        """What one client is measured with."""
+        """The rate limits of one client."""
         disconnects = self.action == "disconnect"
         return RateSettings(self.messages, self.bytes, self.subscribes, disconnects)
 
@@ -93,7 +93,7 @@ class Rewrite(Section):
     destination: str
 
     def rule(self) -> Rule:
-        """Return the rule; raises INVALID for one that cannot be followed."""
+        """Return the rule; raises INVALID for an invalid one."""
         return make_rule(self.action, self.source, self.expression, self.destination)
 
 
@@ -107,24 +107,24 @@ class AutoSubscribe(Section):
     retain_handling: Annotated[Number, Field(ge=0, le=2)] = 0
 
     def subscription(self) -> Subscription:
-        """Return it in the words of MQTT."""
+        """Return it as an MQTT subscription."""
         return Subscription(
             self.topic, self.qos, self.no_local, self.retain_as_published, self.retain_handling
         )
 
 
 def rewriting(rules: Sequence[Rewrite]) -> Rewriting | None:
-    """Return what rewrites topics; None without rules."""
+    """Return the topic rewriting; None without rules."""
     return Rewriting([rule.rule() for rule in rules]) if rules else None
 
 
 def auto_subscriptions(wanted: Sequence[AutoSubscribe]) -> AutoSubscriptions | None:
-    """Return what every client is subscribed to; None for nothing."""
+    """Return the automatic subscriptions; None if there are none."""
     return AutoSubscriptions([item.subscription() for item in wanted]) if wanted else None
 
 
 def _checked(make: Callable[[T], object]) -> AfterValidator:
-    """Return a validator that tells what cannot be made of a setting."""
+    """Return a validator that reports the Error of ``make``."""
 
     def check(value: T) -> T:
         try:
@@ -201,7 +201,7 @@ class MqttLimits(Section):
 
     @property
     def guard(self) -> GuardSettings:
-        """Who is let in."""
+        """The settings of the guard."""
         rate, flapping = self.rate, self.flapping
         return GuardSettings(
             sent_away=_SENT_AWAY[self.draining],
@@ -217,5 +217,5 @@ class MqttLimits(Section):
 
     @property
     def tries(self) -> LoginRateLimit:
-        """How often somebody may try to sign in."""
+        """The rate limit of sign-ins."""
         return LoginRateLimit(self.ban.failed_logins, self.ban.seconds)

@@ -13,14 +13,14 @@ FORMER: Final = {
     "mqtt.rate.over": "mqtt.rate.action",
     "retainer.enable": "retainer.enabled",
 }
-"""Names of version 0.1.0; the last is that of EMQX, whose retainer these settings follow."""
+"""Names of version 0.1.0; the last is EMQX's, which the retainer's settings follow."""
 
 OTHER_NAMES: Final = FORMER | {"mqtt.network.mtls": "mqtt.mTLS"}
-"""All that are understood; the last one is Harper's."""
+"""All alternative names; the last one is Harper's."""
 
 
 def current_name(key: str) -> str:
-    """Return the name of a setting that may be given under another."""
+    """Return the current name of a setting."""
     for other, name in OTHER_NAMES.items():
         if _is_within(key, other):
             return name + key.removeprefix(other)
@@ -28,7 +28,7 @@ def current_name(key: str) -> str:
 
 
 def is_former(key: str) -> bool:
-    """Tell whether a setting is given under a former name."""
+    """Whether a setting is given under a former name."""
     return any(_is_within(key, former) for former in FORMER)
 
 

@@ -1,4 +1,4 @@
-"""Settings of retained messages: ``retainer.*``, and the names that they had before."""
+"""Settings of retained messages: ``retainer.*``, and their former names."""
 
 import logging
 import re
@@ -23,7 +23,7 @@ _UNLIMITED: Final = ("infinity", "unlimited", "disabled")
 
 
 def _read(value: object) -> object:
-    """Return a text as it is to be read; what says that there is no limit, as 0."""
+    """Parse a value; words for "no limit" become 0."""
     value = value.strip() if isinstance(value, str) else value
     none = nothing(value) is None or (isinstance(value, str) and value.lower() in _UNLIMITED)
     return 0 if none else value
@@ -50,7 +50,7 @@ def _rate(value: object) -> object:
     if isinstance(value, str):
         found = _RATE.fullmatch(value)
         if found is None:
-            return value  # pydantic says that it is no number
+            return value  # pydantic reports that it is no number
         unit = found[2]
         seconds = parse_duration(unit if unit[0].isdigit() else f"1{unit}")
         if not seconds:
@@ -160,14 +160,14 @@ class RetainerSettings(Section):
 
     @property
     def keeps(self) -> bool:
-        """Whether anything is kept; warns of a backend that does not count."""
+        """Whether retained messages are stored; warns of an ignored backend."""
         if self.backend.type and "backends" in self.model_fields_set:
             log.warning("retainer.backend.type is ignored, because retainer.backends is set")
         return self.enabled and self.backends.built_in_database.enabled
 
     @property
     def rules(self) -> RetainRules:
-        """What the kernel is told."""
+        """The rules for the kernel."""
         return RetainRules(
             enabled=self.keeps,
             expiry_seconds=self.msg_expiry_interval,

@@ -1,4 +1,4 @@
-"""Settings of who may come in: callers without a name, users, and tokens of trusted issuers."""
+"""Settings of authentication: anonymous callers, users, and tokens of trusted issuers."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -75,11 +75,11 @@ class Jwt(Section):
 
     @property
     def grants(self) -> Grants:
-        """What a user of theirs may do without a role."""
+        """The grants of a token's user without a role."""
         return Grants(self.read, self.write)
 
     def foreign(self) -> ForeignIssuer | None:
-        """Return whose tokens are believed; None when no key is set. Raises INVALID."""
+        """Return the trusted issuer; None when no key is set. Raises INVALID."""
         if not self.key and self.key_file is None and self.jwks_file is None:
             return None
         keys = Keys(self.key, self.key_file, self.jwks_file, self.algorithms)

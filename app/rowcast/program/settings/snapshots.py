@@ -1,4 +1,4 @@
-"""Settings of snapshots: where they are, when they are made, how many are kept."""
+"""Settings of snapshots: directory, schedule and retention."""
 
 from pathlib import Path
 from typing import Annotated
@@ -44,10 +44,10 @@ class SnapshotSettings(Section):
     )
 
     def place(self, data: Path) -> Path:
-        """Return where they are, of a server whose data are here."""
+        """Return their directory, for a server with this data directory."""
         return self.directory or data / "snapshots"
 
 
 def seconds_of(period: str | None) -> float:
-    """Return the seconds of a period; 0 for none."""
+    """Return a period in seconds; 0 for none."""
     return (parse_duration(period) or 0) if period else 0

@@ -1,7 +1,7 @@
-"""YAML of an operator's, taken apart: bounded, and whatever is wrong with it is a sentence.
+"""Bounded parsing of YAML, with readable errors.
 
-PyYAML goes into the depth by recursion, expands what refers to itself without end, and fails in
-ways of its own where a tag does not fit its text. It must not know settings.
+PyYAML recurses without bound, expands self-references endlessly, and raises various exceptions for
+a tag that does not fit its text. This module knows no settings.
 """
 
 from typing import Final
@@ -19,7 +19,7 @@ _UNWRITABLE: Final = frozenset(("\0", *map(chr, range(0xD800, 0xE000))))
 
 
 def composed(text: str) -> yaml.Node | None:
-    """Return the tree of a text, None of an empty one. Raises ValueError."""
+    """Return the node tree of a text; None if it is empty. Raises ValueError."""
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except RecursionError:
@@ -32,10 +32,10 @@ def composed(text: str) -> yaml.Node | None:
 
 
 def value_of(node: yaml.Node) -> object:
-    """Return the value that a part of a tree spells. Raises ValueError."""
+    """Return the value of a node. Raises ValueError."""
     try:
         value: object = yaml.SafeLoader("").construct_document(node)
-    except Exception as error:  # a library reads what a tag says of any text
+    except Exception as error:  # a tag may apply any constructor to any text
         tag = node.tag.rpartition(":")[2]
         line = node.start_mark.line + 1
         raise ValueError(f"is not YAML: something on line {line} is no {tag}") from error
@@ -49,7 +49,7 @@ def read(text: str) -> object:
 
 
 def is_writable(value: object) -> bool:
-    """Tell whether all texts of a value can be names of files and hosts: no NUL, no surrogate."""
+    """Whether all texts of a value can be names of files and hosts: no NUL, no surrogate."""
     if isinstance(value, str):
         return _UNWRITABLE.isdisjoint(value)
     if isinstance(value, dict):
@@ -58,7 +58,7 @@ def is_writable(value: object) -> bool:
 
 
 def _nodes(node: yaml.Node, known: dict[int, int], below: int) -> int:
-    """Count the parts of a tree, those that are referred to again each time."""
+    """Count the nodes of a tree, aliases each time."""
     if id(node) in known:
         return known[id(node)]
     if below == 0:

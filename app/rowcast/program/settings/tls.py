@@ -1,4 +1,4 @@
-"""Settings of the secure ports: the server's certificate, and those that clients show."""
+"""Settings of TLS: the server's certificate, and client certificates."""
 
 from typing import Annotated
 

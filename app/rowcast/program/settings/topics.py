@@ -1,4 +1,4 @@
-"""Settings of topics that no table declares: whether they are kept, and for how long."""
+"""Settings of undeclared topics: whether they are stored, and for how long."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -70,7 +70,7 @@ class Topics(Section):
     )
 
     def settings(self, usual: Keep) -> TopicSettings:
-        """Return what holds for topic tables; ``usual`` is what all tables keep."""
+        """Return the settings of topic tables; ``usual`` is the default retention."""
         own = Keep(self.keep_seconds, self.keep_events, self.keep_bytes)
         keeps = {name: kept.keep for name, kept in self.tables.items() if kept.keep != Keep()}
         return TopicSettings(
