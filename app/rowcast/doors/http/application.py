@@ -1,6 +1,6 @@
-"""The fixed routes as one FastAPI application: signing in, health and the documents.
+"""The fixed routes as one FastAPI application: login, health and API documents.
 
-FastAPI describes them from their models; what the schema declares is added to that document.
+FastAPI generates their OpenAPI document from models; paths of the schema are added to it.
 """
 
 from typing import Any, Final
@@ -28,7 +28,7 @@ from rowcast.kernel.kernel import Kernel
 
 OPENAPI_PATH: Final = "/openapi.json"
 DOCUMENTATION: Final = "/ui/#/api"
-"""The live page shows it: pages that come with FastAPI load their scripts from another host."""
+"""The live page renders it, because FastAPI's own pages load scripts from another host."""
 SECURITY: Final[Document] = {
     "components": {
         "securitySchemes": {
@@ -76,7 +76,7 @@ async def live(edge: EdgeOf) -> Response:
     responses={503: {"model": Ready, "description": "Not now; the checks say why."}},
 )
 async def ready(edge: EdgeOf) -> Response:
-    """Tell whether writes and reads are carried out, ports open and nothing is shed."""
+    """Whether writes and reads are carried out, ports open and nothing is shed."""
     checks = dict(await edge.settings.readiness.look())
     is_ready = set(checks.values()) <= {"ok"}
     response = _json(Ready(ready=is_ready, checks=checks))
@@ -92,7 +92,7 @@ def make_application(kernel: Kernel, settings: HttpSettings) -> FastAPI:
     app = FastAPI(
         title=settings.title,
         version=settings.version,
-        openapi_url=None,  # ours is made from the schema too, and kept as bytes
+        openapi_url=None,  # the server's own document includes the schema, and is cached as bytes
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -133,7 +133,7 @@ def _json(model: BaseModel) -> Response:
 
 
 def _apart(document: Document) -> Document:
-    """Return a document whose schemas have names that no table of a schema can have."""
+    """Return a document with schema names that no declared table can have."""
     at = b"#/components/schemas/"
     own: dict[str, Any] = orjson.loads(orjson.dumps(document).replace(at, at + b"server."))
     schemas = own["components"].pop("schemas")
@@ -142,7 +142,7 @@ def _apart(document: Document) -> Document:
 
 
 def merged(one: Document, other: Document) -> Document:
-    """Return two documents as one: objects are joined, of anything else the second's counts."""
+    """Merge two documents: objects are merged, for other values the second wins."""
     made = dict(one)
     for name, value in other.items():
         known = made.get(name)

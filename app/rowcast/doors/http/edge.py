@@ -1,7 +1,7 @@
-"""The HTTP edge: one raw ASGI application that leads each request to its door.
+"""The HTTP edge: one raw ASGI application that dispatches each request.
 
-FastAPI has the fixed routes (signing in, documentation, health); everything else is a topic, which
-is data-driven and hot, so it does not pass through a framework.
+FastAPI has the fixed routes (login, documentation, health); every other path is a topic, which is
+data-driven and hot, and bypasses the framework.
 """
 
 import asyncio
@@ -60,22 +60,22 @@ from rowcast.subscriptions.subscription import Subscription
 log = logging.getLogger("rowcast.doors.http")
 
 OPEN_PATHS: Final = frozenset({"/docs", "/health", "/health/ready"})
-"""What tells nothing of what is here, and is answered whatever name the server is called by."""
+"""Paths without confidential content, answered for any Host."""
 DOCUMENTS: Final = frozenset({"/openapi.json", "/asyncapi.json"})
-"""What tells which tables there are."""
+"""Paths of API documents, which list tables."""
 _NO_RECORDS: Final = ("/$", "//", pages.ROOT, *OPEN_PATHS, *DOCUMENTS)
-"""What paths begin with that have to be looked at, for they may be no topic or another one."""
+"""Prefixes of paths that may not be plain topics."""
 _NOT_PLAIN: Final = frozenset(
     {b"origin", b"authorization", b"cookie", b"if-match", b"if-none-match", b"if-modified-since"}
 )
-"""Headers of a GET that say who asks, or what the client has already."""
+"""Headers of a GET with credentials or conditions."""
 MQTT_PATH: Final = "/mqtt"
 _MQTT_PROTOCOLS: Final = frozenset({"mqtt", "mqttv3.1"})
 
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
-    """What an operator has set about HTTP."""
+    """The settings of HTTP."""
 
     title: str
     version: str
@@ -85,20 +85,20 @@ class HttpSettings:
     cors_origins: tuple[str, ...]
     body_bytes_max: int
     anonymous: Callable[[str, str], Caller]
-    """Makes the caller of a peer's address and a door, for those who do not sign in."""
+    """Returns the anonymous caller for a peer's address and a door."""
     body_seconds_max: float = HTTP_BODY_SECONDS_MAX
     authenticator: Authenticator = field(default_factory=Authenticator)
-    """Says who signs in."""
+    """Authenticates callers."""
     token_seconds: float = TOKEN_SECONDS
-    """How long a token from here holds."""
+    """The lifetime of a token issued here."""
     revoke: Callable[[Caller], Awaitable[None]] | None = None
-    """Ends all that a user has signed in with."""
+    """Revokes all sign-ins of a user."""
     allowed_hosts: tuple[str, ...] = ()
-    """Names under which callers without a name are served, besides those that are safe."""
+    """Host names for which anonymous callers are served, besides safe ones."""
     ports: Callable[[], Mapping[str, int]] = dict
-    """Gives the ports that are open, by protocol: http, https, mqtt, mqtts."""
+    """Returns the open ports by protocol: http, https, mqtt, mqtts."""
     readiness: Readiness = field(default_factory=Readiness)
-    """Says whether requests should be sent here."""
+    """The readiness checks."""
 
 
 class Edge(Door):
@@ -118,7 +118,7 @@ class Edge(Door):
         self.origins = Origins(settings.cors_origins)
         self.hosts = Hosts(settings.allowed_hosts, settings.cors_origins)
         self.closing = asyncio.Event()
-        """Set when the server stops: streams end."""
+        """Set when the server stops; closes streams."""
         self.flusher = Flusher()
         self.watch = Watch(
             self.closing,
@@ -136,11 +136,11 @@ class Edge(Door):
         kernel.access.listen(self._judge)
 
     def subscriptions(self) -> Iterator[Subscription]:
-        """Give the subscriptions of all open streams."""
+        """Yield the subscriptions of all open streams."""
         return self.watch.subscriptions()
 
     def _judge(self) -> None:
-        """Hear that users or rules have changed: judge who has a stream open (C28)."""
+        """Reauthorise open streams after a change of users or rules (C28)."""
         self._callers.clear()
         self.watch.judge()
 
@@ -171,10 +171,10 @@ class Edge(Door):
             await self.fixed(scope, receive, send)
 
     def _send_from_memory(self, headers: Headers, scope: Scope, send: Send) -> Route | None:
-        """Answer a plain GET of a record at once, where it was answered before; return its route.
+        """Answer a plain GET of a record from its cached answer; return its route.
 
-        What it returns None for goes the long way, where it is judged, and refused in words:
-        callers who may not read, hosts that are not known yet, paths that are more than a topic.
+        None means the full path, with its checks and error messages: for callers without the right,
+        unknown hosts, and paths that are not plain topics.
         """
         path, kernel = scope["path"], self.kernel
         route = self._known_routes.get(path[1:])
@@ -237,13 +237,13 @@ class Edge(Door):
             await rest.serve(self, headers, scope, receive, send)
 
     async def _routes(self, scope: Scope, receive: Receive, send: TrackedSend) -> None:
-        """Let the routes of FastAPI answer; they find this edge in the scope."""
+        """Dispatch to FastAPI's routes, which find this edge in the scope."""
         scope[EDGE] = self
         send.path = scope["path"].strip("/")
         await self.fixed(scope, receive, send)
 
     async def _show(self, page: Page, headers: Headers, scope: Scope, send: TrackedSend) -> None:
-        """Serve a feature's page, to whoever may read its topic."""
+        """Serve a feature's page to callers that may read its topic."""
         send.path = page.name
         if scope["method"] not in {"GET", "HEAD"}:
             words = f"{page.name} are only read"
@@ -261,7 +261,7 @@ class Edge(Door):
     async def _from_page(
         self, headers: Headers, scope: Scope, receive: Receive, send: TrackedSend
     ) -> None:
-        """Serve a browser's page: the answer says whether the page may read it."""
+        """Serve a request of a browser's page, with CORS headers."""
         path = scope["path"]
         public = path in OPEN_PATHS or pages.is_page(path)
         try:
@@ -278,7 +278,7 @@ class Edge(Door):
             self.origins.check(headers)
         except Error as error:
             if speaks_mqtt or not is_own_page(self, headers, scope):
-                log.info("a WebSocket was refused: %s", error.message)  # the browser does not tell
+                log.info("a WebSocket was refused: %s", error.message)  # browsers do not show it
                 await _refuse(scope, receive, send, 403)
                 return
         if speaks_mqtt and self.mqtt is not None:
@@ -294,7 +294,7 @@ class Edge(Door):
             await websocket.serve(self, scope, receive, send)
 
     def caller(self, scope: Scope, door: str) -> Caller:
-        """Return who asks; without a name, requests from one address over plain HTTP share one."""
+        """Return the caller; anonymous requests from one address over plain HTTP share one."""
         signed_in: Caller | None = scope.get(SIGNED_IN)
         if signed_in is not None:
             return signed_in if signed_in.door == door else replace(signed_in, door=door)
@@ -308,7 +308,7 @@ class Edge(Door):
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, status: int) -> None:
-    """Refuse a WebSocket before it is one: with a status where the server can tell it."""
+    """Refuse a WebSocket handshake, with an HTTP status if the server supports it."""
     await receive()
     if "websocket.http.response" in (scope.get("extensions") or {}):
         await send_empty(send, status, kind="websocket.http.response")

@@ -1,8 +1,7 @@
 """Times of HTTP requests by method, route template and status, for ``/metrics``.
 
-A template is the path of a declared table or a resource, with ``{id}`` where a record is named, or
-the path of a fixed route; undeclared topics share one. So there are as many as the schema has, and
-in any case no more than a bound.
+A template is the path of a declared table or a resource, with ``{id}`` for a record, or the path of
+a fixed route; undeclared topics share one. So their number depends on the schema, and is bounded.
 """
 
 from bisect import bisect_left
@@ -20,25 +19,25 @@ Key = tuple[str, str, bool, int]
 
 
 class RequestTimes:
-    """The times of one server's requests; streams are none, for they do not end by themselves."""
+    """The times of one server's requests, without streams, which have no end."""
 
     def __init__(self, most: int = REQUEST_SERIES_MAX) -> None:
         self._most = most
         self._found: dict[Key, Histogram] = {}
 
     def note(self, method: str, path: str, named: bool, status: int, seconds: float) -> None:
-        """Note how long a request took; what is beyond the bound is counted together."""
+        """Record the duration of a request; series beyond the bound share one."""
         key = method, path, named, status
         found = self._found.get(key)
         if found is None:
             if len(self._found) >= self._most or method not in _METHODS:
                 key = _OTHER
             found = self._found.setdefault(key, Histogram())
-        found.counts[bisect_left(found.bounds, seconds)] += 1  # ``observe``, without its call
+        found.counts[bisect_left(found.bounds, seconds)] += 1  # ``observe``, inlined
         found.total += seconds
 
     def family(self) -> HistogramFamily:
-        """Return what is shown of it."""
+        """Return the histograms for metrics."""
         return HistogramFamily(
             "rowcast_http_request_seconds",
             "From the end of a request's head to the end of its answer.",

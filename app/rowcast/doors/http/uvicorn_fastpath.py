@@ -1,21 +1,20 @@
-"""Fast path: everything of this server that reaches into uvicorn's private parts, in one file.
+"""Fast path: all code that uses uvicorn's private attributes, in one file.
 
 Three things need more than ASGI offers:
 
-- **Whole answers** (``write_whole``): ASGI sends an answer as two messages, each with a coroutine,
-  a look at every header and a system call; for a record in memory that costs more than all the
-  rest. A prepared answer is written to the transport with one call, and uvicorn's request cycle is
-  left in the state in which its own ``send`` would leave it.
-- **Shared frames** (``event_channel_of``, ``socket_channel_of``): a frame that many readers share
-  is written to each socket without a task or a copy, and a reader that has stopped reading can be
-  cut off.
-- **Bounded request heads** (``RequestHeadLimits``): uvicorn's may take any time and be of any size.
+- **Whole answers** (``write_whole``): ASGI sends a response as two messages, each with a coroutine,
+  a pass over all headers and a system call; for a cached record that costs more than all the rest.
+  A prepared response is written to the transport with one call, and uvicorn's request cycle is left
+  in the same state as after its own ``send``.
+- **Shared frames** (``event_channel_of``, ``socket_channel_of``): a frame shared by many readers is
+  written to each socket without a task or a copy, and a stalled reader can be aborted.
+- **Bounded request heads** (``RequestHeadLimits``): uvicorn has no limits for them.
 
-uvicorn promises none of the attributes that this needs. ``find_problem`` therefore does on sample
-connections what the fast path does, and compares it with what uvicorn does for the same ASGI
-messages: bytes on the wire and state left behind. Where they differ, or an attribute is missing,
-``PROBLEM`` says so, ``log_problem`` writes it to the log at the start, and everything goes through
-plain ASGI. Under another ASGI server, or with anything wrapped around ``send``, it does too.
+These attributes are not public API. ``find_problem`` therefore runs the fast path on sample
+connections, and compares the bytes on the wire and the resulting state with those of uvicorn for
+the same ASGI messages. If they differ, or an attribute is missing, ``PROBLEM`` has the reason,
+``log_problem`` logs it at start, and all responses use plain ASGI. The same applies to other ASGI
+servers, and to a wrapped ``send``.
 """
 
 import asyncio
@@ -49,19 +48,19 @@ _SOCKET: Any = getattr(websockets_sansio_impl, "WebSocketsSansIOProtocol", None)
 
 
 def has_arrived(receive: Receive) -> bool:
-    """Tell whether the whole body is known to be there, so that ``receive`` does not wait."""
+    """Whether the complete body has been received, so that ``receive`` does not wait."""
     cycle: Any = getattr(receive, "__self__", None)
     return type(cycle) is _CYCLE and not cycle.more_body
 
 
 def whole_answer(status: int, headers: HeaderList, body: bytes = b"") -> bytes:
-    """Return an answer as it goes over the wire; no header may hold what a client has sent."""
+    """Return the bytes of a response; headers must not contain client input."""
     lines = [name + b": " + value + b"\r\n" for name, value in headers]
     return b"".join((STATUS_LINES[status], *lines, b"\r\n", body))
 
 
 def write_whole(send: Send, answer: bytes) -> bool:
-    """Write a whole answer if that is possible at once; return whether it was."""
+    """Write a complete response if that is possible at once; return whether it was."""
     tracked = send if isinstance(send, TrackedSend) else None
     cycle: Any = getattr(tracked.send if tracked is not None else send, "__self__", None)
     if (
@@ -76,7 +75,7 @@ def write_whole(send: Send, answer: bytes) -> bool:
     ):
         return False
     if tracked is not None:
-        tracked.status = int(answer[9:12])  # behind HTTP/1.1
+        tracked.status = int(answer[9:12])  # pipelined in HTTP/1.1
     cycle.response_started = True
     cycle.transport.write(answer)
     cycle.response_complete = True
@@ -99,7 +98,7 @@ class _Immediate(Channel):
         self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
 
     async def send(self, frames: Sequence[Any]) -> None:
-        """Write frames as soon as the peer reads."""
+        """Write frames when the peer reads."""
         await self._writes_again()
         if not self.open:
             raise Gone
@@ -147,7 +146,7 @@ class FastSocketChannel(_Immediate, SocketChannel):
         self._transport = protocol.transport
 
     def pack(self, payload: bytes) -> Any:
-        """Return a server's whole message: one final frame, not masked (RFC 6455, 5.2)."""
+        """Return a server's complete message: one final frame, not masked (RFC 6455, 5.2)."""
         first = _FINAL_BINARY if self._binary else _FINAL_TEXT
         size = len(payload)
         if size < 126:
@@ -173,14 +172,14 @@ def event_channel_of(send: Send) -> EventChannel:
 
 
 def socket_channel_of(send: Send, *, binary: bool) -> SocketChannel:
-    """Return the fastest channel of an accepted WebSocket; one that compresses has no fast one."""
+    """Return the fastest channel of an accepted WebSocket; plain if it compresses."""
     protocol = _server_of(send)
     fast = type(protocol) is _SOCKET and not protocol.conn.extensions
     return (FastSocketChannel if fast else SocketChannel)(send, binary=binary)
 
 
 def cut(send: Send) -> bool:
-    """Cut a connection without what waits in its buffer; return whether that was possible."""
+    """Abort a connection, dropping its buffer; return whether that was possible."""
     transport = getattr(_server_of(send), "transport", None)
     if transport is None:
         return False
@@ -189,10 +188,10 @@ def cut(send: Send) -> bool:
 
 
 def leave_word(send: Send, block: bytes) -> bool:
-    """End an event stream whose peer does not read, with a last block behind what waits for it.
+    """Close an event stream of a stalled peer, with a final block after its buffer.
 
-    The connection closes when the peer has taken all of it. Return whether that was possible; the
-    caller then has to cut the connection if the peer never does.
+    The connection closes when the peer has read all of it. Returns whether that was possible; the
+    caller must then abort the connection if the peer never reads.
     """
     channel = event_channel_of(send)
     if not isinstance(channel, FastEventChannel):
@@ -204,13 +203,13 @@ def leave_word(send: Send, block: bytes) -> bool:
 
 
 def is_closing(send: Send) -> bool:
-    """Tell whether the server has begun to close a connection."""
+    """Whether the server is closing a connection."""
     transport = getattr(_server_of(send), "transport", None)
     return transport is not None and bool(transport.is_closing())
 
 
 def _server_of(send: Send) -> Any:
-    """Return the server's object that an ASGI ``send`` belongs to, through what wraps it."""
+    """Return uvicorn's object of an ASGI ``send``, unwrapping it."""
     while isinstance(send, TrackedSend) or hasattr(send, "__wrapped__"):
         send = send.send if isinstance(send, TrackedSend) else send.__wrapped__
     return getattr(send, "__self__", None)
@@ -220,12 +219,12 @@ def _server_of(send: Send) -> Any:
 
 
 class RequestHeadLimits(HttpToolsProtocol):
-    """uvicorn's HTTP/1.1 with a time and a size limit for request heads; bodies have their own.
+    """uvicorn's HTTP/1.1 with a timeout and a size limit for request heads.
 
-    A client that sends its request line and headers a byte at a time, or without end, is answered
-    408 or 431 and closed. One timer serves a connection for its life, where uvicorn makes and
-    cancels one for each answer; so an idle connection is closed when its keep-alive time is over
-    or up to ``head_seconds_max`` later.
+    A client that sends its request line and headers slowly, or without end, gets 408 or 431 and is
+    closed. One timer serves a connection for its lifetime, while uvicorn creates and cancels one
+    per response; so an idle connection is closed after its keep-alive time or up to
+    ``head_seconds_max`` later.
     """
 
     def __init__(
@@ -244,12 +243,12 @@ class RequestHeadLimits(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first head."""
+        """Start the timeout of the first head."""
         super().connection_made(transport)
         self._look_in(min(self._head_seconds_max, self.timeout_keep_alive))
 
     def data_received(self, data: bytes) -> None:
-        """Count the bytes before the end of a head."""
+        """Count the bytes of a head."""
         super().data_received(data)
         if self._head_since:
             self._head_bytes += len(data)
@@ -258,10 +257,10 @@ class RequestHeadLimits(HttpToolsProtocol):
                 self._refuse("431 Request Header Fields Too Large", sentence)
 
     def on_message_begin(self) -> None:
-        """Begin to wait for the end of this head.
+        """Start the timeout of this head.
 
-        Only the beginning of a request ends a rest between requests: empty lines, and the body of
-        a request that is answered already, would otherwise keep a connection open for ever.
+        Only the start of a request ends the idle time: empty lines, and the body of an already
+        answered request, would otherwise keep a connection open without end.
         """
         super().on_message_begin()
         self._idle_since = 0.0
@@ -269,7 +268,7 @@ class RequestHeadLimits(HttpToolsProtocol):
         self._head_bytes = 0
 
     def on_headers_complete(self) -> None:
-        """Stop waiting: the rest is the body, which has its own limits (``bodies``)."""
+        """Stop the timeout: the body has its own limits (``bodies``)."""
         self._head_since = 0.0
         super().on_headers_complete()
 
@@ -280,7 +279,7 @@ class RequestHeadLimits(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, without a timer of its own."""
+        """Wait for the next request, without a separate timer."""
         if self.pipeline or self.transport.is_closing():
             super().on_response_complete()
             return
@@ -309,7 +308,7 @@ class RequestHeadLimits(HttpToolsProtocol):
             self._refuse("408 Request Timeout", sentence)
 
     def _refuse(self, status: str, sentence: str) -> None:
-        """Answer with the reason, if any part of a request has come, and close."""
+        """Respond with the reason, if any part of a request was received, and close."""
         if self.transport.is_closing():
             return
         if self._head_bytes:
@@ -353,7 +352,7 @@ def _messages(protocol: type[HttpToolsProtocol], *, fast: bool) -> object:  # no
 
 
 def _difference(what: str, one: Callable[[], object], other: Callable[[], object]) -> str:
-    """Return that two ways of doing something differ, or why one cannot be done; else nothing."""
+    """Return the difference of two implementations, or the failure of one; empty if equal."""
     try:
         return "" if one() == other() else f"{what} not as uvicorn itself"
     except Exception as failure:  # noqa: BLE001 - whatever it is: this way is not usable
@@ -386,7 +385,7 @@ def log_problem() -> None:
 
 
 _CYCLE: Any = getattr(httptools_impl, "RequestResponseCycle", None)
-"""What a ``send`` has to belong to, to be written to directly; None: none is."""
+"""The class of ``send`` methods that can be bypassed; None: unavailable."""
 HEAD_PROBLEM: Final = find_head_problem()
 HTTP_PROTOCOL: Final = HttpToolsProtocol if HEAD_PROBLEM else RequestHeadLimits
 """The protocol class of HTTP connections."""

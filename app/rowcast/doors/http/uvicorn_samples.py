@@ -1,6 +1,6 @@
 """Sample connections of uvicorn, without a socket, a loop or an application: for a self-check.
 
-A sample has read a request; what is sent on it is kept. Nothing of it outlives the check.
+A sample has read a request, and records its output. Nothing of it outlives the check.
 """
 
 import asyncio
@@ -21,28 +21,28 @@ UPGRADE: Final = (
 
 
 class Wire(asyncio.Transport):
-    """A transport that keeps what is written."""
+    """A transport that records writes."""
 
     written = b""
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Keep what is written."""
+        """Record the bytes."""
         self.written += data
 
     def is_closing(self) -> bool:
-        """Tell that it is open."""
+        """Return False: it is open."""
         return False
 
 
 class _Task:
-    """Stands for the task of an application."""
+    """A stub for the task of an application."""
 
     def add_done_callback(self, call: object) -> None:
         """Never call it."""
 
 
 def _never_run(application: Any, **_: object) -> _Task:
-    """Stand for ``create_task`` of a loop."""
+    """A stub for ``create_task`` of a loop."""
     application.close()
     return _Task()
 

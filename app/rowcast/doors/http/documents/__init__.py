@@ -1,1 +1,1 @@
-"""Documents: what the server says of itself: health, OpenAPI, the live page."""
+"""Documents of the server: health, OpenAPI, AsyncAPI and the live page."""

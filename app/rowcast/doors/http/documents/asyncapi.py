@@ -1,9 +1,9 @@
-"""The schema as an AsyncAPI 3.0 document: what is watched and said, beside OpenAPI's requests.
+"""The schema as an AsyncAPI 3.0 document: subscriptions and messages, besides OpenAPI's requests.
 
-It is of the server: it *receives* what clients write and *sends* events. Channels are those of each
-table: its records by MQTT, whose payloads are the values, and the streams of a record and of the
-table by SSE and WebSocket, whose payloads are envelopes. Schemas are those of the OpenAPI document,
-under the same names.
+It describes the server: it *receives* clients' writes and *sends* events. Channels are those of
+each table: its records by MQTT, whose payloads are the values, and the streams of a record and of
+the table by SSE and WebSocket, whose payloads are envelopes. Schemas are those of the OpenAPI
+document, under the same names.
 """
 
 import re
@@ -32,7 +32,7 @@ _MARKS: Final = ("mark", "gap")
 
 
 class AsyncDocument:
-    """The document, but for the servers, which depend on how it is asked for."""
+    """The document without the servers, which depend on the request."""
 
     def __init__(self, registry: Registry, title: str, version: str) -> None:
         self._info = {"title": title, "version": version, "description": _ABOUT}
@@ -42,14 +42,14 @@ class AsyncDocument:
         self._operations: dict[str, tuple[str, Document]] = {}
         for entry in registry.entries:
             self._add_entry(entry)
-        if registry.logged:  # once for all topic tables: they come and go, and look alike
+        if registry.logged:  # one entry for all topic tables, which have equal columns
             self._add_rows(ROWS, "mqtt_{level}", {"level": _LEVEL})
         if registry.undeclared:
             self._add_undeclared()
         self._add_own()
 
     def made(self, servers: Mapping[str, tuple[tuple[str, ...], Document]]) -> Document:
-        """Return the document for these servers: by name, what each speaks, and what it is."""
+        """Return the document for these servers: by name, the protocols and the description."""
         channels: Document = {}
         for name, (spoken, channel) in self._channels.items():
             speaking = [one for one, (words, _) in servers.items() if set(words) & set(spoken)]
@@ -74,7 +74,7 @@ class AsyncDocument:
             },
         }
 
-    # -- what there is ---------------------------------------------------------------------------
+    # -- content ---------------------------------------------------------------------------------
 
     def _add_entry(self, entry: Entry) -> None:
         if entry.shape is None:
@@ -123,7 +123,7 @@ class AsyncDocument:
             )  # fmt: skip
 
     def _add_rows(self, table: Table, path: str, parameters: Mapping[str, str]) -> None:
-        """Add rows, which are only watched."""
+        """Add rows, which can only be subscribed to."""
         name = table.name
         add_schemas(table, self._schemas)
         self._messages |= messages_of(table)
@@ -135,7 +135,7 @@ class AsyncDocument:
         self._add_streams(table, f"{path}/{{id}}", f"{path}/", parameters)
 
     def _add_resource(self, entry: Entry) -> None:
-        """Add what a class has at a path; what it takes and gives is the class's."""
+        """Add the verbs of a resource class at a path; its values are not described."""
         name = re.sub(r"\W+", "_", entry.path).strip("_") or "root"
         channel, said = f"{name}Resource", ("value",)
         about = f"What {entry.path or '/'} takes and gives is its own code's."
@@ -153,7 +153,7 @@ class AsyncDocument:
         self._operation("send", "deliver", "undeclared", said, "What others have sent.")
 
     def _add_own(self) -> None:
-        """Add what the server says of itself, streams of any topic, and WebSocket's commands."""
+        """Add the server's own topics, streams of any topic, and WebSocket commands."""
         about = "A figure of the server, in Mosquitto's names: clients/connected."
         of_it = {"name": "One or several levels."}
         self._channel("figures", "$SYS/broker/{name}", (MQTT,), ("value",), about, of_it)

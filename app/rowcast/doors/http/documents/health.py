@@ -1,9 +1,9 @@
-"""Health: whether the server lives, and whether it is ready, for whoever watches over it (O4).
+"""Health: liveness and readiness, for monitoring (O4).
 
-It lives as long as it answers. It is ready when each check says so: the disk took a write a moment
-ago and has refused none since, reads are answered, every port is open, nothing is shed and no end
-is near. A check is a function that returns what
-is wrong, or nothing; what they look at their owners know.
+The server is live if it answers. It is ready if all checks pass: the disk accepted a recent write
+and has refused none since, reads are answered, every port is open, nothing is shed and no shutdown
+is in progress. A check is a function that returns a problem, or an empty text; owners of components
+register them.
 """
 
 import asyncio
@@ -21,15 +21,15 @@ from rowcast.store.store import Change
 from rowcast.subscriptions.reader import Reader
 
 Check = Callable[[], Awaitable[str]]
-"""Returns what is wrong; empty when all is well."""
+"""Returns the problem; empty if there is none."""
 
 OWNER = "health"
 PROBED = "$SYS/health"
-"""A topic at which there is nothing; to know that, the disk is asked."""
+"""A topic without a record; a read of it queries the disk."""
 
 
 class Readiness:
-    """The checks of one server, in the order in which they are told."""
+    """The checks of one server, in the order of the report."""
 
     def __init__(self) -> None:
         self.checks: dict[str, Check] = {}
@@ -43,15 +43,15 @@ class Readiness:
         self.checks[name] = check
 
     async def look(self) -> Mapping[str, str]:
-        """Return what each check found: ``ok``, or what is wrong."""
+        """Return the result of each check: ``ok``, or the problem."""
         return {name: await check() or "ok" for name, check in self.checks.items()}
 
 
 class StoreProbe:
-    """Finds out whether the disk takes a write: by writing a small one, not too often.
+    """Checks whether the disk accepts a write, with a rate-limited small write.
 
-    Where a commit was refused, what was found out before is worth nothing, and a small write shows
-    too little: it writes more, each time it is asked, until that is taken.
+    After a refused commit, the cached result is invalid, and a small write proves too little: each
+    check writes more, until that succeeds.
     """
 
     def __init__(self, committer: Committer, now: WallClock) -> None:
@@ -62,7 +62,7 @@ class StoreProbe:
         self._answer: asyncio.Future[str] | None = None
 
     async def __call__(self) -> str:
-        """Return why it takes none; many who ask at once share one write."""
+        """Return the problem of the disk; concurrent checks share one write."""
         answer, disk = self._answer, self._committer.disk
         old = self._loop.time() - self._asked_at > READY_PROBE_SECONDS
         if answer is None or (answer.done() and (old or answer.result() or disk.refused)):
@@ -90,7 +90,7 @@ class StoreProbe:
 
 
 class ReadProbe:
-    """Finds out whether reads are answered: by one that waits for its turn like a query."""
+    """Checks whether reads are answered, with a read that is queued like a query."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -100,7 +100,7 @@ class ReadProbe:
         await self._reader.ask(lambda store: store.get(None, PROBED))
 
     async def __call__(self) -> str:
-        """Return why none is answered; many who ask at once share one read."""
+        """Return the problem of reads; concurrent checks share one read."""
         asked = self._asked
         if asked is None or asked.done():
             asked = self._asked = asyncio.ensure_future(self._read())

@@ -1,4 +1,4 @@
-"""Messages of the AsyncAPI document: values as MQTT has them, envelopes as streams have them."""
+"""Messages of the AsyncAPI document: values of MQTT, and envelopes of streams."""
 
 from typing import Final
 
@@ -132,5 +132,5 @@ def messages_of(table: Table) -> Document:
 
 
 def envelope(value: Document) -> Document:
-    """Return the schema of an event whose value is this."""
+    """Return the schema of the envelope of a value."""
     return {"allOf": [ref("Envelope"), {"type": "object", "properties": {"value": value}}]}

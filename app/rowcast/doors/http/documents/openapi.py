@@ -34,7 +34,7 @@ _PAST: Final = {
     "select": "History and series: attributes, joined by commas.",
     "asof": "Records as they were at this time or cursor.",
 }
-"""What a GET may say of the past; where a table declares such a name, with _ before it."""
+"""Parameters of a GET for history; prefixed with _ if a table declares such a name."""
 _PARAMETERS: Final[Document] = {
     "id": {
         "name": "id",
@@ -124,7 +124,7 @@ def openapi_document(registry: Registry, title: str, version: str) -> Document:
         tags.append({"name": table.name, "description": table.description})
         add_schemas(table, schemas)
         paths |= _table_paths(table) if entry.view is None else _row_paths(table, entry.path, ())
-    if registry.logged:  # once for all topic tables: they come and go, and look alike
+    if registry.logged:  # one entry for all topic tables, which are dynamic and have equal columns
         tags.append({"name": ROWS.name, "description": "The messages at undeclared topics."})
         add_schemas(ROWS, schemas)
         paths |= _row_paths(ROWS, "mqtt_{level}", (_parameter("level"),))
@@ -266,7 +266,7 @@ def _describe(table: Table) -> Document:
 
 
 def _resource_path(entry: Entry) -> Document:
-    """Return the verbs that a resource class overrides; what they take and give is the class's."""
+    """Return the verbs that a resource class overrides; their values are not described."""
     answers: Document = {"200": _answer("What the resource returns.", {})}
     verbs = [verb for verb in ("get", "put", "patch", "post", "delete") if verb in entry.overrides]
     name = entry.resource.__name__ if entry.resource else entry.path

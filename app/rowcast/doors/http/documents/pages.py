@@ -1,8 +1,8 @@
-"""The live page at ``/ui/``: files of this package, and the headers that keep it to itself.
+"""The live page at ``/ui/``: static files of this package, with restrictive headers.
 
-The files are read once, at the start, and sent as they are: nothing is built, and
-nothing comes from elsewhere. The page has no way in that others lack: it uses REST and the
-WebSocket with the rights of whoever has signed in, so the files themselves are for everybody.
+The files are read once, at start, and sent unchanged: there is no build step and no external
+resource. The page uses only the public REST and WebSocket APIs with the rights of the signed-in
+user, so the files themselves are public.
 """
 
 from hashlib import sha256
@@ -30,7 +30,7 @@ _GUARDS: Final = (
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-cache"),
 )
-"""``no-cache``: asked for anew each time, so a new server is never met by an old page."""
+"""``no-cache``: browsers revalidate each time, so an old page never runs against a new server."""
 
 
 def _read() -> dict[str, tuple[str, bytes, bytes]]:
@@ -50,7 +50,7 @@ PAGES: Final = _read()
 
 
 def is_page(path: str) -> bool:
-    """Tell whether a path is the page's; any other below ``/ui`` is a topic as elsewhere."""
+    """Whether a path belongs to the page; other paths below ``/ui`` are topics."""
     return path == ROOT or (path.startswith(f"{ROOT}/") and path in PAGES)
 
 
@@ -59,7 +59,7 @@ async def serve(headers: Headers, scope: Scope, send: Send) -> None:
     method = scope["method"]
     if method not in {"GET", "HEAD"}:
         raise Error(Code.NOT_ALLOWED, "the page is only read", allow=["GET", "HEAD"])
-    if scope["path"] == ROOT:  # without the slash its files would be looked for beside it
+    if scope["path"] == ROOT:  # without the slash relative links would be resolved wrongly
         await send_empty(send, HTTPStatus.PERMANENT_REDIRECT, [(b"location", f"{ROOT}/".encode())])
         return
     media_type, content, tag = PAGES[scope["path"]]

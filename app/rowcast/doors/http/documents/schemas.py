@@ -1,4 +1,4 @@
-"""Tables as JSON schemas: the part that the OpenAPI and the AsyncAPI document share."""
+"""Tables as JSON schemas, shared by the OpenAPI and the AsyncAPI document."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,7 +22,7 @@ _TYPES: Final[Mapping[Type, Document]] = {
     Type.ANY: {},
 }
 ROWS: Final = replace(row_table(TopicTable("TopicRow", TopicRoot(None))), path="mqtt_{level}")
-"""What stands for every topic table."""
+"""The table that represents all topic tables."""
 PROBLEM: Final[Document] = {
     "type": "object",
     "description": "Problem details (RFC 9457).",
@@ -72,7 +72,7 @@ def _object(
 
 
 def _is_written(attribute: Attribute) -> bool:
-    """Tell whether a client must give the value: not what the server sets or the path says."""
+    """Whether a client must send the attribute: neither the server sets it nor the path has it."""
     times = {Role.CREATED_TIME, Role.UPDATED_TIME}
     return attribute.stored and attribute.role not in times and not attribute.primary_key
 
@@ -94,7 +94,7 @@ def _bare(attribute: Attribute, schemas: Document) -> Document:
     if attribute.type is Type.OBJECT:
         name = attribute.type_name
         if name not in schemas:
-            schemas[name] = {}  # a type may hold itself
+            schemas[name] = {}  # a type may contain itself
             schemas[name] = _object(attribute.fields, attribute.sealed, "", schemas, whole=True)
         return ref(name)
     return dict(_TYPES[attribute.type])

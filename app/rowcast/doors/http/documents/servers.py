@@ -1,4 +1,4 @@
-"""Servers of the AsyncAPI document: where each protocol is, seen from whoever asks for it."""
+"""Servers of the AsyncAPI document: the address of each protocol, as seen by the requester."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -15,13 +15,13 @@ Servers = dict[str, tuple[tuple[str, ...], Document]]
 
 
 def servers_at(scheme: str, host: str, ports: Mapping[str, int]) -> Servers:
-    """Return the servers; ``scheme`` and ``host`` are how HTTP was asked, ``ports`` what is open.
+    """Return the servers; ``scheme`` and ``host`` are the request's, ``ports`` the open ones.
 
-    Behind a proxy or in a container the port that was asked at is the one that is known there.
+    Behind a proxy or in a container only the port of the request is known to be reachable.
     """
     try:
         name = urlsplit(f"//{host}").hostname or "localhost"
-    except ValueError:  # who asks may say anything
+    except ValueError:  # the header is untrusted
         name = host = "localhost"
     name = f"[{name}]" if ":" in name else name
     at = {word: f"{name}:{port}" for word, port in ports.items()} | {scheme: host}

@@ -1,1 +1,1 @@
-"""The entrance: who a request comes from, and where somebody signs in."""
+"""Login: authentication of requests, and the routes of signing in."""

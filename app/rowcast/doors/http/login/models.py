@@ -1,11 +1,11 @@
-"""What the routes of signing in take and give, as Pydantic models."""
+"""Pydantic models of the login routes."""
 
 from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 Flag = Annotated[bool, BeforeValidator(bool)]
-"""Whatever Python takes for true."""
+"""Any value that is true in Python."""
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 
 

@@ -1,7 +1,7 @@
-"""What somebody asks about itself: "may I read this?", at ``GET /$SYS/me?read=<topic or filter>``.
+"""Permission queries: "may I read this?", at ``GET /$SYS/me?read=<topic or filter>``.
 
-A page asks before it offers something, so that it need not try and be refused. What is answered is
-what the same read would be answered with; nothing is noted as a refusal, for nobody was refused.
+A page can check rights before it shows a control. The answer is the decision of the same read; it
+is not recorded as a refusal.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 def readable(
     edge: "Edge", caller: Caller, asked: Sequence[str], most: int = QUESTIONS_MAX
 ) -> dict[str, bool]:
-    """Return whether a caller may read each topic asked about.
+    """Return for each topic whether a caller may read it.
 
-    Raises INVALID for what is no topic or filter, and for too many.
+    Raises INVALID for invalid topics or filters, and for too many.
     """
     if len(asked) > most:
         raise Error(Code.INVALID, f"ask about {most} topics at a time, not {len(asked)}")

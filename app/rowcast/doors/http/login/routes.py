@@ -1,7 +1,7 @@
-"""Routes of signing in: somebody signs in once and gets a token, a cookie or a ticket.
+"""Login routes: exchange credentials for a token, a cookie or a ticket.
 
-They are answered before anything is routed to a topic, and are never logged. FastAPI dispatches,
-and describes them from ``models``; bodies are read and problems sent as everywhere in this room.
+They are dispatched before topics, and are never logged. FastAPI dispatches and documents them from
+``models``; bodies and problems are handled as everywhere in this package.
 """
 
 import contextlib
@@ -56,18 +56,18 @@ router = APIRouter(tags=["Signing in"], responses={"default": PROBLEM})
 EdgeOf = Annotated[Edge, Depends(edge_of)]
 
 
-# -- what routes depend on -------------------------------------------------------------------------
+# -- dependencies ----------------------------------------------------------------------------------
 
 
 async def signed_in(request: Request, edge: EdgeOf) -> Caller | None:
-    """Sign the caller in; None: it has shown nothing. Raises UNAUTHENTICATED, DENIED, BUSY."""
+    """Authenticate the caller; None without credentials. Raises UNAUTHENTICATED, DENIED, BUSY."""
     await sign_in(edge, headers_of(request.scope), request.scope, "http")
     caller: Caller | None = request.scope.get(SIGNED_IN)
     return caller
 
 
 async def signed_in_or_over(request: Request, edge: EdgeOf) -> Caller | None:
-    """Sign the caller in if it can be: a cookie that is over is taken away all the same."""
+    """Authenticate the caller if possible: an expired cookie is removed all the same."""
     with contextlib.suppress(Error):
         return await signed_in(request, edge)
     return None
@@ -87,7 +87,7 @@ def body_of(model: type[M]) -> Callable[[Request], Awaitable[M]]:
             )
         try:
             return model.model_validate(value)
-        except ValidationError:  # of names and passwords: flags are whatever Python takes for true
+        except ValidationError:  # of names and passwords: flags accept any true value
             raise Error(Code.INVALID, _SAY) from None
 
     return read
@@ -222,7 +222,7 @@ def _facts(caller: Caller) -> CallerFacts:
 
 
 def _cookie(scope: Scope, token: str, seconds: float) -> tuple[bytes, bytes]:
-    """Return the header that gives, or takes away, the cookie (RFC 6265; SameSite: L14)."""
+    """Return the header that sets or removes the cookie (RFC 6265; SameSite: L14)."""
     secure = "; Secure" if scope.get("scheme") in {"https", "wss"} else ""
     text = f"{COOKIE}={token}; Path=/; Max-Age={int(seconds)}; HttpOnly; SameSite=Strict{secure}"
     return b"set-cookie", text.encode("latin-1")

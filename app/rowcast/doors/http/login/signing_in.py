@@ -1,12 +1,11 @@
-"""Signing in over HTTP: what a request shows as credentials, once for each request or connection.
+"""Authentication over HTTP: the credentials of a request, checked once per request or connection.
 
-The Authorization header (Basic, RFC 7617; Bearer, RFC 6750) counts before all else. A browser's
-page, which can set no header where it opens a stream, shows a one-use ticket in the URL, or the
-cookie that ``POST /$SYS/login`` gave it (C27, L14). Only a request that has one of these
-is looked at; who is nobody in particular costs nothing here.
+The Authorization header (Basic, RFC 7617; Bearer, RFC 6750) has precedence. A browser's page, which
+cannot set headers on a stream, sends a one-time ticket in the URL, or the cookie of ``POST
+/$SYS/login`` (C27, L14). Anonymous requests have no cost here.
 
-Only passwords can be guessed, so only they are counted (``auth.tries``), and what a page of another
-site makes a browser send is counted apart: it slows nobody else down (P3).
+Only passwords can be guessed, so only failures of passwords are counted (``auth.tries``); those of
+cross-site requests are counted separately, so that they slow down nobody else (P3).
 """
 
 import binascii
@@ -26,33 +25,33 @@ if TYPE_CHECKING:
     from rowcast.doors.http.edge import Edge
 
 SIGNED_IN: Final = "rowcast.caller"
-"""Where the scope holds the caller who signed in."""
+"""The key of the authenticated caller in the scope."""
 COOKIE: Final = "rowcast"
 LOGIN: Final = "/$SYS/login"
-"""Where somebody signs in who has nothing to show yet."""
+"""The path of login."""
 LOGOUT: Final = "/$SYS/logout"
 TICKETS: Final = "/$SYS/tickets"
 ME: Final = "/$SYS/me"
 PATHS: Final = frozenset({LOGIN, LOGOUT, TICKETS, f"{TICKETS}/", ME})
-"""Paths of signing in (``routes``): no topics, so they are answered before anything is routed."""
+"""Paths of login (``routes``): no topics, so they are dispatched first."""
 _TICKET: Final = b"ticket="
 _STREAMS: Final = frozenset({"ws", "sse"})
 
 
 def shows_something(headers: Headers, scope: Scope) -> bool:
-    """Tell whether a request has anything that could say who it is."""
+    """Whether a request has any credentials."""
     shown = b"authorization" in headers or b"cookie" in headers
     return shown or _TICKET in scope["query_string"]
 
 
 def is_nobody(scope: Scope) -> bool:
-    """Tell whether a request has shown nothing that makes it anybody's."""
+    """Whether a request is anonymous."""
     caller: Caller | None = scope.get(SIGNED_IN)
     return caller is None or caller.user == "anonymous"
 
 
 async def sign_in(edge: "Edge", headers: Headers, scope: Scope, door: str) -> None:
-    """Note in the scope who it is, if it says so. Raises UNAUTHENTICATED, DENIED, BUSY."""
+    """Authenticate a request; sets the caller in the scope. Raises UNAUTHENTICATED, DENIED, BUSY."""
     peer = peer_of(scope)
     ticket = _ticket_of(scope) if door in _STREAMS else None
     name = ""
@@ -74,32 +73,32 @@ async def sign_in(edge: "Edge", headers: Headers, scope: Scope, door: str) -> No
 
 
 def told_failed(edge: "Edge", nobody: Caller, error: Error) -> None:
-    """Tell listeners that somebody could not prove who it is (L9)."""
+    """Notify listeners of a failed authentication (L9)."""
     edge.kernel.hooks.auth_failed(nobody, error.message)
     status = FACES[error.code].status
     edge.kernel.listeners.tell("refused", nobody, reason=error.message, code=status)
 
 
 def peer_of(scope: Scope) -> str:
-    """Return the address that a request comes from."""
+    """Return the remote address of a request."""
     client = scope.get("client")
     return client[0] if client else ""
 
 
 def host_of(headers: Headers) -> str:
-    """Return the name that a request asks for.
+    """Return the host name of a request.
 
-    A page whose name somebody points here is to the browser one of this server's own; all that
-    tells it from such is that name, so it has tries of its own (``auth.tries``).
+    In DNS rebinding the browser takes a foreign page for one of this server; only its host name
+    differs, so tries are counted per host name (``auth.tries``).
     """
     return headers.get(b"host", b"").decode("latin-1").lower()
 
 
 def is_foreign(edge: "Edge", headers: Headers) -> bool:
-    """Tell whether a page of another site has made a browser send this.
+    """Whether a page of another site caused a request.
 
-    A browser says so with Sec-Fetch-Site where it trusts the way to the server, and with Origin for
-    all but plain GETs, to which no page can add an Authorization header.
+    Browsers send Sec-Fetch-Site over trustworthy connections, and Origin for all but plain GETs, to
+    which no page can add an Authorization header.
     """
     origin = headers.get(b"origin", b"").decode("latin-1")
     if origin:
@@ -108,7 +107,7 @@ def is_foreign(edge: "Edge", headers: Headers) -> bool:
 
 
 def credentials(header: bytes, peer: str, door: str) -> tuple[str, Credentials]:
-    """Return who an Authorization header says it is, and what it shows."""
+    """Return the user name and the credentials of an Authorization header."""
     scheme, _, value = header.partition(b" ")
     if scheme.lower() == b"bearer":
         return "", Credentials(peer=peer, door=door, token=value.strip())
@@ -144,10 +143,10 @@ def cookie_of(headers: Headers) -> bytes | None:
 
 
 def check_origin(edge: "Edge", headers: Headers, scope: Scope) -> None:
-    """Raise DENIED for what a foreign page could have made a browser send with its cookie.
+    """Raise DENIED for possible cross-site request forgery with the cookie.
 
-    Whatever changes something, and every WebSocket, has to come with the Origin of a page that may
-    call: this server's own, or a configured one (L14).
+    Unsafe methods and every WebSocket need the Origin of an allowed page: this server's own, or a
+    configured one (L14).
     """
     if scope["type"] == "http" and scope["method"] in SAFE:
         return
@@ -162,13 +161,13 @@ def check_origin(edge: "Edge", headers: Headers, scope: Scope) -> None:
 
 
 def is_own_page(edge: "Edge", headers: Headers, scope: Scope) -> bool:
-    """Tell whether a request is of this server's own page, at whatever name it was opened.
+    """Whether a request is from this server's own page, under any host name.
 
-    A name that somebody else points here is told apart by what signs in: the browser sends it to
-    no other name. Without that, only addresses and configured origins are believed (``cors``).
+    A rebound host name has no credentials, because the browser sends them to no other name. Without
+    credentials, only addresses and configured origins are trusted (``cors``).
     """
     origin = headers.get(b"origin", b"").decode("latin-1")
-    if not edge.settings.authenticator.in_force:  # then whoever shows anything is nobody
+    if not edge.settings.authenticator.in_force:  # then credentials are ignored
         return False
     shown = b"authorization" in headers or cookie_of(headers) is not None
     signs_in = shown or (scope["path"] == LOGIN if scope["type"] == "http" else _has_ticket(scope))
@@ -176,12 +175,12 @@ def is_own_page(edge: "Edge", headers: Headers, scope: Scope) -> bool:
 
 
 def _has_ticket(scope: Scope) -> bool:
-    """Tell whether there is a ticket that signing in will take, and not only such letters."""
+    """Whether the URL has a ticket as a parameter, and not only as part of other text."""
     return any(part.startswith(_TICKET) for part in scope["query_string"].split(b"&"))
 
 
 def _ticket_of(scope: Scope) -> str | None:
-    """Take the ticket out of a URL, so that nothing behind this sees or keeps it."""
+    """Remove the ticket from a URL, so that later code neither sees nor logs it."""
     parts = scope["query_string"].split(b"&")
     found = [part for part in parts if part.startswith(_TICKET)]
     if not found:

@@ -1,8 +1,8 @@
-"""Visitors: pages of browsers, which are served or refused by their origin before all else.
+"""Origin checks: requests of browsers' pages are served or refused by their origin first.
 
-Without users, a page of another program on this machine may still read what everybody here may,
-without anything that says who somebody is: that is how one tries the server out (README). It may
-not write or open a WebSocket, which could make the first administrator (P3).
+Without users, a page of another program on this machine may still read public data, without
+credentials: for trying the server out (README). It may not write or open a WebSocket, which could
+create the first administrator (P3).
 """
 
 from typing import TYPE_CHECKING, Final
@@ -22,9 +22,9 @@ _READING: Final = frozenset({"GET", "HEAD"})
 def admit(
     edge: "Edge", headers: Headers, scope: Scope, send: Send, *, public: bool
 ) -> tuple[Send, bool]:
-    """Return the way of the answer, and whether the page's origin may call. Raises DENIED.
+    """Return the ``send`` for the answer, and whether the page's origin is allowed. Raises DENIED.
 
-    ``public`` is what tells nothing of what is here: it is answered to every page.
+    ``public`` content is not confidential, and is served to every page.
     """
     try:
         edge.origins.check(headers)
@@ -36,7 +36,7 @@ def admit(
         if reading and is_neighbour(origin) and not edge.settings.authenticator.in_force:
             return with_cors(send, headers[b"origin"], credentials=False), False
         if reading and (public or edge.origins.is_trusted(origin, host)):
-            return send, False  # of a page of the very name that it asks, ``hosts`` judges
+            return send, False  # for a same-origin page, ``hosts`` decides
         raise
     return with_cors(send, headers[b"origin"]), True
 

@@ -1,1 +1,1 @@
-"""Messages: what a request and an answer of HTTP consist of, with their bounds."""
+"""Messages: the parts of HTTP requests and responses, with their bounds."""

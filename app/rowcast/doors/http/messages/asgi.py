@@ -1,7 +1,7 @@
-"""What every HTTP door shares: the types of ASGI, a request's headers, and paths as topics.
+"""Shared by all of HTTP: the types of ASGI, a request's headers, and paths as topics.
 
-A path is a topic with ``/`` in front, percent-encoded; nothing else is done to it, so a record has
-the same name in a URL and in MQTT (A11).
+A path is a percent-encoded topic after ``/``, without further changes, so a record has the same
+name in a URL and in MQTT (A11).
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -18,11 +18,11 @@ ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = dict[bytes, bytes]
 HeaderList = list[tuple[bytes, bytes]]
 
-_PATH_SAFE = "/:@!$&'()*,;=~"  # RFC 3986, 3.3: what a path may hold as it is
+_PATH_SAFE = "/:@!$&'()*,;=~"  # RFC 3986, 3.3: characters allowed in a path
 
 
 class TrackedSend:
-    """An ASGI ``send`` that knows what status was sent, and at which route."""
+    """An ASGI ``send`` that records the status and the route."""
 
     __slots__ = ("named", "path", "send", "status")
 
@@ -31,9 +31,9 @@ class TrackedSend:
         self.status = 0
         """The status of the answer, once it was sent."""
         self.path = ""
-        """The path of the route that answers; empty until that is known, and for streams."""
+        """The path of the answering route; empty until known, and for streams."""
         self.named = False
-        """Whether a record of it is named."""
+        """Whether the request names a record of it."""
 
     async def __call__(self, message: Message) -> None:
         """Send a message."""
@@ -60,7 +60,7 @@ def text_of(headers: Headers, name: bytes) -> str | None:
 
 
 def topic_of(scope: Scope) -> str:
-    """Return the topic that a request's path names; raises INVALID for a path that is not UTF-8."""
+    """Return the topic of a request's path; raises INVALID for a path that is not UTF-8."""
     raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
     try:
         return (unquote_to_bytes(raw) if b"%" in raw else raw)[1:].decode()

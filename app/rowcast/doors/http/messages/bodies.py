@@ -1,7 +1,6 @@
-"""Request bodies: how many bytes, by when, and what they are.
+"""Request bodies: size limit, timeout and content type.
 
-A body is counted as it comes, so one that is too large is never held, and one that comes a byte a
-second is not waited for.
+A body is counted while it arrives, so an oversized one is never buffered, and a slow one times out.
 """
 
 import asyncio
@@ -30,9 +29,9 @@ async def read_body(
     seconds_max: float,
     check: Callable[[int], None] = lambda _bytes: None,
 ) -> bytes:
-    """Return the whole body; raises TOO_LARGE, UNSUPPORTED, INVALID, and what ``check`` raises.
+    """Return the complete body; raises TOO_LARGE, UNSUPPORTED, INVALID, and errors of ``check``.
 
-    That is asked, with each part that comes, about how many bytes are held.
+    ``check`` is called for each chunk with the number of buffered bytes.
     """
     encoding = headers.get(b"content-encoding")
     if encoding is not None and encoding.lower() != b"identity":
@@ -76,22 +75,22 @@ async def _gather(receive: Receive, bytes_max: int, check: Callable[[int], None]
                 return bytes(parts)
             check(len(parts))
             message = await receive()
-    finally:  # an Error keeps this frame until the collector comes, which may be long
+    finally:  # an Error references this frame until a garbage collection
         parts.clear()
 
 
 def too_large(bytes_max: int) -> Error:
-    """Return the refusal of a body that is too large."""
+    """Return the Error for a body that is too large."""
     return Error(Code.TOO_LARGE, f"the body has more than {bytes_max} bytes; send it in parts")
 
 
 def content_type_of(headers: Headers, body: bytes, shape: CompiledTable | None) -> str | None:
-    """Return what a body is; None: the client did not say, so JSON if it can be read as JSON.
+    """Return the media type of a body; None: not given, so JSON if it parses as JSON.
 
-    ``curl -d`` calls everything a form. What begins like JSON is none, and a declared table has no
-    use for one, so both are taken as if nothing had been said. A table with attributes keeps
-    values, so parameters and aliases of a structured type are dropped; elsewhere the text is kept
-    as it came.
+    ``curl -d`` labels everything as a form. A body that begins like JSON is no form, and a declared
+    table accepts none, so in both cases the header is ignored. A table with attributes stores
+    values, so parameters and aliases of a structured type are dropped; elsewhere the text is stored
+    unchanged.
     """
     said = text_of(headers, b"content-type")
     if not said:
@@ -107,7 +106,7 @@ def content_type_of(headers: Headers, body: bytes, shape: CompiledTable | None) 
 
 
 def patch_type_of(headers: Headers, body: bytes, shape: CompiledTable | None) -> str:
-    """Return what the body of a PATCH is: a merge patch (RFC 7396) in a structured format."""
+    """Return the media type of a PATCH: a merge patch (RFC 7396) in a structured format."""
     said = content_type_of(headers, body, shape)
     asked = (text_of(headers, b"content-type") or "").lower()
     if asked.startswith(JSON_PATCH) or not is_structured(said):
@@ -120,7 +119,7 @@ def patch_type_of(headers: Headers, body: bytes, shape: CompiledTable | None) ->
 
 
 def is_batch(body: bytes, content_type: str | None) -> bool:
-    """Tell whether a body is several records: lines, a sequence, or a list."""
+    """Whether a body has several records: lines, a sequence, or a list."""
     if content_type is not None and not is_structured(content_type):
         return False
     codec = codec_for(content_type)

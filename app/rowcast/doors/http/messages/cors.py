@@ -1,9 +1,9 @@
-"""Which pages may call: this server's own, and those of the origins that were configured.
+"""Cross-origin rules: allowed are this server's own pages, and configured origins.
 
-A browser tells a page's origin; other programs send none and are not concerned. What comes from
-another origin is refused here: else any page on the web could write to a server that trusts this
-machine's callers. The pages of other programs on this machine are other origins, too: which program
-has which port is nobody's promise, and browsers send a cookie to all of them (P3).
+A browser sends a page's origin; other programs send none and are not affected. Requests from other
+origins are refused: otherwise any page on the web could write to a server that trusts local
+callers. Pages of other programs on this machine are other origins, too: ports are not reserved for
+programs, and browsers send a cookie to all of them (P3).
 """
 
 from collections.abc import Sequence
@@ -36,11 +36,10 @@ class Origins:
         self._configured = frozenset(configured)
 
     def allows(self, origin: str, host: str) -> bool:
-        """Tell whether pages of an origin may call.
+        """Whether pages of an origin are allowed.
 
-        A page that this server itself gave has the request's own host in its origin. That counts
-        when the host is an address, or this machine by name: any other name could be one that
-        somebody points at this machine.
+        A page of this server has the request's host as its origin. It is trusted if the host is an
+        address, or a local name: any other name could be rebound to this machine.
         """
         if origin in self._configured:
             return True
@@ -48,17 +47,16 @@ class Origins:
         return place == host != "" and (is_address(name) or _is_this_machine(name))
 
     def is_trusted(self, origin: str, host: str) -> bool:
-        """Tell whether a page may use a browser's cookie: one of the very host that gave it.
+        """Whether a page may use the cookie: only one of the host that set it.
 
-        A name that somebody points at this machine is another host to the browser, which has no
-        cookie for it.
+        A rebound name is another host to the browser, which has no cookie for it.
         """
         scheme, _, place = origin.partition("://")
         same = scheme in {"http", "https"} and place == host != ""
         return same or origin in self._configured
 
     def check(self, headers: Headers) -> None:
-        """Raise DENIED for what comes from a page of a foreign origin."""
+        """Raise DENIED for a request from a page of a foreign origin."""
         origin = text_of(headers, b"origin")
         if origin is not None and not self.allows(origin, text_of(headers, b"host") or ""):
             raise Error(
@@ -68,13 +66,13 @@ class Origins:
 
 
 def is_neighbour(origin: str) -> bool:
-    """Tell whether an origin is of a program of this machine, whichever that is."""
+    """Whether an origin is of any program on this machine."""
     name, _ = _place_of(origin)
     return _is_this_machine(name)
 
 
 def _place_of(origin: str) -> tuple[str, str]:
-    """Return the name in an origin, and that with its port; both empty where it is none."""
+    """Return the host of an origin, without and with its port; both empty for an invalid one."""
     try:
         parts = urlsplit(origin)
         name = parts.hostname or ""
@@ -90,7 +88,7 @@ def _is_this_machine(name: str) -> bool:
 
 
 def is_address(name: str) -> bool:
-    """Tell whether a host is an IP address."""
+    """Whether a host is an IP address."""
     try:
         ip_address(name)
     except ValueError:
@@ -99,13 +97,13 @@ def is_address(name: str) -> bool:
 
 
 def with_cors(send: Send, origin: bytes, *, credentials: bool = True) -> Send:
-    """Return ``send`` so that the answer may be read by pages of ``origin``.
+    """Wrap ``send`` to add headers that let pages of ``origin`` read the answer.
 
-    Without ``credentials``, only if the browser sent nothing with it that says who somebody is.
+    Without ``credentials``, only for requests without credentials.
     """
     told = _answer(origin, credentials=credentials)
 
-    @wraps(send)  # streams look for the server underneath (``wire``)
+    @wraps(send)  # streams need the underlying server (``uvicorn_fastpath``)
     async def send_with_cors(message: Message) -> None:
         if message["type"] == "http.response.start":
             message = {**message, "headers": [*message.get("headers", ()), *told]}
@@ -124,7 +122,7 @@ def _answer(origin: bytes, *, credentials: bool) -> HeaderList:
 
 
 def preflight(headers: Headers) -> HeaderList:
-    """Return what is answered to a browser that asks before it sends the real request."""
+    """Return the headers of the answer to a preflight request."""
     return [
         (b"access-control-allow-methods", METHODS),
         (

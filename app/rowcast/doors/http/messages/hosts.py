@@ -1,11 +1,10 @@
-"""Hosts: under which names this server answers callers who have not signed in (L14).
+"""Host checks: the host names for which anonymous callers are served (L14).
 
-A page somewhere on the web may have its name point at this machine and then ask it as if it were
-its own server ("DNS rebinding"); the browser finds nothing wrong, and a server that trusts this
-machine's callers would answer. What cannot be told is the name that the browser asked for. So who
-is nobody in particular has to ask for an address, for this machine by name, for a name of one
-label, which nobody on the web can own, or for a configured one. Who signs in may ask for any: the
-page has nothing to sign in with.
+A page on the web may rebind its name to this machine and then call it as if it were its own server
+("DNS rebinding"); the browser allows it, and a server that trusts local callers would answer. But
+the Host header cannot be forged. So anonymous requests must use an address, a local name, a name of
+one label, which cannot exist on the web, or a configured one. Authenticated requests may use any: a
+rebound page has no credentials.
 """
 
 from collections.abc import Sequence
@@ -28,10 +27,10 @@ class Hosts:
         own = {urlsplit(origin).hostname or "" for origin in origins}
         self._names = {name.lower() for name in named} | own
         self.known: ClearedCache[bytes, bool] = ClearedCache(HOSTS_CACHED_MAX)
-        """Whether callers without a name are served, by Host header, for those seen before."""
+        """Cached decisions for anonymous callers, by Host header."""
 
     def check(self, headers: Headers) -> None:
-        """Raise DENIED, told as 421, for a request to a name that may be another's."""
+        """Raise DENIED (status 421) for a request to an untrusted name."""
         host = headers.get(b"host", b"")
         allowed = self.known.get(host)
         if allowed is None:
@@ -55,7 +54,7 @@ class Hosts:
 
 
 def _name(host: bytes) -> str:
-    """Return the name in a Host header, without its port and a last dot."""
+    """Return the name in a Host header, without its port and a trailing dot."""
     text = host.decode("latin-1").strip().lower()
     if text.startswith("["):
         return text[1:].partition("]")[0]

@@ -1,8 +1,8 @@
-"""What a query string says besides the query: ``retain``, ``atomic``, ``meta``, ``count``.
+"""Parameters of a query string besides the query: ``retain``, ``atomic``, ``meta``, ``count``.
 
-A parameter is a whole term between ``&`` signs; everything else is left for the query language. A
-table that declares an attribute of that name keeps the name for its conditions, but not the word
-alone, such as ``?count``: that is no condition.
+A parameter is a complete term between ``&`` signs; other terms belong to the query language. If a
+table declares an attribute of that name, ``name=value`` is a condition, but the bare word, such as
+``?count``, is still the parameter.
 """
 
 import re
@@ -26,17 +26,17 @@ class Parameters:
     """The parameters of one request."""
 
     retain: bool = True
-    """Whether a write becomes the record; else it is a message to who listens (B10)."""
+    """Whether a write sets the record; else it is a message to subscribers (B10)."""
     atomic: bool = False
-    """Whether a batch is written all or not at all (B11)."""
+    """Whether a batch is atomic (B11)."""
     meta: bool = False
-    """Whether records come with where they are from (A17)."""
+    """Whether records have metadata (A17)."""
     count: bool = False
-    """Whether only the number of records is wanted (B19)."""
+    """Whether only the number of records is returned (B19)."""
     period: Period | None = None
-    """What is asked of the past (B13, B14)."""
+    """Parameters of history (B13, B14)."""
     query: str = ""
-    """What is left: the query, still percent-encoded."""
+    """The rest: the query, still percent-encoded."""
 
 
 NO_PARAMETERS: Final = Parameters()
@@ -53,7 +53,7 @@ def text_of_query(query_string: bytes) -> str:
 def read_parameters(
     query_string: bytes, table: Table | None = None, *, past: bool = True
 ) -> Parameters:
-    """Read the parameters of a GET or HEAD; ``past``: the past may be asked about there."""
+    """Parse the parameters of a GET or HEAD; ``past``: history is available there."""
     if not query_string:
         return NO_PARAMETERS
     taken = {item.name for item in table.attributes} if table is not None else set()
@@ -66,7 +66,7 @@ def read_parameters(
 
 
 def write_parameters(query_string: bytes) -> Parameters:
-    """Read the parameters of a write; raises INVALID for any other: it may be misspelt."""
+    """Parse the parameters of a write; raises INVALID for unknown ones."""
     if not query_string:
         return NO_PARAMETERS
     switches, rest = _divide(text_of_query(query_string), WRITE)
@@ -80,7 +80,7 @@ def write_parameters(query_string: bytes) -> Parameters:
 
 
 def _refuse_long_poll(text: str, taken: Container[str]) -> None:
-    """Raise for the words of a long poll (B18), which there is not."""
+    """Raise for parameters of long polling (B18), which is not supported."""
     for term in text.split("&"):
         name, _, value = term.partition("=")
         if name not in taken and (
@@ -109,7 +109,7 @@ def _divide(
 
 
 def is_switched_on(name: str, value: str) -> bool:
-    """Return what a switch says; raises INVALID."""
+    """Parse a boolean parameter; raises INVALID."""
     if value in _SWITCH:
         return _SWITCH[value]
     raise Error(Code.INVALID, f"{name}={value[:60]} is neither {name}=true nor {name}=false")

@@ -1,11 +1,11 @@
-"""What a query string says of the past: ``from``, ``to``, ``last``, ``every``, ``asof`` and more.
+"""History parameters of a query string: ``from``, ``to``, ``last``, ``every``, ``asof`` and more.
 
-Any of those five makes a GET one of the past; ``limit``, ``fn`` and ``select`` then go with it. A
-term with an operator, as in ``from==Rome`` or ``from=gt=a``, is always a condition, and a table
-that declares an attribute of such a name keeps it: there, and anywhere, ``_from`` means the same as
-``from``, because no attribute begins with an underscore.
+Any of those five makes a GET a history request; ``limit``, ``fn`` and ``select`` are then its
+parameters, too. A term with an operator, as in ``from==Rome`` or ``from=gt=a``, is always a
+condition, and so is any term with the name of a declared attribute: ``_from`` always means the
+parameter ``from``, because no attribute begins with an underscore.
 
-This only reads words. What the moments are is for the kernel.
+This only parses text; the kernel resolves times.
 """
 
 import re
@@ -25,11 +25,11 @@ from rowcast.core.suggestions import did_you_mean
 from rowcast.features.history.series import FUNCTIONS
 
 OPENING: Final = ("from", "to", "last", "every", "asof")
-"""What makes a question one about the past."""
+"""Parameters that make a request one of history."""
 BESIDE: Final = ("limit", "fn", "select")
-"""What else it may say."""
+"""Its further parameters."""
 _CONDITION: Final = re.compile(r"[A-Za-z_-]*(?:=|%3[Dd])")
-"""What follows the first equals sign where that begins an operator."""
+"""The text after the first equals sign if that begins an operator."""
 _OPEN: Final = re.compile(r"[(\[]|%28|%5[Bb]")
 _CLOSE: Final = re.compile(r"[)\]]|%29|%5[Dd]")
 _USUAL: Final = ("avg", "min", "max", "count")
@@ -38,7 +38,7 @@ _NUMBER: Final = re.compile(r"[0-9]{1,10}")
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """What was asked for, in the client's words."""
+    """The parameters as text."""
 
     start: str | None = None
     end: str | None = None
@@ -52,14 +52,14 @@ class Period:
 
 @dataclass(slots=True)
 class _Terms:
-    """Terms of a query string: those of the past by name, and the others."""
+    """Terms of a query string: history parameters by name, and the others."""
 
     found: dict[str, str] = field(default_factory=dict)
     rest: list[str] = field(default_factory=list)
 
 
 def divide_period(text: str, taken: Container[str] = ()) -> tuple[Period | None, str]:
-    """Return what a query says of the past, and what is left of it; raises INVALID.
+    """Split a query into history parameters and the rest; raises INVALID.
 
     ``taken`` are names of attributes.
     """
@@ -80,13 +80,13 @@ def divide_period(text: str, taken: Container[str] = ()) -> tuple[Period | None,
     if not opened:
         return None, text
     period = _period(terms.found)
-    if period.asof is not None:  # what is selected of records is said in the query's own words
+    if period.asof is not None:  # for records, ``select`` belongs to the query
         terms.rest += [f"{name}({terms.found[name]})" for name in BESIDE if name in terms.found]
     return period, "&".join(term for term in terms.rest if term)
 
 
 def _name(term: str, taken: Container[str]) -> str | None:
-    """Return which parameter a term is; None for one of the query."""
+    """Return the parameter of a term; None for a term of the query."""
     name, equals, value = term.partition("=")
     bare = name.removeprefix("_")
     if not equals or bare not in {*OPENING, *BESIDE} or _CONDITION.match(value):

@@ -1,8 +1,7 @@
-"""Errors as HTTP and WebSocket tell them: the one table of codes, and problem details (RFC 9457).
+"""Errors in HTTP and WebSocket: the table of codes, and problem details (RFC 9457).
 
-Every door of this room maps an Error here and nowhere else, so a code has one face on each
-(B16). What is not an Error is a bug: it is logged with an incident id, and only that is
-told.
+All of HTTP maps Errors here and nowhere else, so a code always has the same status (B16). Other
+exceptions are bugs: they are logged with an incident id, and the client only gets the id.
 """
 
 import logging
@@ -22,7 +21,7 @@ log = logging.getLogger("rowcast.doors.http")
 
 @dataclass(frozen=True, slots=True)
 class ErrorStatus:
-    """How a code is told: an HTTP status, a WebSocket close code and a title."""
+    """The HTTP status, WebSocket close code and title of a code."""
 
     status: int
     close: int
@@ -47,7 +46,7 @@ FACES: Final[Mapping[Code, ErrorStatus]] = MappingProxyType(
         Code.INTERNAL: ErrorStatus(500, 1011, "Internal error"),
     }
 )
-"""Close codes from 4000 on are ours: 4000 and the status (RFC 6455, 7.4.2)."""
+"""Private close codes are 4000 plus the status (RFC 6455, 7.4.2)."""
 
 _TYPES: Final = MappingProxyType(
     {
@@ -58,9 +57,9 @@ _TYPES: Final = MappingProxyType(
 )
 _RETRY_AFTER_SECONDS: Final = 1
 QUIET_CHALLENGE: Final = (b"www-authenticate", b'Bearer realm="Rowcast"')
-"""The same for what a page's script asked for: a browser shows no window of its own for it."""
+"""The challenge for requests of scripts, for which browsers show no login dialog."""
 CHALLENGE: Final = (b"www-authenticate", b'Basic realm="Rowcast", charset="UTF-8"')
-"""What a 401 asks for (RFC 9110, 11.6.1; RFC 7617)."""
+"""The challenge of a 401 (RFC 9110, 11.6.1; RFC 7617)."""
 
 
 def as_error(failure: BaseException, what: str) -> Error:
@@ -79,7 +78,7 @@ def as_error(failure: BaseException, what: str) -> Error:
 def status_of(error: Error) -> int:
     """Return the HTTP status of an error.
 
-    It is 429 when it is the caller's own rate that is too high, 421 when the host is not served.
+    429 for an exceeded rate of the caller, 421 for a host that is not served.
     """
     if error.code is Code.DENIED and error.detail.get("misdirected"):
         return HTTPStatus.MISDIRECTED_REQUEST
@@ -93,7 +92,7 @@ def problem(
 ) -> dict[str, object]:
     """Return the problem details of an error: the members of RFC 9457, the code, and its facts.
 
-    With ``cursor_of``, the position of a record that stood in the way becomes its cursor.
+    With ``cursor_of``, the position of a conflicting record is converted to its cursor.
     """
     facts = {name: _plain(value) for name, value in error.detail.items()}
     seq = error.detail.get("seq")
@@ -130,7 +129,7 @@ def problem_body(details: dict[str, object], accept: str | None) -> tuple[str, b
 def problem_headers(
     error: Error, cursor_of: Callable[[int], str], *, quiet: bool = False
 ) -> HeaderList:
-    """Return the headers that an error brings: Allow, Retry-After, a challenge, the ETag."""
+    """Return the headers of an error: Allow, Retry-After, a challenge, the ETag."""
     detail, headers = error.detail, []
     allow, seq = detail.get("allow"), detail.get("seq")
     if isinstance(allow, list):

@@ -1,4 +1,4 @@
-"""Answers as ASGI messages: the few forms in which REST answers."""
+"""Responses as ASGI messages, for REST."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -18,7 +18,7 @@ async def send_bytes(
     send: Send, status: int, media_type: str, body: bytes, extra: HeaderList | None = None,
     *, head: bool = False,
 ) -> None:  # fmt: skip
-    """Send a whole answer; to HEAD only its headers."""
+    """Send a complete response; for HEAD only its headers."""
     headers = [
         (b"content-type", media_type.encode("latin-1")),
         (b"content-length", str(len(body)).encode()),
@@ -57,13 +57,13 @@ async def send_problem(
     quiet = headers.get(b"sec-fetch-mode", b"navigate") != b"navigate"
     extra = problem_headers(error, kernel.cursor, quiet=quiet)
     if error.code is Code.TOO_LARGE or error.detail.get("close"):
-        extra.append((b"connection", b"close"))  # the rest of the body is not worth reading
+        extra.append((b"connection", b"close"))  # do not read the rest of the body
     head = scope["method"] == "HEAD"
     await send_bytes(send, status_of(error), media_type, body, extra, head=head)
 
 
 async def unless_gone(receive: Receive, work: Coroutine[object, object, None]) -> None:
-    """Carry out work that answers a client, and give it up when the client is gone."""
+    """Run a response's work, and cancel it when the client disconnects."""
     task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(receive))
     try:
         await asyncio.wait((gone, task), return_when=asyncio.FIRST_COMPLETED)

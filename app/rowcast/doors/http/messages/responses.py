@@ -1,4 +1,4 @@
-"""Answers of FastAPI routes: the same bytes and headers as all other answers of this room."""
+"""Responses of FastAPI routes, with the same bytes and headers as all others of HTTP."""
 
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from rowcast.doors.http.edge import Edge
 
 EDGE: Final = "rowcast.edge"
-"""Where the scope holds the edge that a request came through."""
+"""The key of the edge in the scope."""
 PROBLEM: Final = {"$ref": "#/components/responses/Problem"}
-"""What a route answers otherwise, for its description."""
+"""The error response in a route's documentation."""
 _PRIVATE: Final = (b"cache-control", b"no-store")
 
 
 def edge_of(request: Request) -> Any:
-    """Return the edge that a request came through: a dependency of routes."""
+    """Return the edge of a request: a dependency of routes."""
     return request.scope[EDGE]
 
 
@@ -43,9 +43,9 @@ class Answer(Response):
     def of(
         cls, model: BaseModel, status: int = HTTPStatus.OK, extra: HeaderList | None = None
     ) -> "Answer":
-        """Answer with a model as JSON, which no cache keeps; fields that are not set are left out.
+        """Respond with a model as JSON, not cacheable; unset fields are left out.
 
-        To HEAD only the headers are sent.
+        For HEAD only the headers are sent.
         """
         body = encode(model.model_dump(exclude_unset=True), JSON)
         headers = [*(extra or ()), _PRIVATE]
@@ -58,12 +58,12 @@ class Answer(Response):
 
     @classmethod
     def empty(cls, extra: HeaderList) -> "Answer":
-        """Answer that it is done, with no content."""
+        """Respond without content."""
         return cls(lambda _, send: send_empty(send, HTTPStatus.NO_CONTENT, [*extra, _PRIVATE]))
 
 
 async def refuse(request: Request, failure: Exception) -> Response:
-    """Answer with problem details (RFC 9457): a handler of Errors, and of a method not offered."""
+    """Respond with problem details (RFC 9457): handles Errors, and unsupported methods."""
     edge: Edge = edge_of(request)
     error = failure if isinstance(failure, Error) else _not_offered(request, failure)
     headers = headers_of(request.scope)
@@ -71,7 +71,7 @@ async def refuse(request: Request, failure: Exception) -> Response:
 
 
 def _not_offered(request: Request, failure: Exception) -> Error:
-    """Return the error for a method that no route at a path takes; a path that is read has two."""
+    """Return the error for a method that no route at a path supports; readable paths have two."""
     if (
         not isinstance(failure, HTTPException)
         or failure.status_code != HTTPStatus.METHOD_NOT_ALLOWED

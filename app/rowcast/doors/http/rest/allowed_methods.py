@@ -1,4 +1,4 @@
-"""Which methods are offered where: what OPTIONS and Allow say."""
+"""The allowed methods of a path, for OPTIONS and Allow."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -20,12 +20,12 @@ _OF_VERB: Final = (
 
 
 def is_collection(route: Route) -> bool:
-    """Tell whether a route ends in the slash of a collection, or of a part of one."""
+    """Whether a route ends in the slash of a collection, or of a part of one."""
     return route.shape is not None and (not route.topic or route.topic.endswith("/"))
 
 
 def is_description(route: Route) -> bool:
-    """Tell whether a route is a table itself, without the slash."""
+    """Whether a route is a table itself, without the slash."""
     return (
         route.shape is not None
         and bool(route.topic)
@@ -35,7 +35,7 @@ def is_description(route: Route) -> bool:
 
 
 def offered(route: Route) -> Sequence[str]:
-    """Return the methods that a route takes; POST with ``retain=false`` comes on top."""
+    """Return the methods of a route, besides POST with ``retain=false``."""
     entry = route.entry
     if route.view is not None:
         return READ_ONLY
@@ -59,7 +59,7 @@ def offered(route: Route) -> Sequence[str]:
 
 
 def takes(route: Route, method: str) -> bool:
-    """Tell whether a method is for what is at a route; what GET and POST want is decided later."""
+    """Whether a route supports a method; details of GET and POST are checked later."""
     if route.view is not None:
         return method in READ_ONLY
     if method not in {"PUT", "PATCH", "DELETE"}:
@@ -71,7 +71,7 @@ def takes(route: Route, method: str) -> bool:
 
 
 def not_offered(route: Route, method: str, hint: str = "") -> Error:
-    """Return the refusal of a method where it is not offered."""
+    """Return the Error for an unsupported method."""
     where = f"{'/' + route.topic!r}"
     if route.view is not None:
         hint = f"rows cannot be written: {route.view.hint()}"

@@ -1,7 +1,7 @@
-"""Records as they were: a GET with ``asof`` (B14).
+"""Records at a past time: a GET with ``asof`` (B14).
 
-One record is answered like any other. A table is streamed by id, a page at a time; what it holds
-then is found by looking at each record, so no index helps a condition, and there is no other order.
+A single record is answered like any other. A table is streamed in the order of ids, page by page;
+each record is reconstructed, so conditions use no index, and no other order is possible.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -23,7 +23,7 @@ from rowcast.store.store import Page
 
 
 def moment_asked(request: Request) -> Moment | None:
-    """Return the moment whose records are wanted; None: as they are. Raises INVALID."""
+    """Return the requested time; None: now. Raises INVALID."""
     period = request.parameters.period
     if period is None or period.asof is None:
         return None
@@ -33,7 +33,7 @@ def moment_asked(request: Request) -> Moment | None:
 async def send_then(
     request: Request, prefix: str, moment: Moment, media_type: str | None = None
 ) -> None:
-    """Answer with a table's records as they were at a moment."""
+    """Respond with a table's records at a past time."""
     table = request.route.table
     if table is None:
         raise Error(Code.NOT_FOUND, "only a table has records to be listed as they were")
@@ -58,14 +58,14 @@ async def send_then(
 
 
 async def _stream(listing: Listing, page: Page, pages: AsyncIterator[Sequence[Record]]) -> None:
-    """Send the first page and all that follow."""
+    """Send the first page and all later ones."""
     send, rows = listing.request.send, listing.encoder(page, None)
     await send({"type": "http.response.start", "status": 200, "headers": listing.headers(page)})
     piece = b"".join((rows.begin(), *map(rows.row, page.records)))
     await send({"type": "http.response.body", "body": piece, "more_body": True})
     asker_now().renew()
     async for records in pages:
-        asker_now().renew()  # each page has the time of a query
+        asker_now().renew()  # the query timeout applies to each page
         piece = b"".join(map(rows.row, records))
         await send({"type": "http.response.body", "body": piece, "more_body": True})
     await send({"type": "http.response.body", "body": rows.end()})
@@ -74,13 +74,13 @@ async def _stream(listing: Listing, page: Page, pages: AsyncIterator[Sequence[Re
 async def _selected(
     listing: Listing, pages: AsyncIterator[list[Record]]
 ) -> AsyncIterator[list[Record]]:
-    """Give those records that the conditions select, as many as the limit lets."""
+    """Yield the records that match the conditions, up to the limit."""
     query, table, transcoder = listing.query, listing.table, listing.request.kernel.transcoder
     left = query.limit
     async for page in pages:
         found = []
         for record in page:
-            transcoder.structured(record)  # of the log, it is not decoded yet
+            transcoder.structured(record)  # from the log, not decoded yet
             record_id = parse_id(table, local_id(table, record.topic))
             if holds(query.where, record.decoded, record_id):
                 found.append(record)

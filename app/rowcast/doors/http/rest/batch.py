@@ -1,8 +1,8 @@
 """Batches: several records of one table in one request (B11).
 
-Each stands for itself, and the answer is a list of outcomes in the order of the records, or, with
-``atomic=true``, all are written or none. The records are written in the order of the list, so their
-positions rise with it.
+The records are independent, and the response is a list of outcomes in their order; with
+``atomic=true`` all are written or none. They are written in the order of the list, so their
+positions increase.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _NUMBERED: Final = frozenset({Type.INT, Type.LONG})
 
 
 async def put(request: Request) -> None:
-    """Write records that name their ids: each replaces what is there."""
+    """Write records with ids: each replaces the current one."""
     table = _table(request)
     body = await request.body()
     content_type = content_type_of(request.headers, body, request.route.shape)
@@ -50,7 +50,7 @@ async def put(request: Request) -> None:
 
 
 async def create(request: Request, body: bytes, content_type: str | None) -> None:
-    """Create records: those without an id get a new one, an id that is taken is a CONFLICT."""
+    """Create records: those without an id get a new one, an existing id is a CONFLICT."""
     table = _table(request)
     media_type = _single(content_type)
     values = _values(body, content_type)
@@ -97,7 +97,7 @@ def _id_name(table: Table) -> str:
 async def _prepare_all(
     request: Request, table: Table, values: Sequence[object], media_type: str
 ) -> list[Event | Error]:
-    """Return the event of each record, or why there is none; each has a number of its own (M8)."""
+    """Return the event of each record, or its Error; each has its own number (M8)."""
     prepared: list[Event | Error] = []
     async for some in in_turns(values):
         for value in some:
@@ -109,7 +109,7 @@ async def _prepare_all(
 
 
 def _prepare(request: Request, table: Table, value: object, media_type: str) -> Event | Error:
-    """Return the event of one record, or why there is none."""
+    """Return the event of one record, or its Error."""
     name = _id_name(table)
     if not isinstance(value, dict) or value.get(name) is None:
         return Error(
@@ -117,7 +117,7 @@ def _prepare(request: Request, table: Table, value: object, media_type: str) -> 
         )
     try:
         topic = table.topic(id_text(value[name]))
-        if table.primary_key is None:  # the id is the address only; a listing put it there
+        if table.primary_key is None:  # the id is only an address, added by a listing
             value = {key: item for key, item in value.items() if key != name}
         return new_event(topic, PUT, encode(value, media_type), media_type, request.caller)
     except Error as error:
@@ -132,13 +132,13 @@ def _all_of(prepared: Sequence[Event | Error]) -> list[Event]:
 
 
 def _indexed(error: Error, index: int) -> Error:
-    """Return the refusal of a whole batch for the sake of one record."""
+    """Return the Error of a batch caused by one record."""
     detail = error.detail | {"index": index}
     return Error(error.code, f"{_TOGETHER}record {index}: {error.message}", **detail)
 
 
 async def _write_together(request: Request, table: Table, events: list[Event]) -> None:
-    """Write all or none, and answer."""
+    """Write all or none, and respond."""
     if request.route.overrides("put"):
         raise Error(
             Code.NOT_ALLOWED,
@@ -157,7 +157,7 @@ async def _write_together(request: Request, table: Table, events: list[Event]) -
 async def _create_each(
     request: Request, table: Table, values: Sequence[object], media_type: str
 ) -> list[Outcome]:
-    """Create each record for itself, in order."""
+    """Create each record independently, in order."""
 
     async def one(index: int, value: object) -> Outcome:
         try:
@@ -172,7 +172,7 @@ async def _create_each(
     rest = list(enumerate(values))
     key = table.primary_key
     if rest and key is not None and key.type in _NUMBERED:
-        outcomes = [await one(*rest.pop(0))]  # finds the last number; after that nobody waits
+        outcomes = [await one(*rest.pop(0))]  # finds the last number; later ones need no wait
     tasks: list[asyncio.Task[Outcome]] = []
     async for some in in_turns(rest):
         tasks += [asyncio.create_task(one(*each)) for each in some]
@@ -197,7 +197,7 @@ async def _create_together(
 
 
 def _named(table: Table, value: object) -> object:
-    """Return a record with an id: a new one where it names none and the table does not count."""
+    """Return a record with an id: a new one if it has none and the table's key is no counter."""
     name, key = _id_name(table), table.primary_key
     if not isinstance(value, dict) or value.get(name) is not None:
         return value
@@ -206,13 +206,13 @@ def _named(table: Table, value: object) -> object:
     return {**value, name: str(uuid4())}
 
 
-# -- the answer ------------------------------------------------------------------------------------
+# -- response --------------------------------------------------------------------------------------
 
 
 async def _answer(
     request: Request, table: Table, outcomes: Sequence[Outcome], values: Sequence[object] = ()
 ) -> None:
-    """Answer with one outcome for each record; 207 when not all are alike (RFC 4918, 13)."""
+    """Respond with one outcome per record; 207 when they differ (RFC 4918, 13)."""
     rows = [_row(request, table, outcome) for outcome in outcomes]
     for row, value in zip(rows, values, strict=False):
         if row["id"] is None and isinstance(value, dict):

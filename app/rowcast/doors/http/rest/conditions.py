@@ -1,7 +1,7 @@
-"""Conditional requests (RFC 9110, section 13): ETags are cursors, so a condition names positions.
+"""Conditional requests (RFC 9110, section 13): ETags are cursors, so conditions are positions.
 
-A condition of a write is handed to the kernel, which checks it in the order of commits: two writers
-with the same ETag cannot both win (A16, B9).
+The kernel checks a write's condition in the order of commits: of two writers with the same ETag
+only one succeeds (A16, B9).
 """
 
 import re
@@ -27,7 +27,7 @@ Tag = tuple[bool, str]
 
 
 def http_date(version: int) -> bytes:
-    """Return the time of a version as HTTP writes dates."""
+    """Return the time of a version as an HTTP date."""
     return formatdate(int(seconds_of(version)), usegmt=True).encode()
 
 
@@ -52,7 +52,7 @@ def tags_of(header: bytes, name: str) -> list[Tag] | None:
 
 
 def not_modified(headers: Headers, etag: bytes, version: int) -> bool:
-    """Tell whether the client has this already: If-None-Match, else If-Modified-Since."""
+    """Whether the client's copy is current: If-None-Match, else If-Modified-Since."""
     header = headers.get(b"if-none-match")
     if header is not None:
         if header == etag:
@@ -65,7 +65,7 @@ def not_modified(headers: Headers, etag: bytes, version: int) -> bool:
 
 
 def _not_after(version: int, date: bytes) -> bool:
-    """Tell whether a version is not after a date; a malformed date says nothing (13.1.3)."""
+    """Whether a version is not after a date; a malformed date is ignored (13.1.3)."""
     try:
         moment = parsedate_to_datetime(date.decode("latin-1")).timestamp()
     except (ValueError, TypeError, OverflowError):
@@ -74,7 +74,7 @@ def _not_after(version: int, date: bytes) -> bool:
 
 
 def check_read_condition(headers: Headers, etag: bytes) -> None:
-    """Raise PRECONDITION unless If-Match of a read names this ETag."""
+    """Raise PRECONDITION unless If-Match of a read has this ETag."""
     header = headers.get(b"if-match")
     if header is None:
         return
@@ -88,7 +88,7 @@ def check_read_condition(headers: Headers, etag: bytes) -> None:
 
 
 def is_conditional(headers: Headers) -> bool:
-    """Tell whether a write has conditions."""
+    """Whether a write has conditions."""
     return (
         b"if-match" in headers or b"if-none-match" in headers or b"if-unmodified-since" in headers
     )
@@ -124,7 +124,7 @@ def _not_both(exists: bool | None) -> bool:
 
 
 def _seqs(kernel: Kernel, tags: list[Tag]) -> frozenset[int]:
-    """Return the positions that tags name; a tag of another log names none."""
+    """Return the positions of tags; tags of another log are left out."""
     epoch = kernel.reader.epoch
     found = set()
     for _weak, text in tags:

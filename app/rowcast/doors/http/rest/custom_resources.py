@@ -1,7 +1,7 @@
-"""Resource classes: verbs that code in ``resources/`` has given a behaviour of its own.
+"""Resource classes: GET and POST implemented by code in ``resources/``.
 
-Put, patch, delete and publish reach the class through the kernel, whichever door they come from;
-get and post have no event, so they are called here.
+Put, patch, delete and publish call the class through the kernel, from every door; get and post have
+no event, so they are called here.
 """
 
 from collections.abc import Awaitable, Callable
@@ -25,9 +25,9 @@ from rowcast.rows.download import Download
 
 
 async def get(request: Request) -> None:
-    """Answer GET with what the class's ``get`` returns; None is NOT_FOUND."""
+    """Answer GET with the result of the class's ``get``; None is NOT_FOUND."""
     request.kernel.authorise_read(request.topic, request.caller)
-    if request.parameters.count:  # what a class returns may be cut short, so its length is no count
+    if request.parameters.count:  # a class's result may be truncated, so its length is no count
         raise Error(
             Code.INVALID,
             f"there is no count at {path_of(request.topic)!r}, which is not a plain table; leave "
@@ -45,7 +45,7 @@ async def get(request: Request) -> None:
 
 
 async def post(request: Request) -> None:
-    """Answer POST with what the class's ``post`` returns."""
+    """Answer POST with the result of the class's ``post``."""
     resource = _resource(request)
     body = await request.body()
     content_type = content_type_of(request.headers, body, request.route.shape)
@@ -72,7 +72,7 @@ async def post(request: Request) -> None:
 
 
 async def _posted(request: Request, resource: Resource, value: object) -> object:
-    """Call ``post``, and tell the auditor where that was administering."""
+    """Call ``post``, and audit it if it is administrative."""
     refused: Error | None = None
     try:
         return await _call(request, lambda: resource.post(value))
@@ -96,7 +96,7 @@ def _query(request: Request) -> Query | None:
 
 
 async def _call(request: Request, verb: Callable[[], Awaitable[object]]) -> object:
-    """Call the user's code; whatever it raises but an Error is a mistake of it, told by an id."""
+    """Call user code; exceptions other than Error are logged, and answered with an incident id."""
     try:
         return await verb()
     except Exception as failure:

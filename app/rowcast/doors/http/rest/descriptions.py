@@ -1,4 +1,4 @@
-"""What is known without its records: a table at its path, and all paths at the root."""
+"""Descriptions: of a table at its path, and of all paths at the root."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ SYSTEM: Final = "$SYS/"
 
 
 async def send_description(request: Request) -> None:
-    """Answer GET at a table's path without the slash: what it is."""
+    """Answer GET at a table's path without the slash with its description."""
     table = request.route.table
     if table is None:
         raise not_offered(request.route, request.method)
@@ -48,7 +48,7 @@ def _describe(attribute: Attribute) -> dict[str, object]:
 
 
 def type_text(attribute: Attribute) -> str:
-    """Return an attribute's type as the schema writes it: ``[String]!``."""
+    """Return an attribute's type in schema syntax: ``[String]!``."""
     if attribute.type is Type.LIST and attribute.items is not None:
         text = f"[{type_text(attribute.items)}]"
     else:
@@ -57,7 +57,7 @@ def type_text(attribute: Attribute) -> str:
 
 
 async def send_system_index(request: Request) -> None:
-    """Answer GET at ``$SYS/``: which kinds of rows the server has of itself (M11)."""
+    """Answer GET at ``$SYS/`` with the list of system rows (M11)."""
     request.kernel.rights.check_index(request.caller)
     route = request.kernel.registry.route
     paths = system_paths(request.kernel)
@@ -67,12 +67,12 @@ async def send_system_index(request: Request) -> None:
 
 
 def system_paths(kernel: Kernel) -> list[str]:
-    """Return where the server has rows of itself."""
+    """Return the paths of system rows."""
     return [entry.path for entry in kernel.registry.entries if entry.path.startswith(SYSTEM)]
 
 
 async def send_index(request: Request) -> None:
-    """Answer GET at the root, where nothing is declared: what there is."""
+    """Answer GET at the root with an index, if nothing is declared there."""
     request.kernel.rights.check_index(request.caller)
     settings = request.edge.settings
     entries = [

@@ -1,7 +1,7 @@
-"""Downloads: a file as the body of an answer, whole or a range of it (RFC 9110, section 14).
+"""Downloads: a file as the body of a response, complete or a range (RFC 9110, section 14).
 
-A piece at a time is read, on a thread, so a large file costs neither memory nor a turn of the loop.
-Of several ranges the whole file is sent, as a server may (14.2).
+The file is read in chunks on a thread, so a large file needs little memory and does not block the
+loop. For several ranges the complete file is sent, which is allowed (14.2).
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from rowcast.rows.download import Download
 _RANGE: Final = re.compile(rb"bytes=\s*([0-9]{0,19})-([0-9]{0,19})\s*", re.IGNORECASE)
 
 Range = tuple[int, int]
-"""The first byte, and the one behind the last."""
+"""The first byte, and the one after the last."""
 
 
 async def send_download(request: Request, download: Download) -> None:
-    """Answer with a file, and close it."""
+    """Respond with a file, and close it."""
     try:
         await _send(request, download)
     finally:
@@ -63,7 +63,7 @@ async def _send(request: Request, download: Download) -> None:
 
 
 def _has(header: bytes | None, tag: bytes) -> bool:
-    """Tell whether If-None-Match names the file that is there (weak comparison, 13.1.2)."""
+    """Whether If-None-Match has the file's tag (weak comparison, 13.1.2)."""
     if header is None:
         return False
     tags = tags_of(header, "If-None-Match")
@@ -71,22 +71,22 @@ def _has(header: bytes | None, tag: bytes) -> bool:
 
 
 def _range(header: bytes, size: int) -> Range | None:
-    """Return the range that is asked for, None for the whole; one behind the end is empty."""
+    """Return the requested range; None for all; a range after the end is empty."""
     found = _RANGE.fullmatch(header)
     if found is None or found[1] == found[2] == b"":
         return None
-    if found[1] == b"":  # so many bytes of the end
+    if found[1] == b"":  # a suffix length
         return max(0, size - int(found[2])), size
     start = int(found[1])
     if found[2] == b"":
         return start, size
-    if int(found[2]) < start:  # no valid range: as if nothing had been said (14.1.1)
+    if int(found[2]) < start:  # an invalid range is ignored (14.1.1)
         return None
     return start, min(size, int(found[2]) + 1)
 
 
 async def _pieces(request: Request, download: Download, start: int, end: int) -> None:
-    """Send the bytes; a file that is shorter than it was said to be cuts the answer."""
+    """Send the bytes; aborts the response if the file is shorter than announced."""
     send, at = request.send, start
     while at < end:
         piece = await asyncio.to_thread(download.read, at, min(DOWNLOAD_PIECE_BYTES, end - at))

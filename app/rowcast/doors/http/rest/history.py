@@ -1,8 +1,8 @@
-"""The past over REST: what happened at a topic or in a table, and series of its numbers.
+"""History over REST: events of a topic or a table, and time series of its numbers.
 
-The first page is read before anything is sent, so a refusal still has its status. What is left is
-streamed a page at a time. ``Rowcast-Position`` is where the answer ends in the log: whoever goes on
-from it, here with ``from`` or on a stream with ``since``, misses nothing (M1).
+The first page is read before anything is sent, so an error still has its status. The rest is
+streamed page by page. ``Rowcast-Position`` is the end of the response in the log: continuing from
+it, here with ``from`` or on a stream with ``since``, misses nothing (M1).
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -46,7 +46,7 @@ _BUCKET: Final = ("topic", "from", "to", "events")
 
 
 async def send_history(request: Request, period: Period) -> None:
-    """Answer a GET or HEAD about the past."""
+    """Answer a GET or HEAD for history."""
     route = request.route
     if route.entry is not None and route.shape is None:
         raise not_offered(route, request.method)
@@ -72,7 +72,7 @@ async def send_history(request: Request, period: Period) -> None:
 
 
 async def _reading(request: Request) -> Reading:
-    """Return how a path is to be read: as the first way at which something is or was."""
+    """Return the interpretation of a path: the first with a current or past record."""
     table, kernel = request.route.table, request.kernel
     ways = list(readings(request.topic, table))
     for way in ways if len(ways) > 1 else ():
@@ -91,7 +91,7 @@ def _filter(topic: str, table: Table | None) -> TopicFilter:
 
 
 def _query(request: Request, reading: Reading, table: Table | None) -> Query:
-    """Return which events are wanted, and what of their values."""
+    """Return the query for events, with conditions and selection."""
     terms = [request.parameters.query]
     period = request.parameters.period
     select = period.select if period is not None else None
@@ -111,7 +111,7 @@ def _query(request: Request, reading: Reading, table: Table | None) -> Query:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One window on its way to one client."""
+    """The response with one window of history."""
 
     request: Request
     period: Period
@@ -122,11 +122,11 @@ class Answer:
 
     @property
     def content_type(self) -> str:
-        """What the answer says that it is."""
+        """The response's content type."""
         return content_type_header(self.media_type)
 
     def headers(self, until: int | None = None, link: str = "") -> HeaderList:
-        """Return where the answer ends, and whether the log begins within what was asked."""
+        """Return the headers: the end position, and whether the window was trimmed."""
         cursor = self.request.kernel.cursor
         position = self.window.until if until is None else until
         headers: HeaderList = [(b"rowcast-position", cursor(position).encode())]
@@ -136,10 +136,10 @@ class Answer:
             headers.append((b"link", f'<{link}>; rel="next"'.encode()))
         return headers
 
-    # -- answers ---------------------------------------------------------------------------------
+    # -- responses -------------------------------------------------------------------------------
 
     async def send_whole(self) -> None:
-        """Answer with the first or the last events, which are in memory together."""
+        """Respond with the first or the last events, all in memory."""
         until, link = None, ""
         if self.period.last:
             events = await history_of(self.request.kernel).last(
@@ -156,7 +156,7 @@ class Answer:
         await send_bytes(self.request.send, 200, self.content_type, body, self.headers(until, link))
 
     async def _first(self, count: int) -> tuple[list[Event], bool]:
-        """Return so many events, fewer if they are large, and whether there are more."""
+        """Return up to ``count`` events, fewer if they are large, and whether there are more."""
         found: list[Event] = []
         async for page in self._pages():
             found += page
@@ -167,7 +167,7 @@ class Answer:
         return found, False
 
     def _next(self, after: int) -> str:
-        """Return the path of the events that follow: the same words, from where this one ends."""
+        """Return the path of the next events: the same parameters, from this response's end."""
         request = self.request
         path = request.scope.get("raw_path", b"").decode("ascii", "replace")
         cursor = request.kernel.cursor(after)
@@ -176,7 +176,7 @@ class Answer:
         return f"{path}?_from={cursor}&{'&'.join(kept)}"
 
     async def stream(self) -> None:
-        """Answer with all events, a page at a time."""
+        """Respond with all events, page by page."""
         send, pages = self.request.send, self._pages()
         nothing: list[Event] = []
         first = await anext(pages, nothing)
@@ -187,14 +187,14 @@ class Answer:
         await send({"type": "http.response.body", "body": piece, "more_body": True})
         asker_now().renew()
         async for page in pages:
-            asker_now().renew()  # each page has the time of a query
+            asker_now().renew()  # the query timeout applies to each page
             piece = b"".join(encoder.row(self._entry(event)) for event in page)
             if piece:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": encoder.end()})
 
     async def send_series(self) -> None:
-        """Answer with the buckets of a window."""
+        """Respond with the buckets of a window."""
         transcoder = self.request.kernel.transcoder
         select = self.query.select
         series = Series(
@@ -227,7 +227,7 @@ class Answer:
         return None if self.query.where is None else self._wanted
 
     def _wanted(self, event: Event) -> bool:
-        """Tell whether an event's value is as the conditions want it."""
+        """Whether an event's value matches the conditions."""
         where = self.query.where
         if where is None:
             return True
@@ -252,7 +252,7 @@ class Answer:
         return {"topic": event.topic, "value": value, **meta}
 
     def _columns(self, events: Sequence[Event]) -> list[str]:
-        """Return CSV's columns: the declared attributes, then what the first page has."""
+        """Return CSV's columns: the declared attributes, then others of the first page."""
         if self.media_type != CSV:
             return []
         known: list[str] = []
@@ -265,7 +265,7 @@ class Answer:
 
 
 def _flat_entry(topic: str, value: object) -> dict[str, object]:
-    """Return an event's value as columns of its own."""
+    """Return an event with its value flattened to columns."""
     if not isinstance(value, dict):
         return {"topic": topic, "value": value}
     renamed = {f"value.{name}" if name in _ENTRY else name: item for name, item in value.items()}
@@ -273,7 +273,7 @@ def _flat_entry(topic: str, value: object) -> dict[str, object]:
 
 
 def _flat_bucket(row: dict[str, object]) -> dict[str, object]:
-    """Return a bucket's numbers as columns of its own, such as ``temp.avg``."""
+    """Return a bucket with its numbers flattened to columns, such as ``temp.avg``."""
     flat = {name: row[name] for name in _BUCKET}
     values = row["values"]
     for name, tally in values.items() if isinstance(values, dict) else ():

@@ -1,9 +1,8 @@
-"""Requests with an ``Idempotency-Key``: sent again, one has one effect and the same answer (B17).
+"""Requests with an ``Idempotency-Key``: a repeat has no further effect, and the same answer (B17).
 
 The header is that of draft-ietf-httpapi-idempotency-key-header: a string, with or without quotes.
-What is remembered of a key, and for how long, is for ``features/idempotency/idempotency_keys.py``;
-here is only what a request consists of, so that another one with the same key is told from the same
-one.
+``features/idempotency/idempotency_keys.py`` stores keys; this module computes a request's digest,
+to detect a different request with the same key.
 """
 
 from collections.abc import Awaitable, Callable
@@ -24,11 +23,11 @@ _ASKED: Final = (
     b"rowcast-version",
     b"rowcast-origin",
 )
-"""Headers that say what is to be written, and whether; others say how it is answered."""
+"""Headers that affect the write; others only affect the response."""
 
 
 async def carry_out_once(request: Request, verb: Callable[[Request], Awaitable[None]]) -> None:
-    """Carry out a request that has a key, unless that was done; answer it as the first time."""
+    """Run a request with a key once; repeats get the first answer."""
     key = _key(request)
     body = await request.body()
     known = request.kernel.service(IdempotentWrites)
@@ -56,7 +55,7 @@ def _key(request: Request) -> str:
 
 
 def _digest(request: Request, body: bytes) -> bytes:
-    """Return a digest of all that a request asks for; the parts cannot be taken for each other."""
+    """Return a digest of a request's effect; the parts are delimited unambiguously."""
     asked = [text_of(request.headers, name) for name in _ASKED]
     what = (request.method, request.topic, request.scope["query_string"], asked)
     return sha256(repr(what).encode() + b"\0" + body).digest()

@@ -1,8 +1,8 @@
-"""Collections: a query's answer, page by page: a million records cost the memory of one page.
+"""Collections: the result of a query, streamed page by page, in the memory of one page.
 
-What fits in one page is one answer with its length. What does not is streamed: the first page is
-read before anything is sent, so a refusal still has its status, and the position told is that of
-the first page: whoever continues from it misses nothing (M1).
+A single page is sent with its length. Larger results are streamed: the first page is read before
+anything is sent, so an error still has its status, and ``Rowcast-Position`` is that of the first
+page: continuing from it misses nothing (M1).
 """
 
 import re
@@ -49,11 +49,11 @@ _FRAMES: Final = {
     CBOR: (b"\x9f", b"", b"\xff"),  # RFC 8949, 3.2.2: an array of no stated length
     CBOR_SEQ: (b"", b"", b""),
 }
-"""What stands before, between and after records whose bytes are there already."""
+"""The bytes before, between and after already encoded records."""
 
 
 async def send_collection(request: Request, prefix: str, media_type: str | None = None) -> None:
-    """Answer with the records of a table whose ids begin with ``prefix``, as the query selects."""
+    """Respond with the records of a table that match the query and have ids with ``prefix``."""
     table = request.route.table
     if table is None:
         raise Error(Code.NOT_FOUND, f"there is no collection at {path_of(request.topic)!r}")
@@ -74,7 +74,7 @@ async def send_collection(request: Request, prefix: str, media_type: str | None 
 
 
 def within(prefix: str, query: Query) -> Query:
-    """Return the query, of records whose ids begin with ``prefix``."""
+    """Return the query, restricted to ids with ``prefix``."""
     if not prefix:
         return query
     condition = Condition(ID_PATH, Operator.STARTS_WITH, prefix)
@@ -84,7 +84,7 @@ def within(prefix: str, query: Query) -> Query:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """One collection on its way to one client."""
+    """The response with one collection."""
 
     request: Request
     table: Table
@@ -93,12 +93,12 @@ class Listing:
 
     @property
     def linked(self) -> bool:
-        """Whether the answer is one page with a link to the next."""
+        """Whether the response is one page with a link to the next."""
         limit = self.query.limit
         return limit is not None and limit <= HTTP_LIMIT_LINKED_RECORDS_MAX
 
     async def first(self) -> Page:
-        """Read the first page: the only one if it is linked to the next."""
+        """Read the first page; the only one if it has a link to the next."""
         if self.linked:
             return await self._search(self.query)
         most = min(self.query.limit or HTTP_PAGE_RECORDS, HTTP_PAGE_RECORDS)
@@ -108,7 +108,7 @@ class Listing:
         return await self.request.kernel.search(self.table, query, self.request.caller)
 
     async def send_head(self, page: Page) -> None:
-        """Answer HEAD: no length, as the body is not made."""
+        """Answer HEAD, without a length, because the body is not built."""
         request = self.request
         count = await request.kernel.count(self.table, self.query, request.caller)
         headers = [*self.headers(page), (b"rowcast-count", str(count).encode())]
@@ -116,14 +116,14 @@ class Listing:
         await request.send({"type": "http.response.body", "body": b""})
 
     async def send_whole(self, page: Page) -> None:
-        """Answer with one page."""
+        """Respond with one page."""
         rows = self.encoder(page, len(page.records))
         body = b"".join((rows.begin(), *map(rows.row, page.records), rows.end()))
         content_type, *extra = self.headers(page)
         await send_bytes(self.request.send, 200, content_type[1].decode(), body, extra[1:])
 
     async def stream(self, page: Page) -> None:
-        """Answer with this page and all that follow."""
+        """Respond with this page and all later ones."""
         send = self.request.send
         rows = self.encoder(page, await self._count())
         start = b"".join((rows.begin(), *map(rows.row, page.records)))
@@ -135,32 +135,32 @@ class Listing:
         await send({"type": "http.response.body", "body": rows.end()})
 
     async def _pages(self, page: Page) -> AsyncIterator[Sequence[Record]]:
-        """Give the records of the pages after this one, as many as the limit leaves."""
+        """Yield the records of the pages after this one, up to the limit."""
         left = None if self.query.limit is None else self.query.limit - len(page.records)
         most = HTTP_PAGE_SORTED_RECORDS if self.query.sort else HTTP_PAGE_RECORDS
         while page.after and left != 0:
             limit = most if left is None else min(left, most)
-            asker_now().renew()  # each page has the time of a query
+            asker_now().renew()  # the query timeout applies to each page
             page = await self._search(replace(self.query, limit=limit, offset=0, after=page.after))
             left = None if left is None else left - len(page.records)
             for start in range(0, len(page.records), HTTP_PAGE_RECORDS):
                 yield page.records[start : start + HTTP_PAGE_RECORDS]
 
     async def _count(self) -> int | None:
-        """Return how many rows there will be, for the format that begins with it."""
+        """Return the number of rows, for the format that begins with it."""
         kernel = self.request.kernel
         if (
             self.media_type != MSGPACK
             or self.query.after is not None
             or kernel.visibility.sifts(self.request.caller, self.table)
         ):
-            return None  # a hook may keep some back, and which ones is known one by one
+            return None  # a hook may withhold some, so they cannot be counted
         count = await kernel.count(self.table, self.query, self.request.caller)
         left = max(0, count - self.query.offset)
         return left if self.query.limit is None else min(left, self.query.limit)
 
     def headers(self, page: Page) -> HeaderList:
-        """Return what is told with the first page."""
+        """Return the headers of the first page."""
         headers: HeaderList = [
             (b"content-type", content_type_header(self.media_type).encode()),
             VARY,
@@ -172,7 +172,7 @@ class Listing:
         return headers
 
     def _next(self, after: str) -> str:
-        """Return the path of the next page: the same query, from where this one ends."""
+        """Return the path of the next page: the same query, from the end of this one."""
         text = _AFTER.sub("", self.request.parameters.query)
         text = _RANGE.sub(lambda found: f"limit({int(found[2]) - int(found[1])})", text)
         meta = "&meta=true" if self.request.parameters.meta else ""
@@ -182,7 +182,7 @@ class Listing:
     # -- rows ------------------------------------------------------------------------------------
 
     def encoder(self, page: Page, count: int | None) -> "Rows":
-        """Return what makes rows of records; CSV's columns are those of a first page."""
+        """Return the encoder of records; CSV's columns are those of the first page."""
         transcoder, table = self.request.kernel.transcoder, self.table
         plain = self.query.select is None and not self.request.parameters.meta
         if plain and not table.open and table.primary_key and self.media_type in _FRAMES:
@@ -211,7 +211,7 @@ class Listing:
         return value
 
     def _columns(self, page: Page) -> list[str]:
-        """Return CSV's columns: the selected or declared ones, then what the first page has."""
+        """Return CSV's columns: the selected or declared ones, then others of the first page."""
         if self.media_type != CSV:
             return []
         select, known = self.query.select, []
@@ -226,7 +226,7 @@ class Listing:
 
 
 class Rows:
-    """The bytes of a collection: records in, pieces out."""
+    """The encoder of a collection."""
 
     def __init__(
         self,
@@ -242,15 +242,15 @@ class Rows:
         self._separator = b""
 
     def begin(self) -> bytes:
-        """Return what comes before the rows."""
+        """Return the bytes before the rows."""
         return self._encoder.begin() if self._encoder else self._before
 
     def row(self, record: Record) -> bytes:
-        """Return one row, with what separates it from the one before."""
+        """Return one row, with the separator before it."""
         piece = self._separator + self._encode(record)
         self._separator = self._between
         return piece
 
     def end(self) -> bytes:
-        """Return what comes after the rows."""
+        """Return the bytes after the rows."""
         return self._encoder.end() if self._encoder else self._after

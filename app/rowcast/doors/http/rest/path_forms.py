@@ -1,4 +1,4 @@
-"""Ways to read a path: a record, a property within it, a format that it ends in."""
+"""Interpretations of a path: a record, a property of it, a format suffix."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from rowcast.core.tables import Table
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One way to read a path: a record, a property within it, a format."""
+    """One interpretation of a path: a record, a property of it, a format."""
 
     topic: str
     path: tuple[str, ...] = ()
@@ -18,7 +18,7 @@ class Reading:
 
 
 def readings(topic: str, table: Table | None) -> Iterator[Reading]:
-    """Return the ways to read a path, the whole of it as an id first (B5, B8)."""
+    """Return the interpretations of a path, first all of it as an id (B5, B8)."""
     yield Reading(topic)
     if topic.endswith("/"):
         return

@@ -1,4 +1,4 @@
-"""GET and HEAD: a record, one of its properties, a collection, or what is known about a table."""
+"""GET and HEAD: a record, one of its properties, a collection, or a table's description."""
 
 from collections.abc import Coroutine
 from functools import reduce
@@ -33,11 +33,11 @@ from rowcast.doors.http.rest.request import RECORD_TYPES, Request
 from rowcast.features.history.history import history_of
 
 _ELSEWHERE: Final = frozenset({Code.NOT_FOUND, Code.INVALID, Code.UNPROCESSABLE})
-"""What a reading of the path that is not the right one leads to."""
+"""Codes of a wrong interpretation of a path."""
 
 
 async def get(request: Request) -> None:
-    """Answer GET and HEAD; what is read for it takes turns, and only so long (P1)."""
+    """Answer GET and HEAD; its reads are queued fairly, and have a timeout (P1)."""
     with request.kernel.reader.queue.asking(request.caller):
         await _get(request)
 
@@ -78,14 +78,14 @@ def _check_description(request: Request) -> None:
 
 
 async def _while_there(request: Request, work: Coroutine[object, object, None]) -> None:
-    """Do what may take long, and end it with all its reads when the client leaves."""
+    """Run long work, and cancel it with all its reads when the client disconnects."""
     await unless_gone(request.receive, work)
 
 
 async def _get_record(request: Request) -> None:
-    """Answer with the first reading of the path at which there is something.
+    """Respond with the first interpretation of the path that exists.
 
-    An id that holds a dot is found under its whole name, also when it ends like a format.
+    An id with a dot is found under its full name, even if it ends like a format.
     """
     missing: Error | None = None
     for reading in readings(request.topic, request.route.table):
@@ -108,7 +108,7 @@ async def _get_record(request: Request) -> None:
 
 
 def _no_system_row(request: Request) -> Error:
-    """Return the refusal of a path at which the server says nothing of itself."""
+    """Return the Error for an unknown path of system rows."""
     path = "/".join(request.topic.split("/", 2)[:2])
     known = descriptions.system_paths(request.kernel)
     hint = did_you_mean(path, known) if path not in known else ""
@@ -119,7 +119,7 @@ def _no_system_row(request: Request) -> Error:
 
 
 async def _send_collection(request: Request, prefix: str, media_type: str | None = None) -> None:
-    """Answer with a table's records: as they are, or as they were."""
+    """Respond with a table's records, current or past."""
     moment = moment_asked(request)
     if moment is None:
         await listings.send_collection(request, prefix, media_type)
@@ -128,7 +128,7 @@ async def _send_collection(request: Request, prefix: str, media_type: str | None
 
 
 async def _record(request: Request, topic: str) -> Record:
-    """Return the record at a topic: as it is, or as it was."""
+    """Return the record at a topic, current or past."""
     moment = moment_asked(request)
     if moment is None:
         return await request.kernel.read(topic, request.caller)
@@ -147,13 +147,13 @@ async def _send_record(request: Request, record: Record, reading: Reading) -> No
 
 
 async def _send_parts(request: Request, record: Record, reading: Reading) -> None:
-    """Answer with what was asked of a record instead of the whole of it."""
+    """Respond with the selected parts of a record."""
     headers, send = request.headers, request.send
     validators = validators_of(request.kernel, record)
     etag = validators[0][1]
     check_read_condition(headers, etag)
     conditional = b"if-none-match" in headers or b"if-modified-since" in headers
-    ages = record.table is not None and record.table.deadline_seconds > 0  # _stale changes alone
+    ages = record.table is not None and record.table.deadline_seconds > 0  # _stale changes by time
     if conditional and not ages and not_modified(headers, etag, record.version):
         await send({"type": "http.response.start", "status": 304, "headers": [*validators, VARY]})
         await send(EMPTY)
@@ -167,7 +167,7 @@ async def _send_parts(request: Request, record: Record, reading: Reading) -> Non
 
 
 async def _check_selected(request: Request, record: Record) -> None:
-    """Raise for a misspelt name in ``select``: no record of the table has such an attribute."""
+    """Raise for a misspelt name in ``select``, which no record of the table has."""
     text, table = request.parameters.query, record.table
     if text and table is not None:
         query = Query(select=_select_of(text, table))

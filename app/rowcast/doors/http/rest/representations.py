@@ -1,6 +1,6 @@
-"""A record as an answer: in which media type, with which headers; made once and kept on the record.
+"""Representations: a record as a response in a media type, cached on the record.
 
-A hot GET is then a look into the record cache and two messages that exist already.
+A hot GET is then a lookup in the record cache and two prebuilt messages.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from rowcast.kernel.kernel import Kernel
 from rowcast.rows.transcoder import Transcoder, structured_type
 
 _HARMLESS: Final = (
-    # A stored page must not run with the rights of this server's own pages.
+    # Stored HTML must not run with the rights of this server's own pages.
     (b"content-security-policy", b"sandbox"),
     (b"x-content-type-options", b"nosniff"),
 )
@@ -34,7 +34,7 @@ class Representation:
     start: Message
     body: Message
     whole: bytes
-    """Both of them as they go over the wire; empty when the body is large."""
+    """Both as bytes on the wire; empty when the body is large."""
     unchanged: Message
     etag: bytes
     version: int
@@ -43,7 +43,7 @@ class Representation:
 def representation(
     kernel: Kernel, record: Record, accept: bytes | None, wanted: str | None = None
 ) -> Representation:
-    """Return a record as the client accepts it, or in the media type ``wanted`` by the path."""
+    """Return a record in an acceptable media type, or in ``wanted``, that of the path."""
     key = ("http", accept if wanted is None else wanted)
     kept = record.encodings.get(key) if record.encodings is not None else None
     if isinstance(kept, Representation):
@@ -58,7 +58,7 @@ def representation(
 
 
 def kept_representation(record: Record, accept: bytes | None) -> Representation | None:
-    """Return what was made before for the same Accept."""
+    """Return the cached representation for the same Accept."""
     if record.encodings is None:
         return None
     kept = record.encodings.get(("http", accept))
@@ -66,13 +66,13 @@ def kept_representation(record: Record, accept: bytes | None) -> Representation 
 
 
 def send_kept(record: Record, accept: bytes | None, send: Send) -> bool:
-    """Send what was made before for the same Accept, where that is possible; tell if it was."""
+    """Send the cached representation for the same Accept, if any; return whether it was sent."""
     kept = record.encodings.get(("http", accept)) if record.encodings is not None else None
     return isinstance(kept, Representation) and kept.whole != b"" and write_whole(send, kept.whole)
 
 
 def _choose(transcoder: Transcoder, record: Record, accept: bytes | None) -> str | None:
-    """Return the media type to answer in; None: as it came."""
+    """Return the response's media type; None: the original."""
     text = None if accept is None else accept.decode("latin-1")
     if record.table is not None and not record.table.open:
         return negotiate(text, RECORD_TYPES)
@@ -80,14 +80,14 @@ def _choose(transcoder: Transcoder, record: Record, accept: bytes | None) -> str
     if not transcoder.structured(record):
         negotiate(text, (own,))
         return None
-    # A declared table is JSON for who has no wish, whatever its writer sent; a topic is as it came.
+    # By default a declared table is JSON, whatever its writer sent; a topic is unchanged.
     declared = record.table is not None and structured_type(own) != JSON
     chosen = negotiate(text, (*RECORD_TYPES, own) if declared else (own, *RECORD_TYPES))
     return None if chosen == own else chosen
 
 
 def safe_media_type(said: str) -> str:
-    """Return what a writer said its bytes are, if that is a media type that a header can hold."""
+    """Return a writer's content type if it is a valid header value."""
     try:
         members = parse(said, "Content-Type")
     except Error:
@@ -121,9 +121,9 @@ def _make(kernel: Kernel, record: Record, media_type: str | None) -> Representat
 
 
 def validators_of(kernel: Kernel, record: Record) -> HeaderList:
-    """Return the headers that name a record's state; the ETag is the first of them."""
+    """Return the validators of a record; the ETag is the first."""
     cursor = kernel.cursor(record.seq).encode()
-    if not record.seq:  # a hook keeps it: it is no record of this log
+    if not record.seq:  # from a hook: no record of this log
         said = f"{record.content_type}:".encode() + record.payload
         cursor = blake2b(said, digest_size=16).hexdigest().encode()
         return [(b"etag", b'"' + cursor + b'"'), (b"last-modified", http_date(record.version))]
@@ -136,7 +136,7 @@ def validators_of(kernel: Kernel, record: Record) -> HeaderList:
 
 
 def _body(transcoder: Transcoder, record: Record, media_type: str | None) -> bytes:
-    if media_type == NDJSON:  # one line, spelled as JSON is, whatever the value
+    if media_type == NDJSON:  # one line of JSON
         return _line(transcoder, record)
     if media_type == CSV:
         if not transcoder.structured(record):
@@ -152,7 +152,7 @@ def _line(transcoder: Transcoder, record: Record) -> bytes:
 
 
 def not_a_value(record: Record, media_type: str) -> Error:
-    """Return the refusal of plain bytes in a format of values."""
+    """Return the Error for plain bytes in a format of values."""
     held = record.content_type or RAW
     return Error(
         Code.NOT_ACCEPTABLE,
@@ -164,7 +164,7 @@ def not_a_value(record: Record, media_type: str) -> Error:
 async def send_representation(
     kept: Representation, headers: Headers, send: Send, *, head: bool = False
 ) -> None:
-    """Send a record, or that the client has it; raises PRECONDITION when it wants another."""
+    """Send a record, or 304; raises PRECONDITION when If-Match differs."""
     if b"if-match" in headers:
         check_read_condition(headers, kept.etag)
     if (b"if-none-match" in headers or b"if-modified-since" in headers) and not_modified(

@@ -1,4 +1,4 @@
-"""One request that has left the hot path: what the modules of REST pass to each other."""
+"""A REST request off the hot path: the object shared by the modules of REST."""
 
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from rowcast.doors.http.edge import Edge
 
 VALUE_TYPES = (JSON, CBOR, MSGPACK)
-"""What a value is offered in; the first is what one gets who does not say."""
+"""Media types of values; the first is the default."""
 RECORD_TYPES = (*VALUE_TYPES, NDJSON, CSV)
 ROW_TYPES = (*VALUE_TYPES, NDJSON, CSV, CBOR_SEQ)
 
 
-@dataclass(slots=True)  # not frozen, which makes one three times as slowly
+@dataclass(slots=True)  # not frozen, because that triples the cost of construction
 class Request:
-    """A request: its edge, what it asks for, who asks, and the two ends of ASGI."""
+    """A request: its edge, parameters, caller, and ASGI callables."""
 
     kernel: Kernel
     edge: "Edge"
@@ -42,7 +42,7 @@ class Request:
     receive: Receive
     send: Send
     claim: Claim | None = None
-    """What marks its writes, if it has an ``Idempotency-Key``."""
+    """The claim of its ``Idempotency-Key``, if it has one."""
     read: bytes | None = None
     """The body, once it was read."""
 
@@ -58,7 +58,7 @@ class Request:
 
     @property
     def is_head(self) -> bool:
-        """Whether only the headers are wanted."""
+        """Whether it is HEAD."""
         return self.method == "HEAD"
 
     @property
@@ -71,7 +71,7 @@ class Request:
         if self.read is None:
             settings, committer = self.edge.settings, self.kernel.committer
             if self.caller in committer.pending and not has_arrived(self.receive):
-                await committer.room(self.caller)  # else many bodies are in memory at once
+                await committer.room(self.caller)  # otherwise many bodies are in memory at once
             self.read = await read_body(
                 self.headers,
                 self.receive,
@@ -84,20 +84,20 @@ class Request:
     async def answer(
         self, value: object, status: int = HTTPStatus.OK, extra: HeaderList | None = None
     ) -> None:
-        """Answer with a value, in the format that the client accepts; raises NOT_ACCEPTABLE."""
+        """Respond with a value in an acceptable format; raises NOT_ACCEPTABLE."""
         media_type = negotiate(self.accept, VALUE_TYPES)
         body = encode(value, media_type)
         await send_bytes(self.send, status, media_type, body, extra, head=self.is_head)
 
     def event(self, kind: str, payload: bytes, content_type: str | None) -> Event:
-        """Return the event that this request asks for."""
+        """Return the event of this request."""
         event = new_event(self.topic, kind, payload, content_type, self.caller)
         stamp_from(event, self.headers)
         self.mark(event)
         return event
 
     def mark(self, event: Event, index: int = 0) -> None:
-        """Mark an event as the request's write of this number, if a repeat is to be known (M8)."""
+        """Set an event's idempotency key from the request, with this number (M8)."""
         if self.claim is not None:
             self.claim.mark(event, index)
         mark = text_of(self.headers, b"rowcast-producer")
@@ -108,20 +108,20 @@ class Request:
 def new_event(
     topic: str, kind: str, payload: bytes, content_type: str | None, caller: Caller
 ) -> Event:
-    """Return an event as HTTP makes it: at least once, like a PUBLISH of QoS 1 (B2)."""
+    """Return an event of HTTP: at least once, like a PUBLISH of QoS 1 (B2)."""
     client = caller.client_id or caller.user
     return Event(topic, kind, payload, content_type, 1, kind != "message", client=client)
 
 
 def stamp_from(event: Event, headers: Headers) -> None:
-    """Give an event the version and origin that a request says, if it does (E26)."""
+    """Set an event's version and origin from the request's headers, if given (E26)."""
     version = text_of(headers, b"rowcast-version")
     if version is not None:
         put_stamp(event, version, text_of(headers, b"rowcast-origin") or "")
 
 
 def outcome_headers(receipt: Receipt) -> HeaderList:
-    """Return the headers that say which version won over a late write, and that it came again."""
+    """Return the headers with the version that won over a late write, and for a repeat."""
     headers: HeaderList = []
     if receipt.late:
         headers.append((b"rowcast-late", str(receipt.late).encode()))
@@ -131,11 +131,11 @@ def outcome_headers(receipt: Receipt) -> HeaderList:
 
 
 def position_headers(kernel: Kernel, event: Event) -> HeaderList:
-    """Return the headers that say which position a write became; none when it was not logged."""
+    """Return the headers with the position of a write; none when it was not logged."""
     if not event.seq:
         return []
     cursor = kernel.cursor(event.seq).encode()
     headers = [(b"etag", b'"' + cursor + b'"'), (b"rowcast-position", cursor)]
-    if event.version:  # an earlier version remembered only the position of what came again
+    if event.version:  # an earlier version stored only the position of a write
         headers.append((b"rowcast-version", str(event.version).encode()))
     return headers

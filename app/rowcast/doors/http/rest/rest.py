@@ -1,7 +1,7 @@
-"""REST: one record or collection at a time, at the path that is its topic.
+"""REST: one record or collection at a time, at the path of its topic.
 
-``serve`` is the whole of it. A GET of a record that is in memory is answered before anything else
-is looked at; every other request becomes a ``Request`` and goes to the function of its method.
+``serve`` is the entry point. A GET of a cached record is answered first; every other request
+becomes a ``Request`` and is dispatched by its method.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -64,13 +64,13 @@ async def serve(
         await _serve(edge, topic, headers, scope, receive, send)
     except Exception as failure:
         error = as_error(failure, f"{scope['method']} {scope['path'][:200]!r}")
-        if send.status:  # half an answer is sent: cut it, or it would be taken for a whole one
+        if send.status:  # a partial response was sent: abort, or it would look complete
             raise error from failure
         await send_problem(edge.kernel, error, headers, scope, send)
 
 
 def _in_memory(edge: "Edge", scope: Scope, headers: Headers, topic: str) -> Representation | None:
-    """Return the answer to a plain GET if it was given before and the record is still the same."""
+    """Return the cached answer to a plain GET if the record has not changed."""
     record = edge.kernel.peek(topic, edge.caller(scope, "http"))
     if not isinstance(record, Event) or record.expires_at:
         return None
@@ -92,10 +92,10 @@ async def _serve(
     query_string = scope["query_string"]
     caller = edge.caller(scope, "http")
     if method in {"GET", "HEAD"}:
-        own = route.overrides("get")  # a resource's own words are its own
+        own = route.overrides("get")  # a resource parses its own parameters
         parameters = read_parameters(query_string, route.table, past=not own)
     else:
-        edge.kernel.rights.check_writer(topic, caller)  # before a stranger's body is read
+        edge.kernel.rights.check_writer(topic, caller)  # before reading an untrusted body
         parameters = write_parameters(query_string)
     request = Request(edge.kernel, edge, scope, headers, route, caller, parameters, receive, send)
     if HEADER in headers and method not in {"GET", "HEAD"}:
@@ -105,7 +105,7 @@ async def _serve(
 
 
 def route_of(registry: Registry, topic: str) -> Route:
-    """Return where a topic leads, for this door; raises NOT_FOUND for what is hidden from it."""
+    """Return the route of a topic for this door; raises NOT_FOUND if it is hidden from it."""
     if not topic:
         root = next((entry for entry in registry.entries if not entry.path), None)
         return Route("", root, "")
@@ -117,7 +117,7 @@ def route_of(registry: Registry, topic: str) -> Route:
 
 
 def label_of(route: Route) -> tuple[str, bool]:
-    """Return under which path the times of requests are counted, and whether it names a record."""
+    """Return the path label of request metrics, and whether the request names a record."""
     entry = route.entry
     return (entry.path, route.record_id != "") if entry is not None else (UNDECLARED, False)
 

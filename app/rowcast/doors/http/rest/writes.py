@@ -1,4 +1,4 @@
-"""PUT, PATCH, DELETE and POST: each becomes one event, or a batch of them, handed to the kernel."""
+"""PUT, PATCH, DELETE and POST: each becomes one event, or a batch, for the kernel."""
 
 from http import HTTPStatus
 
@@ -18,7 +18,7 @@ from rowcast.kernel.write import A_RECORD, Condition
 
 
 async def put(request: Request) -> None:
-    """Make the body the record; at a collection, each record of a batch."""
+    """Set the record to the body; at a collection, each record of a batch."""
     if not request.parameters.retain:
         await _send_message(request)
     elif is_collection(request.route) and not request.route.record_id:
@@ -37,7 +37,7 @@ async def _put_record(request: Request) -> None:
 
 
 async def _write(request: Request, event: Event) -> None:
-    """Carry out a write that makes a record, and say whether it is a new one."""
+    """Run a write of a record, and respond with 201 if it is new."""
     condition = await _condition(request) if is_conditional(request.headers) else None
     receipt = await request.kernel.write(event, request.caller, condition)
     extra = [*position_headers(request.kernel, receipt.event), *outcome_headers(receipt)]
@@ -50,7 +50,7 @@ async def _write(request: Request, event: Event) -> None:
 
 
 async def patch(request: Request) -> None:
-    """Merge the body into the record (RFC 7396); a missing record is made of it."""
+    """Merge the body into the record (RFC 7396); creates a missing record."""
     if not request.parameters.retain:
         raise Error(Code.INVALID, "a message patches nothing; POST with retain=false sends one")
     body = await request.body()
@@ -107,9 +107,9 @@ async def _create(request: Request) -> None:
 
 
 async def _send_message(request: Request) -> None:
-    """Send the body to the topic's subscribers; the record stays as it is (B10).
+    """Send the body to the topic's subscribers; the record does not change (B10).
 
-    204 when the log keeps it, with its position; 202 when it does not: nobody may have heard it.
+    204 with its position when it is logged; 202 when it is not, because there may be no subscriber.
     """
     if is_conditional(request.headers):
         raise Error(Code.INVALID, "a message meets no conditions; only a record has a version")

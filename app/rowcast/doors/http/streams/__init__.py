@@ -1,1 +1,1 @@
-"""Streams: server-sent events and WebSockets, and what the two share."""
+"""Streams: server-sent events and WebSockets, and their shared code."""

@@ -1,4 +1,4 @@
-"""The parts that every event stream has: its headers, the pause before a reconnect, a last word."""
+"""Parts of every event stream: headers, the retry delay, a final error."""
 
 import secrets
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def headers_for(media_type: str, more: HeaderList) -> HeaderList:
-    """Return the headers of an event stream, which must not be kept or held back on its way."""
+    """Return the headers of an event stream, which disable caching and buffering."""
     headers = [
         (b"content-type", b"text/event-stream; charset=utf-8"),
         (b"cache-control", b"no-cache"),
@@ -29,24 +29,24 @@ def headers_for(media_type: str, more: HeaderList) -> HeaderList:
 
 
 def retry_block(edge: "Edge") -> bytes:
-    """Return how long to wait before a reconnect: not all come at the same moment (C17)."""
+    """Return the retry delay, with jitter to spread reconnects (C17)."""
     least = edge.settings.sse_retry_ms
     return b"retry: %d\n\n" % (least + secrets.randbelow(STREAM_RETRY_SPREAD * least))
 
 
 def problem_block(edge: "Edge", error: Error, instance: str) -> bytes:
-    """Return the last event of a stream that cannot go on."""
+    """Return the final event of a failed stream."""
     details = encode(problem(error, instance, edge.kernel.cursor), JSON)
     return b"event: problem\ndata: %b\n\n" % details
 
 
 def notice_block(name: str, fields: Mapping[str, object]) -> bytes:
-    """Return an event without ``id``: what a browser continues from stays as it is. Always JSON."""
+    """Return an event without ``id``, so that a browser's cursor does not change. Always JSON."""
     return b"event: %b\ndata: %b\n\n" % (name.encode(), encode(dict(fields), JSON))
 
 
 def slow_reader(seconds: float) -> Error:
-    """Return why a stream ended whose reader took nothing for so long (C18)."""
+    """Return the Error for a reader that read nothing for so long (C18)."""
     return Error(
         Code.BUSY,
         f"nothing of this stream was taken for {seconds:g} s, so it ends here; connect anew with "

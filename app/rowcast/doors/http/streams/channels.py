@@ -1,7 +1,7 @@
-"""Channels: how the frames of one stream reach its connection, in plain ASGI.
+"""Channels: send the frames of one stream, in plain ASGI.
 
-A channel packs a payload into a frame once, for all readers of the same format, and sends frames.
-ASGI awaits each message; ``uvicorn_fastpath`` has channels that write to the transport at once.
+A channel packs a payload into a frame once, for all readers of a format, and sends frames. ASGI
+awaits each message; ``uvicorn_fastpath`` has channels that write directly to the transport.
 """
 
 import contextlib
@@ -19,24 +19,24 @@ class Channel:
     """The frames of one connection, sent with an ASGI ``send`` that may wait."""
 
     name = "plain"
-    """Frames of channels with the same name are the same bytes."""
+    """Channels of one name share frames."""
     immediate = False
-    """Whether ``write`` works: at once, without waiting."""
+    """Whether ``write`` is supported, which does not wait."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
 
     def pack(self, payload: bytes) -> Any:
-        """Return the frame of one message: what ``send`` and ``write`` take, shared by readers."""
+        """Return the frame of one message for ``send`` and ``write``, shared by readers."""
         raise NotImplementedError
 
     async def send(self, frames: Sequence[Any]) -> None:
-        """Send frames in order; waits while the peer does not read. Raises Gone."""
+        """Send frames in order; waits for a slow peer. Raises Gone."""
         raise NotImplementedError
 
     @property
     def open(self) -> bool:
-        """Whether ``write`` may be called now: the peer reads and is connected."""
+        """Whether ``write`` may be called now: the peer is connected and not slow."""
         return False
 
     def write(self, frames: Sequence[Any]) -> None:
@@ -48,7 +48,7 @@ class EventChannel(Channel):
     """Blocks of an event stream as the body of an HTTP response."""
 
     def pack(self, payload: bytes) -> Any:
-        """Return the block as it is."""
+        """Return the block unchanged."""
         return payload
 
     async def send(self, frames: Sequence[Any]) -> None:
@@ -85,7 +85,7 @@ class SocketChannel(Channel):
 
 @contextlib.contextmanager
 def _gone() -> Iterator[None]:
-    """Raise Gone for each of the errors by which servers say that the connection is closed."""
+    """Map servers' exceptions for a closed connection to Gone."""
     try:
         yield
     except (OSError, RuntimeError) as failure:

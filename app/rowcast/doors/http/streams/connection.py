@@ -1,4 +1,4 @@
-"""What every WebSocket connection has: a channel, an end, and a peer that may stop reading."""
+"""The base of WebSocket connections: a channel, closing, and detection of stalled peers."""
 
 from collections.abc import Mapping
 from secrets import randbelow
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from rowcast.doors.http.edge import Edge
 
 RESTART: Final = 1012
-"""Service restart: come back (RFC 6455's registry of close codes)."""
+"""Service restart: reconnect (RFC 6455's registry of close codes)."""
 
 
 def farewell(error: Error) -> tuple[int, str]:
-    """Return the close code and the reason of an error, cut to what a close frame holds."""
+    """Return the close code and the reason of an error, truncated for a close frame."""
     reason = error.message.encode()[:SOCKET_REASON_BYTES_MAX].decode(errors="ignore")
     return FACES[error.code].close, reason
 
 
 class Connection:
-    """What both kinds of connection have: a channel, an end, and a peer that may stop reading."""
+    """The base of both kinds of connection."""
 
     def __init__(self, edge: "Edge", media_type: str) -> None:
         self._edge = edge
@@ -44,28 +44,28 @@ class Connection:
 
     @property
     def busy_since(self) -> float:
-        """Since when the peer is waited for, in the loop's seconds; 0 when it is not."""
+        """The time since when the peer has not read, in the loop's seconds; 0 if it reads."""
         raise NotImplementedError
 
     @property
     def trouble(self) -> str | None:
-        """Why the connection ended, if the peer did not wish it."""
+        """The reason for closing, if the server closed."""
         if self._cut_off:
             return "it took nothing for too long"
         return self._goodbye[1] or None if self._goodbye is not None else None
 
     def end(self, code: int, reason: str = "") -> None:
-        """Close, for this reason; the first one counts."""
+        """Close with a reason; the first one wins."""
         if self._goodbye is None:
             self._goodbye = (code, reason)
         self._stop_sending()
 
     def _stop_sending(self) -> None:
-        """Let the sender come to its end."""
+        """Stop the sender."""
         raise NotImplementedError
 
     def left(self) -> None:
-        """Note that the peer is gone."""
+        """Note that the peer has disconnected."""
         self._gone = True
         self._stop_sending()
 
@@ -74,7 +74,7 @@ class Connection:
             await self._channel.close(*self._goodbye)
 
     async def _received(self, receive: Receive) -> str | bytes | None:
-        """Return what the client said next, None when it is gone."""
+        """Return the client's next message; None when it has disconnected."""
         message: Message = await receive()
         if message["type"] == "websocket.disconnect":
             return None
@@ -85,10 +85,10 @@ class Connection:
             raise Error(Code.TOO_LARGE, f"a message has at most {most} bytes, not {len(payload)}")
         return payload
 
-    # -- what the watch calls --------------------------------------------------------------------
+    # -- called by the watch ---------------------------------------------------------------------
 
     def look(self, now: float) -> None:
-        """Cut off a peer that does not read, or does not let itself be closed."""
+        """Abort a peer that does not read, or does not complete the close."""
         if is_closing(self._asgi_send):
             self._closing_since = self._closing_since or now
         for since in (self.busy_since, self._closing_since):
@@ -98,18 +98,18 @@ class Connection:
                 cut(self._asgi_send)
 
     def note(self, name: str, fields: Mapping[str, object]) -> None:
-        """Send no notice; connections to records and topics do."""
+        """Ignore notices; connections to records and topics send them."""
 
     def judge(self) -> None:
-        """Raise why the client may not be here any more, if it may not."""
+        """Raise an Error if the client is no longer authorised."""
         raise NotImplementedError
 
     def refuse(self, error: Error) -> None:
-        """Close with what an error has to say."""
+        """Close with an error."""
         self.end(*farewell(error))
 
     def stop(self) -> None:
-        """Close, because the server stops."""
+        """Close for shutdown."""
         milliseconds = GOODBYE_RETRY_MS_MIN + randbelow(GOODBYE_RETRY_SPREAD_MS)
         self.end(RESTART, f"the server stops; come back in {milliseconds} ms")
         if self.busy_since:

@@ -1,8 +1,7 @@
 """Server-sent events of a resource with its own ``connect``, through sse-starlette.
 
-What it yields is the data of one event each; a map of ``event``, ``data``, ``id`` and ``retry``
-says the event's other fields too. Since nobody can say anything over SSE, ``connect`` gets no
-incoming messages.
+Each yielded value is the data of one event; a map of ``event``, ``data``, ``id`` and ``retry`` sets
+the event's fields. SSE is one-way, so ``connect`` gets no incoming messages.
 """
 
 import asyncio
@@ -41,7 +40,7 @@ async def serve_resource(
     receive: Receive,
     send: Send,
 ) -> None:
-    """Send what a resource's own ``connect()`` gives; it has no incoming messages (C7)."""
+    """Send the events of a resource's own ``connect()``, which gets no messages (C7)."""
     response = EventSourceResponse(
         _blocks(edge, resource, frames),
         headers={k.decode(): v.decode() for k, v in headers_for(frames.media_type, [])},
@@ -55,7 +54,7 @@ async def serve_resource(
 
 
 class ResourceStream:
-    """A resource's stream while it runs: it ends when the server stops."""
+    """A resource's running stream; closed when the server stops."""
 
     def __init__(self, edge: "Edge", resource: Resource, work: Any, send: Send) -> None:
         self._edge = edge
@@ -69,13 +68,13 @@ class ResourceStream:
         self._task: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        """Serve until the resource has no more, the reader is gone or the server stops."""
+        """Serve until the resource finishes, the reader disconnects or the server stops."""
         edge = self._edge
         self._task = asyncio.get_running_loop().create_task(self._work)
         edge.watch.add(self)
         try:
             await self._task
-        except TimeoutError:  # the reader took nothing for too long
+        except TimeoutError:  # the reader has not read for too long
             cut(self._send)
         except asyncio.CancelledError:
             if not self._stopped:
@@ -95,10 +94,10 @@ class ResourceStream:
         """Do nothing: sse-starlette sends the heartbeats and has its own timeout."""
 
     def note(self, name: str, fields: Mapping[str, object]) -> None:
-        """Send none: what comes here is what the resource sends."""
+        """Ignore notices: the stream only has the resource's events."""
 
     def judge(self) -> None:
-        """Raise why the reader may not have what it is sent any more, if it may not."""
+        """Raise an Error if the reader is no longer authorised."""
         judge_resource(self._resource, None)
 
     def refuse(self, error: Error) -> None:
@@ -107,7 +106,7 @@ class ResourceStream:
         self.stop()
 
     def stop(self) -> None:
-        """End, because the server stops."""
+        """Close for shutdown."""
         self._stopped = True
         if self._task is not None:
             self._task.cancel()
@@ -116,7 +115,7 @@ class ResourceStream:
 async def _blocks(
     edge: "Edge", resource: Resource, frames: Frames
 ) -> AsyncIterator[bytes | ServerSentEvent]:
-    """Give what a resource sends, as blocks of lines."""
+    """Yield a resource's values as blocks of lines."""
     yield retry_block(edge)
     try:
         source = await edge.kernel.connect(resource)
@@ -130,7 +129,7 @@ async def _blocks(
 
 
 def _block(item: object, media_type: str) -> ServerSentEvent:
-    """Return a plain value as an event; a map of an event's own fields gives those (C7)."""
+    """Return a value as an event; a map of event fields sets those (C7)."""
     fields: dict[str, Any] = {}
     if isinstance(item, dict) and "data" in item and item.keys() <= _FIELDS:
         fields = {**item}

@@ -1,7 +1,6 @@
 """A WebSocket to a resource with its own ``connect``.
 
-The resource gets what the client says as values, and says what is sent. Neither is an envelope or a
-command; the format is the connection's.
+The resource receives and sends values, without envelopes or commands, in the connection's format.
 """
 
 import asyncio
@@ -45,7 +44,7 @@ class ResourceSocket(Connection):
         self._sender: asyncio.Task[None] | None = None
 
     async def run(self, receive: Receive) -> None:
-        """Let the resource and the client talk until either has had enough."""
+        """Relay between the resource and the client until either closes."""
         edge = self._edge
         loop = asyncio.get_running_loop()
         edge.watch.add(self)
@@ -61,7 +60,7 @@ class ResourceSocket(Connection):
         await self._close()
 
     async def _finish(self) -> None:
-        """Tell the resource that the client is gone, and give it a moment to end by itself."""
+        """Notify the resource of the disconnect, and give it a moment to finish."""
         self._incoming.close()
         if isinstance(self._source, Stream):
             self._source.close()
@@ -75,7 +74,7 @@ class ResourceSocket(Connection):
         return self._busy_since
 
     def judge(self) -> None:
-        """Raise why the client may not have what it is sent any more, if it may not."""
+        """Raise an Error if the client is no longer authorised."""
         judge_resource(self._resource, self._source)
 
     @property
@@ -90,7 +89,7 @@ class ResourceSocket(Connection):
 
     @property
     def subscription(self) -> Subscription | None:
-        """What of the kernel the resource passes on, if it does."""
+        """The kernel's subscription that the resource relays, if any."""
         return subscription_of(self._source)
 
     def _stop_sending(self) -> None:
@@ -104,7 +103,7 @@ class ResourceSocket(Connection):
         self._busy_since = 0.0
 
     async def _send_all(self) -> None:
-        """Send what the resource gives, each value as it is."""
+        """Send the resource's values, without envelopes."""
         frames = self._frames
         try:
             self._source = await self.kernel.connect(self._resource, self._incoming)
@@ -123,7 +122,7 @@ class ResourceSocket(Connection):
             self._goodbye = self._goodbye or farewell(error)
 
     async def _listen(self, receive: Receive) -> None:
-        """Give the resource what the client says."""
+        """Pass the client's messages to the resource."""
         try:
             while (payload := await self._received(receive)) is not None:
                 await self._incoming.put(self._value(payload))

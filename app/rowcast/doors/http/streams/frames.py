@@ -1,9 +1,9 @@
-"""Envelopes and frames: what SSE and WebSocket send for one event.
+"""Envelopes and frames of events, for SSE and WebSocket.
 
 The envelope is one for both and for every format, with its keys in this order: ``cursor``,
-``topic``, ``kind``, ``version``, ``value``, then the metadata if a reader asked for it. It is made
-at most once for each event and format, and so is the frame around it; all subscribers share the
-bytes (D64).
+``topic``, ``kind``, ``version``, ``value``, then the metadata if requested. It is encoded at most
+once for each event and format, and so is the frame around it; all subscribers share the bytes
+(D64).
 """
 
 from base64 import b64encode
@@ -26,17 +26,17 @@ _JSON_END: Final = b"}"
 
 
 class Once:
-    """Makes something of an event once, and keeps it with the event for all who want the same."""
+    """Computes a value of an event once, and caches it on the event."""
 
     __slots__ = ("_key", "_make", "_snapshot_key")
 
     def __init__(self, name: str, make: Callable[[Event], Any]) -> None:
         self._key = name
-        self._snapshot_key = f"{name} snapshot"  # a record and its event share what is kept
+        self._snapshot_key = f"{name} snapshot"  # a record and its event share the cache
         self._make = make
 
     def __call__(self, event: Event) -> Any:
-        """Return what ``make`` gives for the event."""
+        """Return the cached result of ``make`` for the event."""
         kept = event.encodings
         if kept is None:
             kept = event.encodings = {}
@@ -48,7 +48,7 @@ class Once:
 
 
 def _said(event: Event) -> tuple[str, str]:
-    """Return kind and topic as a reader is told: silence is told of the record itself."""
+    """Return kind and topic for readers: staleness is reported with the record's topic."""
     topic = event.topic
     if topic.startswith(STALE_PREFIX):
         return (FRESH if event.kind == DELETE else SILENT), topic.removeprefix(STALE_PREFIX)
@@ -56,12 +56,12 @@ def _said(event: Event) -> tuple[str, str]:
 
 
 class Frames:
-    """Makes what is sent for an event in one media type."""
+    """Encodes events in one media type."""
 
     def __init__(self, kernel: Kernel, media_type: str, *, meta: bool = False) -> None:
         self.media_type = media_type
         self.name = f"{media_type} meta" if meta else media_type
-        """What is kept on events under this name is the same for all readers."""
+        """The key of cached encodings, shared by all readers."""
         self._kernel = kernel
         self._transcoder = kernel.transcoder
         self._meta = meta
@@ -88,13 +88,13 @@ class Frames:
         return encode(members | self._told(event), self.media_type)
 
     def _told(self, event: Event) -> dict[str, object]:
-        """Return where an event is from, for those who asked (A17)."""
+        """Return the metadata of an event, if requested (A17)."""
         if not self._meta or event.kind in MARKS:
             return {}
         return meta_of(event, self._kernel.reader.epoch)
 
     def _json(self, event: Event) -> bytes:
-        """Put the envelope around the payload as it came, if that is JSON.
+        """Wrap the original payload in the envelope, if it is JSON.
 
         A line end in JSON is white space between tokens, so it may become a space.
         """
@@ -127,7 +127,7 @@ class Frames:
     def cursor(self, event: Event) -> str | None:
         """Return the position to continue from after an event; None for one that is not logged.
 
-        Nor has one a row that comes before the event itself: that is still to come.
+        Also None for a row that precedes its event.
         """
         if isinstance(event, Gap):
             return self._kernel.cursor(event.last) if event.last else None
@@ -143,7 +143,7 @@ class Frames:
         kind, _ = _said(event)
         if kind in NAMED:
             lines.append(b"event: %b\n" % kind.encode())
-        if event.kind not in {SNAPSHOT, RESET}:  # a cut among these must begin anew
+        if event.kind not in {SNAPSHOT, RESET}:  # a stream cut among these must start over
             cursor = self.cursor(event)
             if cursor:
                 lines.append(b"id: %b\n" % cursor.encode())
@@ -156,8 +156,8 @@ class Frames:
     def for_subscription(self, event: Event, number: int) -> bytes:
         """Return the envelope with ``subscription`` as its last key.
 
-        Maps of CBOR and MessagePack begin with one byte of kind and size, at these sizes: one more
-        member is one more there, and its bytes at the end.
+        Small maps of CBOR and MessagePack begin with one byte of kind and size: adding a member
+        increments it and appends the member's bytes.
         """
         envelope: bytes = self._shared(event)
         if self.media_type == JSON:

@@ -1,7 +1,7 @@
-"""What a resource's own ``connect`` sends: any asynchronous iterable, closed with care.
+"""The output of a resource's own ``connect``: any asynchronous iterable, closed reliably.
 
-It may yield plain values, which go out as they are, or the (event, interest) pairs of a stream
-that it took from ``super().connect()``, which go out as envelopes.
+It may yield plain values, which are sent unchanged, or the (event, interest) pairs of
+``super().connect()``, which are sent as envelopes.
 """
 
 import inspect
@@ -13,7 +13,7 @@ from rowcast.kernel.resource import Stream
 
 
 async def items_of(source: Any) -> AsyncGenerator[object, None]:
-    """Iterate what a resource sends; close it whatever happens."""
+    """Iterate over a resource's output; always closes it."""
     iterator: Any = None
     try:
         if inspect.isawaitable(source):

@@ -1,7 +1,7 @@
-"""Rows of ``$SYS/streams``: who reads by server-sent events or a WebSocket, and what (M11).
+"""Rows of ``$SYS/streams``: open server-sent event streams and WebSockets (M11).
 
-The counterpart of ``$SYS/sessions`` for readers whom nobody keeps anything for: a row is there
-while the stream is, and ends it when it is deleted.
+The counterpart of ``$SYS/sessions`` for readers without a session: a row exists while the stream is
+open, and deleting it closes the stream.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ STREAMS: Final = "$SYS/streams"
 
 
 def stream_rows(watch: Watch) -> type[SystemRows]:
-    """Return the resource class that reads, and ends, the streams of one edge."""
+    """Return the resource class that lists and closes the streams of one edge."""
 
     class StreamRows(SystemRows):
         """One row for each stream, by its number since the server started."""
@@ -32,7 +32,7 @@ def stream_rows(watch: Watch) -> type[SystemRows]:
             return None if found is None else {"id": name} | _facts(found, most)
 
         async def delete(self) -> None:
-            """End a stream; its reader is told why."""
+            """Close a stream; its reader gets the reason."""
             found = watch.open.get(self.id)
             if found is None:
                 raise Error(Code.NOT_FOUND, f"there is no stream {self.id!r}")

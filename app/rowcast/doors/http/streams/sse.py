@@ -1,11 +1,10 @@
 """Server-sent events: a stream of a record, a table or any topics over plain HTTP (HTML, 9.2).
 
-The headers go out at once, then how long to wait before a reconnect, then what the subscription
-has. An event's ``id`` is its cursor, so a browser that reconnects goes on where it was; the
-current records carry none, so a cut among them begins anew. Events of one turn of the loop are
-one message.
+The headers are sent at once, then the retry delay, then events. An event's ``id`` is its cursor, so
+a browser resumes after a reconnect; current records have none, so a stream cut among them starts
+over. Events of one turn of the loop are sent as one message.
 
-It speaks ASGI directly, because frames are shared and a thousand readers must cost a thousand
+It uses ASGI directly, because frames are shared and a thousand readers should cost a thousand
 writes and little else. A resource's own stream is in ``custom_events``.
 """
 
@@ -80,7 +79,7 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
 
 @contextlib.contextmanager
 def present(hooks: Hooks, caller: Caller) -> Iterator[None]:
-    """Tell that a reader came, and that it is gone."""
+    """Notify hooks of a reader's connect and disconnect."""
     hooks.connected(caller)
     try:
         yield
@@ -89,7 +88,7 @@ def present(hooks: Hooks, caller: Caller) -> Iterator[None]:
 
 
 def interests_of(request: Request) -> list[SubscribedFilter]:
-    """Return the interests of one stream: only the last one marks the end of the records."""
+    """Return the interests of one stream; only the last one marks the end of current records."""
     filters = request.filters
     if not filters:
         raise Error(
@@ -116,19 +115,19 @@ class EventStream:
         self._task: asyncio.Task[None] | None = None
         self._gone = False
         self._heartbeat: list[Any] = []
-        """A comment that is sent when there is nothing else."""
+        """The comment sent as a heartbeat."""
         self._takes_notices = False
         self._notices: dict[str, Any] = {}
-        """The newest notice of each name that is to be sent."""
+        """The newest pending notice of each name."""
         self._quiet_since = 0.0
         self._left_since = 0.0
-        """Since when its last word waits for the reader, in the loop's seconds; 0: none does."""
+        """The time since when the final event is pending, in the loop's seconds; 0: none is."""
         self.leave_seconds = STREAM_LEAVE_SECONDS
         watch = edge.watch
         self._quiet_seconds = edge.settings.sse_heartbeat_seconds - watch.interval_seconds
 
     async def run(self, receive: Receive, beginning: Beginning, frames: Frames) -> None:
-        """Send until the reader is gone or the server stops."""
+        """Send until the reader disconnects or the server stops."""
         edge = self._edge
         self._task = asyncio.current_task()
         listener = asyncio.get_running_loop().create_task(self._listen(receive))
@@ -181,21 +180,21 @@ class EventStream:
         return [frame(event) for event, _ in pairs]
 
     async def _listen(self, receive: Receive) -> None:
-        """Notice that the reader leaves."""
+        """Wait for the reader's disconnect."""
         while (await receive())["type"] != "http.disconnect":
             pass
         self._gone = True
         self._writer.close()
 
     def _cut(self) -> None:
-        """Give up a reader that does not read: ``send`` waits for it and would for ever."""
+        """Abort a stalled reader, for which ``send`` would wait without end."""
         self._gone = True
         self._writer.close()
         if not cut(self._send) and self._task is not None:
             self._task.cancel()
 
     def _leave(self, now: float) -> None:
-        """End for a reader that does not read, so that it finds why should it read on."""
+        """Close for a stalled reader, leaving the reason in its buffer."""
         word = problem_block(self._edge, slow_reader(STREAM_SEND_SECONDS), self.path)
         if not leave_word(self._send, word):
             self._cut()
@@ -204,7 +203,7 @@ class EventStream:
         self._writer.close()
         self._edge.kernel.close(self.subscription)
 
-    # -- what the watch calls --------------------------------------------------------------------
+    # -- called by the watch ---------------------------------------------------------------------
 
     @property
     def caller(self) -> Caller:
@@ -212,7 +211,7 @@ class EventStream:
         return self.subscription.caller
 
     def look(self, now: float) -> None:
-        """Send a heartbeat when nothing else was sent; cut off a reader that does not read."""
+        """Send a heartbeat when nothing else was sent; abort a stalled reader."""
         writer = self._writer
         if self._left_since:
             if now - self._left_since > self.leave_seconds:
@@ -228,14 +227,14 @@ class EventStream:
             writer.ready()
 
     def note(self, name: str, fields: Mapping[str, object]) -> None:
-        """Send a notice behind what waits, unless the reader does not read."""
+        """Queue a notice, unless the reader is stalled."""
         if self._takes_notices and not self._writer.busy_since:
             self._notices[name] = self._channel.pack(notice_block(name, fields))
             self._writer.ready()
 
     def judge(self) -> None:
-        """Raise why the reader may not have what it reads any more, if it may not."""
-        if self._left_since:  # its subscription has ended
+        """Raise an Error if the reader is no longer authorised."""
+        if self._left_since:  # its subscription is closed
             return
         stay(self._edge.kernel, self.subscription)
 
@@ -244,7 +243,7 @@ class EventStream:
         self._writer.fail(error)
 
     def stop(self) -> None:
-        """End, because the server stops; the reader may resume where it was."""
+        """Close for shutdown; the reader may resume at its cursor."""
         if self._writer.busy_since:
             self._cut()
         else:

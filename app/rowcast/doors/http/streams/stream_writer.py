@@ -1,8 +1,7 @@
-"""The stream writer: writes what a stream has, at the end of the turn of the loop in which it came.
+"""The stream writer: writes a stream's frames at the end of the turn of the loop.
 
-The many streams that one event concerns are flushed by one call, each with one write to its
-socket, and everything that came for a stream in that turn goes in that write. A task is only woken
-when a peer does not keep up or the channel is plain ASGI.
+All streams with new events are flushed by one call, each with one write to its socket that contains
+all events of the turn. A task is only woken for a slow peer or a plain ASGI channel.
 """
 
 import asyncio
@@ -14,7 +13,7 @@ from rowcast.doors.http.streams.channels import Channel
 
 
 class Flusher:
-    """The writers of one edge that have something; all are flushed when the turn ends."""
+    """The writers of one edge with pending frames; all are flushed when the turn ends."""
 
     def __init__(self) -> None:
         self._ready: list[StreamWriter] = []
@@ -34,9 +33,8 @@ class Flusher:
 class StreamWriter:
     """Writes the frames of one stream to its channel.
 
-    ``take`` gives the frames to write next, an empty list when there are none for now; ``more``
-    tells whether it would give any; ``hold`` hears that nothing can be taken now. What ``take``
-    raises ends ``run``.
+    ``take`` returns the frames to write next, or an empty list; ``more`` returns whether there are
+    any; ``hold`` is called when the peer is blocked. An exception of ``take`` ends ``run``.
     """
 
     __slots__ = (
@@ -69,18 +67,18 @@ class StreamWriter:
         self.busy_since = 0.0
         """Since when the peer is waited for, in the loop's seconds; 0 when it is not."""
         self.wrote = False
-        """Whether anything went out since somebody last looked and made it False."""
+        """Whether anything was written since it was last reset to False."""
         self.closed = False
 
     def ready(self) -> None:
-        """Note that there is something to write."""
+        """Schedule a flush."""
         if self._channel is not None and self._channel.immediate:
             self._flusher.add(self)
         else:
             self._wake.set()
 
     def flush(self) -> None:
-        """Write what there is if the peer reads; otherwise leave it to the task."""
+        """Write pending frames if the peer reads; otherwise wake the task."""
         channel = self._channel
         if self.busy_since or self.closed or self._failure is not None or channel is None:
             self._hold()
@@ -102,7 +100,7 @@ class StreamWriter:
                 self._flusher.add(self)
 
     async def run(self, channel: Channel) -> None:
-        """Write until closed; raises Gone, and what ``take`` raises."""
+        """Write until closed; raises Gone, and exceptions of ``take``."""
         self._channel = channel
         loop = asyncio.get_running_loop()
         while not self.closed:
@@ -119,12 +117,12 @@ class StreamWriter:
             self.busy_since = 0.0
 
     def fail(self, error: Error) -> None:
-        """Write nothing more, and end ``run`` with an Error for the reader."""
+        """Stop writing, and end ``run`` with an Error for the reader."""
         if self._failure is None:
             self._failure = error
             self._wake.set()
 
     def close(self) -> None:
-        """Write nothing more."""
+        """Stop writing."""
         self.closed = True
         self._wake.set()

@@ -1,8 +1,7 @@
-"""The watch over open streams: one timer and one task for all of them, whatever their number.
+"""The watch over open streams: one timer and one task for all of them.
 
-It tells a stream the time now and then, so that the stream can send a heartbeat or give up a peer
-that does not read, and it tells all of them when the server stops. The task exists only while a
-stream does.
+It calls each stream at intervals, so that the stream can send a heartbeat or abort a stalled peer,
+and stops all of them at shutdown. The task exists only while there are streams.
 """
 
 import asyncio
@@ -18,7 +17,7 @@ from rowcast.subscriptions.subscription import Subscription
 
 
 class Watched(Protocol):
-    """A stream that is looked after; no method may block, and only ``judge`` may raise."""
+    """A watched stream; no method may block, and only ``judge`` may raise."""
 
     @property
     def path(self) -> str:
@@ -30,34 +29,34 @@ class Watched(Protocol):
 
     @property
     def subscription(self) -> Subscription | None:
-        """What of the kernel it reads; None for what a resource gives by itself."""
+        """Its subscription; None for a resource's own stream."""
 
     def look(self, now: float) -> None:
-        """Do what is due; ``now`` is the loop's time in seconds."""
+        """Send heartbeats and check timeouts; ``now`` is the loop's time in seconds."""
 
     def note(self, name: str, fields: Mapping[str, object]) -> None:
-        """Send a notice, unless the reader is behind or takes none."""
+        """Send a notice, unless the reader is slow or does not support it."""
 
     def stop(self) -> None:
-        """End, because the server stops."""
+        """Close for shutdown."""
 
     def judge(self) -> None:
-        """Raise why the reader may not read this any more, if it may not."""
+        """Raise an Error if the reader is no longer authorised."""
 
     def refuse(self, error: Error) -> None:
-        """End, and say why."""
+        """Close with an error."""
 
 
 @dataclass(slots=True)
 class Open:
-    """A stream, and since when it is open, in seconds since 1970."""
+    """A stream, and when it was opened, in seconds since 1970."""
 
     stream: Watched
     since: float
 
 
 class Watch:
-    """The open streams of one edge; ``changed`` is told which was opened or closed."""
+    """The open streams of one edge; ``changed`` is called with opened and closed ones."""
 
     def __init__(
         self,
@@ -73,7 +72,7 @@ class Watch:
         self.interval_seconds = min(STREAM_WATCH_SECONDS, heartbeat_seconds / 2)
         self._notices = notices
         self._due: dict[str, float] = {}
-        """When each notice is sent next, in the loop's seconds."""
+        """The next time of each notice, in the loop's seconds."""
         self._streams: dict[Watched, str] = {}
         self.open: dict[str, Open] = {}
         """The streams by their numbers, the oldest first."""
@@ -84,13 +83,13 @@ class Watch:
         return len(self._streams)
 
     def subscriptions(self) -> Iterator[Subscription]:
-        """Give the subscriptions of those streams that have one of the kernel's."""
+        """Yield the subscriptions of streams that have one."""
         for stream in list(self._streams):
             if stream.subscription is not None:
                 yield stream.subscription
 
     def add(self, stream: Watched) -> None:
-        """Look after a stream from now on."""
+        """Add a stream."""
         self._last += 1
         number = self._streams[stream] = str(self._last)
         self.open[number] = Open(stream, self._now())
@@ -102,12 +101,12 @@ class Watch:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def judge(self) -> None:
-        """Let each stream see whether its reader may still have it."""
+        """Reauthorise all streams."""
         for stream in list(self._streams):
             _judge(stream)
 
     def remove(self, stream: Watched) -> None:
-        """Forget a stream."""
+        """Remove a stream."""
         number = self._streams.pop(stream, None)
         if number is not None:
             del self.open[number]

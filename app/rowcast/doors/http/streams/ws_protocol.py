@@ -1,7 +1,6 @@
-"""The WebSocket's small protocol: what a client may say, and how it is answered.
+"""The WebSocket protocol: commands of a client, and their answers.
 
-A command is a map with an ``op`` and, if the client wants to hear of it, an ``id`` of its own
-choice:
+A command is a map with an ``op`` and, if the client wants an answer, an ``id`` of its choice:
 
     {"id": 1, "op": "subscribe", "topic": "Dog/+", "since": "<cursor>"}
         since, start, previousCount, last, startTime or from as in a URL; the answer is
@@ -10,15 +9,15 @@ choice:
     {"id": 3, "op": "put", "topic": "Dog/1", "value": {...}, "ifMatch": "<cursor>"}
         patch likewise; delete without a value; message without a condition; the answer is
         {"ack": 3, "cursor": "<cursor>", "version": 7, "created": true}
-        "version" and "origin" say when and where it was first written; "late" is then the
-        version that won over it. "producer" ("meter-7:1:1041") makes a repeat harmless: it is
-        answered with the first one's cursor and "repeat"
+        "version" and "origin" are the time and the log of its first write; "late" is then the
+        version that won over it. "producer" ("meter-7:1:1041") makes it idempotent: a repeat is
+        answered with the first cursor and "repeat"
     {"id": 4, "op": "get", "topic": "Dog/1"}
     {"id": 5, "op": "ping"}
 
-What is refused is answered with {"error": <problem details>, "id": 5}, and the connection stays. An
-answer to a write comes when it is durable and announced. Commands take effect in their order: a get
-or a subscribe waits for the writes before it on its connection; writes go to the disk together.
+A failed command is answered with {"error": <problem details>, "id": 5}, and the connection stays
+open. A write is answered when it is durable and announced. Commands take effect in order: a get or
+a subscribe waits for earlier writes of its connection; writes are committed together.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -50,7 +49,7 @@ _COMMON: Final = ("id", "op")
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One thing that a client may ask for: who does it, and which members it has."""
+    """A command: its function, and its members."""
 
     do: Callable[["Socket", Fields], Awaitable[Fields | None]]
     required: tuple[str, ...] = ()
@@ -58,7 +57,7 @@ class Command:
 
 
 async def obey(socket: "Socket", payload: str | bytes) -> None:
-    """Carry out what a client said; what is wrong with it is answered, never raised."""
+    """Execute a client's message; errors are answered, never raised."""
     fields: Fields = {}
     try:
         fields = _read(payload, socket.media_type)
@@ -70,7 +69,7 @@ async def obey(socket: "Socket", payload: str | bytes) -> None:
 
 
 def refuse(socket: "Socket", fields: Fields, error: Error) -> None:
-    """Answer that a command was not carried out."""
+    """Answer a failed command."""
     topic = fields.get("topic")
     instance = path_of(topic) if isinstance(topic, str) else socket.path
     given = fields.get("id")
@@ -86,7 +85,7 @@ def refuse(socket: "Socket", fields: Fields, error: Error) -> None:
 
 
 def _read(payload: str | bytes, media_type: str) -> Fields:
-    """Return a frame's map: text is JSON, bytes are in the socket's format."""
+    """Decode a frame's map: text is JSON, bytes are in the socket's format."""
     if isinstance(payload, str):
         fields = decode(payload.encode(), JSON)
     elif media_type == JSON:
@@ -105,7 +104,7 @@ def _read(payload: str | bytes, media_type: str) -> Fields:
 
 
 def _command(fields: Fields) -> Command:
-    """Return the command that a map names; raises INVALID with the nearest known word."""
+    """Return the command of a map; raises INVALID with a spelling suggestion."""
     op = fields.get("op")
     command = COMMANDS.get(op) if isinstance(op, str) else None
     if command is None:
@@ -150,7 +149,7 @@ async def _subscribe(socket: "Socket", fields: Fields) -> Fields | None:
     number, beginning = await socket.subscribe(
         _topic(socket, fields), start_position(fields, socket.kernel.now())
     )
-    # said at once, in the turn in which the stream begins: the events come after it
+    # sent in the turn in which the stream starts, before its events
     socket.say(
         {
             "ack": fields.get("id"),
@@ -188,7 +187,7 @@ async def _message(socket: "Socket", fields: Fields) -> None:
 
 
 def _write(socket: "Socket", fields: Fields, kind: str) -> None:
-    """Hand a write to the kernel; it is answered when it is done."""
+    """Submit a write to the kernel; it is answered when done."""
     media_type = None if kind == DELETE else socket.media_type
     payload = b"" if media_type is None else encode(fields["value"], media_type)
     event = Event(_topic(socket, fields), kind, payload, media_type, qos=1, retain=kind != MESSAGE)
@@ -206,7 +205,7 @@ def _write(socket: "Socket", fields: Fields, kind: str) -> None:
         written = outcome.event
         answer: Fields = {
             "cursor": socket.kernel.cursor(written.seq) if written.seq else None,
-            "version": written.version or None,  # an earlier version did not remember it
+            "version": written.version or None,  # not stored by an earlier version
         }
         if kind in {PUT, PATCH}:
             answer["created"] = not outcome.existed and not outcome.late
@@ -221,7 +220,7 @@ def _write(socket: "Socket", fields: Fields, kind: str) -> None:
 
 
 def _condition(fields: Fields, kind: str, epoch: str) -> Condition | None:
-    """Return what must hold of the record: of ``ifMatch`` and ``ifNoneMatch``, as in HTTP."""
+    """Return the condition of ``ifMatch`` and ``ifNoneMatch``, as in HTTP."""
     match, none_match = fields.get("ifMatch"), fields.get("ifNoneMatch")
     if none_match not in {None, "*"}:
         raise Error(Code.INVALID, 'ifNoneMatch is "*": there must be no record')
@@ -236,7 +235,7 @@ def _condition(fields: Fields, kind: str, epoch: str) -> Condition | None:
     if not isinstance(match, str):
         raise Error(Code.INVALID, 'ifMatch is the cursor of a version, or "*"')
     cursor = parse_cursor(match)
-    known = cursor.epoch == epoch  # a version of another log is not this record's
+    known = cursor.epoch == epoch  # a version of another log does not match
     return Condition(exists=True, seqs=frozenset({cursor.seq} if known else ()))
 
 
