@@ -1,8 +1,8 @@
-"""Claims in conditions: replaced by what is known of one caller.
+"""Claims in conditions, and their substitution by facts about one caller.
 
-What is left is conditions on a record alone, which the evaluator and every store understand. What
-is not known of the caller allows nothing: a comparison with a claim that it does not have, or whose
-value cannot be of the attribute's type, becomes NOTHING, whatever its operator.
+The result is conditions on a record alone, which the evaluator and every store support. Missing
+facts deny: a comparison with a claim that the caller lacks, or whose value cannot be of the
+attribute's type, becomes NOTHING, whatever its operator.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,21 +31,21 @@ USER: Final = ("$user",)
 CLIENT: Final = ("$clientid",)
 
 Facts = Callable[[Path], object]
-"""Gives what is known of a caller by the path of a claim; None where nothing is."""
+"""Returns a fact about a caller by the path of a claim; None if unknown."""
 
 _SCALARS: Final = (str, int, float, bool)
 _UNFIT: Final = object()
 
 
 def claims_of(where: Where | None) -> Iterator[Path]:
-    """Give the paths of the claims that conditions look at."""
+    """Yield the paths of the claims in conditions."""
     for leaf in leaves(where):
         sides = (leaf.value, leaf.claim if isinstance(leaf, ClaimCondition) else None)
         yield from (side.path for side in sides if isinstance(side, Claim))
 
 
 def bind(where: Where, facts: Facts) -> Where:
-    """Return the conditions for one caller: without claims, and as small as ``join`` makes them."""
+    """Return the conditions for one caller: without claims, and simplified by ``join``."""
     if isinstance(where, Group):
         return join([bind(item, facts) for item in where.items], all_of=where.all_of)
     claim, value = where.value, where.value
@@ -63,7 +63,7 @@ def bind(where: Where, facts: Facts) -> Where:
 
 
 def _known(found: object, operator: Operator, wanted: object) -> bool:
-    """Compare a claim's value, which may be a list where others have one value."""
+    """Compare a claim's value, which may be a list."""
     if found is None:
         return False
     if operator is Operator.CONTAINS and isinstance(found, list | tuple):
@@ -74,12 +74,12 @@ def _known(found: object, operator: Operator, wanted: object) -> bool:
 
 
 def _operand(type_: Type, operator: Operator, value: object) -> object:
-    """Return a claim's value as the attribute's type writes it; _UNFIT if it cannot be."""
+    """Convert a claim's value to the attribute's type; _UNFIT if that is impossible."""
     if operator is Operator.IN:
         items = value if isinstance(value, list | tuple) else [value]
         fitting = [_fitted(type_, item) for item in items[:RULE_CLAIM_ITEMS_MAX]]
         return tuple(item for item in fitting if item is not _UNFIT) or _UNFIT
-    if operator is Operator.HAS:  # a claim with several values is no one item
+    if operator is Operator.HAS:  # a claim with several values is not a single item
         return value if isinstance(value, _SCALARS) else _UNFIT
     fitted = _fitted(type_, value)
     if operator in TEXT_OPERATORS and not isinstance(fitted, str):
@@ -94,7 +94,7 @@ def _fitted(type_: Type, value: object) -> object:
         return _UNFIT
     if type_ is Type.ANY:
         return value
-    if type_ in {Type.ID, Type.STRING}:  # tokens may number what is text here
+    if type_ in {Type.ID, Type.STRING}:  # tokens may have numbers for text
         fits = isinstance(value, str | int) and not isinstance(value, bool)
         return str(value) if fits else _UNFIT
     if type_ in {Type.LIST, Type.OBJECT}:

@@ -1,4 +1,4 @@
-"""Topics and topic filters: the names of places, and the only code that knows how they match.
+"""Topics and topic filters, and the rules by which they match.
 
 A topic is the same string as the URL path and the MQTT topic. The rules are those of MQTT 5,
 section 4.7 (3.1.1's are the same): levels are separated by ``/``; ``+`` stands for one level and
@@ -18,9 +18,9 @@ from rowcast.core.limits import DELAY_SECONDS_MAX, TOPIC_BYTES_MAX, TOPIC_LEVELS
 SHARE_PREFIX = "$share/"
 DELAYED_PREFIX = "$delayed/"
 GATEWAY_PREFIX = "$gateway/"
-"""Below it and a broker's name is what is written for that broker alone (H27)."""
+"""The prefix, with a broker's name, of topics that are forwarded to that broker only (H27)."""
 BROKERS = "$SYS/brokers"
-"""Where the brokers are listed that there are bridges to."""
+"""The list of brokers with bridges."""
 RESULTS = "$SYS/results"
 """Below it, whoever may write brings records, each of which is judged by itself."""
 SERVERS_OWN: Final = ("$", "mqtt_sys_")
@@ -30,14 +30,14 @@ RULES = "$SYS/rules"
 ONE_LEVEL: Final = "+"
 ALL_BELOW: Final = "#"
 WILDCARDS: Final = frozenset({ONE_LEVEL, ALL_BELOW})
-"""Levels of a filter that stand for others (MQTT-4.7.1-1)."""
+"""Wildcard levels of a filter (MQTT-4.7.1-1)."""
 AFTER_SLASH: Final = "0"
 """The character after ``/``: what is at or beyond ``a0`` is beyond all that begins with ``a/``."""
 AFTER_DOLLAR: Final = "%"
 """The character after ``$``: no topic that begins with ``$`` is at or beyond it."""
 
 Levels = tuple[str | None, ...]
-"""The levels of a filter; None is one that no topic has (``patterns.py``)."""
+"""The levels of a filter; None matches no topic (``patterns.py``)."""
 
 _SIGNS: Final = frozenset("+#/")
 """Characters that mean something in filters."""
@@ -45,7 +45,7 @@ _SECONDS = re.compile("[0-9]{1,10}", re.ASCII)
 
 
 def check_topic(topic: str) -> None:
-    """Raise INVALID unless ``topic`` may name a place to write to (MQTT-3.3.2-2, MQTT-4.7.3-1)."""
+    """Raise INVALID unless ``topic`` is a legal topic name (MQTT-3.3.2-2, MQTT-4.7.3-1)."""
     _check_text(topic, "topic")
     if "+" in topic or "#" in topic:
         raise Error(
@@ -55,9 +55,9 @@ def check_topic(topic: str) -> None:
 
 
 def split_delayed(topic: str) -> tuple[str, str]:
-    """Divide ``$delayed/<seconds>/<topic>`` before the topic that is meant; any other is whole.
+    """Split ``$delayed/<seconds>/<topic>`` before the target topic; others have an empty prefix.
 
-    Raises INVALID when the seconds, or the topic, are not there.
+    Raises INVALID when the seconds, or the topic, are missing.
     """
     if not topic.startswith(DELAYED_PREFIX):
         return "", topic
@@ -80,7 +80,7 @@ def check_filter(text: str) -> None:
 
 
 def check_wildcards(text: str) -> None:
-    """Raise INVALID where a wildcard stands that is none, whatever is allowed here besides."""
+    """Raise INVALID for a misplaced wildcard."""
     levels = text.split("/")
     for position, level in enumerate(levels):
         if "#" in level and (level != "#" or position != len(levels) - 1):
@@ -112,29 +112,29 @@ def _check_text(text: str, what: str) -> None:
 
 
 def levels_below(path: str) -> tuple[str, ...]:
-    """Return the levels of the filter of a path and all below it; of all for the empty path."""
+    """Return the levels of the filter for a path and all below it; of all topics if empty."""
     return (*path.split("/"), "#") if path else ("#",)
 
 
 def is_pattern(text: str) -> bool:
-    """Tell whether a filter has a wildcard, and so may select several topics."""
+    """Whether a filter has a wildcard, and so may match several topics."""
     return not WILDCARDS.isdisjoint(text.split("/"))
 
 
 def fits_level(name: str) -> bool:
-    """Tell whether a name can be one level of a topic, and selects no more than itself there."""
+    """Whether a name can be one level of a topic, and selects no more than itself there."""
     return bool(name) and _SIGNS.isdisjoint(name)
 
 
 def is_within(topic: str, path: str) -> bool:
-    """Tell whether a topic is at a path or below it; all topics are below the empty path."""
+    """Whether a topic is at a path or below it; all topics are below the empty path."""
     return not path or topic == path or topic.startswith(path + "/")
 
 
 def covers(pattern: Levels, wanted: Sequence[str]) -> bool:
-    """Tell whether a pattern selects all that a topic or filter does (MQTT 5, 4.7).
+    """Whether a pattern matches all topics that a topic or filter does (MQTT 5, 4.7).
 
-    ``+/#`` is not said to cover ``#``, though every topic has a first level.
+    ``+/#`` does not count as covering ``#``, although every topic has a first level.
     """
     if wanted[0].startswith("$") and pattern[0] in WILDCARDS:  # MQTT-4.7.2-1
         return False
@@ -149,7 +149,7 @@ def covers(pattern: Levels, wanted: Sequence[str]) -> bool:
 
 
 def overlaps(pattern: Levels, wanted: Sequence[str]) -> bool:
-    """Tell whether a pattern selects anything that a topic or filter does."""
+    """Whether a pattern matches any topic that a topic or filter does."""
     first, other = pattern[0], wanted[0]
     if {str(first)[:1], other[:1]} & {"$"} and {first, other} & WILDCARDS:
         return False
@@ -181,7 +181,7 @@ class TopicFilter:
 
     @classmethod
     def below(cls, path: str) -> Self:
-        """Return the filter of a path and all topics below it; of all topics for the empty path."""
+        """Return the filter of a path and all topics below it; of all topics if it is empty."""
         return cls(f"{path}/#" if path else "#")
 
     @property
@@ -191,7 +191,7 @@ class TopicFilter:
 
     @property
     def free_levels(self) -> int:
-        """How many levels of it are ``+``."""
+        """The number of ``+`` levels."""
         return self.levels.count(ONE_LEVEL)
 
     @property
@@ -214,14 +214,14 @@ class TopicFilter:
         return None if level in WILDCARDS else level
 
     def has_depth(self, levels: int) -> bool:
-        """Tell whether it may select topics of so many levels."""
+        """Whether it may select topics of so many levels."""
         if self.unbounded:
             return len(self.levels) - 1 <= levels
         return len(self.levels) == levels
 
     @property
     def prefix(self) -> str:
-        """The literal text that every selected topic begins with; empty when there is none.
+        """The literal prefix of all matching topics; may be empty.
 
         For ``a/+/c`` it is ``a/``; for ``a/#``, which selects ``a`` too, it is ``a``.
         """
@@ -233,7 +233,7 @@ class TopicFilter:
         return "/".join(literal) + ("" if self.levels[len(literal)] == "#" else "/")
 
     def matches(self, topic: str) -> bool:
-        """Tell whether the filter selects ``topic``."""
+        """Whether the filter matches ``topic``."""
         if self.exact:
             return topic == self.text
         levels = self.levels
@@ -250,19 +250,19 @@ class TopicFilter:
         return len(parts) == len(levels)
 
     def covers(self, other: "TopicFilter") -> bool:
-        """Tell whether it selects all that another filter does."""
+        """Whether it matches all topics of another filter."""
         return covers(self.levels, other.levels)
 
     def overlaps(self, other: "TopicFilter") -> bool:
-        """Tell whether there may be a topic that both select."""
+        """Whether a topic may match both."""
         return overlaps(self.levels, other.levels)
 
     def seek(self, topic: str) -> str | None:
-        """Return the least text that is greater than ``topic`` and could begin a selected topic.
+        """Return the least text greater than ``topic`` that could begin a matching topic.
 
-        None means that no greater topic is selected. It is what makes a wildcard match over a
-        sorted index a skip-scan: jump to the returned text, read the next topic there, and go on.
-        Order is that of code points, which is also that of UTF-8 bytes.
+        None means that no greater topic matches. It allows a skip scan over a sorted index: seek to
+        the returned text, read the next topic there, and repeat. Order is that of code points,
+        which is also that of UTF-8 bytes.
         """
         if self.exact:
             return self.text if topic < self.text else None
@@ -280,14 +280,14 @@ class TopicFilter:
         parts = topic.split("/")
         for position, level in enumerate(self.levels):
             if level == "#" or position == len(parts):
-                # All agrees so far: what could match lies below this topic, or beside it.
+                # All levels match so far: candidates are below this topic, or next to it.
                 return topic + "\0"
             if level not in {"+", parts[position]}:
                 return self._seek_level(topic, parts, position)
         return self._seek_beside(topic, parts, len(self.levels))
 
     def _seek_level(self, topic: str, parts: list[str], position: int) -> str | None:
-        """Go to the literal level wanted at ``position``: as a leaf, or to what is below it."""
+        """Seek to the filter's literal level at ``position``: as a leaf, or below it."""
         wanted = "/".join((*parts[:position], self.levels[position]))
         rest = self.levels[position + 1 :]
         if topic < wanted and rest in {(), ("#",)}:
@@ -297,7 +297,7 @@ class TopicFilter:
         return self._seek_beside(topic, parts, position)
 
     def _seek_beside(self, topic: str, parts: list[str], position: int) -> str | None:
-        """Nothing more below ``parts[:position]``: go past the last level a ``+`` stood for."""
+        """No more matches below ``parts[:position]``: seek past the last level of a ``+``."""
         plus = [index for index in range(position) if self.levels[index] == "+"]
         if not plus:
             return None

@@ -1,7 +1,7 @@
-"""Wiring: builds everything from a Config, starts it, stops it; alone in knowing all rooms.
+"""Wiring: builds, starts and stops a server; the only module that imports all rooms.
 
-Starting is bottom up (store, kernel, doors), stopping top down: listeners first, then connections,
-then what is still on its way to the disk, then the disk.
+It starts bottom up (store, kernel, doors), and stops top down: listeners first, then connections,
+then pending writes, then the store.
 """
 
 import asyncio
@@ -74,9 +74,9 @@ T = TypeVar("T")
 
 
 class Application:
-    """A whole server: ``start`` it and ``stop`` it once; ports are free ones when 0 was asked for.
+    """A complete server: ``start`` and ``stop`` it once; port 0 selects a free port.
 
-    Making it reads the schema and the resources, and raises INVALID for what is wrong in them.
+    The constructor reads the schema and the resources, and raises INVALID for mistakes in them.
     """
 
     def __init__(
@@ -111,18 +111,18 @@ class Application:
 
     @property
     def http_port(self) -> int | None:
-        """Where it speaks HTTP."""
+        """The port of HTTP."""
         return self.doors.http_port
 
     @property
     def mqtt_port(self) -> int | None:
-        """Where it speaks MQTT."""
+        """The port of MQTT."""
         return self.doors.mqtt_port
 
     async def start(self) -> None:
-        """Open the store and every door; returns when all of them answer.
+        """Open the store and every door; returns when all of them accept clients.
 
-        Raises Error when a file or a port cannot be had; nothing is left open then.
+        Raises Error when a file or a port is not available; nothing is left open then.
         """
         self._closing.callback(self._threads.stop)
         try:
@@ -143,7 +143,7 @@ class Application:
             await self.doors.open_http(edge)
             self._closing.push_async_callback(self.broker.stop)
             await self.doors.open_mqtt(self.broker)
-            self._closing.callback(self.doors.close)  # before anything else ends
+            self._closing.callback(self.doors.close)  # before anything else stops
             for feature in self.features.values():
                 await feature.opened()
         except BaseException:
@@ -151,11 +151,11 @@ class Application:
             raise
 
     async def stop(self) -> None:
-        """Close every door, finish what is on its way, close the store."""
+        """Close every door, finish pending writes, close the store."""
         await self._closing.aclose()
 
     async def _restore(self) -> None:
-        """Take up what an earlier run left: tables, rules, groups, sessions."""
+        """Restore durable state: tables, rules, groups, sessions."""
         facts = await self._on_writer(self.store.states, TOPIC_TABLES)
         await self._on_writer(self._define_own_logs)
         own = [log.table for log in self.kernel.own_logs]
@@ -168,7 +168,7 @@ class Application:
         return await self._on_writer(self.store.states, owner)
 
     def _build(self) -> None:
-        """Build the kernel and what works on it."""
+        """Build the kernel and the components on it."""
         store, tables = self.store, self.schema.tables
         bus, cache = Bus(), RecordCache(bytes_max=self.config.memory.cache_bytes)
         clock = HybridClock(self._now, store.last_version())
@@ -181,7 +181,7 @@ class Application:
             cache,
             self._threads.readers,
             tables,
-            partial(attrgetter("announced"), committer),  # asked often, so without a frame
+            partial(attrgetter("announced"), committer),  # called often, so without a Python frame
             waiting.queue_events,
             waiting.queue_bytes,
         )
@@ -212,14 +212,14 @@ class Application:
         self._keep_facts()
 
     def _keep_facts(self) -> None:
-        """Say what is restored of an earlier run, in this order."""
+        """Register restored facts, in this order."""
         kernel, wills = self.kernel, list[tuple[str, str, bytes]]()
         kernel.facts(GROUPS, kernel.groups.restore)
         kernel.facts(WILLS, wills.extend)
         kernel.facts(OWNER, lambda facts: self.broker.restore(facts, wills))
 
     def _install(self) -> None:
-        """Make the features that are switched on, and add them to the kernel."""
+        """Create the enabled features, and install them in the kernel."""
         parts = Parts(self.config, self.schema, self.store, self._facts, self.identity, self._now)
         for plug in self._plugs:
             feature = plug.make(parts)
@@ -228,7 +228,7 @@ class Application:
                 feature.install(self.kernel)
 
     def _define_own_logs(self) -> None:
-        """Give the server's own their tables; without, their past is among other topics'."""
+        """Create the topic tables of the server's own topics, which separates their history."""
         try:
             self.store.define(*(log.table for log in self.kernel.own_logs))
         except Error as error:
@@ -330,9 +330,9 @@ async def _serve(config: Config) -> None:
 
 
 def _calm_the_collector() -> None:
-    """Keep Python's collector from holding the loop: it would look at every record in memory.
+    """Freeze long-lived objects, so that garbage collections do not stall the loop.
 
-    What is there now is there for good. What comes and goes with a page is gone before it looks.
+    Objects of the start-up are permanent; those of a page are freed before a collection.
     """
     gc.freeze()
     gc.enable()
@@ -340,7 +340,7 @@ def _calm_the_collector() -> None:
 
 
 def _where_to_look(application: Application) -> str:
-    """Return what the person who started it wants to know."""
+    """Return the start message: addresses and hints."""
     entries = [entry for entry in application.registry.entries if entry.view is None]
     paths = [entry.path or "/" for entry in entries if entry.path[:1] != "$"]
     return "\n".join(

@@ -1,13 +1,12 @@
-"""Branches: filters such as ``a/+/c`` and ``a/+/c/#``, where one level is free, in one statement.
+"""Filters with one free level, such as ``a/+/c`` and ``a/+/c/#``, in one statement.
 
-For each branch below the literal beginning there are two seeks: one for what is wanted in it, one
-for the next branch. Both are SQLite's own, so a branch in which there is nothing costs two or three
-microseconds and not a turn of Python. The statement gives rows while it goes on: the first comes
-at once, and who needs no more leaves it.
+Each branch below the literal prefix needs two seeks: one for the matching rows in it, one for the
+next branch. Both run in SQLite, so an empty branch costs two or three microseconds and no Python
+code. The statement streams rows: the first is available at once, and the caller may stop at any
+row.
 
-Where branches hold only a few records each, sifting all of them is quicker than two seeks for
-each. So a scan looks at the next keys first: what the tree is like is learned from the tree, each
-time, and no index has to be told (E2).
+If branches have only a few records each, filtering all rows is faster than two seeks for each. So a
+scan samples the next keys first, each time; no statistics or settings are needed (E2).
 """
 
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
@@ -23,7 +22,7 @@ from rowcast.store.sql_tables import quoted
 
 
 def is_branched(cursor: Cursor, part: LogPartition, topics: TopicFilter, after: str) -> bool:
-    """Tell whether a filter has one free level and literal ones behind it, over a bushy tree."""
+    """Whether a filter has one free level followed by literal ones, and branches are large."""
     prefix, own = topics.prefix, part.rows.layout.prefix
     return (
         bool(topics.suffix)
@@ -33,7 +32,7 @@ def is_branched(cursor: Cursor, part: LogPartition, topics: TopicFilter, after: 
 
 
 def _is_bushy(cursor: Cursor, part: LogPartition, prefix: str, start: str) -> bool:
-    """Tell whether the next keys are in few branches."""
+    """Whether the next keys are in few branches."""
     key, name = part.rows.key, quoted(part.rows.name)
     text = f"SELECT {key} FROM {name} WHERE {key}>=? ORDER BY {key} LIMIT ?"
     at = len(prefix)
@@ -45,7 +44,7 @@ def _is_bushy(cursor: Cursor, part: LogPartition, prefix: str, start: str) -> bo
 def scan_branches(
     cursor: Cursor, part: LogPartition, topics: TopicFilter, after: str
 ) -> Iterator[Row]:
-    """Return the rows of the selected records after topic ``after``, in order of key."""
+    """Return the rows of matching records after topic ``after``, sorted by key."""
     layout = part.rows.layout
     prefix = topics.prefix[len(layout.prefix) :]
     local = after[len(layout.prefix) :]
@@ -53,7 +52,7 @@ def scan_branches(
         ranges = [(prefix, prefix[:-1] + AFTER_SLASH)]
     elif layout.prefix:
         ranges = [("", "")]
-    else:  # a first level that is free is none with $ (MQTT-4.7.2-1)
+    else:  # a free first level does not match $ (MQTT-4.7.2-1)
         ranges = [("", "$"), (AFTER_DOLLAR, "")]
     for start, end in ranges:
         if end and local >= end:
@@ -65,7 +64,7 @@ def scan_branches(
 
 
 def _branch(local: str, prefix: str) -> str:
-    """Return where the branch of a key begins, so that what follows it there is found."""
+    """Return the SQL for the first key of a key's branch."""
     if not local.startswith(prefix):
         return ""
     level, slash, _ = local[len(prefix) :].partition("/")

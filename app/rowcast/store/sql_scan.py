@@ -1,12 +1,12 @@
-"""Scans: the records that a topic filter selects, by skipping over the key what it does not.
+"""Skip scans: the records that match a topic filter, in order of the key.
 
-Rows are stepped through in the order of the key; at the first that does not match,
-``TopicFilter.seek`` says where the next one could be, and the walk goes on from there. So a scan
-costs what it returns and one step for each gap, whatever the table holds. SQLite finds a row only
-when it is asked for the next, so a statement that is left early has cost nothing more.
+Rows are read in the order of the key; at the first that does not match, ``TopicFilter.seek``
+returns the next possible key, and the scan continues from there. So a scan costs its result and one
+step for each gap, whatever the size of the table. SQLite computes rows lazily, so stopping early
+costs nothing more.
 
-Where there is nothing to skip, because every topic is a branch of its own, a pattern in SQL sifts
-many rows at once before Python looks at them.
+If there is nothing to skip, because every topic is in another branch, a pattern in SQL filters many
+rows at once before Python does.
 """
 
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
@@ -26,7 +26,7 @@ from rowcast.store.sql_tables import quoted
 
 
 def scan(cursor: Cursor, part: LogPartition, topics: TopicFilter, after: str) -> Iterator[Row]:
-    """Return the rows of the selected records after topic ``after``, in order of key."""
+    """Return the rows of matching records after topic ``after``, sorted by key."""
     layout = part.rows.layout
     if layout.integer:
         return _scan_integers(cursor, part, topics, after)
@@ -48,7 +48,7 @@ def _scan_one(cursor: Cursor, part: LogPartition, topics: TopicFilter, after: st
 def _scan_texts(
     cursor: Cursor, part: LogPartition, topics: TopicFilter, after: str
 ) -> Iterator[Row]:
-    """Walk over the keys: step, skip what cannot match, and sift where skipping gains nothing."""
+    """Scan the keys: step, skip where possible, and filter in SQL where skipping gains nothing."""
     layout = part.rows.layout
     comparison = ">" if after else ">="
     start = _local(layout, after or topics.prefix)
@@ -65,9 +65,9 @@ def _scan_texts(
 def _walk(
     cursor: Cursor, part: LogPartition, topics: TopicFilter, comparison: str, start: str
 ) -> Generator[Row, None, tuple[str | None, bool]]:
-    """Return matching rows from a key on; then where to go on, and whether that is beyond a gap.
+    """Yield matching rows from a key on; return the next key, and whether it is beyond a gap.
 
-    Where to go on is None at the end. Without a gap, many looks in a row were in vain.
+    The next key is None at the end. Without a gap, many rows in sequence did not match.
     """
     layout, key = part.rows.layout, part.rows.key
     text = f"{part.statements.select} WHERE {key}{comparison}? ORDER BY {key}"
@@ -90,10 +90,10 @@ def _walk(
 
 
 class _Sieve:
-    """Looks at many neighbours in one statement, in C, where nearly each of them needs a look.
+    """Filters many neighbouring rows in one statement, if nearly all of them must be checked.
 
-    A tree with a million branches of one leaf has no gaps to skip, and a step of Python for each
-    branch would be slower than reading all of it.
+    A tree with a million branches of one leaf has no gaps to skip, and a Python step for each
+    branch would be slower than a full scan.
     """
 
     def __init__(self, cursor: Cursor, part: LogPartition, topics: TopicFilter) -> None:
@@ -101,7 +101,7 @@ class _Sieve:
         self._cursor = cursor
         self._part = part
         self._topics = topics
-        # More wildcards, or a longer pattern, could cost GLOB more than it saves.
+        # With more wildcards, or a longer pattern, GLOB could cost more than it saves.
         self.useful = topics.free_levels <= 3 and len(topics.text) <= 1_000
         self._pattern = _glob(topics)
         self._within = (
@@ -111,10 +111,10 @@ class _Sieve:
         self._end = f"SELECT {key} FROM {name} WHERE {key}>=? ORDER BY {key} LIMIT 1 OFFSET ?"
 
     def sift(self, start: str) -> Generator[Row, None, str | None]:
-        """Return the matching rows among the next ones; then where to go on, or None at the end."""
+        """Yield the matching rows among the next ones; return the next key, or None at the end."""
         layout = self._part.rows.layout
         found = self._cursor.execute(self._end, (start, SCAN_SIFT_ROWS)).fetchone()
-        if found is None:  # fewer are left: walk
+        if found is None:  # fewer are left: step
             yield from self._rest(start)
             return None
         end = cast("str", found[0])
@@ -132,20 +132,20 @@ class _Sieve:
 
 
 def _glob(topics: TopicFilter) -> str:
-    """Return a pattern of SQL that every selected topic fits; others may."""
+    """Return a GLOB pattern for a superset of the matching topics."""
     literal = [re.sub(r"[*?[]", r"[\g<0>]", level) for level in topics.levels]
     levels = ["*" if level == ONE_LEVEL else level for level in literal]
     return "/".join(levels[:-1]) + "*" if topics.unbounded else "/".join(levels)
 
 
 def _next(layout: Layout, topics: TopicFilter, topic: str) -> str | None:
-    """Return the least key that could match, beyond a topic that does not."""
+    """Return the least possible matching key after a topic that does not match."""
     sought = topics.seek(topic)
     return None if sought is None else _local(layout, sought)
 
 
 def _local(layout: Layout, text: str) -> str | None:
-    """Return where a text stands among the keys; None when it is beyond them all."""
+    """Return the position of a text among the keys; None when it is after all of them."""
     prefix = layout.prefix
     if text.startswith(prefix):
         return text[len(prefix) :]
@@ -155,7 +155,7 @@ def _local(layout: Layout, text: str) -> str | None:
 def _scan_integers(
     cursor: Cursor, part: LogPartition, topics: TopicFilter, after: str
 ) -> Iterator[Row]:
-    """Integer keys are one level: a filter selects all of them, one, or none."""
+    """Scan a table of integer keys, which are one level: a filter matches all, one, or none."""
     layout = part.rows.layout
     wanted = topics.literal(layout.prefix.count("/"))
     if wanted is not None:

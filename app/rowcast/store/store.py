@@ -1,23 +1,24 @@
-"""The store: what the kernel needs from a disk, as four interfaces that one object has.
+"""The store: the kernel's interface to the disk, in four protocols that one object implements.
 
-``Log``, ``Records``, ``Facts`` and ``Maintenance``: who uses a store names the one that it needs.
+``Log``, ``Records``, ``Facts`` and ``Maintenance``: users of a store declare the one that they
+need.
 
-One log of events, one current record for each topic, and the states that others keep beside them
-(an MQTT session's, say), all written in the same transaction. Every method blocks and is called off
-the event loop: ``commit``, ``lookup``, ``trim``, ``define``, ``drop`` and ``reserve`` by the one
-writer thread, the rest by any reader thread, each of which sees a consistent committed state.
+It has one log of events, one current record for each topic, and facts of other owners (such as an
+MQTT session), all written in the same transaction. Every method blocks and is called off the event
+loop: ``commit``, ``lookup``, ``trim``, ``define``, ``drop`` and ``reserve`` by the one writer
+thread, the rest by any reader thread, each of which sees a consistent committed state.
 ``tests/store/conformance.py`` is this interface as a test suite; every store passes it.
 
-What a record looks like when it comes back is for ``records.py``: a value comes back as that
-value, in plain JSON; bytes come back as those bytes.
+``records.py`` defines the form of returned records: values as values, in plain JSON; bytes as the
+same bytes.
 
 The log has *parts*: one for each declared table, one for each topic table, and the general one, for
-branches that have none. A ``LogSource`` says what is meant, and becomes parts when it is asked for,
-because topic tables come and go: a Branch is its table's part and what the general one had when
-the table was made; None is all undeclared topics. So nothing moves when a table is made, and a
-Branch may give some events of others that had no table either: who asks for one looks at topics.
+branches without a table. A ``LogSource`` is resolved to parts at each read, because topic tables
+are created and dropped: a branch means its table's part and the general part up to the creation of
+the table; None means all undeclared topics. So no event is moved when a table is created, and reads
+of a branch may return events of others without a table: the caller filters by topic.
 
-A store knows nothing of callers, protocols, versions or validity: it keeps what it is given.
+A store knows neither callers, protocols, versions nor validity.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +38,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some records, and the position of the log at which all of them were read."""
+    """Some records, and the position of the log at which they were read."""
 
     position: int
     records: Sequence[Record]
@@ -48,7 +49,7 @@ class Page:
 
 
 class Scan(NamedTuple):
-    """One question of several that are read together: the records that a filter selects."""
+    """One of several scans that are run together: the records that match a filter."""
 
     table: Table | None
     topics: TopicFilter
@@ -58,7 +59,7 @@ class Scan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """How much of a table's part of the log is kept; 0 means no limit of that kind."""
+    """The retention of a table's part of the log; 0 means no limit of that kind."""
 
     seconds: float = 0
     """Age, by the events' versions."""
@@ -69,7 +70,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a source has; of a Branch without a table only ``trimmed`` says something."""
+    """The counts of a source; for a branch without a table only ``trimmed`` is meaningful."""
 
     records: int = 0
     """Current records; of a Branch and of None, retained messages."""
@@ -81,66 +82,66 @@ class Figures:
 
 
 class Counts(Protocol):
-    """What is known of each source without asking the disk."""
+    """Counts of each source, from memory."""
 
     def figures(self, source: LogSource) -> Figures:
-        """Return what is known of a source at once, without asking the disk."""
+        """Return the counts of a source from memory."""
 
     def count(self, source: LogSource) -> int:
-        """Return how many records a source has, at once, as ``figures`` does."""
+        """Return the number of a source's records, from memory, as in ``figures``."""
 
 
 class Log(Counts, Protocol):
-    """The order of events: read from any position, appended to by the writer thread alone."""
+    """The log of events: read from any position, appended to only by the writer thread."""
 
     @property
     def epoch(self) -> str:
-        """Eight hexadecimal digits that name this log; made with it, kept for its life."""
+        """Eight hexadecimal digits that identify this log."""
 
     def reserve(self, seq: int) -> None:
-        """Promise durably that no number up to ``seq`` is handed out again after a restart."""
+        """Reserve numbers up to ``seq`` durably, so that none is reused after a restart."""
 
     def commit(self, events: Sequence[Event], changes: Sequence[Change] = ()) -> list[bool]:
-        """Write logged events, in order, the records they make, and changes: all or none.
+        """Write logged events, in order, their records, and changes: all or none.
 
-        Each has its ``seq``, greater than every one before. PUT and PATCH replace the record at
-        the topic, DELETE removes it, MESSAGE leaves it. On return all is durable. For each event
-        the result tells whether a record was at its topic just before it; of a MESSAGE, for which
-        nobody asks, it does not. Any exception means that nothing was written.
+        Each has its ``seq``, greater than every one before. PUT and PATCH replace the record at the
+        topic, DELETE removes it, MESSAGE leaves it. On return all is durable. The result states for
+        each event whether its topic had a record just before; for a MESSAGE it is undefined. Any
+        exception means that nothing was written.
 
-        ``decoded`` is the checked value, or MISSING for content that is kept as bytes: a commit
-        decodes nothing. The changes are made one after the other, so the last of a fact wins.
-        Error(BUSY) means that the disk refuses; the same may succeed later.
+        ``decoded`` is the checked value, or MISSING for content stored as bytes: a commit decodes
+        nothing. The changes are applied in order, so the last of a fact wins. Error(BUSY) means
+        that the disk refused; a retry may succeed later.
         """
 
     def return_versions(self, version: int) -> None:
-        """Forget durably that versions above this one were committed: a clock was ahead.
+        """Reset the last version durably, because a clock was ahead.
 
-        ``last_version`` is this one then, if it was greater, and times are found by what comes now.
-        Events and records are not touched. Called by the writer thread.
+        ``last_version`` becomes this one, if it was greater, and the time index continues with
+        later events. Events and records are unchanged. Called by the writer thread.
         """
 
     def head(self) -> int:
         """Return the greatest number committed or trimmed; 0 for a new log."""
 
     def reserved(self) -> int:
-        """Return the number up to which ``reserve`` has promised."""
+        """Return the number up to which numbers are reserved."""
 
     def last_version(self) -> int:
-        """Return the greatest version committed since the last return of versions, or 0."""
+        """Return the greatest version committed since the last ``return_versions``, or 0."""
 
     def trimmed(self, source: LogSource) -> int:
-        """Return the greatest number that may be gone of a source; all later events are there."""
+        """Return the greatest number of a source that may be trimmed; all later events exist."""
 
     def place(self, after: int, sources: Sequence[LogSource] | None) -> str:
-        """Return the parts that ``read`` would read, as a text: equal if they are the same."""
+        """Return a text for the parts that ``read`` would read; equal for equal parts."""
 
     def read(
         self, after: int, limit: int, sources: Sequence[LogSource] | None = None
     ) -> list[Event]:
         """Return up to ``limit`` events with ``seq > after`` of these sources, in order.
 
-        None means the whole log. It costs what these parts have, not what the log has, as long as
+        None means the complete log. The cost depends on these parts, not on the log, as long as
         they are few.
         """
 
@@ -154,23 +155,23 @@ class Log(Counts, Protocol):
     ) -> list[Event]:
         """Return the last ``limit`` events at one topic that the log still has, oldest first.
 
-        With ``before``, the last of those with lesser numbers.
+        With ``before``, the last of those with smaller numbers.
         """
 
     def follow(self, source: LogSource, topic: str, after: int, limit: int) -> list[Event]:
         """Return up to ``limit`` events at one topic with ``seq > after``, in order."""
 
     def change(self, source: LogSource, topic: str, until: int) -> Event | None:
-        """Return the last put, patch or delete at a topic up to a position, if it is still there.
+        """Return the last put, patch or delete at a topic up to a position, if it still exists.
 
-        Of undeclared topics the source is the topic's branch.
+        For undeclared topics the source is the topic's branch.
         """
 
     def since(self, source: LogSource, version: int) -> int:
         """Return the position just before the source's first event of at least this version.
 
-        The first in the order of the log, which is that of arrival: a late event with an older
-        version may follow it. It costs what a second of the log does, not what the log does.
+        The first in the order of the log, that of arrival: a late event with an older version may
+        follow it. The cost is that of a second of the log.
         """
 
 
@@ -184,43 +185,43 @@ class Records(Counts, Protocol):
         """Return the current record at a topic."""
 
     def scan(self, table: Table | None, topics: TopicFilter, after: str, limit: int) -> Page:
-        """Return up to ``limit`` records that the filter selects, in a fixed order.
+        """Return up to ``limit`` records that match the filter, in a fixed order.
 
         The order is that of the ids: integers by value, text by code point. ``after`` is the last
-        topic of the page before, or empty. It costs what it returns, not what the table holds:
-        ``TopicFilter.seek`` makes a wildcard a skip-scan.
+        topic of the page before, or empty. The cost depends on the result, not on the table:
+        ``TopicFilter.seek`` makes a wildcard a skip scan.
         """
 
     def scan_all(self, scans: Sequence[Scan], limit: int, size: int) -> list[Page]:
-        """Return the first pages of several scans, of one state, in order; at least one page.
+        """Return the first pages of several scans, in one state, in order; at least one page.
 
         Together they have at most ``limit`` records, and no further one once their payloads reach
         ``size`` bytes. A page that has ``more`` is the last.
         """
 
     def search(self, table: Table, query: Query) -> Page:
-        """Return one page of the query's answer: at most ``query.limit`` whole records."""
+        """Return one page of the query's result: at most ``query.limit`` complete records."""
 
     def matching(self, table: Table, query: Query) -> int:
-        """Return how many records the query's conditions select."""
+        """Return the number of records that match the query's conditions."""
 
     def expired(self, now_seconds: float, limit: int) -> list[Record]:
-        """Return up to ``limit`` records whose ``expires_at`` is over, of all tables."""
+        """Return up to ``limit`` records whose ``expires_at`` has passed, of all tables."""
 
     def next_expiry(self) -> float | None:
-        """Return the least ``expires_at`` of all records, None when none ends by itself.
+        """Return the least ``expires_at`` of all records; None when none expires.
 
-        It costs a look into an index of each table, however many records there are.
+        The cost is an index lookup per table, however many records there are.
         """
 
 
 class Facts(Protocol):
-    """What owners keep beside the records; ``Log.commit`` changes it."""
+    """Durable facts of owners; ``Log.commit`` changes them."""
 
     def states(self, prefix: str) -> list[tuple[str, str, bytes]]:
         """Return owner, name and value of all facts of owners that begin with ``prefix``.
 
-        They come by owner, then by name, in the order of code points.
+        Sorted by owner, then by name, in the order of code points.
         """
 
     def facts(self, places: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
@@ -231,58 +232,58 @@ class Facts(Protocol):
 
 
 class Maintenance(Counts, Protocol):
-    """Opening and closing, and what makes, trims and ends parts of the log."""
+    """Opening and closing; creating, trimming and dropping parts of the log."""
 
     def open(self, tables: Sequence[Table]) -> None:
-        """Make what is missing for these tables, without losing anything that is there.
+        """Create missing tables and columns, without loss of data.
 
-        Raises Error(INVALID) when a table cannot be brought to its declared shape without loss.
+        Raises Error(INVALID) when a table cannot be migrated to its declaration without loss.
         """
 
     def close(self) -> None:
-        """Finish and release files; what was committed stays."""
+        """Close files; committed data stays."""
 
     def trim(self, source: LogSource, keep: Keep, now_seconds: float, limit: int) -> int:
-        """Forget a part's oldest events beyond any limit of ``keep``; return how many.
+        """Delete a part's oldest events beyond any limit of ``keep``; return how many.
 
-        A version more than a minute ahead of ``now_seconds`` tells no age: such an event is as old
-        as the next that does. At most ``limit`` are forgotten at once. Only a beginning is ever
-        cut, so what is left is all that happened since. Here a Branch is only its table's part, and
-        None the general one. Records are not touched. ``trimmed(source)`` moves up.
+        An event whose version is more than a minute ahead of ``now_seconds`` has the age of the
+        next one with a valid version. At most ``limit`` are deleted at once. Only the oldest events
+        are deleted, so the rest has no gap. Here a branch means only its table's part, and None the
+        general one. Records are unchanged. ``trimmed(source)`` increases.
         """
 
     def define(self, *tables: TopicTable) -> None:
-        """Give branches a table, all or none: from now on the events of each are a part of its own.
+        """Create tables of branches, all or none: their new events form separate parts.
 
-        Retained messages that are there count for it. What is defined already stays as it is;
-        Error(CONFLICT) means that the branch, or the name, belongs to another table.
+        Existing retained messages count for it. Existing tables are unchanged; Error(CONFLICT)
+        means that the branch, or the name, belongs to another table.
         """
 
     def drop(self, table: TopicTable) -> None:
-        """End a branch's table with the events that it has; what is not there stays so.
+        """Drop a branch's table with its events; no effect if it does not exist.
 
-        Retained messages stay, and ``trimmed`` of the branch tells what is gone.
+        Retained messages stay, and ``trimmed`` of the branch covers the removed events.
         """
 
     def tidy(self, limit: int) -> bool:
-        """Do a step of the work that ``drop`` and others left for later; tell whether more is left.
+        """Do a step of deferred work of ``drop`` and others; return whether more is left.
 
-        At most ``limit`` events are deleted, so that writers wait for no more than that.
+        At most ``limit`` events are deleted, which bounds the wait of writers.
         """
 
     def topic_tables(self) -> list[TopicTable]:
-        """Return the tables that were defined and not dropped, in the order of their making."""
+        """Return the topic tables, in the order of their creation."""
 
 
 class LogAndRecords(Log, Records, Protocol):
-    """What asynchronous reads are made of."""
+    """The interface for asynchronous reads."""
 
     def limited(self, limit: ReadLimit, call: Callable[[], T]) -> T:
-        """Do reads on this thread that end when the limit says so; raises its Error.
+        """Run reads on this thread under a limit; raises its Error.
 
-        A read that was ended has cost nothing but time: the same may be asked again.
+        A cancelled read has no effect and may be repeated.
         """
 
 
 class Store(LogAndRecords, Facts, Maintenance, Protocol):
-    """All of it: what a server opens, and what the conformance suite holds a store to."""
+    """The complete store: opened by a server, and tested by the conformance suite."""

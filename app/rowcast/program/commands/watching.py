@@ -1,4 +1,4 @@
-"""The commands that print events as they happen: ``rowcast sub`` and ``rowcast tail``."""
+"""The commands that print live events: ``rowcast sub`` and ``rowcast tail``."""
 
 import sys
 from collections.abc import Callable
@@ -16,11 +16,11 @@ from rowcast_client import Event
 from rowcast_client.following import LIVE, WAITING, Place
 
 WITHOUT_VALUE: Final = frozenset({CURRENT, DELETE, GAP, RESET, SILENT, FRESH})
-"""Kinds of events that bring no value of a record."""
+"""Kinds of events without a value."""
 
 REFUSED: Final = "$AUDIT/refused/#"
 EVERYTHING: Final = "#"
-"""Where it is told who was refused what."""
+"""The filter of the events of refusals."""
 
 CountOption = Annotated[
     int, typer.Option("--count", "-n", min=0, help="Stop after so many events; 0 means never.")
@@ -99,7 +99,7 @@ def tail(
 
 
 def _refusal(event: Event) -> str:
-    """Return what ``tail --refused`` prints: when, who, what and why."""
+    """Return a line of ``tail --refused``: time, caller, action and reason."""
     told = event.value if isinstance(event.value, dict) else {}
     who = told.get("client_id") or told.get("user")
     where = f"{told.get('door')} {told.get('peer', '')}".strip()
@@ -112,11 +112,11 @@ def _refusal(event: Event) -> str:
 
 
 class Connection:
-    """What ``tail`` says of its connection on standard error."""
+    """The connection status that ``tail`` prints on standard error."""
 
     def __init__(self, url: str, topics: str) -> None:
         self.position: Callable[[], str] = str
-        """Returns the cursor after which it goes on; empty before there is one."""
+        """Returns the cursor to continue from; empty before there is one."""
         self._url = url
         self._topics = printable(topics)
         self._lost = False

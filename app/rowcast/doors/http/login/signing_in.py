@@ -51,7 +51,7 @@ def is_nobody(scope: Scope) -> bool:
 
 
 async def sign_in(edge: "Edge", headers: Headers, scope: Scope, door: str) -> None:
-    """Authenticate a request; sets the caller in the scope. Raises UNAUTHENTICATED, DENIED, BUSY."""
+    """Authenticate a request, setting its caller. Raises UNAUTHENTICATED, DENIED, BUSY."""
     peer = peer_of(scope)
     ticket = _ticket_of(scope) if door in _STREAMS else None
     name = ""

@@ -1,8 +1,8 @@
 """How a stream begins: at a position of the log, or with the records as they are.
 
-A cursor is continued exactly or not at all: one that cannot be gives one RESET and the records,
-and the answer says so (C10, C11). The last events, or those since a time, are a position
-too, so they come through the same door as everything that follows, without a seam.
+A cursor is resumed exactly or not at all: an unusable one causes one RESET and the current records,
+and the answer states it (C10, C11). The last events, or those since a time, are also a position, so
+they are read like all later events, without a gap.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,14 +24,14 @@ from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """Where a stream did begin; ``resumed``: after its client's cursor, and nothing is missing."""
+    """The actual start of a stream; ``resumed``: after the client's cursor, without a gap."""
 
     position: int
     resumed: bool
 
 
 def resource_at(kernel: Kernel, request: Request, caller: Caller) -> Resource | None:
-    """Return the resource whose own code streams at a path; None where the kernel's stream does."""
+    """Return the resource with its own stream at a path; None for the kernel's stream."""
     topic = kernel.registry.named(request.topic)
     if not topic or not streams_itself(kernel, request.filters[0], topic):
         return None
@@ -44,7 +44,7 @@ def resource_at(kernel: Kernel, request: Request, caller: Caller) -> Resource | 
 
 
 def streams_itself(kernel: Kernel, topics: TopicFilter, topic: str) -> bool:
-    """Tell whether a filter names a resource that has its own way to stream."""
+    """Whether a filter names a resource that has its own way to stream."""
     if not topics.exact and not topic.endswith("/"):
         return False
     route = kernel.registry.route(topic)
@@ -60,7 +60,7 @@ async def begin(
 ) -> Beginning:
     """Begin interests that belong together at one position; raises INVALID, DENIED and the like.
 
-    A cursor that cannot be continued without a gap gives one RESET and the records as they are.
+    A cursor that cannot be resumed without a gap causes one RESET and the current records.
     """
     reader = kernel.reader
     reader.shedding.check_subscribe()
@@ -73,7 +73,7 @@ async def begin(
     after, lost = None, ""
     if start.since is not None:
         cursor = parse_cursor(start.since)
-        # a listing may run ahead of the bus
+        # a listing may be ahead of the bus
         lost = why_lost(cursor, reader.epoch, reader.committed(), reader.trimmed(sources))
         after = None if lost else cursor.seq
     else:
@@ -89,11 +89,11 @@ async def begin(
 def _with_silence(
     reader: Reader, interests: Sequence[SubscribedFilter]
 ) -> Iterator[SubscribedFilter]:
-    """Give interests, and beside those in tables with a deadline the silence there (M4)."""
+    """Yield interests, and for tables with a deadline the interest in stale records (M4)."""
     for interest in interests:
         yield interest
         sources = reader.sources(interest.topics)
         if any(isinstance(item, Table) and item.deadline_seconds for item in sources):
             beside = TopicFilter(STALE_PREFIX + interest.topics.text)
             yield SubscribedFilter(beside, identifiers=interest.identifiers, marks=interest.marks)
-            interest.marks = False  # the mark comes after both
+            interest.marks = False  # the mark follows both

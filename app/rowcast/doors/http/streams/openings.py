@@ -1,11 +1,11 @@
-"""What SSE and WebSocket share: what a stream is of, where it begins, and in which format.
+"""Parameters of a stream, shared by SSE and WebSocket: filters, start and format.
 
-A URL says it with its path and query, a WebSocket's ``subscribe`` with the same words as members:
+A URL has them in its path and query, a WebSocket's ``subscribe`` as members:
 
 - ``topic`` (a URL may repeat it): a topic filter, with the wildcards of MQTT. A path is one too,
-  and a path that ends in ``/`` is all below it.
+  and a path that ends in ``/`` means all topics below it.
 - where to begin: one of the words of ``subscriptions/start_position.py``.
-- ``format``: json, cbor or msgpack; ``meta=true``: events come with where they are from.
+- ``format``: json, cbor or msgpack; ``meta=true``: events have metadata.
 """
 
 from dataclasses import dataclass
@@ -28,26 +28,26 @@ EVENT_STREAM: Final = "text/event-stream"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a URL asks for."""
+    """The parameters of a URL."""
 
     topic: str
-    """The path's own, empty for ``/``."""
+    """The topic of the path; empty for ``/``."""
     filters: tuple[TopicFilter, ...]
     start: StartPosition
     format: str | None
     """A media type, when the query named a format."""
     meta: bool = False
-    """Whether events come with where they are from (A17)."""
+    """Whether events have metadata (A17)."""
 
 
-# -- reading what is asked for -------------------------------------------------------------------
+# -- parsing -------------------------------------------------------------------------------------
 
 
 def request_of(scope: Scope, now_seconds: float, last_event_id: str | None = None) -> Request:
-    """Read a URL; raises INVALID.
+    """Parse a URL; raises INVALID.
 
-    A cursor that a client kept (``Last-Event-ID``) wins over where the URL says to begin, because a
-    browser repeats the URL when it reconnects.
+    A client's cursor (``Last-Event-ID``) overrides the URL's start, because a browser repeats the
+    URL when it reconnects.
     """
     query = scope["query_string"].decode("latin-1")
     if len(query) > QUERY_TEXT_CHARS_MAX:
@@ -100,7 +100,7 @@ def _format(name: str) -> str:
 
 
 def accepted(accept: str | None) -> str:
-    """Return the format that Accept asks for beside ``text/event-stream``; JSON if none."""
+    """Return the format in Accept besides ``text/event-stream``; JSON if none."""
     others = [item for item in (accept or "").split(",") if EVENT_STREAM not in item.lower()]
     try:
         return negotiate(",".join(others).strip(), FORMATS)

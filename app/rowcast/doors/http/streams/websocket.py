@@ -1,9 +1,8 @@
-"""WebSockets: a connection streams what its URL names, and takes the commands of ``ws_protocol``.
+"""WebSockets: a connection streams the topics of its URL, and executes commands (``ws_protocol``).
 
-One subscription serves the whole connection, whatever the number of filters on it, so what a slow
-peer holds in memory is bounded once, and events come in the order of the log. One task sends;
-another reads what the client says. The URL's own stream is number 0 and its envelopes carry no
-``subscription``.
+One subscription serves the connection, whatever its number of filters, so the memory of a slow peer
+is bounded once, and events are in the order of the log. One task sends; another reads the client's
+messages. The URL's stream is number 0 and its envelopes have no ``subscription``.
 """
 
 import asyncio
@@ -48,7 +47,7 @@ _OWN: Final = (OWN_STREAM,)
 
 
 async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> None:
-    """Serve one WebSocket; a refusal is told after the handshake, where browsers can read it."""
+    """Serve one WebSocket; errors are sent after the handshake, where browsers can read them."""
     await receive()  # websocket.connect
     caller = edge.caller(scope, "ws")
     hooks = edge.kernel.hooks
@@ -90,7 +89,7 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
 
 
 def _spoken(scope: Scope) -> tuple[str | None, str]:
-    """Return the subprotocol to agree to and the format: by subprotocol, else by Accept."""
+    """Return the negotiated subprotocol and the format: by subprotocol, else by Accept."""
     offered = scope.get("subprotocols") or ()
     for name, media_type in SUBPROTOCOLS:
         if name in offered:
@@ -143,7 +142,7 @@ class Socket(Connection):
         self._room.set()
 
     async def run(self, receive: Receive, channel: SocketChannel, send: Send) -> None:
-        """Send and listen until either side has had enough."""
+        """Send and listen until either side closes."""
         edge = self._edge
         self._channel, self._asgi_send = channel, send
         name = f"{channel.name} {self.frames.name}"
@@ -163,7 +162,7 @@ class Socket(Connection):
         await self._close()
 
     def judge(self) -> None:
-        """Raise why the client may not have what it reads any more, or not be here at all."""
+        """Raise an Error if the client is no longer authorised to read or to connect."""
         self.caller = stay(self.kernel, self.subscription, self.caller)
 
     # -- the sender ------------------------------------------------------------------------------
@@ -194,7 +193,7 @@ class Socket(Connection):
     # -- the listener ----------------------------------------------------------------------------
 
     async def _listen(self, receive: Receive) -> None:
-        """Carry out what the client says, in its order."""
+        """Execute the client's commands, in order."""
         try:
             while (payload := await self._received(receive)) is not None:
                 await obey(self, payload)
@@ -215,38 +214,38 @@ class Socket(Connection):
         self._writer.ready()
 
     def note(self, name: str, fields: Mapping[str, object]) -> None:
-        """Send a notice, unless the client does not read."""
+        """Send a notice, unless the client is stalled."""
         if not self.busy_since:
             self.say({"event": name, **fields})
 
     def answer(self, given: object, fields: dict[str, Any]) -> None:
-        """Tell that a command was carried out, if it had an id."""
+        """Acknowledge a command, if it had an id."""
         if given is not None:
             self.say({"ack": given} | fields)
 
     def pending_more(self) -> None:
-        """Count a write that is on its way to the disk."""
+        """Count a pending write."""
         self._pending += 1
         self._settled.clear()
 
     def pending_less(self) -> None:
-        """Count a write that is done."""
+        """Count a finished write."""
         self._pending -= 1
         if not self._pending:
             self._settled.set()
         self._make_room()
 
     async def settled(self) -> None:
-        """Wait until every write that came before on this connection is answered.
+        """Wait until every earlier write of this connection is answered.
 
-        Commands take effect in their order, but writes do not wait for each other: what reads
-        waits for them. No command behind it is read meanwhile, so their number only falls.
+        Commands take effect in order, but writes do not wait for each other; reads wait for earlier
+        writes. No later command is read meanwhile, so their number only falls.
         """
         await self._settled.wait()
 
     @property
     def _full(self) -> bool:
-        """Whether no more commands are read: too much waits for the disk or for the reader."""
+        """Whether reading commands pauses, because too many wait for the disk or for the reader."""
         commands = self._pending + len(self._said)
         return (
             commands >= SOCKET_PENDING_COMMANDS_MAX or self._said_bytes >= SOCKET_ANSWERS_BYTES_HIGH
@@ -259,7 +258,7 @@ class Socket(Connection):
     # -- subscriptions ---------------------------------------------------------------------------
 
     async def open(self, filters: Sequence[TopicFilter], start: StartPosition) -> Beginning:
-        """Begin the URL's own stream."""
+        """Start the URL's stream."""
         interests = [
             SubscribedFilter(topics, identifiers=_OWN, marks=topics is filters[-1])
             for topics in filters
@@ -267,7 +266,7 @@ class Socket(Connection):
         return await begin(self.kernel, self.subscription, interests, start, self.caller)
 
     async def subscribe(self, text: str, start: StartPosition) -> tuple[int, Beginning]:
-        """Begin one more stream; return its number."""
+        """Start another stream; return its number."""
         topics = TopicFilter(text)
         interests = self.subscription.interests
         if text in interests:
@@ -293,7 +292,7 @@ class Socket(Connection):
         return number, beginning
 
     def unsubscribe(self, number: object) -> bool:
-        """End a stream; return whether there was one of that number."""
+        """Close a stream; return whether it existed."""
         topics = self._filters.pop(number, None) if type(number) is int else None
         if topics is None:
             return False
