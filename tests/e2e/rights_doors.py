@@ -11,7 +11,7 @@ from websockets.exceptions import WebSocketException
 
 from rights_reference import dice_of, random_person, random_policy, random_value
 from rowcast.core.callers import ALL, Caller, Grants
-from rowcast.features.rights.topic_rules import rule_of
+from rowcast.features.rights.rule_syntax import rule_of
 from serving import PATIENCE_SECONDS
 from talking import Closed, Events, Mqtt, open_websocket
 

@@ -17,9 +17,10 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import MISSING, Event
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
+from rowcast.core.topic_rules import TopicRule
 from rowcast.features.rights.compiled_policy import CompiledPolicy, Subject
 from rowcast.features.rights.policy import Policy
-from rowcast.features.rights.topic_rules import TopicRule, rule_of
+from rowcast.features.rights.rule_syntax import rule_of
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.transcoder import Transcoder
 from rowcast.store.read_transaction import ReadTransaction

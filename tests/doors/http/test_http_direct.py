@@ -11,7 +11,7 @@ from build import ANN
 from rowcast.core.events import PUT, Event
 from rowcast.doors.http.rest import representations, writes
 from rowcast.doors.http.uvicorn_fastpath import write_whole
-from rowcast.features.rights.topic_rules import rule_of
+from rowcast.features.rights.rule_syntax import rule_of
 
 LARGE = b'{"name":"' + b"x" * 50_000 + b'"}'
 

@@ -13,7 +13,7 @@ from rowcast.codecs import JSON
 from rowcast.core.callers import Caller, Grants
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT, Event
-from rowcast.features.rights.topic_rules import rule_of
+from rowcast.features.rights.rule_syntax import rule_of
 
 pytestmark = NEEDS_MOSQUITTO
 RULES = "topic readwrite free/#\n"

@@ -5,8 +5,8 @@ import pytest
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, Event
-from rowcast.core.topics import TopicFilter
-from rowcast.features.hooks.acl import AccessList, AccessRule, covers
+from rowcast.core.topics import TopicFilter, covers
+from rowcast.features.hooks.acl import AccessList, AccessRule
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 

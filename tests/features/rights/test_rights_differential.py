@@ -15,7 +15,7 @@ from rowcast.core.events import DELETE, PATCH, PUT, Event
 from rowcast.core.queries import Query
 from rowcast.core.query_text import parse_query
 from rowcast.core.topics import TopicFilter
-from rowcast.features.rights.topic_rules import rule_of
+from rowcast.features.rights.rule_syntax import rule_of
 from rowcast.schema import parse_schema
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 

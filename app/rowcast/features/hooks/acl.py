@@ -8,30 +8,38 @@ A placeholder stands for the caller's own name within one level of a topic. A na
 holds a sign that means something in filters, selects nothing there, so no name widens a rule.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from rowcast.core.bounded import BoundedCache, ClearedCache
 from rowcast.core.callers import Caller
+from rowcast.core.claims import CLIENT, USER
+from rowcast.core.conditions import Path
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
 from rowcast.core.limits import ACL_ANSWERS_MAX, HOOK_CALLERS_MAX
-from rowcast.core.patterns import filled
-from rowcast.core.topics import Levels, check_filter, covers
+from rowcast.core.topic_rules import BoundRule, Combining, RulesOf, TopicRule
+from rowcast.core.topics import check_filter
 from rowcast.features.hooks.hook import Hook
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 Effect = Literal["allow", "deny"]
 Action = Literal["publish", "write", "subscribe", "read", "all"]
 
-_WRITES: Final = frozenset({"publish", "write", "all"})
-_WATCHES: Final = frozenset({"subscribe", "all"})
-_READS: Final = frozenset({"read", "subscribe", "all"})
-"""Who may subscribe to a topic is given what is there."""
+_ANSWERED: Final[Mapping[str, frozenset[str]]] = {
+    "publish": frozenset({"write"}),
+    "write": frozenset({"write"}),
+    "subscribe": frozenset({"subscribe", "read"}),
+    "read": frozenset({"read"}),
+    "all": frozenset({"write", "subscribe", "read"}),
+}
+"""What is asked here, by the actions of a rule that say so: who may subscribe to a topic is given
+what is there."""
 
 USERNAME: Final = "${username}"
 CLIENT_ID: Final = "${clientid}"
+_PLACES: Final = {USERNAME: USER, CLIENT_ID: CLIENT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +61,16 @@ class AccessRule:
                 )
             check_filter(topic.replace(USERNAME, "x").replace(CLIENT_ID, "x"))
 
-    def concerns(self, user: str, client_id: str) -> bool:
-        """Tell whether it is about a caller."""
-        return (not self.users or user in self.users) and (
-            not self.clients or client_id in self.clients
+    def rule(self) -> TopicRule:
+        """Return it as the evaluator knows rules."""
+        return TopicRule(
+            "access list",
+            self.topics,
+            self.effect == "allow",
+            frozenset[str]().union(*(_ANSWERED[action] for action in self.actions)),
+            users=self.users,
+            clients=self.clients,
+            places=_PLACES,
         )
 
 
@@ -64,22 +78,17 @@ class AccessRule:
 class _Rights:
     """The rules that are about one caller, with its own names in them, and what they answered."""
 
-    rules: Sequence[tuple[bool, frozenset[str], Sequence[Levels]]]
-    answers: ClearedCache[tuple[frozenset[str], str], bool]
+    rules: RulesOf
+    answers: ClearedCache[tuple[str, str], bool]
 
-    def allow(self, actions: frozenset[str], text: str) -> bool:
+    def allow(self, action: str, text: str) -> bool:
         """Return what the first rule says that selects the whole of a topic or filter."""
-        key = actions, text
+        key = action, text
         answer = self.answers.get(key)
         if answer is None:
-            answer = self.answers.put(key, self._decide(actions, tuple(text.split("/"))))
+            rule = self.rules.deciding(action, text.split("/"))
+            answer = self.answers.put(key, rule is not None and rule.allows)
         return answer
-
-    def _decide(self, actions: frozenset[str], wanted: Sequence[str]) -> bool:
-        for allows, named, patterns in self.rules:
-            if actions & named and any(covers(pattern, wanted) for pattern in patterns):
-                return allows
-        return False
 
 
 class AccessList(Hook):
@@ -93,42 +102,36 @@ class AccessList(Hook):
         callers_max: int = HOOK_CALLERS_MAX,
         answers_max: int = ACL_ANSWERS_MAX,
     ) -> None:
-        self._rules = tuple(rules)
+        self._rules = [rule.rule() for rule in rules]
         self._rights: BoundedCache[tuple[str, str], _Rights] = BoundedCache(callers_max)
         self._answers_max = answers_max
 
     def on_publish(self, caller: Caller, event: Event) -> None:
         """Refuse a write that no rule allows."""
-        if not self._of(caller).allow(_WRITES, event.topic):
+        if not self._of(caller).allow("write", event.topic):
             raise _denied(caller, "write", event.topic)
 
     def on_subscribe(self, caller: Caller, interest: SubscribedFilter) -> None:
         """Refuse a filter of which no rule allows the whole."""
-        if not self._of(caller).allow(_WATCHES, interest.topics.text):
+        if not self._of(caller).allow("subscribe", interest.topics.text):
             raise _denied(caller, "subscribe to", interest.topics.text)
 
     def can_read(self, caller: Caller, topic: str) -> bool:
         """Keep from a caller what no rule lets it have."""
-        return self._of(caller).allow(_READS, topic)
+        return self._of(caller).allow("read", topic)
 
     def _of(self, caller: Caller) -> _Rights:
         key = caller.user, caller.client_id
         return self._rights.use(key) or self._rights.put(key, self._make(*key))
 
     def _make(self, user: str, client_id: str) -> _Rights:
-        names = {USERNAME: user, CLIENT_ID: client_id}
-        return _Rights(
-            [
-                (
-                    rule.effect == "allow",
-                    rule.actions,
-                    [filled(topic, names) for topic in rule.topics],
-                )
-                for rule in self._rules
-                if rule.concerns(user, client_id)
-            ],
-            ClearedCache(self._answers_max),
-        )
+        facts: dict[Path, object] = {USER: user, CLIENT: client_id}
+        bound = [
+            BoundRule(rule, rule.patterns(facts.get))
+            for rule in self._rules
+            if rule.concerns(user, frozenset(), client_id)
+        ]
+        return _Rights(RulesOf(bound, Combining.FIRST_MATCH), ClearedCache(self._answers_max))
 
 
 def _denied(caller: Caller, verb: str, text: str) -> Error:

@@ -15,12 +15,12 @@ from rowcast.core.events import Event, Record
 from rowcast.core.freshness import told_of
 from rowcast.core.right_limits import SIGHT_TOPICS_MAX
 from rowcast.core.tables import Table
+from rowcast.core.topic_rules import BoundRule, Combining, RulesOf
 from rowcast.core.topic_tables import owner_of
-from rowcast.core.topics import Levels, covers, is_pattern, levels_below, overlaps
+from rowcast.core.topics import is_pattern, levels_below
 from rowcast.features.rights.decision import Decision
 from rowcast.features.rights.policy import Policy
 from rowcast.features.rights.row_policy import RowPolicy
-from rowcast.features.rights.topic_rules import TopicRule
 from rowcast.rows.topic_rows import Row
 from rowcast.rows.transcoder import Transcoder
 
@@ -46,14 +46,6 @@ class Subject:
     facts: Facts
 
 
-@dataclass(frozen=True, slots=True)
-class _Filled:
-    """A rule with the caller's facts in it."""
-
-    rule: TopicRule
-    patterns: list[Levels]
-
-
 class CompiledPolicy:
     """The rights of one kind of caller."""
 
@@ -70,18 +62,19 @@ class CompiledPolicy:
         self._current = current
         roles = subject.roles
         self.admin = ADMIN in roles
-        self._rules = [
-            _Filled(rule, rule.patterns(subject.facts))
+        bound = [
+            BoundRule(rule, rule.patterns(subject.facts))
             for rule in policy.rules
-            if rule.concerns(subject.user, roles)
+            if rule.concerns(subject.user, roles, "")
         ]
+        self._rules = RulesOf(bound, Combining.DENIAL_WINS)
         self._tables = {
             table.name: sight
             for table in policy.tables
             if table.path is not None and (sight := self._table_sight(table)) is not None
         }
-        reading = any(item.rule.answers("read") for item in self._rules)
-        self._reads_all = not reading and subject.grants.read
+        reading = next(self._rules.answering("read"), None)
+        self._reads_all = reading is None and subject.grants.read
         """Whether only tables, and what is the server's own, decide about what it is given."""
         self._answers: ClearedCache[tuple[str, str], bool] = ClearedCache(SIGHT_TOPICS_MAX)
         self._mixed: dict[str, bool] = {}
@@ -91,9 +84,9 @@ class CompiledPolicy:
         out: dict[bool, frozenset[str]] = {}
         only: dict[bool, frozenset[str] | None] = {}
         wanted = levels_below(table.path or "")
-        about = [item for item in self._rules if any(covers(p, wanted) for p in item.patterns)]
         for writing, action in ((False, "read"), (True, "write")):
-            rules = [item.rule for item in about if item.rule.answers(action)]
+            answering = self._rules.answering(action)
+            rules = [item.rule for item in answering if item.covers(wanted)]
             denied = (rule.attributes for rule in rules if not rule.allows)
             out[writing] = frozenset[str]().union(*denied)
             allowed = [rule.attributes for rule in rules if rule.allows]
@@ -119,7 +112,7 @@ class CompiledPolicy:
         """Answer a question about one topic."""
         topic = told_of(topic) or topic  # of its silence knows who may know of it
         levels = topic.split("/")
-        decision = self._by_rules(levels, self._answering(action))
+        decision = self._by_rules(action, levels)
         unsaid = decision is None or levels[1:2] == ["rules"]  # no rule shows what rules there are
         if unsaid and action != "administer" and self._is_private(levels):
             decision = _PRIVATE
@@ -134,38 +127,30 @@ class CompiledPolicy:
         if not is_pattern(text):
             return self.decide(action, text)
         levels = text.split("/")
-        spoken = self._answering(action)
-        decided = self._by_rules(levels, [item for item in spoken if not item.rule.allows])
-        if decided is not None:
+        decided = self._by_rules(action, levels)
+        if decided is not None and not decided.allowed:
             return decided
-        for item in spoken:
-            if item.rule.allows and any(overlaps(p, levels) for p in item.patterns):
-                return Decision(True, f"the rule {item.rule.name!r} allows some of it")
+        allowing = self._rules.allowing_some(action, levels)
+        if allowing is not None:
+            return Decision(True, f"the rule {allowing.name!r} allows some of it")
         return _PRIVATE if self._is_private(levels) else self._by_grants(action)
 
     def writes_below(self, topic: str) -> bool:
         """Tell whether it may write anything at a topic or below it; at all, if that is empty."""
         if topic and (self.lets("write", topic) or self.lets("publish", topic)):
             return True
-        wanted = levels_below(topic)
-        allowing = [item for item in self._answering("publish") if item.rule.allows]
-        if any(overlaps(p, wanted) for item in allowing for p in item.patterns):
+        if self._rules.allowing_some("publish", levels_below(topic)) is not None:
             return True
         return not topic and self._subject.grants.write
 
-    def _answering(self, action: str) -> list[_Filled]:
-        return [item for item in self._rules if item.rule.answers(action)]
-
-    def _by_rules(self, levels: list[str], spoken: list[_Filled]) -> Decision | None:
-        """Return what rules say: a denial wins over what allows."""
-        found = [item.rule for item in spoken if any(covers(p, levels) for p in item.patterns)]
-        denying = next((rule for rule in found if not rule.allows and not rule.attributes), None)
-        if denying is not None:
-            return Decision(False, f"the rule {denying.name!r} denies it")
-        allowing = next((rule for rule in found if rule.allows), None)
-        if allowing is None:
+    def _by_rules(self, action: str, levels: list[str]) -> Decision | None:
+        """Return what rules say of the whole of a topic or filter."""
+        rule = self._rules.deciding(action, levels)
+        if rule is None:
             return None
-        return Decision(True, f"the rule {allowing.name!r} allows it")
+        return Decision(
+            rule.allows, f"the rule {rule.name!r} {'allows' if rule.allows else 'denies'} it"
+        )
 
     def _by_table(self, action: str, topic: str) -> Decision | None:
         """Return that a table's @auth refuses it, whatever the record."""
@@ -202,10 +187,8 @@ class CompiledPolicy:
         if known is None:
             wanted = levels_below(table.path or "")
             known = self._mixed[table.name] = any(
-                item.rule.answers("read")
-                and not item.rule.attributes
-                and any(overlaps(p, wanted) and not covers(p, wanted) for p in item.patterns)
-                for item in self._rules
+                not item.rule.attributes and item.divides(wanted)
+                for item in self._rules.answering("read")
             )
         return known
 

@@ -3,8 +3,8 @@
 What is said, and which of it decides:
 
 1. The role ``admin``, and the server itself, may everything.
-2. A topic rule that denies (``topic_rules.py``) decides; else one that allows; else the caller's
-   grants. Once there is any rule, what the server tells of itself under ``$SYS`` is for
+2. A topic rule that denies (``core/topic_rules.py``) decides; else one that allows; else the
+   caller's grants. Once there is any rule, what the server tells of itself under ``$SYS`` is for
    administrators and whomever a rule allows: its figures count what is hidden, too.
 3. Beside that, the ``@auth`` of a table decides about its records (``table_sight.py``).
 
@@ -19,7 +19,7 @@ from rowcast.core.callers import ADMIN, Caller
 from rowcast.core.claims import CLIENT, USER, claims_of
 from rowcast.core.clauses import Clause
 from rowcast.core.tables import Table
-from rowcast.features.rights.topic_rules import TopicRule
+from rowcast.core.topic_rules import TopicRule
 
 ANONYMOUS: Final = "anonymous"
 

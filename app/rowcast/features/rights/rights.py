@@ -18,6 +18,7 @@ from rowcast.core.events import MESSAGE, Event, Record
 from rowcast.core.queries import Query
 from rowcast.core.right_limits import SIGHTS_MAX
 from rowcast.core.tables import Table
+from rowcast.core.topic_rules import TopicRule
 from rowcast.core.topic_tables import AUDIT, AUDIT_LEVEL, REFUSALS
 from rowcast.core.topics import DELAYED_PREFIX, RESULTS, SERVERS_OWN, TopicFilter, split_delayed
 from rowcast.features.rights.compiled_policy import CompiledPolicy, Subject
@@ -26,7 +27,6 @@ from rowcast.features.rights.policy import ANONYMOUS, Kind, Policy, fact_of
 from rowcast.features.rights.row_guard import guard_row
 from rowcast.features.rights.row_policy import RowPolicy
 from rowcast.features.rights.shown_events import RightsStage
-from rowcast.features.rights.topic_rules import TopicRule
 from rowcast.kernel.authorizer import Authorizer
 from rowcast.kernel.listeners import Listeners
 from rowcast.kernel.registry import Route

@@ -22,10 +22,11 @@ from rowcast.core.events import DELETE, PUT, Record
 from rowcast.core.limits import SCAN_PAGE_RECORDS, SYSTEM_ROWS_MAX
 from rowcast.core.queries import Query
 from rowcast.core.right_limits import RULE_ROWS_MAX
+from rowcast.core.topic_rules import TopicRule
 from rowcast.core.topics import RULES, TopicFilter
 from rowcast.core.values import merge_patch
 from rowcast.features.rights.rights import Rights
-from rowcast.features.rights.topic_rules import TopicRule, rule_of
+from rowcast.features.rights.rule_syntax import rule_of
 from rowcast.kernel.resource import Resource
 from rowcast.kernel.write import Receipt
 from rowcast.store.store import Change

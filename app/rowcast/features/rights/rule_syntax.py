@@ -1,25 +1,22 @@
-"""Topic rules: who may do what below which topics, as rows of ``$SYS/rules`` (L6, L10).
+"""Rows of ``$SYS/rules`` read as topic rules: who may do what below which topics (L6, L10).
 
 A row is a map: ``{"filter": "sensors/${username}/#", "effect": "allow", "actions": ["write"]}``. It
 is about the callers that it names by ``roles`` or ``users``, or else about everybody. With
 ``attributes`` it is about parts of a table's records. What decides is said in ``policy.py``.
 """
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
-from rowcast.core.claims import CLIENT, USER, Facts
+from rowcast.core.claims import CLIENT, USER
 from rowcast.core.errors import Code, Error
-from rowcast.core.patterns import filled
-from rowcast.core.right_limits import RULE_PATTERNS_MAX
+from rowcast.core.patterns import PLACEHOLDER
 from rowcast.core.suggestions import did_you_mean
-from rowcast.core.topics import Levels, TopicFilter, check_filter
+from rowcast.core.topic_rules import TopicRule
+from rowcast.core.topics import TopicFilter, check_filter
 
 ACTIONS: Final = ("read", "subscribe", "write", "publish", "administer", "all")
 MEMBERS: Final = ("filter", "effect", "actions", "roles", "users", "attributes", "description")
-_PLACE: Final = re.compile(r"\$\{([^}]*)\}")
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {"username": USER, "clientid": CLIENT}
 
 _ALLOWING: Final = {
@@ -37,41 +34,6 @@ _DENYING: Final = {
     "publish": frozenset({"write", "publish", "all"}),
     "administer": frozenset({"administer"}),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class TopicRule:
-    """One rule; ``name`` is its id."""
-
-    name: str
-    filter: str
-    allows: bool
-    actions: frozenset[str]
-    roles: frozenset[str] = frozenset()
-    users: frozenset[str] = frozenset()
-    attributes: frozenset[str] = frozenset()
-    places: dict[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
-    """What stands in the filter for facts of the caller, by how it is written there."""
-
-    def concerns(self, user: str, roles: frozenset[str]) -> bool:
-        """Tell whether it is about a caller."""
-        if not self.roles and not self.users:
-            return True
-        return user in self.users or bool(self.roles & roles)
-
-    def answers(self, action: str) -> bool:
-        """Tell whether it says anything of an action."""
-        return bool(self.actions & (_ALLOWING if self.allows else _DENYING)[action])
-
-    def patterns(self, facts: Facts) -> list[Levels]:
-        """Return what it selects for one caller: a claim with several values gives several."""
-        found: list[dict[str, str]] = [{}]
-        for place, path in self.places.items():
-            value = facts(path)
-            values = value if isinstance(value, list | tuple) else [value]
-            names = [str(item) if isinstance(item, str | int) else "" for item in values]
-            found = [names_so_far | {place: name} for names_so_far in found for name in names]
-        return [filled(self.filter, names) for names in found[:RULE_PATTERNS_MAX]]
 
 
 def rule_of(name: str, value: object) -> TopicRule:
@@ -92,18 +54,22 @@ def rule_of(name: str, value: object) -> TopicRule:
     if not actions:
         raise _wrong(f"names actions: any of {', '.join(ACTIONS)}")
     attributes = _names(value, "attributes")
-    if attributes and TopicFilter(_PLACE.sub("x", text)).path is None:
+    if attributes and TopicFilter(PLACEHOLDER.sub("x", text)).path is None:
         raise _wrong("about attributes is about a whole table: its filter is such as Dog/#")
     return TopicRule(
         name,
-        text,
+        (text,),
         effect == "allow",
-        actions,
+        _answered(actions, _ALLOWING if effect == "allow" else _DENYING),
         _names(value, "roles"),
         _names(value, "users"),
-        attributes,
-        _places(text),
+        attributes=attributes,
+        places=_places(text),
     )
+
+
+def _answered(actions: frozenset[str], by: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    return frozenset(asked for asked, named in by.items() if actions & named)
 
 
 _SAMPLE: Final = '{"filter": "home/#", "effect": "deny", "actions": ["write"], "roles": ["guest"]}'
@@ -123,7 +89,7 @@ def _names(value: Mapping[object, object], member: str) -> frozenset[str]:
 def _places(text: str) -> dict[str, tuple[str, ...]]:
     """Return the places of a filter; raises INVALID for an unknown one or an illegal filter."""
     places: dict[str, tuple[str, ...]] = {}
-    for match in _PLACE.finditer(text):
+    for match in PLACEHOLDER.finditer(text):
         word = match[1]
         path = _NAMES.get(word)
         if path is None and word.startswith("user.") and len(word) > len("user."):
@@ -134,5 +100,5 @@ def _places(text: str) -> dict[str, tuple[str, ...]]:
                 "${clientid} and ${user.<claim>}"
             )
         places[match[0]] = path
-    check_filter(_PLACE.sub("x", text))
+    check_filter(PLACEHOLDER.sub("x", text))
     return places
