@@ -1,7 +1,7 @@
-"""Admission, the step of a write that looks at its content: size, type, expiry, and is it logged.
+"""Admission: the step of a write that checks its content: size, type, expiry, and logging.
 
-Compiled for each route: what is declared there is checked against its table, and at an undeclared
-topic any bytes are taken. It knows neither who writes nor through which door.
+Compiled for each route: content of a declared table is checked against it; an undeclared topic
+accepts any bytes. It knows neither the caller nor the door.
 """
 
 from functools import partial
@@ -31,7 +31,7 @@ class Admission:
         self.payload_bytes_max = payload_bytes_max
 
     def step(self, route: Route) -> Step:
-        """Return the step that gives events of a route their table, value and expiry.
+        """Return the step that sets the table, value and expiry of a route's events.
 
         It raises TOO_LARGE, INVALID, UNPROCESSABLE, UNSUPPORTED, NOT_ALLOWED for a put at a table
         instead of at a record, or NOT_FOUND for a topic of a feature that is not installed.
@@ -72,7 +72,7 @@ class Admission:
             self._admit_properties(write)
 
     def _admit_own(self, route: Route, write: Write) -> None:
-        """Admit what the server itself tells; nothing is there for anybody else to write to."""
+        """Admit events of the server itself, at topics that no client may write."""
         if write.caller.door != "server":
             raise Error(
                 Code.NOT_FOUND,
@@ -104,7 +104,7 @@ class Admission:
             step(write)
 
     def needs_no_disk(self, event: Event) -> bool:
-        """Tell whether a message that no table declares is small enough, and nobody logs it."""
+        """Whether a message at an undeclared topic is within the limits and not logged."""
         return len(event.payload) <= self.payload_bytes_max and not (
             event.qos and self._durable.wanted(event.topic)
         )
@@ -119,16 +119,16 @@ class Admission:
             )
 
     def _expiry(self, event: Event) -> float:
-        """Return when the event's time is over, as its writer said.
+        """Return the event's expiry time, from its writer.
 
-        A deletion has no such time: a reader that never heard of it would keep the record.
+        A deletion has none: a reader that missed it would keep the record.
         """
         seconds = (event.properties or {}).get(EXPIRY)  # MQTT-3.3.2-5
         return self._now() + seconds if isinstance(seconds, int) else 0.0
 
 
 def logs(event: Event, table: Table | None, durable: DurableFilters) -> bool:
-    """Tell whether an event goes into the log: its table says so, or a durable reader wants it."""
+    """Whether an event is logged: by its table, or for a durable reader."""
     if event.kind in RETAINED:
         return True
     policy = table.logs if table is not None else Logs.RETAINED

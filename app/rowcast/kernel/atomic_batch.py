@@ -1,8 +1,7 @@
-"""Writes that stand or fall together (B11): all of a batch, or none.
+"""Atomic batches (B11): all writes of a batch, or none.
 
-Everything that can be refused before the commit is, for each of them, before the first is
-submitted; what depends on the records is decided by the writer thread, for the group. It knows no
-protocol and no store.
+Each write is checked as far as possible before the first is submitted; conditions on records are
+checked by the writer thread, for the group. It knows no protocol and no store.
 """
 
 import asyncio
@@ -23,14 +22,14 @@ if TYPE_CHECKING:
 
 
 BATCH: Final = "an atomic batch; write it alone"
-"""What such a write is a part of, in the words that refuse one which cannot be."""
+"""The description of a batch, for the error of a write that cannot be part of one."""
 PLACE: Final = "batch"
-"""The property of an event of a batch: the batch's name, the event's number among those of its
-table, how many these are, and how many all are."""
+"""The property of a batch's event: the batch's name, the event's number within its table, the
+number of the table's events, and the number of all events."""
 
 
 def _place(events: Sequence[Event]) -> None:
-    """Note in each event of a batch where it stands, for those who tell of batches (H28)."""
+    """Set the place of each event of a batch, for bridges that forward batches (H28)."""
     if len(events) < 2:
         return
     name, all_of = uuid4().hex[:12], Counter(event.table for event in events)
@@ -42,7 +41,7 @@ def _place(events: Sequence[Event]) -> None:
 
 
 def place_of(event: Event) -> tuple[str, int, int, int]:
-    """Return where an event stands in its batch; alone: no name, and one of one."""
+    """Return an event's place in its batch; without a batch: no name, and one of one."""
     text = (event.properties or {}).get(PLACE)
     name, _, numbers = str(text or "/1/1/1").partition("/")
     number, count, span = map(int, numbers.split("/"))
@@ -57,11 +56,11 @@ class AtomicBatch:
         self._hook_pipeline = pipeline
 
     async def write(self, events: Sequence[Event], caller: Caller) -> list[Outcome]:
-        """Write all or none; raises what refuses one of them before the commit."""
+        """Write all or none; raises the Error of a write refused before the commit."""
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[Outcome]] = [loop.create_future() for _ in events]
         dones = self._hear(events, caller, futures)
-        if dones is None:  # it came before
+        if dones is None:  # a repeat
             return list(await asyncio.gather(*futures))
         try:
             await self._carry_out(events, caller, dones)
@@ -92,11 +91,11 @@ class AtomicBatch:
         caller: Caller,
         futures: "Sequence[asyncio.Future[Outcome]]",
     ) -> list[Done] | None:
-        """Return what is to hear of each write; None if all came before (M8).
+        """Return the callback of each write; None if all are repeats (M8).
 
-        The steps that come first tell of those whose properties they know; where all of these came
-        before, so did the others. Then the futures have the receipts, or will. Raises what refuses
-        one, and CONFLICT when only some came before: they were not written all or none.
+        The first steps detect repeats by properties; if all writes with such properties are
+        repeats, so are the others. Then the futures get the receipts. Raises the Error of a refused
+        write, and CONFLICT when only some are repeats.
         """
         dones: list[Done] = [resolver(future) for future in futures]
         heard = {
@@ -114,7 +113,7 @@ class AtomicBatch:
         return [fresh.get(index, done) for index, done in enumerate(dones)]
 
     def _ask_first(self, event: Event, caller: Caller, done: Done) -> Done | None:
-        """Return what is to hear of a write; None if it was answered, or will be."""
+        """Return the callback of a write; None if a step answers it."""
         write = Write(event, caller, done, part_of=BATCH)
         try:
             taken = any(step(write) for step in self._kernel.steps.first(event.properties or {}))
@@ -126,7 +125,7 @@ class AtomicBatch:
     def _submit(
         self, events: Sequence[Event | None], caller: Caller, dones: Sequence[Done]
     ) -> None:
-        """Submit a group; None is a write that a hook has dropped."""
+        """Submit a group; None stands for a write that a hook dropped."""
         writes = [
             Write(
                 event, caller, self._hook_pipeline.telling(caller, done), passed=True, part_of=BATCH
@@ -149,7 +148,7 @@ def _check_whole(
     fresh: Mapping[int, Done],
     futures: "Sequence[asyncio.Future[Outcome]]",
 ) -> None:
-    """Raise what refused one of the writes that were heard, or that only some came before."""
+    """Raise the Error of a refused write, or CONFLICT when only some are repeats."""
     refused = [futures[index].result() for index in heard if futures[index].done()]
     error = next((item for item in refused if isinstance(item, Error)), None)
     if error is None and 0 < len(fresh) < len(heard):

@@ -1,7 +1,7 @@
-"""Authorisation: who may do what, asked for every verb of every door.
+"""Authorisation: the interface that is called for every verb of every door.
 
-The rights feature answers, by extending ``Authorizer`` and taking its place in ``Seams.rights``.
-Without it the answer is no, also to the server itself: nothing is allowed by omission.
+The rights feature implements it, by extending ``Authorizer`` and replacing ``Seams.rights``.
+Without it everything is denied, to the server itself as well: fail closed.
 """
 
 from rowcast.core.callers import Caller
@@ -14,38 +14,38 @@ from rowcast.subscriptions.stage import Stage
 
 
 class Authorizer:
-    """Decides what callers may do and what they are shown; what is not overridden is refused.
+    """Decides what callers may do and see; methods that are not overridden deny.
 
     A check raises DENIED, or UNAUTHENTICATED where signing in may help.
     """
 
     active = True
-    """Whether anything but grants decides."""
+    """Whether there is more than grants."""
     restricts = True
-    """Whether rules or tables say more than grants now."""
+    """Whether rules or tables restrict more than grants now."""
     policy: object = None
-    """All that is said; another object as soon as anything else is."""
+    """The current policy; replaced by another object on each change."""
 
-    # -- may it ------------------------------------------------------------------------------------
+    # -- checks ------------------------------------------------------------------------------------
 
     def allows(self, caller: Caller, action: str, topics: str) -> bool:  # noqa: ARG002
-        """Answer a question about a topic or a filter, without noting a refusal."""
+        """Whether a caller may act on a topic or a filter; records no refusal."""
         return False
 
     def check_read(self, topic: str, caller: Caller) -> None:
-        """Raise unless a caller may be given what is at a topic."""
+        """Raise unless a caller may read a topic."""
         raise _refused(caller, "read", topic)
 
     def check_table(self, table: Table, caller: Caller) -> None:
-        """Raise unless it may be given any of a table's records."""
+        """Raise unless it may read any of a table's records."""
         raise _refused(caller, "read", table.path or table.name)
 
     def check_watch(self, topics: TopicFilter, caller: Caller) -> None:
-        """Raise unless it may be given anything that a filter selects."""
+        """Raise unless it may read any topic that a filter matches."""
         raise _refused(caller, "read", topics.text)
 
     def check_index(self, caller: Caller) -> None:
-        """Raise unless it may be given anything at all."""
+        """Raise unless it may read anything."""
         raise _refused(caller, "read", "/")
 
     def check_write(self, topic: str, caller: Caller, kind: str = "") -> None:  # noqa: ARG002
@@ -53,43 +53,43 @@ class Authorizer:
         raise _refused(caller, "write", topic)
 
     def check_writer(self, topic: str, caller: Caller) -> None:
-        """Raise unless it may write anything at or below a topic: a body will tell what."""
+        """Raise unless it may write anything at or below a topic; called before a body is read."""
         raise _refused(caller, "write", topic or "/")
 
     def check_administer(self, topic: str, caller: Caller) -> None:
-        """Raise unless it may end what others have begun, and say who may do what."""
+        """Raise unless it may administer: close others' connections, and change rights."""
         raise _refused(caller, "administer", topic)
 
-    # -- what is shown -----------------------------------------------------------------------------
+    # -- visibility --------------------------------------------------------------------------------
 
     def may_read(self, caller: Caller, topic: str) -> bool:  # noqa: ARG002
-        """Tell whether a caller is given what is at a topic, as far as the topic decides."""
+        """Whether a caller may read a topic, as far as the topic decides."""
         return False
 
     def record(self, caller: Caller, record: Record) -> Record | None:  # noqa: ARG002
-        """Return what a record is to a caller: itself, another, or nothing."""
+        """Return a record as a caller sees it: itself, a changed copy, or None."""
         return None
 
     def shown(self, caller: Caller, event: Event) -> Event | None:  # noqa: ARG002
-        """Return what an event is to a caller: itself, another, or nothing."""
+        """Return an event as a caller sees it: itself, a changed copy, or None."""
         return None
 
     def stage(self, caller: Caller) -> Stage | None:
-        """Return what each event is to a caller who begins to watch; None: all as it is."""
+        """Return the stage of events for a new subscription; None: all unchanged."""
         raise _refused(caller, "read", "#")
 
     # -- tables ------------------------------------------------------------------------------------
 
     def limits(self, caller: Caller, table: Table) -> bool:  # noqa: ARG002
-        """Tell whether a caller is shown less than all of a table's records and attributes."""
+        """Whether a caller sees less than all of a table's records and attributes."""
         return True
 
     def mixed(self, caller: Caller, table: Table) -> bool:  # noqa: ARG002
-        """Tell whether each of a table's topics has to be asked about."""
+        """Whether each of a table's topics must be checked separately."""
         return True
 
     def narrowed(self, caller: Caller, table: Table, query: Query) -> Query | None:  # noqa: ARG002
-        """Return a query that selects only what a caller is shown; None where that is nothing."""
+        """Return a query restricted to what a caller sees; None if that is nothing."""
         return None
 
 

@@ -1,7 +1,7 @@
-"""A batch: what goes to the disk in one transaction, in the order in which it came.
+"""A batch: the writes of one transaction, in order of submission.
 
-Data only: writes, and changes of facts that come without one. It knows what stands or falls
-together, and what is told to whom when it falls; ``commit.py`` carries it out.
+Data only: writes, and changes of facts without a write. It knows which writes are atomic, and the
+outcomes of a failed batch; ``commit.py`` writes it.
 """
 
 from collections import deque
@@ -16,11 +16,11 @@ from rowcast.store.disk import size_of
 
 @dataclass(slots=True)
 class Batch:
-    """Writes, and between them facts that are to be kept."""
+    """Writes, and in between changes of facts."""
 
     writes: list[Write] = field(default_factory=list)
     keeps: list[tuple[int, FactsWrite]] = field(default_factory=list)
-    """Each with the number of writes that come before it."""
+    """Each with the number of writes before it."""
     size: int = 0
     """Bytes of the writes."""
 
@@ -29,14 +29,14 @@ class Batch:
 
     @property
     def content_bytes(self) -> int:
-        """About how many bytes the disk is asked to take."""
+        """The approximate number of bytes to write."""
         facts = [change for _, keeping in self.keeps for change in keeping.changes]
         facts += [change for write in self.writes for change in write.changes]
         return size_of((write.event for write in self.writes), facts)
 
     def stretches(self) -> Iterator[tuple[list[Write], FactsWrite | None]]:
         """Return the writes up to each of the facts, and those after the last."""
-        if not self.keeps:  # as nearly always
+        if not self.keeps:  # the common case
             yield self.writes, None
             return
         start = 0
@@ -46,7 +46,7 @@ class Batch:
         yield self.writes[start:], None
 
     def parts(self) -> Iterator["Batch"]:
-        """Return what can fail alone, each as a batch of its own."""
+        """Split the batch into the smallest parts that can fail separately."""
         for writes, keeping in self.stretches():
             for unit in units(writes):
                 yield Batch(unit)
@@ -54,9 +54,9 @@ class Batch:
                 yield Batch(keeps=[(0, keeping)])
 
     def refused(self, error: Error) -> list[Outcome]:
-        """Return the outcomes when the disk took none of it.
+        """Return the outcomes when the disk refused the batch.
 
-        A message that nobody stores, and of which nothing is remembered, does not need the disk.
+        An unlogged message without facts does not need the disk, and succeeds.
         """
         for _, keeping in self.keeps:
             keeping.error = error
@@ -70,7 +70,7 @@ class Batch:
 
 
 def units(writes: list[Write]) -> Iterator[list[Write]]:
-    """Split writes into what is decided together: single writes, and whole groups."""
+    """Split writes into units of decision: single writes, and groups."""
     index = 0
     while index < len(writes):
         group = writes[index].group
@@ -82,9 +82,9 @@ def units(writes: list[Write]) -> Iterator[list[Write]]:
 def take(
     waiting: deque[Write | FactsWrite], size: int, bytes_max: int = COMMIT_BATCH_BYTES_MAX
 ) -> Batch:
-    """Take a batch of about ``size`` from what waits, in its order; a group is never split.
+    """Take a batch of about ``size`` writes from the queue, in order; a group is never split.
 
-    It has no more than ``bytes_max``, unless its first write or group alone has.
+    It has at most ``bytes_max``, unless its first write or group alone is larger.
     """
     batch, taken, taken_bytes = Batch(), 0, 0
     writes = batch.writes

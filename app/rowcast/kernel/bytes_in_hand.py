@@ -1,11 +1,11 @@
-"""Writes in hand: how many bytes each caller has here that are not answered, and who is slowed.
+"""Pending bytes: unanswered writes per caller, and backpressure.
 
-One client that sends faster than the disk takes would fill the memory, and its writes would go
-before everybody else's. So bytes are counted, in sum and for each caller: a connection that has too
-many of them is not read from until half of them are answered, and when all together are too many,
-those that have more than the mean are not. A caller that cannot be made to wait is refused.
+A client that sends faster than the disk writes would fill the memory, and delay all others' writes.
+So bytes are counted, in sum and per caller: reading from a connection with too many pauses until
+half of them are answered, and when the sum is too large, reading pauses from those with more than
+the mean. A caller that cannot be paused is refused.
 
-It knows neither connections nor the disk: ``commit.py`` counts, the doors ask.
+It knows neither connections nor the disk: ``commit.py`` counts, the doors query.
 """
 
 import logging
@@ -27,22 +27,22 @@ log = logging.getLogger("rowcast.commit")
 
 @dataclass(frozen=True, slots=True)
 class WriteBounds:
-    """Bounds of writes in hand, in bytes."""
+    """Bounds of pending writes, in bytes."""
 
     client_high: int = COMMIT_CLIENT_BYTES_HIGH
-    """Of one client before it is not read from."""
+    """Of one client, above which reading from it pauses."""
     client_max: int = COMMIT_CLIENT_BYTES_MAX
-    """Of one caller before it is refused."""
+    """Of one caller, above which it is refused."""
     high: int = COMMIT_BACKLOG_BYTES_HIGH
-    """Of all before those with more than the mean are not read from."""
+    """Of all callers, above which reading pauses from those with more than the mean."""
     most: int = COMMIT_BACKLOG_BYTES_MAX
-    """Of all before writes are refused."""
+    """Of all callers, above which writes are refused."""
     batch: int = COMMIT_BATCH_BYTES_MAX
     """Of one transaction."""
 
 
 class BytesInHand(dict[Caller, int]):
-    """Callers and how many bytes of theirs are in hand; who has none is not in it."""
+    """Pending bytes by caller; callers without any are absent."""
 
     __slots__ = ("_bounds", "high", "size", "slowed")
 
@@ -50,14 +50,14 @@ class BytesInHand(dict[Caller, int]):
         super().__init__()
         self._bounds = bounds
         self.size = 0
-        """All of them together."""
+        """The sum."""
         self.high = bounds.high
-        """How many are too many for what can wait."""
+        """The sum above which pausable callers wait."""
         self.slowed: dict[Caller, list[Callable[[], None]]] = {}
-        """Callers that are not read from, and what to call when they may be again."""
+        """Paused callers, with the callbacks to resume them."""
 
     def check(self, caller: Caller, size: int) -> None:
-        """Raise BUSY if so many bytes more would be too many."""
+        """Raise BUSY if ``size`` more bytes would exceed a bound."""
         bounds = self._bounds
         own = self.get(caller, 0)
         if own and own + size > bounds.client_max:
@@ -66,18 +66,18 @@ class BytesInHand(dict[Caller, int]):
             raise _too_many(self.size, "")
 
     def slows(self, caller: Caller, *, crowded: bool) -> bool:
-        """Tell whether a caller should not be read from for now."""
+        """Whether reading from a caller should pause."""
         own = self.get(caller, 0)
         return own >= self._bounds.client_high or (
             crowded and own > 0 and own * len(self) >= self.size
         )
 
     def when_room(self, caller: Caller, call: Callable[[], None]) -> None:
-        """Call once, when the caller may be read from again."""
+        """Call once when reading from the caller may resume."""
         self.slowed.setdefault(caller, []).append(call)
 
     def let_go(self, *, crowded: bool) -> None:
-        """Let those be read from again that have little enough in hand."""
+        """Resume callers with few enough pending bytes."""
         low = self._bounds.client_high // 2
         for caller in list(self.slowed):
             if self.get(caller, 0) <= low and not self.slows(caller, crowded=crowded):
@@ -86,7 +86,7 @@ class BytesInHand(dict[Caller, int]):
 
 
 def relieve(call: Callable[[], None]) -> None:
-    """Call who waited for room; a failure is that one's alone."""
+    """Call a waiting callback; its failure affects only itself."""
     try:
         call()
     except Exception:

@@ -1,14 +1,14 @@
-"""The only writer: takes what waits, decides it, makes it durable, announces it, answers.
+"""The only writer: takes a batch from the queue, decides, commits, announces and answers it.
 
 One transaction at a time runs on the one writer thread; while it runs, the next batch collects, so
 no timer adds latency when idle and no write waits behind more than one commit (group commit).
 Within the writer thread everything that depends on the current record is decided: conditions,
 patches, times set by the server. So they are atomic without locks.
 
-The order is always: durable, then announced, then answered: no subscriber sees
-what a crash can take back, and no writer is told "stored" before it is.
+The order is always: durable, then announced, then answered: no subscriber sees an event that a
+crash can lose, and no writer gets an acknowledgement before it is stored.
 
-Nobody else appends to the store or publishes to the bus. It knows nothing of protocols or
+No other code appends to the store or publishes to the bus. It knows neither protocols nor
 permissions.
 """
 
@@ -74,41 +74,41 @@ class Committer:
         self._executor = executor
         self._waiting: deque[Write | FactsWrite] = deque()
         self._keeping = self._keeping_bytes = 0
-        """Changes of facts that wait or are being written, without those of writes."""
+        """Pending changes of facts, without those of writes."""
         self._running: Future[list[Outcome]] | None = None
         self._scheduled = False
         self._reserved = max(store.head(), store.reserved())
         self._numbers = count(self._reserved + 1)
-        """The numbers of events: none is given twice, also if its transaction fails."""
+        """Sequence numbers: none is reused, even if its transaction fails."""
         self._relieved: list[Callable[[], None]] = []
         self._idle: list[asyncio.Future[None]] = []
         self.pending = BytesInHand(self._bounds)
-        """How many bytes of each caller's writes are not answered yet."""
+        """Pending bytes per caller."""
         self._waiting_bytes = 0
-        """Of these, how many are not being written."""
+        """Pending bytes in the queue, without the batch being written."""
         self._overtaken = False
-        """Whether what waits has versions that are older than some that were written."""
+        """Whether queued writes have older versions than some written ones."""
         self.announced = store.head()
-        """The position up to which everything logged has been offered to the bus."""
+        """The position up to which all logged events have been offered to the bus."""
         self.stored = self.announced
-        """The position up to which everything is durable: what a page of the log may tell."""
+        """The position up to which all events are durable, the bound of pages of the log."""
         self.after_append: list[Callable[[Sequence[Outcome]], None]] = []
         """Called with the outcomes of each batch, once they are announced; must not raise."""
         self.before_append: list[Callable[[Sequence[Event]], None]] = []
-        """Called on the writer thread with what is appended next; must not raise."""
+        """Called on the writer thread with the next events to append; must not raise."""
         self.on_denied: list[Callable[[Caller, str, str, Error], None]] = []
-        """Called with each write that the record, as it was, did not let somebody do."""
+        """Called with each write that was denied because of the current record."""
         self.publish = bus.publish
         """Announces an event that its table does not log; nothing is stored.
-        It has neither a number nor a version: nobody can ask for it again or compare it."""
+        It has neither a number nor a version, so it cannot be read again or compared."""
         self._returns = clock.returns
         self.commits = 0
         self.failures = 0
         self.commit_seconds = Histogram()
-        """From when a batch goes to the writer thread until its outcomes are here."""
+        """The time from passing a batch to the writer thread to its outcomes."""
         self._begun = 0.0
         self.disk = Disk()
-        """Whether the disk has refused what it was given."""
+        """The health of the disk."""
         self._loop = asyncio.get_running_loop()
 
     # -- the event loop
@@ -116,27 +116,27 @@ class Committer:
 
     @property
     def backlog(self) -> int:
-        """How much waits for the disk, without what is being written."""
+        """The number of queued writes, without the batch being written."""
         return len(self._waiting)
 
     @property
     def crowded(self) -> bool:
-        """Whether what can wait should not be written for now."""
+        """Whether deferrable writes should wait."""
         pending = self.pending
         return len(self._waiting) >= COMMIT_BACKLOG_EVENTS_HIGH or pending.size >= pending.high
 
     def when_relieved(self, call: Callable[[], None]) -> None:
-        """Call once, when it is no longer crowded."""
+        """Call once when it is no longer crowded."""
         self._relieved.append(call)
 
     def slows(self, caller: Caller) -> bool:
-        """Tell whether a caller should not be read from for now."""
+        """Whether reading from a caller should pause."""
         pending = self.pending
         crowded = len(self._waiting) >= COMMIT_BACKLOG_EVENTS_HIGH or pending.size >= pending.high
         return pending.slows(caller, crowded=crowded)
 
     async def room(self, caller: Caller) -> None:
-        """Wait until a caller may be read from."""
+        """Wait until reading from a caller may resume."""
         while self.slows(caller):
             future: asyncio.Future[None] = self._loop.create_future()
             self.pending.when_room(caller, partial(resolver(future), None))
@@ -145,7 +145,7 @@ class Committer:
     def submit(self, writes: Sequence[Write], most: int = 0) -> None:
         """Queue writes; they stay together and in order. Raises BUSY when too many wait.
 
-        ``most`` is how many that may be, for what is one large transaction in any case.
+        ``most`` overrides that limit, for a single large transaction.
         """
         if len(self._waiting) + len(writes) > (most or COMMIT_BACKLOG_EVENTS_MAX):
             raise Error(
@@ -173,11 +173,10 @@ class Committer:
             self._schedule()
 
     def keep(self, changes: Sequence[Change], done: Kept | None = None) -> None:
-        """Make changes of facts durable, after all that was submitted before; all or none.
+        """Write changes of facts, after all earlier writes; all or none.
 
-        What waits goes to the disk in one transaction with the writes around it. ``done`` hears on
-        the loop, maybe before this returns, None or the Error that kept them off the disk; without
-        it the failure is logged.
+        They are committed in one transaction with adjacent writes. ``done`` is called on the loop,
+        maybe before this returns, with None or the Error; without it a failure is logged.
         """
         keeping = FactsWrite(changes, done)
         waiting = self._keeping
@@ -198,21 +197,21 @@ class Committer:
     def _schedule(self) -> None:
         if not self._scheduled and self._running is None:
             self._scheduled = True
-            self._loop.call_soon(self._start)  # at the end of this turn: it may bring more
+            self._loop.call_soon(self._start)  # at the end of this turn, which may add more
 
     def show(self, event: Event, path: str) -> None:
-        """Announce what nobody keeps, to those alone whose filters name the path it is below."""
+        """Announce an unlogged event, only to filters that name its path."""
         self._bus.show(event, path)
 
     async def settle(self) -> None:
-        """Wait until nothing waits: everything submitted or to be kept is answered."""
+        """Wait until the queue is empty and everything is answered."""
         while self._waiting or self._running is not None:
             future = self._loop.create_future()
             self._idle.append(future)
             await future
 
     async def durable(self) -> None:
-        """Wait until what was submitted by now is on disk; raises the Error that kept it off."""
+        """Wait until everything submitted so far is durable; raises the Error of a failure."""
         future: asyncio.Future[Error | None] = self._loop.create_future()
         self.keep((), resolver(future))
         error = await future
@@ -220,26 +219,26 @@ class Committer:
             raise error
 
     def on_writer(self, call: Callable[[], T]) -> "Future[T]":
-        """Have the writer thread do something between two commits."""
+        """Run a call on the writer thread between two commits."""
         try:
             return self._executor.submit(call)
-        except RuntimeError:  # its threads have ended: the server stops
+        except RuntimeError:  # the threads have stopped: shutdown
             refused: Future[T] = Future()
             refused.set_exception(stopping())
             return refused
 
     async def trim(self, source: LogSource, keep: Keep, now_seconds: float, limit: int) -> int:
-        """Forget old events, on the writer thread; return how many."""
+        """Delete old events, on the writer thread; return how many."""
         return await self._loop.run_in_executor(
             self._executor, self._store.trim, source, keep, now_seconds, limit
         )
 
     async def tidy(self, limit: int) -> bool:
-        """Do a step of what the store left for later, on the writer thread; tell if more is."""
+        """Run a step of deferred work, on the writer thread; return whether more is left."""
         return await self._loop.run_in_executor(self._executor, self._store.tidy, limit)
 
     def _take(self) -> Batch:
-        """Return what goes to the disk next: a fair part, where that is not all of it."""
+        """Return the next batch: a fair share, if the queue exceeds one transaction."""
         most, waiting = self._bounds.batch, self._waiting
         large = self._waiting_bytes > most
         if not (large or self._keeping or len(waiting) > COMMIT_BATCH_EVENTS_MAX):
@@ -250,7 +249,7 @@ class Committer:
             self._overtaken = True
         else:
             batch = take(self._waiting, COMMIT_BATCH_EVENTS_MAX, most)
-        if self._overtaken:  # versions rise with the numbers, so that a time is a place in the log
+        if self._overtaken:  # versions increase with numbers, for lookups by time
             for write in batch.writes:
                 if write.logged and not write.versioned:
                     write.event.version = self._clock.tick()
@@ -264,7 +263,7 @@ class Committer:
         batch = self._take()
         try:
             self._running = self._executor.submit(self._work, batch)
-        except RuntimeError:  # its threads have ended: the server stops
+        except RuntimeError:  # the threads have stopped: shutdown
             self._refuse(batch)
             return
         self._running.add_done_callback(
@@ -272,7 +271,7 @@ class Committer:
         )
 
     def _refuse(self, batch: Batch) -> None:
-        """Answer all that waits: nothing will be written any more."""
+        """Refuse all queued writes at shutdown."""
         for write in batch.writes:
             self._answer(write, stopping())
         for _, keeping in batch.keeps:
@@ -286,12 +285,12 @@ class Committer:
     def _finish(self, batch: Batch, future: "Future[list[Outcome]]") -> None:
         """Announce and answer, in order; then start the next batch, when this turn ends.
 
-        Not before: the writer would contend for the interpreter with what is announced, and take
-        half a batch, because who is answered now writes again.
+        Not earlier: the writer thread would compete for the interpreter with the announcements, and
+        get half a batch, because answered writers write again in this turn.
         """
         self._running = None
         seconds, times = self._loop.time() - self._begun, self.commit_seconds
-        times.counts[bisect_left(times.bounds, seconds)] += 1  # ``observe``, without its call
+        times.counts[bisect_left(times.bounds, seconds)] += 1  # ``observe``, inlined
         times.total += seconds
         outcomes = future.result()
         for write, outcome in zip(batch.writes, outcomes, strict=True):
@@ -343,7 +342,7 @@ class Committer:
             log.exception("a writer failed to take the outcome of %r", write.event)
 
     def _tell(self, keeps: Sequence[FactsWrite]) -> None:
-        """Tell who waits for facts whether they are kept; log once what nobody waits for."""
+        """Call the callbacks of facts; log failures of facts without a callback once."""
         lost: Error | None = None
         for keeping in keeps:
             self._keeping -= keeping.weight
@@ -362,13 +361,13 @@ class Committer:
     # ---------------------------------------------------------------------------
 
     def _work(self, batch: Batch) -> list[Outcome]:
-        """Write a batch; what fails, fails alone where that is possible."""
+        """Write a batch; if that fails, its parts separately, to isolate the failure."""
         try:
             return self._transaction(batch)
         except Error as error:
             self.failures += 1
             log.warning("a commit of %d writes failed: %s", len(batch), error.full)
-            if error.code is Code.BUSY:  # the disk refuses: so it would for each of them
+            if error.code is Code.BUSY:  # the disk refuses: each part would fail, too
                 self.disk.refuses(error.message, batch.content_bytes)
                 return batch.refused(error)
         except Exception:
@@ -409,7 +408,7 @@ class Committer:
         return outcomes
 
     def _return_versions(self) -> None:
-        """Have the store forget times of a clock that was wrong, once versions are right again."""
+        """Reset the store's last version after a wrong clock, once versions are valid again."""
         returns = self._clock.returns
         self._store.return_versions(self._clock.last)
         self._returns = returns
@@ -432,7 +431,7 @@ class Committer:
         return existed
 
     def _current(self, batch: list[Write]) -> Current:
-        """Return the current records of those topics whose writes depend on them."""
+        """Return the current records of the writes that depend on them."""
         current = Current(self._store.epoch, self._clock.last)
         ask: list[tuple[Table | None, str]] = []
         for write in batch:
@@ -460,6 +459,6 @@ class Committer:
         return current
 
     def _reserve(self, seq: int) -> None:
-        """Promise the numbers on disk before they are used: none is used twice after a crash."""
+        """Reserve numbers on disk before use, so that none is reused after a crash."""
         self._store.reserve(seq + SEQ_RESERVE)
         self._reserved = seq + SEQ_RESERVE

@@ -1,7 +1,7 @@
-"""New records: a collection gives them ids (A3).
+"""Creation of records with generated ids (A3).
 
-The id in the body counts if it has one; else it is a UUID, or the next number where the key is an
-integer. It writes through the kernel like everyone else.
+An id in the body is used; otherwise it is a UUID, or the next number for an integer key. It writes
+through the kernel like any caller.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,13 +19,13 @@ from rowcast.kernel.write import Condition, Receipt
 from rowcast.reads.store_reader import StoreReader
 
 WriteNew = Callable[[Event, Caller, Condition], Awaitable[Receipt]]
-"""Carries out a write, on a condition, and waits for it."""
+"""Runs a conditional write and waits for it."""
 
 NO_RECORD = Condition(exists=False)
 
 
 class Creation:
-    """Makes records under new ids."""
+    """Creates records with new ids."""
 
     def __init__(self, registry: Registry, reader: StoreReader, write: WriteNew) -> None:
         self._registry = registry
@@ -36,7 +36,7 @@ class Creation:
     async def create(self, topic: str, event: Event, caller: Caller) -> Receipt:
         """Write ``event`` as a new record of the collection at ``topic``.
 
-        Raises NOT_ALLOWED where there is no collection, CONFLICT when the body's id is taken.
+        Raises NOT_ALLOWED if there is no collection, CONFLICT when the body's id exists.
         """
         route = self._registry.route(topic)
         shape = route.shape
@@ -56,7 +56,7 @@ class Creation:
                     raise
                 if given:
                     raise _taken(event.topic, error) from None
-                self._last_ids.pop(shape.table.name, None)  # others wrote numbers: look again
+                self._last_ids.pop(shape.table.name, None)  # numbers were used: retry
         raise Error(Code.BUSY, f"no free id was found in {topic!r}; try again")
 
     async def _new_id(self, table: Table) -> str:
@@ -77,7 +77,7 @@ def _taken(topic: str, error: Error) -> Error:
 
 
 def _given_id(key: str | None, event: Event) -> str:
-    """Return the id that the body names; empty if it names none."""
+    """Return the id in the body; empty if it has none."""
     if key is None or not (event.content_type is None or is_structured(event.content_type)):
         return ""
     value = decode(event.payload, event.content_type)

@@ -1,8 +1,8 @@
-"""Decides a write against the current record: its deciders, patches, and what the server sets.
+"""Decides a write against the current record: conditions, deciders, patches, server-set times.
 
 Pure functions, run by the writer thread inside the order of commits, so that read-modify-write
-needs no lock. They change no store; a refused write leaves nothing behind. What a feature has to
-say about a write is one of the write's ``checks`` or ``deciders``.
+needs no lock. They do not change the store; a refused write has no effect. Features add ``checks``
+or ``deciders`` to the write.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def decide_all(
     changes: list[Change],
     next_seq: Callable[[], int],
 ) -> list[Outcome]:
-    """Decide writes in order, those of a group together; most are alone and depend on nothing."""
+    """Decide writes in order, groups atomically; most are single and independent."""
     outcomes: list[Outcome] = []
     index, end = 0, len(writes)
     while index < end:
@@ -61,9 +61,9 @@ def decide(
     changes: list[Change],
     next_seq: Callable[[], int],
 ) -> list[Outcome]:
-    """Decide writes that stand or fall together; append what the accepted ones ask for.
+    """Decide atomic writes; append the events and changes of accepted ones.
 
-    ``current`` is brought up to date as if they were written.
+    ``current`` is updated as if they were written.
     """
     undo: list[tuple[str, Record | None, Stamp | None]] = []
     receipts: list[Outcome] = []
@@ -92,7 +92,7 @@ def decide(
 
 
 def _undo(current: Current, topic: str, record: Record | None, stamp: Stamp | None) -> None:
-    """Have one topic be again as it was before a write that came to nothing."""
+    """Restore the state of one topic after a failed write."""
     if topic in current:
         current[topic] = record
     if stamp is not None:
@@ -102,7 +102,7 @@ def _undo(current: Current, topic: str, record: Record | None, stamp: Stamp | No
 
 
 def _is_there(event: Event, current: Current) -> bool:
-    """Tell what the store will: whether a record is there before; of a message it does not."""
+    """Whether a record exists before the event, as the store reports; undefined for messages."""
     return event.kind != MESSAGE and current.get(event.topic) is not None
 
 
@@ -114,7 +114,7 @@ def _accept(
     next_seq: Callable[[], int],
     receipt: Receipt,
 ) -> None:
-    """Append what a write asks for that was decided."""
+    """Append the event and changes of a decided write."""
     event = write.event
     if write.logged and not receipt.late:
         event.seq = next_seq()
@@ -158,21 +158,21 @@ def _decide(write: Write, current: Current) -> int:
 
 
 def _apply_patch(write: Write, record: Record | None) -> None:
-    """Make the event carry the whole record after the patch, in the media type of the patch."""
+    """Set the event's payload to the complete record after the patch, in the patch's media type."""
     event, shape = write.event, write.shape
     base: object = {} if record is None else value_of_record(record)
     merged = merge_patch(base, write.patch)
     if shape is not None:
         merged = shape.checker.check(shape.with_id(merged, event.topic))
     replace_value(event, shape, merged)
-    if shape is not None and shape.ends:  # a record lives from its last write (A5, A6)
+    if shape is not None and shape.ends:  # a record's lifetime starts at its last write (A5, A6)
         event.expires_at = shape.expiry(event, seconds_of(event.version))
 
 
 def value_of_record(record: Record) -> object:
-    """Return the record's decoded value; raises CONFLICT when it has none that could be patched.
+    """Return the record's decoded value; raises CONFLICT when it cannot be patched.
 
-    What is decoded here is not kept on the record: the event loop shares it.
+    The value is not cached on the record, which is shared with the event loop.
     """
     known = record.decoded
     if known is not MISSING and not isinstance(known, Plain):
@@ -189,7 +189,7 @@ def value_of_record(record: Record) -> object:
 
 
 def _set_times(event: Event, shape: CompiledTable, record: Record | None) -> None:
-    """Set the attributes that are the server's; the time of creation outlives a replacement."""
+    """Set the server's attributes; the time of creation survives a replacement."""
     value = dict(cast("dict[str, object]", event.decoded))
     known = record.decoded if record is not None else None
     for attribute in shape.managed:
@@ -202,7 +202,7 @@ def _set_times(event: Event, shape: CompiledTable, record: Record | None) -> Non
 
 
 def replace_value(event: Event, shape: CompiledTable | None, value: object) -> None:
-    """Give an event another value than it came with, in a media type that can have it."""
+    """Replace an event's value, in a media type that can encode it."""
     media_type = structured_type(event.content_type)
     event.decoded = value
     event.content_type = media_type

@@ -1,6 +1,6 @@
-"""A door: what a protocol's edge tells features of itself, and what they may ask it to do.
+"""A door: the interface of a protocol's edge for features.
 
-Each edge adds itself to ``kernel.doors``; so features know none of them.
+Each edge adds itself to ``kernel.doors``; so features depend on none of them.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import Protocol
 
 @dataclass(slots=True)
 class DoorFigures:
-    """What a door has counted since the server started, and the sessions that it has now."""
+    """The counters of a door since the server's start, and its current sessions."""
 
     bytes_in: int = 0
     bytes_out: int = 0
@@ -22,41 +22,41 @@ class DoorFigures:
     """Bytes of the payloads of ``publishes_in``."""
     payload_out: int = 0
     connections: int = 0
-    """Connections that were let in."""
+    """Accepted connections."""
     connects: int = 0
     """CONNECT packets."""
     sessions: int = 0
-    """Sessions of clients that are connected, and of others."""
+    """Sessions, connected or not."""
     sessions_expired: int = 0
-    """Sessions that ended because their client stayed away for too long."""
+    """Sessions that expired."""
     dropped: int = 0
-    """Messages dropped because more waited for a session than may."""
+    """Messages dropped because of a session's backlog limit."""
 
 
 class Queued(Protocol):
     """A subscription whose queue may be bounded."""
 
     def hold_at_most(self, events: int, size: int) -> None:
-        """Let so many events and bytes wait from now on."""
+        """Set the queue's bounds."""
 
 
 class Door:
-    """Extended by each edge, which gives what it has."""
+    """Extended by each edge."""
 
     def figures(self) -> DoorFigures:
-        """Return what was counted until now; called often, so it must be cheap."""
+        """Return the counters; called often, so it must be cheap."""
         return DoorFigures()
 
     def in_flight(self) -> int:
-        """Return how many messages were sent and are not acknowledged; may look at all clients."""
+        """Return the number of unacknowledged messages; may scan all clients."""
         return 0
 
     def subscriptions(self) -> Iterator[Queued]:
-        """Give all live subscriptions."""
+        """Yield all live subscriptions."""
         yield from ()
 
     def shed(self) -> None:
-        """Hear that more or less is to be refused than before (``shedding.py``)."""
+        """Called when the level of load shedding has changed (``shedding.py``)."""
 
     def relieve(self) -> None:
-        """Cut what holds much memory and need not be held; called while memory is short."""
+        """Free large buffers where possible; called while memory is short."""

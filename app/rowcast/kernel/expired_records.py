@@ -1,6 +1,6 @@
-"""The end of records whose time is over: a deletion that is an ordinary write (A5, E17).
+"""Deletion of expired records, as ordinary writes (A5, E17).
 
-So every subscriber hears of it, and a record that was written again meanwhile stays.
+So subscribers get the deletion, and a record that was rewritten meanwhile stays.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ log = logging.getLogger("rowcast.expiries")
 
 
 async def delete_expired(kernel: "Kernel", now: WallClock, caller: Caller = SERVER) -> int:
-    """Delete the records of all tables and topics whose time is over; return how many.
+    """Delete the expired records of all tables and topics; return how many.
 
-    What cannot be deleted, such as on a full disk, is left for the next call.
+    Failed deletions, such as on a full disk, are left for the next call.
     """
     total = 0
     while True:
@@ -36,7 +36,7 @@ async def delete_expired(kernel: "Kernel", now: WallClock, caller: Caller = SERV
 
 
 async def delete_unchanged(kernel: "Kernel", record: Record, caller: Caller = SERVER) -> bool:
-    """Delete a record unless it was written again meanwhile; return whether it is gone."""
+    """Delete a record unless it was rewritten meanwhile; return whether it was deleted."""
     deletion = Event(record.topic, DELETE, b"", None, 1, True)
     try:
         await kernel.write(deletion, caller, Condition(seqs=frozenset({record.seq})))

@@ -1,10 +1,9 @@
-"""A fair batch: what goes to the disk next when more waits than one transaction takes.
+"""Fair batches: the next transaction when the queue is larger than one.
 
-In the order in which it came, one client's megabytes would go before everybody else's few bytes. So
-each caller may have up to a level of the batch, such that who wants less than that has all of it.
-What is left of a caller, or at a topic, keeps its order: nothing later of either overtakes it.
-Facts that come without a write follow all that came before them; what changes facts itself follows
-those, and only a plain write may overtake them.
+In FIFO order, one client's megabytes would delay everybody else's small writes. So each caller gets
+at most a level of the batch (max-min fairness): callers with less get all of theirs. Writes of one
+caller, and at one topic, are never reordered. Facts without a write stay behind all earlier writes;
+writes with facts stay behind those, and only plain writes may overtake them.
 """
 
 from collections import deque
@@ -16,7 +15,7 @@ from rowcast.kernel.write import FactsWrite, Write
 
 
 def level_of(held: Iterable[int], budget: int) -> int:
-    """Return up to how much each may have of a budget, so that who wants little has all of it."""
+    """Return the max-min fair level of a budget."""
     wanted, rest = sorted(held), budget
     left = len(wanted)
     for want in wanted:
@@ -28,10 +27,10 @@ def level_of(held: Iterable[int], budget: int) -> int:
 
 
 class FairBatches:
-    """Takes one fair batch after the other.
+    """Takes fair batches from the queue.
 
-    A write or group that is larger than its caller's share goes in every second batch, first come
-    first served: what is small waits for one of them, and not for one after the other.
+    A write or group larger than its caller's share goes into every second batch, in FIFO order, so
+    that small writes wait for at most one of them.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -39,11 +38,11 @@ class FairBatches:
         self._had_large = False
 
     def take(self, waiting: deque[Write | FactsWrite], held: Iterable[int]) -> Batch:
-        """Take a batch; ``held`` are the bytes that each caller has in hand."""
+        """Take a batch; ``held`` are the pending bytes of each caller."""
         level = level_of(held, self._bytes_max)
         choice = _Choice(level, may_be_large=not self._had_large)
         batch = choice.take(waiting, self._bytes_max)
-        if not len(batch):  # nothing small waits
+        if not len(batch):  # no small write is queued
             choice = _Choice(level, may_be_large=True)
             batch = choice.take(waiting, self._bytes_max)
         self._had_large = choice.large
@@ -51,26 +50,26 @@ class FairBatches:
 
 
 class _Choice:
-    """What was taken, and what was left."""
+    """The taken and the remaining writes."""
 
     def __init__(self, level: int, *, may_be_large: bool) -> None:
         self._level = level
         self._may_be_large = may_be_large
         self.large = False
-        """Whether it has one that is larger than the level."""
+        """Whether it has a write above the level."""
         self._batch = Batch()
         self._left: deque[Write | FactsWrite] = deque()
         self._used: dict[Caller, int] = {}
         self._taken_bytes = 0
         self._callers: set[Caller] = set()
-        """Those of whom something is left."""
+        """Callers with remaining writes."""
         self._topics: set[str] = set()
-        """Those at which something is left."""
+        """Topics with remaining writes."""
         self._facts = False
-        """Whether facts are left."""
+        """Whether facts remain."""
 
     def take(self, waiting: deque[Write | FactsWrite], bytes_max: int) -> Batch:
-        """Go through all that waits, until the shares add up to the whole batch."""
+        """Scan the queue until the batch is full."""
         batch, left = self._batch, self._left
         while waiting and self._taken_bytes < bytes_max:
             item = waiting.popleft()
@@ -103,7 +102,7 @@ class _Choice:
             self._left.append(write)
 
     def _take_group(self, group: Sequence[Write], waiting: deque[Write | FactsWrite]) -> None:
-        """Take a group or leave it; it waits in one piece, of which the first is taken out."""
+        """Take or leave a group, which is contiguous in the queue."""
         for _ in group[1:]:
             waiting.popleft()
         caller, topics = group[0].caller, {write.event.topic for write in group}
@@ -120,7 +119,7 @@ class _Choice:
             self._left += group
 
     def _fits(self, caller: Caller, size: int) -> bool:
-        """Count so many bytes of a caller, if it may have them."""
+        """Add bytes to a caller's share if they fit."""
         used = self._used.get(caller, 0)
         if used + size <= self._level:
             self._taken_bytes += size

@@ -2,8 +2,8 @@
 
 ``program/features.py`` lists the features of a server, in order. Each is installed into the kernel
 before anything is restored, started when everything is restored and before any port opens, and
-stopped when all ports are closed, the last one first. A feature that is switched off is not made,
-so nothing of it is on any path.
+stopped when all ports are closed, the last one first. A feature that is switched off is not
+created, so nothing of it is on any path.
 """
 
 import asyncio
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
 
 class Feature:
-    """Extended by each feature; only ``install`` must be given."""
+    """Extended by each feature; only ``install`` is required."""
 
     def install(self, kernel: "Kernel") -> None:
         """Add the feature at the kernel's seams (``seams.py``); nothing may be written yet."""
         raise NotImplementedError
 
     async def load(self) -> None:
-        """Read what the feature needs of the store, before anything is restored or written."""
+        """Read from the store, before anything is restored or written."""
 
     async def start(self) -> None:
-        """Begin to work: what an earlier run left is restored, and no port is open yet."""
+        """Start, after facts are restored, and before any port is open."""
 
     async def opened(self) -> None:
-        """Begin what may need the ports: all of them are open."""
+        """Start work that needs the ports, which are all open."""
 
     async def stop(self) -> None:
-        """End what ``start`` began, also where that failed; what is written is still stored."""
+        """Stop, also after a failed ``start``; writes are still stored."""
 
 
 class Background:
@@ -41,11 +41,11 @@ class Background:
         self._tasks: list[asyncio.Task[None]] = []
 
     def run(self, work: Coroutine[object, object, None]) -> None:
-        """Begin a task; called on the event loop."""
+        """Start a task; called on the event loop."""
         self._tasks.append(asyncio.create_task(work))
 
     async def stop(self) -> None:
-        """Cancel all tasks, and wait until they have ended."""
+        """Cancel all tasks, and wait for them."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:

@@ -1,4 +1,4 @@
-"""The only door: every read, write and watch, from any protocol, passes through the Kernel.
+"""The kernel: every read, write and watch, from any protocol, goes through it.
 
 A write is routed, authorised, changed by hooks and resource classes, validated, committed
 (``commit.py``) and announced to every matching subscription, in this order and no other. A watch is
@@ -78,7 +78,7 @@ class Kernel(Seams):
         self.views = reader.views = Views(bus, registry, topic_tables)
         self.now = now
         self.durable = DurableFilters()
-        """Filters of sessions that outlive their connection: what they want must be in the log."""
+        """Filters of durable sessions, whose events must be logged."""
         self.groups = Groups(reader, self.views, committer.keep, self.durable)
         self.topic_tables = topic_tables
         self.steps = Steps(registry)
@@ -96,7 +96,7 @@ class Kernel(Seams):
             client.bind(self)
 
     def _add_steps(self, topic_tables: TopicTables | None) -> None:
-        """Add what the features say about writes (``steps.py``)."""
+        """Add the kernel's own steps of writes (``steps.py``)."""
         steps = self.steps
         self.hooks.changed = self._hooks_changed
         self._hooks_changed()
@@ -114,35 +114,35 @@ class Kernel(Seams):
             self.read_filters.append(self.hooks)
 
     def rows(self, path: str, rows: type[Resource]) -> RowChanged:
-        """Show system rows at a path; raises CONFLICT if something is there already."""
+        """Register system rows at a path; raises CONFLICT if the path is used."""
         self.registry.add(path, rows)
         return partial(self.live.changed, path)
 
     # -- positions ---------------------------------------------------------------------------------
 
     def cursor(self, seq: int) -> str:
-        """Return the token that names a position in this log."""
+        """Return the cursor of a position in this log."""
         return f"{self._epoch}:{seq}"
 
     @property
     def head(self) -> str:
-        """Return the token of the newest announced position."""
+        """Return the cursor of the newest announced position."""
         return self.cursor(self.committer.announced)
 
     # -- write -------------------------------------------------------------------------------------
 
     def has_pending_writes(self, caller: Caller) -> bool:
-        """Tell whether a write of the caller waits for a hook or for the disk."""
+        """Whether a write of the caller waits for a hook or for the disk."""
         return caller in self.committer.pending or caller in self._hook_pipeline
 
     def when_stored(self, caller: Caller, done: Kept) -> None:
-        """Call ``done`` when all is stored that the caller has written until now."""
+        """Call ``done`` when all earlier writes of the caller are stored."""
         self._hook_pipeline.after(caller, lambda: self.committer.keep((), done), done)
 
     async def write(
         self, event: Event, caller: Caller, condition: Condition | None = None
     ) -> Receipt:
-        """Carry out a write and wait for it; raises its Error."""
+        """Run a write and wait for it; raises its Error."""
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self.submit(event, caller, resolver(future), condition)
         return received(await future)
@@ -150,7 +150,7 @@ class Kernel(Seams):
     async def write_all(
         self, events: Sequence[Event], caller: Caller, *, atomic: bool
     ) -> list[Outcome]:
-        """Carry out several writes in order: each for itself, or all or none (B11)."""
+        """Run several writes in order: independently, or atomically (B11)."""
         if atomic:
             return await self._atomic_batch.write(events, caller)
         loop = asyncio.get_running_loop()
@@ -164,7 +164,7 @@ class Kernel(Seams):
     # -- resources ---------------------------------------------------------------------------------
 
     def resource(self, topic: str, caller: Caller) -> Resource | None:
-        """Return an instance of the resource class at a topic, if one is there."""
+        """Return an instance of the resource class at a topic, if any."""
         route = self.registry.route(topic)
         if route.entry is None or route.entry.resource is None:
             return None
@@ -179,9 +179,9 @@ class Kernel(Seams):
         sent: Event | None = None,
         condition: Condition | None = None,
     ) -> Receipt:
-        """Carry out a write of a plain value, past any resource class at its topic.
+        """Write a plain value, bypassing the resource class at its topic.
 
-        ``sent`` is what the client sent, whose QoS and properties the event keeps.
+        ``sent`` is the client's event, whose QoS and properties are kept.
         """
         payload = b"" if kind == DELETE else encode(value, JSON)
         event = Event(topic, kind, payload, JSON if kind != DELETE else None, 1, kind in RETAINED)
@@ -189,7 +189,7 @@ class Kernel(Seams):
             event.qos, event.client, event.properties = sent.qos, sent.client, sent.properties
             event.retain, event.version = sent.retain, sent.version
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        asked = sent is not None and sent.topic == topic  # the hooks, when the client wrote it
+        asked = sent is not None and sent.topic == topic  # hooks ran when the client wrote it
         self.writes.carry_out(
             Write(event, caller, resolver(future), condition, passed=asked, direct=True)
         )
@@ -207,7 +207,7 @@ class Kernel(Seams):
     # -- read --------------------------------------------------------------------------------------
 
     def recall(self, topic: str, caller: Caller) -> Record | None:
-        """Return a record that memory has and of which only grants decide; None: ask ``peek``."""
+        """Return a cached record if only grants decide on it; None: call ``peek``."""
         if (
             self.rights.active
             or self.read_filters
@@ -219,10 +219,10 @@ class Kernel(Seams):
         return self.reader.recall(topic)
 
     def peek(self, topic: str, caller: Caller) -> Record | Unknown | None:
-        """Return the record if that needs no waiting; UNKNOWN means: ask ``read``."""
+        """Return the record if that needs no waiting; UNKNOWN: call ``read``."""
         self.rights.check_read(topic, caller)
         if not self.visibility.passes(caller, topic):
-            return UNKNOWN  # it may be no record at all, but a collection
+            return UNKNOWN  # it may be a collection
         if self.hooks.supplying:
             return UNKNOWN
         known = self.reader.peek(topic)
@@ -255,20 +255,20 @@ class Kernel(Seams):
             raise
 
     async def search(self, table: Table, query: Query, caller: Caller) -> Page:
-        """Return one page of whole records that a query selects, in its order.
+        """Return one page of complete records of a query, in its order.
 
-        It has fewer than there are where hooks keep some from the caller.
+        Records that hooks withhold are left out.
         """
         self.rights.check_table(table, caller)
         return await self.readable.search(table, query, caller)
 
     async def count(self, table: Table, query: Query, caller: Caller) -> int:
-        """Return how many records a query selects; at once for a whole table (B19)."""
+        """Return the number of records of a query; from memory for a complete table (B19)."""
         self.rights.check_table(table, caller)
         return await self.readable.count(table, query, caller)
 
     def authorise_read(self, topic: str, caller: Caller) -> None:
-        """Raise unless the caller may be given what is at a topic."""
+        """Raise unless the caller may read a topic."""
         self.rights.check_read(topic, caller)
         if not self.visibility.passes(caller, topic):
             raise Error(Code.DENIED, f"{caller.user} may not read {topic!r}")
@@ -285,12 +285,12 @@ class Kernel(Seams):
         current: bool = True,
         asked: bool = False,
     ) -> bool:
-        """Begin or change an interest of a subscription; return whether it is new.
+        """Add or change an interest of a subscription; return whether it is new.
 
-        ``since`` is a cursor or a position to continue after; it wins over ``current``, which asks
-        for the records as they are. A cursor of another log, or beyond its head, gives one RESET
-        and then the current records (C11). ``asked``: it was authorised already, and hooks
-        had their say. Raises INVALID, DENIED.
+        ``since`` is a cursor or a position to continue after; it overrides ``current``, which
+        requests the current records. A cursor of another log, or beyond its head, causes one RESET
+        and then the current records (C11). ``asked``: authorisation and hooks were done before.
+        Raises INVALID, DENIED.
         """
         if not asked:
             self.authorise(interest, caller)
@@ -302,7 +302,7 @@ class Kernel(Seams):
             return False
         position = self._position(subscription, interest, since)
         self.views.enter(subscription, interest)
-        # A cursor that leads nowhere begins anew, whatever was asked for (C11).
+        # An unusable cursor starts over, whatever was requested (C11).
         current = current if since is None else position is None
         subscription.add(interest, position, current=current)
         if self.topic_tables is not None:
@@ -313,22 +313,21 @@ class Kernel(Seams):
     def _position(
         self, subscription: Subscription, interest: SubscribedFilter, since: str | int | None
     ) -> int | None:
-        """Return the position to continue after; None for one that begins with what is there.
+        """Return the position to continue after; None to begin with current records.
 
-        A cursor that is lost gives the subscription one RESET (C11). Raises INVALID for what is no
-        cursor.
+        An unusable cursor causes one RESET (C11). Raises INVALID for malformed text.
         """
         if since is None or isinstance(since, int):
             return since
         cursor = parse_cursor(since)
-        # a page of the log may run ahead of the bus
+        # a page of the log may be ahead of the bus
         lost = why_lost(cursor, self.reader.epoch, self.committer.stored)
         if lost:
             subscription.restart(lost, since, interest)
         return None if lost else cursor.seq
 
     def authorise(self, interest: SubscribedFilter, caller: Caller) -> None:
-        """Raise unless the caller may have an interest; hooks may change what it wants."""
+        """Raise unless the caller may have an interest; hooks may change its options."""
         self.authorise_watch(interest.topics, caller)
         asked = interest.topics.text
         if self.hooks.subscribe(caller, interest):
@@ -336,7 +335,7 @@ class Kernel(Seams):
             interest.asked = asked
 
     async def authorise_waiting(self, interest: SubscribedFilter, caller: Caller) -> None:
-        """Do likewise where a hook may have to be awaited (``Hooks.subscribe_waits``)."""
+        """The same for asynchronous hooks (``Hooks.subscribe_waits``)."""
         self.authorise_watch(interest.topics, caller)
         asked = interest.topics.text
         if await self.hooks.subscribe_waiting(caller, interest):
@@ -344,21 +343,21 @@ class Kernel(Seams):
             interest.asked = asked
 
     def attach_caller(self, subscription: Subscription, caller: Caller) -> None:
-        """Note who reads a subscription, and what hooks have to say about that."""
+        """Set the caller and the stage of a subscription."""
         subscription.caller = subscription.losses.caller = caller
         subscription.stage = self.stage(caller)
 
     def stage(self, caller: Caller) -> Stage | None:
-        """Return what stands between events and a caller; None if nothing does."""
+        """Return the stage between events and a caller; None if there is none."""
         return chained((self.rights.stage(caller), *(view(caller) for view in self.view)))
 
     def authorise_watch(self, topics: TopicFilter, caller: Caller) -> None:
-        """Raise unless the caller may watch what the filter selects."""
+        """Raise unless the caller may subscribe to the filter."""
         self.rights.check_watch(topics, caller)
         check_offered(topics.text, self.registry.paths)
 
     def unwatch(self, subscription: Subscription, topics: TopicFilter) -> bool:
-        """End one interest of a subscription; return whether there was one."""
+        """Remove one interest of a subscription; return whether it existed."""
         self.views.leave(subscription, topics)
         ended = subscription.discard(topics)
         if self.topic_tables is not None:
@@ -368,7 +367,7 @@ class Kernel(Seams):
         return ended
 
     def close(self, subscription: Subscription) -> None:
-        """End a subscription: nothing of it is left on the bus."""
+        """Close a subscription and remove it from the bus."""
         for interest in self.views.leave_all(subscription):
             self.hooks.unsubscribed(subscription.caller, interest.topics.text)
         if self.topic_tables is not None:
@@ -376,7 +375,7 @@ class Kernel(Seams):
         subscription.close()
 
     def suspend(self, subscription: Subscription) -> tuple[int, list[SubscribedFilter]]:
-        """End a subscription; return position and interests, with which ``resume`` goes on."""
+        """Close a subscription; return position and interests for ``resume``."""
         self.views.leave_all(subscription)
         return subscription.suspend()
 
@@ -387,9 +386,9 @@ class Kernel(Seams):
         interests: Sequence[SubscribedFilter],
         caller: Caller,
     ) -> list[SubscribedFilter]:
-        """Go on with a new subscription where another left off.
+        """Resume a suspended subscription with a new one.
 
-        Returns the interests that the caller may no longer watch; they are left out.
+        Returns the interests that are no longer authorised; they are left out.
         """
         allowed: list[SubscribedFilter] = []
         refused: list[SubscribedFilter] = []
@@ -408,9 +407,9 @@ class Kernel(Seams):
     def open_stream(
         self, topic: str, caller: Caller, interest: SubscribedFilter | None = None
     ) -> Subscription:
-        """Return a new subscription to one topic, or to all below a collection.
+        """Return a new subscription to one topic, or to all of a collection.
 
-        ``interest`` is the one of ``connect``, for which the hooks were asked.
+        ``interest`` is that of ``connect``, for which hooks have run.
         """
         subscription = Subscription(self.reader, caller.client_id)
         asked = interest is not None
@@ -426,7 +425,7 @@ class Kernel(Seams):
     async def connect(
         self, resource: Resource, incoming: Incoming | None = None
     ) -> AsyncIterable[object]:
-        """Return what a resource class sends to a connected client."""
+        """Return the stream of a resource class for a connected client."""
         self.authorise_read(resource.topic, resource.caller)
         interest = self._interest(resource.topic)
         await self.authorise_waiting(interest, resource.caller)
@@ -434,7 +433,7 @@ class Kernel(Seams):
         return resource.connect(incoming)
 
     async def stop(self) -> None:
-        """Let running hooks and resource code end, and wait until every write is answered."""
+        """Finish running hooks and resource code, and wait until every write is answered."""
         self.access.stop()
         self.groups.stop()
         if self.topic_tables is not None:

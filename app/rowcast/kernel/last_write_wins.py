@@ -3,11 +3,10 @@
 A stamp is a version (``core/clock.py``) and the name of its origin. Of two retained writes at one
 topic the one with the greater stamp wins, wherever and in whatever order they arrive: first the
 version, then the origin, so that every node comes to the same state (E28; seed 3, "Ordering"). A
-write that brought no stamp gets the next version here, and this log's epoch is its origin.
+write without a stamp gets the next version, and this log's epoch as its origin.
 
-A record carries its stamp. That of a deletion is a fact, because there is no record that could
-carry it: a tombstone, kept for some days in an owner for each day, so that a day is forgotten at
-once.
+A record has its stamp. That of a deletion is stored as a fact, a tombstone, because there is no
+record; it is kept for some days under one owner per day, so that a day is removed at once.
 """
 
 from collections.abc import Iterable
@@ -20,9 +19,9 @@ from rowcast.core.limits import ORIGIN_CHARS_MAX, TOMBSTONE_DAYS, TOMBSTONE_DAYS
 from rowcast.store.store import Change
 
 ORIGIN: Final = "origin"
-"""The property of an event that names where it was first written; it marks a stamped one."""
+"""The property with the log of an event's first write; marks a stamped event."""
 GONE: Final = "gone/"
-"""What the owners of tombstones begin with; the day follows, in days since 1970."""
+"""The prefix of owners of tombstones, followed by the day, in days since 1970."""
 _PER_DAY: Final = 86_400 * PER_SECOND
 _HINT: Final = "it is microseconds since 1970, or a time such as 2026-01-31T12:00:00.25Z"
 
@@ -31,9 +30,9 @@ Stamp = tuple[int, str]
 
 
 def put_stamp(event: Event, version: str, origin: str) -> None:
-    """Give an event the stamp that its writer says; raises INVALID for what is none.
+    """Set an event's stamp from its writer; raises INVALID for malformed text.
 
-    Without an origin its writer is taken for it.
+    The default origin is its writer.
     """
     moment = int(version) if version.isascii() and version.isdigit() else version_at(version)
     if moment is None or not 0 < moment < 1 << 53:
@@ -45,18 +44,18 @@ def put_stamp(event: Event, version: str, origin: str) -> None:
 
 
 def is_stamped(event: Event) -> bool:
-    """Tell whether an event brought a stamp with it."""
+    """Whether an event has a stamp from its writer."""
     return event.properties is not None and ORIGIN in event.properties
 
 
 def stamp_of(event: Event, epoch: str) -> Stamp:
-    """Return an event's stamp; ``epoch`` names the log it was read from."""
+    """Return an event's stamp; ``epoch`` is that of its log."""
     origin = event.properties.get(ORIGIN) if event.properties is not None else None
     return event.version, origin if isinstance(origin, str) else epoch
 
 
 def is_late(event: Event, known: Stamp) -> bool:
-    """Tell whether an event comes after one that wins over it; the same one again is late too."""
+    """Whether an event is older than a known stamp, or equal to it."""
     return event.kind in RETAINED and stamp_of(event, "") <= known
 
 
@@ -64,26 +63,26 @@ def is_late(event: Event, known: Stamp) -> bool:
 
 
 def tombstone(event: Event, epoch: str, now_version: int) -> Change:
-    """Return the fact that a topic's record was deleted, with the stamp of the deletion."""
+    """Return the tombstone of a deletion, with its stamp."""
     version, origin = stamp_of(event, epoch)
     value = version.to_bytes(8, "big") + origin.encode()
     return Change(_owner(now_version // _PER_DAY), event.topic, value)
 
 
 def places_of_tombstones(topics: Iterable[str], now_version: int) -> list[tuple[str, str]]:
-    """Return owner and name of all facts that could tell of a deletion at these topics."""
+    """Return owner and name of all possible tombstones of these topics."""
     today = now_version // _PER_DAY
     owners = [_owner(today - days) for days in range(TOMBSTONE_DAYS + 1)]
     return [(owner, topic) for topic in topics for owner in owners]
 
 
 def stamp_in(value: bytes) -> Stamp:
-    """Return the stamp that a tombstone tells."""
+    """Return the stamp of a tombstone."""
     return int.from_bytes(value[:8], "big"), value[8:].decode()
 
 
 def outdated(now_seconds: float) -> list[Change]:
-    """Return the changes that forget the tombstones of all days that are over."""
+    """Return the changes that remove tombstones of past days."""
     oldest = int(now_seconds) // 86_400 - TOMBSTONE_DAYS
     days = range(max(0, oldest - TOMBSTONE_DAYS_FORGOTTEN), oldest)
     return [Change(_owner(day), "", None) for day in days]

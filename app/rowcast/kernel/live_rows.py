@@ -1,14 +1,13 @@
-"""Live rows: system rows as events, for whoever watches below their path (E15, M11).
+"""Live rows: changes of system rows as events, for subscribers below their path (E15, M11).
 
-A watcher first gets the rows as they are, a slice at a time, and then an event for each change that
-their owner tells of: the row as it is then, or a deletion when it is gone. Such events are in no
-log: a reader that is too slow is told how many it missed, and reads the rows again. While nobody
-watches, a change costs one look. Who may watch is asked as for any filter, and hooks that decide
-what may be read are asked about each row on its way.
+A subscriber first gets the current rows, in slices, and then an event for each reported change: the
+current row, or a deletion. These events are not logged: a slow reader gets a gap, and reads the
+rows again. Without subscribers, a change costs one lookup. Rights apply as for any filter, and read
+hooks are called for each row.
 
-Only filters that name the path select rows: ``$SYS/sessions/#`` does, ``$SYS/#`` does not, so that
-who asks for the metrics is not flooded with something else. A row whose name comes from a client
-and makes no topic (``a+b``, or too long) is in the list, and nothing is told of it.
+Only filters that contain the path match rows: ``$SYS/sessions/#`` does, ``$SYS/#`` does not, so
+that subscribers to metrics are not flooded. A row whose client-given name is no valid topic
+(``a+b``, or too long) is listed, but has no events.
 """
 
 import asyncio
@@ -31,7 +30,7 @@ QOS: Final = 1
 
 
 class LiveRows:
-    """The system rows of one kernel, as they change."""
+    """The live system rows of one kernel."""
 
     def __init__(self, kernel: KernelCalls, bus: Bus, registry: Registry) -> None:
         self._kernel = kernel
@@ -40,9 +39,9 @@ class LiveRows:
         kernel.reader.live = self.pages
 
     def changed(self, path: str, name: str, happened: str = "") -> None:
-        """Tell those who watch that a row is new, is another now, or is gone.
+        """Notify subscribers that a row was added, changed or removed.
 
-        ``happened`` says why, for clients of MQTT 5.
+        ``happened`` is the reason, for clients of MQTT 5.
         """
         topic = f"{path}/{name}"
         if not self._bus.named(path, name) or not _is_topic(topic):
@@ -57,7 +56,7 @@ class LiveRows:
         self._kernel.committer.show(event, path)
 
     async def pages(self, topics: TopicFilter) -> AsyncIterator[list[Event]]:
-        """Give the rows that a filter selects, as they are, in pages that hold nobody up."""
+        """Yield the current rows that a filter matches, in pages, without blocking the loop."""
         for path, rows in self._reached(topics):
             names = iter(_names(path, rows, topics))
             while some := list(islice(names, SYSTEM_ROWS_SLICE)):
@@ -72,7 +71,7 @@ class LiveRows:
                 await asyncio.sleep(0)
 
     def _reached(self, topics: TopicFilter) -> list[tuple[str, SystemRows]]:
-        """Return the rows' classes below whose paths the filter selects anything."""
+        """Return the classes of rows that a filter can match."""
         return [
             (entry.path, entry.resource(self._kernel, entry.path, "", SERVER))
             for entry in self._registry.entries
@@ -91,7 +90,7 @@ def _is_topic(topic: str) -> bool:
 
 
 def _names(path: str, rows: SystemRows, topics: TopicFilter) -> Sequence[str]:
-    """Return the ids of the rows that a filter selects."""
+    """Return the ids of the rows that a filter matches."""
     if topics.exact:
         return [topics.text.removeprefix(f"{path}/")]
     return [name for name in rows.names() if topics.matches(f"{path}/{name}")]

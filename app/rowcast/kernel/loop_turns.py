@@ -1,7 +1,7 @@
-"""Long work on the event loop in parts, between which everybody else has a turn.
+"""Splits long work on the event loop into slices, so that it does not block.
 
-A request may bring ten thousand records, and each costs some fifty microseconds before it waits for
-the disk: done at once, nobody else would be answered for half a second.
+A request may have ten thousand records, and each costs some fifty microseconds before the disk: at
+once, that would block the loop for half a second.
 """
 
 import asyncio
@@ -11,11 +11,11 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 LOOP_TURN_ITEMS: Final = 100
-"""Records that are worked on in one turn of the loop: some milliseconds."""
+"""Records per turn of the loop: some milliseconds."""
 
 
 async def in_turns(items: Sequence[T], size: int = LOOP_TURN_ITEMS) -> AsyncIterator[Sequence[T]]:
-    """Give the items in their order, at most ``size`` in each turn of the loop."""
+    """Yield slices of the items, one per turn of the loop."""
     for start in range(0, len(items), size):
         if start:
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""How much memory the process has: resident now, the most that it ever had, and may have."""
+"""Memory of the process: current and peak resident size, and the limit."""
 
 import contextlib
 import ctypes
@@ -13,18 +13,18 @@ _CONTAINER = (
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
 )
 _UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
-"""What the greatest resident size is counted in."""
+"""The unit of the peak resident size."""
 
 
 class ProcessMemory:
-    """Bytes, as they were when they were measured."""
+    """Measured sizes in bytes."""
 
     def __init__(self) -> None:
         self.current = self.maximum = 0
         self.measure()
 
     def measure(self) -> None:
-        """Look; where the system does not tell what is now, it is the most that ever was."""
+        """Measure; if the current size is unavailable, it is the peak."""
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT_BYTES
         self.current = most
         with contextlib.suppress(OSError, ValueError, IndexError):
@@ -34,15 +34,15 @@ class ProcessMemory:
 
 
 def trim_heap() -> None:
-    """Give the system back what was freed and the allocator keeps, where it can be asked to."""
-    with contextlib.suppress(OSError, AttributeError):  # it is glibc's
+    """Return freed memory of the allocator to the system, if supported."""
+    with contextlib.suppress(OSError, AttributeError):  # glibc only
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def memory_limit() -> int:
-    """Return how many bytes the process may have: of its container, else of the machine."""
+    """Return the memory limit in bytes: of the container, else of the machine."""
     most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for file in _CONTAINER:
-        with contextlib.suppress(OSError, ValueError):  # "max": there is none
+        with contextlib.suppress(OSError, ValueError):  # "max": no limit
             most = min(most, int(file.read_text(encoding="ascii")))
     return most

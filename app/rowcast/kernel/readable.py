@@ -1,9 +1,9 @@
-"""Records as hooks let them be read: some keep values of their own, some keep others' back.
+"""Reads of records through hooks, which may supply values or withhold records.
 
-Without such hooks it only asks the reader. What a hook keeps (G10, X20) is a retained
-value of an undeclared topic: it has no number, and no query finds it. What a caller may not be
-given (G6) is left out of lists and counts, record by record. It knows no grants: the kernel has
-asked for those before.
+Without such hooks it only calls the reader. A hook may supply a retained value of an undeclared
+topic (G10, X20): it has no number, and queries do not find it. Records that a hook withholds (G6)
+are left out of lists and counts, one by one. It knows no grants, which the kernel has checked
+before.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,10 +32,10 @@ from rowcast.subscriptions.reader import Reader
 
 
 def nothing_at(route: Route, entries: Iterable[Entry] = ()) -> Error:
-    """Return that there is nothing to be read, and where else it may be.
+    """Return the NOT_FOUND Error of a topic, with hints.
 
-    Who comes with an MQTT client has often sent it without the retain flag, or asks for the rows of
-    topics to which nothing was sent yet; others have misspelt one of the tables in ``entries``.
+    Common causes: an MQTT publish without the retain flag, a topic table without messages, or a
+    misspelt table of ``entries``.
     """
     topic = route.topic
     message = f"there is no record at {topic!r}"
@@ -60,14 +60,14 @@ def _declared(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 class Supply(Protocol):
-    """Who keeps retained values besides the store: hooks."""
+    """The source of retained values besides the store: hooks."""
 
     @property
     def supplying(self) -> bool:
-        """Whether anybody keeps such values."""
+        """Whether there is such a source."""
 
     async def supply(self, topics: TopicFilter) -> list[Record] | None:
-        """Return those that a filter selects; None if nobody has them."""
+        """Return the values that a filter matches; None without a source."""
 
 
 class Readable:
@@ -91,23 +91,23 @@ class Readable:
         reader.supplies = lambda: hooks.supplying
 
     async def record(self, route: Route, topic: str, caller: Caller) -> Record | None:
-        """Return the value that a hook keeps for a topic, else the record or the row there."""
+        """Return a hook's value for a topic, else the record or row."""
         if route.view is not None:
             row = await self._rows.record(route.view, route.record_id)
             return row if row is not None and self._visibility.passes_event(caller, row) else None
         if not self._hooks.supplying or route.entry is not None:
             return await self._reader.get(route.table, topic)
         kept = await self._hooks.supply(TopicFilter(topic))
-        if kept is None:  # it is nobody's but the store's
+        if kept is None:  # only the store has it
             return await self._reader.get(None, topic)
         for record in kept:
             record.version = record.version or version_of(int(self._now() * 1_000))
         return next(iter(kept), None)
 
     async def search(self, table: Table, query: Query, caller: Caller) -> Page:
-        """Return one page of a query's answer, without what is kept from the caller.
+        """Return one page of a query's result, without records withheld from the caller.
 
-        Raises INVALID for a misspelt name in the query, where that is certain.
+        Raises INVALID for a certainly misspelt name in the query.
         """
         view = self._view(table)
         if view is not None:
@@ -119,7 +119,7 @@ class Readable:
     async def check_names(
         self, table: Table, query: Query, records: Sequence[Record], caller: Caller
     ) -> None:
-        """Raise INVALID for a misspelt name in a query, if ``records`` begin its answer."""
+        """Raise INVALID for a misspelt name in a query; ``records`` is its first page."""
         if not self._visibility.sifts(caller, table):
             await self._names.check(
                 table, query, records, lambda table, query: self._search(table, query, caller)
@@ -137,9 +137,9 @@ class Readable:
         return replace(page, records=self._visibility.records(caller, page.records))
 
     async def _sifted(self, table: Table, query: Query, caller: Caller) -> Page:
-        """Return a page of those records of which each has to be asked about.
+        """Return a page of records that are filtered one by one.
 
-        It is as full as if the others were not there, and ends where they end (L12).
+        It is as full as if withheld records did not exist (L12).
         """
         left = None if query.limit is None else query.offset + query.limit
         found: list[Record] = []
@@ -156,7 +156,7 @@ class Readable:
             part = replace(part, limit=left - len(found), after=page.after)
 
     async def _any(self, table: Table, query: Query, caller: Caller) -> bool:
-        """Tell whether a caller is given any of the records that a query selects."""
+        """Whether a caller may see any record of a query."""
         part = replace(query, limit=SCAN_PAGE_RECORDS)
         while True:
             page = await self._reader.search(table, part)
@@ -167,15 +167,15 @@ class Readable:
             part = replace(part, after=page.after)
 
     def _timed(self, table: Table, query: Query) -> Query:
-        """Return a query that knows what is stale now, if it asks."""
+        """Set the query's staleness bound to now, if it tests staleness."""
         if query.stale is None:
             return query
         return replace(query, stale_below=bound(table, self._now()))
 
     async def count(self, table: Table, query: Query, caller: Caller) -> int:
-        """Return how many records of a query's answer the caller is given.
+        """Return the number of a query's records that the caller may see.
 
-        Where a hook decides, that is found out a page at a time: it is asked about each record.
+        If a hook decides, records are counted page by page, one by one.
         """
         view = self._view(table)
         if view is not None:
@@ -200,13 +200,13 @@ class Readable:
                 return count
 
     def _view(self, table: Table) -> View | None:
-        """Return what shows a topic table's rows; None for a declared table."""
+        """Return the view of a topic table; None for a declared table."""
         views = self._reader.views
         view = views.get(table.name) if views is not None else None
         return view if view is not None and view.table == table else None
 
     def _let(self, caller: Caller) -> Let | None:
-        """Return who says which rows the caller is given; None where nobody has a say."""
+        """Return the filter on rows for the caller; None if there is none."""
         if not self._visibility.filtered:
             return None
         may_read = self._visibility.may_read

@@ -1,10 +1,9 @@
-"""Reauthorization: live readers are judged anew when users, roles, tokens or rules change.
+"""Reauthorization: live readers are checked again when users, roles, tokens or rules change.
 
-A Caller is a user as it was when it signed in. Later the user may be removed or given other roles,
-its token may be over, the rules may be others: whoever knows of it calls ``changed``. The doors
-listen; each asks ``current`` about its live readers and ends those that may not stay, with the
-Error's sentence as the reason (L8, C28). A request that is answered at once needs none of
-this: it is judged when it comes.
+A Caller is a user at sign-in. Later the user may be removed or get other roles, its token may
+expire, the rules may change: the component concerned calls ``changed``. The doors listen; each
+calls ``current`` for its live readers and closes those no longer authorised, with the Error's
+message as the reason (L8, C28). Single requests are authorised when they arrive.
 """
 
 import asyncio
@@ -24,24 +23,24 @@ if TYPE_CHECKING:
 
 
 class Reauthorization:
-    """Asks the features that know users what a caller is now, and tells the doors to ask."""
+    """Resolves callers through features, and notifies doors of changes."""
 
     def __init__(self, now: WallClock) -> None:
         self._now = now
         self.judges: list[Callable[[Caller], Caller]] = []
-        """Asked in order what a caller is now: itself, another, or the Error why it is none."""
+        """Called in order; each returns the current caller, or raises the Error."""
         self.removals: list[Callable[[str], bool]] = []
-        """Asked whether a user has been removed, and can never come back as it was."""
+        """Called to check whether a user has been removed for good."""
         self.revision = 0
-        """How often anything has changed; who keeps an answer keeps it for one revision."""
+        """Incremented on each change; cached answers are valid for one revision."""
         self._listeners: list[Callable[[], None]] = []
         self._next = math.inf
         self._timer: asyncio.TimerHandle | None = None
 
     def current(self, caller: Caller) -> Caller:
-        """Return a caller as it is now; itself, if nothing of it has changed.
+        """Return the current caller; the same object if unchanged.
 
-        Raises UNAUTHENTICATED or DENIED when it may no longer be here.
+        Raises UNAUTHENTICATED or DENIED when it is no longer valid.
         """
         if caller.door != "server":
             for judge in self.judges:
@@ -49,21 +48,21 @@ class Reauthorization:
         return caller
 
     def removed(self, user: str) -> bool:
-        """Tell whether a user has been removed, and can never come back as it was."""
+        """Whether a user has been removed for good."""
         return any(removed(user) for removed in self.removals)
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call a door whenever its live readers are to be judged anew."""
+        """Register a door's callback for changes."""
         self._listeners.append(listener)
 
     def changed(self) -> None:
-        """Hear that users, roles or rules are others now."""
+        """Called when users, roles or rules have changed."""
         self.revision += 1
         for listener in self._listeners:
             listener()
 
     def expect(self, caller: Caller) -> None:
-        """Have live readers judged when what this one showed is over (L5)."""
+        """Schedule a check of live readers when this caller's credentials expire (L5)."""
         if caller.until < self._next:
             self._wait(caller.until)
 
@@ -78,17 +77,17 @@ class Reauthorization:
 
     def _over(self) -> None:
         self._timer, self._next = None, math.inf
-        self.changed()  # the doors tell of the next one: they ask ``expect`` of all that stay
+        self.changed()  # the doors call ``expect`` again for all that stay
 
     def stop(self) -> None:
-        """Wait for nothing more."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
 
 def stay(kernel: "Kernel", subscription: Subscription, caller: Caller | None = None) -> Caller:
-    """Judge who reads a subscription; return it as it is now. Raises why it may not go on."""
+    """Reauthorise a subscription's caller, and return it; raises the Error if it must close."""
     asked = caller or subscription.caller
     current = kernel.access.current(asked)
     kernel.access.expect(current)
@@ -97,7 +96,7 @@ def stay(kernel: "Kernel", subscription: Subscription, caller: Caller | None = N
 
 
 def judge_resource(resource: "Resource", source: object) -> None:
-    """Judge who is sent what a resource class has of its own. Raises why it may not go on."""
+    """Reauthorise the client of a resource's own stream; raises the Error if it must close."""
     kernel = cast("Kernel", resource.kernel)
     before, resource.caller = resource.caller, kernel.access.current(resource.caller)
     kernel.access.expect(resource.caller)
@@ -105,21 +104,21 @@ def judge_resource(resource: "Resource", source: object) -> None:
     subscription = subscription_of(source)
     if subscription is not None:
         renew(kernel, subscription, resource.caller)
-    elif resource.caller is not before:  # what it sends was chosen for who it was
+    elif resource.caller is not before:  # its output was chosen for the former caller
         raise Error(Code.UNAUTHENTICATED, "what you may do has changed; connect anew")
 
 
 def subscription_of(source: object) -> Subscription | None:
-    """Return what of the kernel a resource's ``connect`` passes on, if it does."""
+    """Return the kernel's subscription that a resource's ``connect`` relays, if any."""
     found = getattr(source, "subscription", None)
     return found if isinstance(found, Subscription) else None
 
 
 def renew(kernel: "Kernel", subscription: Subscription, caller: Caller) -> None:
-    """Go on reading as a caller that is judged anew.
+    """Continue a subscription with a reauthorised caller.
 
-    Raises DENIED when a filter may no longer be watched: then the reader has to be told, so its
-    door ends it, rather than that it waits for what never comes.
+    Raises DENIED when a filter is no longer allowed: the door then closes the reader, so that it
+    does not wait for events that never come.
     """
     for interest in subscription.interests:
         kernel.authorise_watch(interest.topics, caller)

@@ -1,7 +1,7 @@
 """The registry: which table and which resource is at a topic. The longest path wins.
 
 Built once at start from the schema and from the classes in ``resources/``; a lookup is a dictionary
-hit for a topic seen before. It decides what a topic *is*, not who may use it.
+hit for a known topic. It resolves topics, and does not authorise.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,37 +25,36 @@ VERB_OF_KIND: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is at a path: a table's shape, a resource class, or both."""
+    """The entry of a path: a compiled table, a resource class, or both."""
 
     path: str
     shape: CompiledTable | None = None
     resource: type[Resource] | None = None
     overrides: frozenset[str] = frozenset()
-    """The verbs that the resource class gives a behaviour of its own."""
+    """The verbs that the resource class overrides."""
     view: View | None = None
-    """The rows that the path shows: of a topic table, whose shape this is."""
+    """The view of a topic table, whose shape this is."""
 
 
 @dataclass(slots=True)
 class Route:
-    """Where one topic leads: the entry, and the record's id within it."""
+    """The route of a topic: the entry, and the record's id within it."""
 
     topic: str
     entry: Entry | None
     record_id: str
     plain: bool = False
-    """Whether it is an undeclared topic that anyone may write to: nothing to validate or
-    transform, and no history."""
+    """Whether it is a plain undeclared topic: nothing to validate or transform, and no history."""
     steps: tuple[Step, ...] | None = None
-    """What each write here is asked, in order; compiled when the first comes (``steps.py``)."""
+    """The steps of each write here, in order; compiled at the first (``steps.py``)."""
     message_steps: tuple[Step, ...] = ()
-    """The same of a message, which changes no record."""
+    """The same for a message, which changes no record."""
     bare: bool = False
-    """Whether a message is asked for nothing but the caller's right and the content here."""
+    """Whether a message only needs the checks of rights and content here."""
 
     @property
     def shape(self) -> CompiledTable | None:
-        """The declared table's shape; None where there is no table."""
+        """The compiled table; None if there is none."""
         return self.entry.shape if self.entry is not None else None
 
     @property
@@ -65,11 +64,11 @@ class Route:
 
     @property
     def view(self) -> View | None:
-        """What shows rows here; None for everything that can be written."""
+        """The view of a topic table; None for writable topics."""
         return self.entry.view if self.entry is not None else None
 
     def overrides(self, verb: str) -> bool:
-        """Tell whether a resource class has its own behaviour for this verb here."""
+        """Whether a resource class overrides this verb here."""
         return self.entry is not None and verb in self.entry.overrides
 
 
@@ -86,7 +85,7 @@ class Registry:
     ) -> None:
         self.shapes = {table.name: CompiledTable(table) for table in tables}
         self.undeclared = undeclared
-        """Whether what no table declares is a topic too; what is the server's own always is."""
+        """Whether undeclared topics are allowed; the server's own always are."""
         self.logged = logged
         """Whether messages at such topics have a history."""
         self._entries: dict[str, Entry] = {
@@ -96,24 +95,24 @@ class Registry:
         }
         self._routes: ClearedCache[str, Route] = ClearedCache(routes_max)
         self.on_first_write: Callable[[Route], object] | None = None
-        """Told of the first write at a topic since its route was made."""
+        """Called at the first write at a topic since its route was built."""
 
     @property
     def entries(self) -> Sequence[Entry]:
-        """What is exported, by path."""
+        """The exported entries, by path."""
         return [self._entries[path] for path in sorted(self._entries)]
 
     @property
     def paths(self) -> Iterable[str]:
-        """The paths of what is exported, in no order."""
+        """The exported paths, unordered."""
         return self._entries
 
     def named(self, text: str) -> str:
-        """Return the topic or filter that one with a leading slash means.
+        """Normalise a topic or filter with a leading slash.
 
-        ``/Dog/1`` is written as the URL's path is and means ``Dog/1`` where ``Dog`` is declared;
-        any other is a topic of its own (MQTT-4.7.3-1), also beside a topic table. So is what is
-        meant behind ``$delayed/<seconds>/``: rights and hooks judge it now, as what it will be.
+        ``/Dog/1`` is spelt like a URL's path and means ``Dog/1`` if ``Dog`` is declared; any other
+        is a distinct topic (MQTT-4.7.3-1), even if a topic table exists. The same applies after
+        ``$delayed/<seconds>/``, because rights and hooks apply to the final topic.
         """
         text = self._declared(text)
         if not text.startswith(DELAYED_PREFIX):
@@ -122,7 +121,7 @@ class Registry:
         return f"{DELAYED_PREFIX}{seconds}{slash}{self._declared(meant)}"
 
     def _declared(self, text: str) -> str:
-        """Return what a leading slash names; anything else as it is."""
+        """Return the declared topic of a leading slash; anything else unchanged."""
         if text[:1] != "/":
             return text
         path = text = text[1:]
@@ -134,9 +133,9 @@ class Registry:
         return "/" + text
 
     def add(self, path: str, resource: type[Resource]) -> None:
-        """Put a resource class at a path; at a table's path it replaces the table's behaviour.
+        """Register a resource class at a path; at a table's path it overrides the table's verbs.
 
-        Raises CONFLICT when another class is there already.
+        Raises CONFLICT when the path has a class already.
         """
         known = self._entries.get(path)
         if known is not None and known.resource is not None:
@@ -153,28 +152,28 @@ class Registry:
         self._routes.clear()
 
     def has(self, name: str) -> bool:
-        """Tell whether something is declared under a name or at a path."""
+        """Whether a name or path is declared."""
         return name in self.shapes or name in self._entries
 
     def show(self, view: View) -> None:
-        """Put a topic table at the path that is its name."""
+        """Add a topic table at its name."""
         name = view.table.name
         self.shapes[name] = view.shape
         self._entries[name] = Entry(name, view.shape, view=view)
         self._routes.clear()
 
     def hide(self, name: str) -> None:
-        """Take away a topic table."""
+        """Remove a topic table."""
         del self.shapes[name], self._entries[name]
         self._routes.clear()
 
     def reserve(self, path: str, verbs: Iterable[str]) -> None:
-        """Keep a path for the kernel itself, which carries out these verbs there."""
+        """Reserve a path for the kernel itself, with these verbs."""
         self._entries[path] = Entry(path, overrides=frozenset(verbs))
         self._routes.clear()
 
     def first_write_step(self, route: Route) -> Step | None:
-        """Return the step that tells of the first write since a route was made, and no other."""
+        """Return the step that reports the first write since a route was built, once."""
         tell = self.on_first_write
         if tell is None:
             return None
@@ -187,18 +186,18 @@ class Registry:
         return first
 
     def forget_routes(self) -> None:
-        """Make every route anew, with its steps, when it is asked for next."""
+        """Clear cached routes and their steps; they are rebuilt on use."""
         self._routes.clear()
 
     @property
     def known(self) -> Mapping[str, Route]:
-        """Where topics lead for which that was asked before; one view that stays up to date."""
+        """Cached routes by topic; a live view."""
         return self._routes
 
     def route(self, topic: str) -> Route:
-        """Return where a topic leads.
+        """Return the route of a topic.
 
-        Raises INVALID for what is no topic, and NOT_FOUND for an undeclared one when those are
+        Raises INVALID for an invalid topic, and NOT_FOUND for an undeclared one when those are
         rejected.
         """
         route = self._routes.get(topic)

@@ -1,9 +1,8 @@
 """A resource: the behaviour at a path, for code in ``resources/`` to extend.
 
-Every verb has the behaviour of the table or topic at its path; a class overrides the verbs it wants
-changed and calls ``super()`` for the rest. Every door leads here: an overridden ``put`` is called
-for a PUT over HTTP, a put on a WebSocket and a retained PUBLISH alike. It must not know which door
-it was.
+Every verb has the behaviour of the table or topic at its path; a class overrides verbs and may call
+``super()``. Every door calls it: an overridden ``put`` is called for a PUT over HTTP, a put on a
+WebSocket and a retained PUBLISH alike. It does not know the door.
 """
 
 import asyncio
@@ -31,19 +30,19 @@ OVERRIDABLE: Final = ("get", "put", "patch", "post", "delete", "publish", "subsc
 
 
 class Emitter:
-    """Something that others can listen to by name."""
+    """An event emitter with named events."""
 
     def __init__(self) -> None:
         self._listeners: dict[str, list[Callable[..., object]]] = {}
-        self._running: set[asyncio.Future[object]] = set()  # listeners' tasks, kept until they end
+        self._running: set[asyncio.Future[object]] = set()  # tasks of listeners, until done
 
     def on(self, name: str, listener: Callable[..., object]) -> Callable[..., object]:
-        """Call ``listener`` whenever ``name`` happens; a coroutine function runs as a task."""
+        """Call ``listener`` on each event ``name``; a coroutine function runs as a task."""
         self._listeners.setdefault(name, []).append(listener)
         return listener
 
     def emit(self, name: str, *arguments: object) -> None:
-        """Tell the listeners, in the order in which they came."""
+        """Call the listeners, in the order of registration."""
         for listener in list(self._listeners.get(name, ())):
             result = listener(*arguments)
             if inspect.isawaitable(result):
@@ -58,9 +57,9 @@ class Emitter:
 
 
 class Incoming(Emitter):
-    """What a client sends, as an asynchronous iterator; also emits ``data`` and ``close``.
+    """A client's messages, as an asynchronous iterator; also emits ``data`` and ``close``.
 
-    At most STREAM_ITEMS_MAX messages wait for a reader; an edge that fills it waits.
+    At most STREAM_ITEMS_MAX messages are buffered; ``put`` waits while it is full.
     """
 
     def __init__(self) -> None:
@@ -72,7 +71,7 @@ class Incoming(Emitter):
         self._room.set()
 
     async def put(self, item: object) -> None:
-        """Give the reader a message; waits while too many are unread."""
+        """Add a message; waits while too many are unread."""
         self.emit("data", item)
         if "data" in self._listeners:
             return
@@ -83,7 +82,7 @@ class Incoming(Emitter):
         self._changed.set()
 
     def close(self) -> None:
-        """End the stream: the client is gone."""
+        """Close the stream: the client has disconnected."""
         if not self._closed:
             self._closed = True
             self._changed.set()
@@ -104,7 +103,7 @@ class Incoming(Emitter):
 
 
 class Stream(Emitter):
-    """What a client is sent: a subscription's events and what ``send`` adds; emits ``close``."""
+    """A client's output: a subscription's events and values of ``send``; emits ``close``."""
 
     def __init__(
         self,
@@ -130,7 +129,7 @@ class Stream(Emitter):
         self._changed.set()
 
     def close(self) -> None:
-        """End the stream; listeners to ``close`` are called once."""
+        """Close the stream; listeners to ``close`` are called once."""
         if not self.closed:
             self.closed = True
             if self._on_close is not None:
@@ -139,9 +138,9 @@ class Stream(Emitter):
             self.emit("close")
 
     async def __aiter__(self) -> AsyncIterator[object]:
-        """Yield what was sent and, as (event, interest) pairs, what the subscription brings.
+        """Yield sent values and, as (event, interest) pairs, the subscription's events.
 
-        The end of the iteration is the end of the stream, however it comes.
+        The stream is closed whenever the iteration ends.
         """
         try:
             while True:
@@ -160,7 +159,7 @@ class Stream(Emitter):
 
 
 class KernelCalls(Protocol):
-    """The kernel as resources know it: its verbs, and what system rows ask of it."""
+    """The kernel's interface for resources and system rows."""
 
     reader: Reader
     committer: Committer
@@ -168,7 +167,7 @@ class KernelCalls(Protocol):
     visibility: Visibility
 
     def authorise_read(self, topic: str, caller: Caller) -> None:
-        """Raise unless the caller may be given what is at a topic."""
+        """Raise unless the caller may read a topic."""
 
     async def read_value(self, topic: str, caller: Caller, query: Query | None) -> object:
         """Return a record's value, or a collection's records as a list; None: there is none."""
@@ -182,7 +181,7 @@ class KernelCalls(Protocol):
         sent: Event | None = None,
         condition: Condition | None = None,
     ) -> Receipt:
-        """Carry out a write of a plain value, past any resource class at its topic."""
+        """Write a plain value, bypassing the resource class at its topic."""
 
     async def create_value(self, topic: str, value: object, caller: Caller) -> Receipt:
         """Create a record from a plain value."""
@@ -190,17 +189,17 @@ class KernelCalls(Protocol):
     def open_stream(
         self, topic: str, caller: Caller, interest: SubscribedFilter | None = None
     ) -> Subscription:
-        """Return a new subscription to one topic, or to all below a collection."""
+        """Return a new subscription to one topic, or to all of a collection."""
 
     def close(self, subscription: Subscription) -> None:
-        """End a subscription."""
+        """Close a subscription."""
 
 
 class Resource:
     """The behaviour at a path. Extend it in ``resources/*.py``; the class's name is its path.
 
-    ``path`` changes that. An instance lives for one request: ``topic`` and ``id`` say what it is
-    about, ``caller`` who asks, ``receipt`` what the last write through it became.
+    ``path`` overrides that. An instance serves one request: of ``caller``, for ``topic`` and
+    ``id``; ``receipt`` is that of its last write.
     """
 
     path: ClassVar[str | None] = None
@@ -211,21 +210,21 @@ class Resource:
         self.id = record_id
         self.caller = caller
         self.condition: Condition | None = None
-        """What must hold of the record; the verbs of this class check it where they write."""
+        """The condition on the record; checked by the verbs of this class when they write."""
         self.sent: Event | None = None
-        """What the client sent, when this is a write."""
+        """The client's event, if this is a write."""
         self.receipt: Receipt | None = None
         self.began = ""
-        """Topic of the work that a POST began and that goes on behind its answer."""
+        """The topic of background work started by a POST."""
         self.interest: SubscribedFilter | None = None
-        """What a connected client watches, as hooks left it; it serves one subscription."""
+        """A connected client's interest, after hooks; for one subscription."""
 
     async def get(self, query: Query | None = None) -> object:
         """Return the record's value, or a collection's values as a list; None: no record."""
         return await self.kernel.read_value(self.topic, self.caller, query)
 
     async def put(self, value: object) -> object:
-        """Make ``value`` the record."""
+        """Set the record to ``value``."""
         return await self._write(PUT, value)
 
     async def patch(self, value: object) -> object:
@@ -242,17 +241,17 @@ class Resource:
         return await self._write(DELETE, None)
 
     async def publish(self, message: object) -> object:
-        """Send ``message`` to the topic's subscribers; the record is left as it is."""
+        """Send ``message`` to the topic's subscribers; the record does not change."""
         return await self._write(MESSAGE, message)
 
     def subscribe(self) -> AsyncIterable[object]:
-        """Return what a subscriber of this topic receives: values, or (event, interest) pairs."""
+        """Return the stream for a subscriber of this topic: values, or (event, interest) pairs."""
         interest, self.interest = self.interest, None
         subscription = self.kernel.open_stream(self.topic, self.caller, interest)
         return Stream(subscription, lambda: self.kernel.close(subscription))
 
     def connect(self, incoming: Incoming | None = None) -> AsyncIterable[object]:  # noqa: ARG002
-        """Return what a connected client receives; ``incoming`` is what it sends, None for SSE."""
+        """Return the stream for a connected client; ``incoming`` has its messages, None for SSE."""
         return self.subscribe()
 
     async def _write(self, kind: str, value: object) -> object:

@@ -1,8 +1,8 @@
-"""The handover of a write to the resource class at its topic, which carries it out in its own way.
+"""Dispatch of writes to the resource classes at their topics.
 
-The class is user code that may wait, so each such write is a task, kept until it ends; what is
-raised but an Error is a mistake of the class and told by an incident id. It knows no protocol and
-no store: what the class writes comes back through the kernel.
+The class is user code that may wait, so each such write is a task; exceptions other than Error are
+bugs of the class, and are reported with an incident id. It knows no protocol and no store: writes
+of the class go through the kernel.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ log = logging.getLogger("rowcast.kernel")
 
 
 class ResourceDispatch:
-    """Writes that resource classes are carrying out."""
+    """Running writes of resource classes."""
 
     def __init__(self, kernel: "Kernel") -> None:
         self._kernel = kernel
         self._tasks: set[asyncio.Task[Outcome]] = set()
 
     def step(self, route: Route) -> Step | None:
-        """Return the step that hands over what the class at a route does in its own way."""
+        """Return the step that dispatches verbs overridden by the class at a route."""
         entry = route.entry
         if entry is None or not entry.overrides:
             return None
@@ -48,7 +48,7 @@ class ResourceDispatch:
         return hand_over
 
     def start(self, route: Route, write: Write) -> None:
-        """Let the class at a route carry out a write that it overrides."""
+        """Start the class's verb for a write."""
         done = write.done
 
         def ended(task: asyncio.Task[Outcome]) -> None:
@@ -60,16 +60,16 @@ class ResourceDispatch:
         task.add_done_callback(ended)
 
     async def stop(self) -> None:
-        """End what is running."""
+        """Cancel running writes."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _carry_out(self, route: Route, write: Write) -> Outcome:
-        """Call the class's verb, then keep the changes that come with the write.
+        """Call the class's verb, then store the write's changes of facts.
 
-        They come after it, because the class may write much or nothing, and may fail having
-        written: then they must not be true.
+        They are stored afterwards, because the class may write any number of events, and may fail
+        after some: then the changes must not apply.
         """
         kernel, event, caller = self._kernel, write.event, write.caller
         verb = VERB_OF_KIND[event.kind]
@@ -105,7 +105,7 @@ class ResourceDispatch:
 
 
 def check_alone(route: Route, write: Write) -> None:
-    """Raise NOT_ALLOWED for a write of a whole that a class would carry out by itself."""
+    """Raise NOT_ALLOWED for a write of an atomic batch that a class overrides."""
     if write.part_of:
         raise Error(
             Code.NOT_ALLOWED,

@@ -1,11 +1,11 @@
-"""Views: which topic tables there are to be read, and who watches their rows.
+"""Views: the readable topic tables, and the subscribers to their rows.
 
 A filter whose first level names a topic table, ``mqtt_home/#``, selects that table's rows; the bus
-then offers what they are about. Tables come and go while subscriptions last: a filter that names
-a table that is not there selects topics of that name, as it always would, and rows from the moment
-when the table is there. So nobody has to wait for the first message to subscribe to its row.
+then offers the underlying topics. Tables are created and dropped while subscriptions last: a filter
+with the name of a missing table selects topics of that name, and rows once the table exists. So
+clients can subscribe to rows before the first message.
 
-All of it happens on the loop. It knows no store: what was said before is in ``row_reads.py``.
+All of it runs on the loop. It knows no store: ``row_reads.py`` reads stored rows.
 """
 
 from collections.abc import Iterable
@@ -24,51 +24,51 @@ _PREFIX_CHARS: Final = len(PREFIX)
 
 
 class Watcher(Subscriber, Protocol):
-    """A subscription, as far as it is concerned here."""
+    """The part of a subscription used here."""
 
     interests: SubscribedFilters
 
     def changed(self, interest: SubscribedFilter, rows: RowFilter | None) -> None:
-        """Hear that a filter begins to select rows, or does no more."""
+        """Called when a filter starts or stops selecting rows."""
 
 
 class TopicTables(Protocol):
-    """Who makes tables for undeclared topics and ends them, as far as the kernel needs it."""
+    """The kernel's interface to the feature of topic tables."""
 
     def show_in(self, views: "Views", /) -> None:
-        """Define a view for each table, now and later, and drop it when the table is gone."""
+        """Define a view for each table, now and later, and remove it with the table."""
 
     def step(self, route: Route, /) -> Step | None:
-        """Return the step that makes the tables of undeclared topics and logs what is written."""
+        """Return the step that creates tables of undeclared topics and enables logging."""
 
     def keeps(self) -> Iterable[tuple[TopicRoot, Keep]]:
-        """Return how much history each table keeps."""
+        """Return the retention of each table."""
 
     def subscribed(self, owner: object, topics: TopicFilter, text: str = "") -> None:
-        """Note that a client has a filter, for which it may have asked by another text."""
+        """Note a client's filter, whose requested text may differ."""
 
     def unsubscribed(self, owner: object, text: str) -> None:
-        """Note that a client has a filter no more."""
+        """Note that a client has removed a filter."""
 
     def gone(self, owner: object) -> None:
-        """Note that a client is gone for good, and with it all its filters."""
+        """Note that a client is gone, with all its filters."""
 
     async def clean(self) -> int:
-        """Drop the tables that are over; return how many."""
+        """Drop unused tables; return how many."""
 
     async def stop(self) -> None:
-        """Drop no more."""
+        """Stop dropping tables."""
 
 
 class Views:
-    """The topic tables that can be read, by name, and the filters that name one."""
+    """The readable topic tables by name, and the filters that name one."""
 
     def __init__(self, bus: Bus, registry: Registry, tables: TopicTables | None = None) -> None:
         self.bus = bus
         self._registry = registry
         self._views: dict[str, View] = {}
         self._watchers: dict[str, dict[Watcher, set[str]]] = {}
-        """By the name in their filters: whether there is such a table or not."""
+        """By the name in their filters, existing or not."""
         if not registry.has(METRICS):
             view = self._views[METRICS] = MetricsView()
             registry.show(view)
@@ -80,15 +80,15 @@ class Views:
         return self._views.get(name)
 
     def rows(self, topics: TopicFilter) -> RowFilter | None:
-        """Return what a filter selects of a topic table's rows; None if it names no such table."""
+        """Return a filter's row filter for a topic table; None if it names no such table."""
         name = _named(topics)
         view = self._views.get(name) if name else None
         return RowFilter(view, topics) if view is not None else None
 
-    # -- tables come and go ------------------------------------------------------------------------
+    # -- created and dropped tables ----------------------------------------------------------------
 
     def define(self, table: TopicTable) -> None:
-        """Begin a view, before anything is announced that it shows; not where one is declared."""
+        """Add a view, before its first event is announced; not if the name is declared."""
         if self._registry.has(table.name):
             return
         view = self._views[table.name] = LogView(table)
@@ -100,7 +100,7 @@ class Views:
                 watcher.changed(interest, interest.rows)
 
     def drop(self, name: str) -> None:
-        """End a view: its table is gone."""
+        """Remove a view, with its table."""
         if name == METRICS or self._views.pop(name, None) is None:
             return
         self._registry.hide(name)
@@ -110,10 +110,10 @@ class Views:
                 self._end(watcher, interest)
                 watcher.changed(interest, None)
 
-    # -- who watches -------------------------------------------------------------------------------
+    # -- subscribers -------------------------------------------------------------------------------
 
     def enter(self, watcher: Watcher, interest: SubscribedFilter) -> None:
-        """Put an interest on the bus, under what it selects."""
+        """Add an interest to the bus, under the filter of its source."""
         self.bus.add(interest.topics, watcher)
         name = _named(interest.topics)
         if name:
@@ -122,7 +122,7 @@ class Views:
             self._begin(watcher, interest)
 
     def leave(self, watcher: Watcher, topics: TopicFilter) -> None:
-        """Take an interest off the bus; what other interests have there stays."""
+        """Remove an interest from the bus; filters of other interests stay."""
         if topics.text not in watcher.interests:
             return
         interest = watcher.interests[topics.text]
@@ -134,7 +134,7 @@ class Views:
             self.bus.remove(topics, watcher)
 
     def leave_all(self, watcher: Watcher) -> list[SubscribedFilter]:
-        """Take all interests of a subscription that ends off the bus; return those that were on."""
+        """Remove all interests of a subscription from the bus; return them."""
         left = [item for item in watcher.interests if self.bus.remove(item.topics, watcher)]
         for interest in watcher.interests:
             name = _named(interest.topics)
@@ -159,7 +159,7 @@ class Views:
             self.bus.add(rows.source, watcher)
 
     def _end(self, watcher: Watcher, interest: SubscribedFilter) -> None:
-        """Take off the bus what the rows were about, unless another filter wants that."""
+        """Remove the source filter of rows from the bus, unless another interest needs it."""
         rows = interest.rows
         if rows is None or rows.source is None:
             return
@@ -169,14 +169,14 @@ class Views:
 
     @staticmethod
     def _needed(watcher: Watcher, source: TopicFilter, without: SubscribedFilter) -> bool:
-        """Tell whether another interest in rows has the bus offer this filter."""
+        """Whether another interest in rows needs this filter on the bus."""
         known = watcher.interests
         others = (known[text] for text in known.rows if text != without.topics.text)
         return any(item.rows is not None and item.rows.source == source for item in others)
 
 
 def _named(topics: TopicFilter) -> str:
-    """Return the table that a filter may name; empty if it names none."""
+    """Return the table's name in a filter; empty if there is none."""
     text = topics.text
     if text[:_PREFIX_CHARS] != PREFIX or len(topics.levels) < 2:
         return ""

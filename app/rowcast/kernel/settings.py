@@ -1,4 +1,4 @@
-"""What settings are made of: a section, and the kinds of values that stand in one."""
+"""Building blocks of settings: the section, and validated types of values."""
 
 import re
 from ipaddress import ip_network
@@ -12,14 +12,14 @@ from rowcast.core.places import is_url, not_local
 
 
 def not_a_switch(value: object) -> object:
-    """Refuse what YAML reads as a switch where a number is meant."""
+    """Refuse a YAML boolean for a number."""
     if isinstance(value, bool):
         raise ValueError("should be a number")  # noqa: TRY004 - pydantic's protocol
     return value
 
 
 def nothing(value: object) -> object:
-    """Read how a person says that there is none; YAML reads ``off`` as a switch."""
+    """Parse words for "none"; YAML reads ``off`` as a boolean."""
     said = value.strip().lower() if isinstance(value, str) else value
     return (
         None if said is None or said is False or said in ("none", "null", "off", "false") else value
@@ -27,14 +27,14 @@ def nothing(value: object) -> object:
 
 
 def host_name(value: str) -> str:
-    """Refuse what is more than the name of a host."""
+    """Refuse text that is not just a host name."""
     if not re.fullmatch(r"\*|\.?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", value):
         raise ValueError("should be a name such as rows.example, without scheme, port or path")
     return value
 
 
 def network_name(value: str) -> str:
-    """Refuse what is no address and no network."""
+    """Refuse text that is neither an address nor a network."""
     try:
         return str(ip_network(value))
     except ValueError:
@@ -44,7 +44,7 @@ def network_name(value: str) -> str:
 
 
 def local_place(path: Path) -> Path:
-    """Refuse a URL, which would be made a directory of that name."""
+    """Refuse a URL, which would become a directory of that name."""
     if is_url(str(path)):
         raise ValueError(not_local(str(path)))
     return path.expanduser()
@@ -60,6 +60,6 @@ PlaceOrNone = Annotated[Place | None, BeforeValidator(nothing)]
 
 
 class Section(BaseModel):
-    """Settings that belong together; frozen, and closed to names that it does not know."""
+    """A section of settings; frozen, and unknown names are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)

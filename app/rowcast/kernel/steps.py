@@ -1,12 +1,11 @@
-"""The steps of a write: what the features have to say about it, compiled once for each route.
+"""The steps of a write: the features' functions, compiled once for each route.
 
-A feature adds a factory under one of the names in ORDER. When the first write comes to a route,
-every factory is asked whether its feature has a say there; the steps that they return are what each
-write of that route is asked, and nothing else. A feature whose answer would be another now calls
-``changed``. Features that look at a property of an event are found by its name, so that an event
-without properties asks none of them.
+A feature adds a factory under one of the names in ORDER. At the first write to a route, every
+factory is called; each write of that route then runs only the returned steps. A feature whose
+factory would return another result calls ``changed``. Steps for a property of an event are looked
+up by its name, so that an event without properties runs none of them.
 
-Access is part of the kernel: where no feature says who may write, every write is refused.
+Access is part of the kernel: without a feature that authorises, every write is refused.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -19,24 +18,24 @@ from rowcast.kernel.registry import Registry, Route
 from rowcast.kernel.write import Step, Write
 
 ORDER: Final = (
-    "hooks",  # asked first: they may change the topic, and what is refused anyway they never see
-    "access",  # before anything tells its caller what is at the topic
-    "delay",  # judged as what it will be, and kept until then
-    "resource",  # the class decides, validates and writes in its own way
-    "rows",  # who may write this record: says so on the writer thread
+    "hooks",  # first: they may change the topic, and must not see writes that are refused anyway
+    "access",  # before any answer reveals what is at the topic
+    "delay",  # checked like the final write, and stored until then
+    "resource",  # the class decides, validates and writes itself
+    "rows",  # rights on this record: checked on the writer thread
     "content",  # size, type, expiry, whether it is logged
-    "retained",  # how many, how fast: what is refused before uses up nothing of it
-    "topic_table",  # makes a table, so it comes after all that refuses
-    "backlog",  # whether the readers that must keep up have room
-    "recent",  # notes the topic of a write that was taken
+    "retained",  # quotas and rates: refused writes do not count
+    "topic_table",  # creates a table, so it comes after all checks
+    "backlog",  # whether readers that must keep up have space
+    "recent",  # records the topic of an accepted write
 )
-"""The names of the steps in the order in which they are asked, which is a promise to users."""
+"""The names of the steps in order, which is a promise to users."""
 
 BARE: Final = frozenset({"access", "content", "recent"})
-"""The steps at a topic where no feature has a say; the last of them goes with the first write."""
+"""The steps at a topic without features; the last of them is removed after the first write."""
 
 Factory = Callable[[Route], Step | None]
-"""Returns what is asked of each write of a route; None where there is nothing to ask."""
+"""Returns the step of a route; None if there is none."""
 
 
 class Steps:
@@ -48,16 +47,16 @@ class Steps:
         self._first: dict[str, Step] = {}
         self._admitted: dict[str, Step] = {}
         self.changed = registry.forget_routes
-        """Have every route compiled anew."""
+        """Recompile every route on next use."""
         self.properties = {EXPIRY}
-        """Names of properties that an event cannot be announced without a look at."""
+        """Names of properties that need a step before an event is announced."""
         self.may_announce: Callable[[Caller, str], bool] = _nobody
-        """Tells whether a caller may send a message to a topic that no table declares."""
+        """Returns whether a caller may send a message to an undeclared topic."""
 
     def add(self, name: str, factory: Factory, *, messages: bool = True) -> None:
-        """Add a factory under a name of ORDER, after those that are there.
+        """Add a factory under a name of ORDER, after existing ones.
 
-        Its steps are asked about ``messages``, too, or only about what changes a record.
+        Its steps run for ``messages``, too, or only for writes that change a record.
         """
         self._factories[name].append(factory)
         if not messages:
@@ -65,27 +64,27 @@ class Steps:
         self.changed()
 
     def remove(self, name: str, factory: Factory) -> None:
-        """Take away a factory; one that was not added is ignored."""
+        """Remove a factory; ignored if it was not added."""
         if factory in self._factories[name]:
             self._factories[name].remove(factory)
             self._of_records.discard(factory)
             self.changed()
 
     def on_property(self, name: str, step: Step, *, first: bool = False) -> None:
-        """Ask a step about each event with a property: ``first``, before any other step."""
+        """Run a step for each event with a property; ``first``: before any other step."""
         (self._first if first else self._admitted)[name] = step
         self.properties.add(name)
 
     def first(self, properties: Mapping[str, object]) -> Collection[Step]:
-        """Return what is asked about these properties before any other step."""
+        """Return the steps of these properties that run first."""
         return dict.fromkeys(step for name, step in self._first.items() if name in properties)
 
     def admitted(self, properties: Mapping[str, object]) -> Iterable[Step]:
-        """Return what is asked about these properties of a write whose content is admitted."""
+        """Return the steps of these properties that run after admission."""
         return dict.fromkeys(step for name, step in self._admitted.items() if name in properties)
 
     def compile(self, route: Route) -> tuple[Step, ...]:
-        """Give a route what is asked of each write there, in order; return it."""
+        """Set and return a route's steps, in order."""
         steps: list[Step] = []
         of_messages: list[Step] = []
         route.bare = route.plain
@@ -111,5 +110,5 @@ def _nobody(_caller: Caller, _topic: str) -> bool:
 
 
 def _refuse(write: Write) -> None:
-    """Refuse a write, because nobody says who may write."""
+    """Refuse a write, because no feature authorises."""
     raise Error(Code.DENIED, f"{write.caller.user} may not write {write.event.topic!r}")

@@ -1,8 +1,7 @@
-"""Visibility: what a caller is given of records and events, by rights first and then by filters.
+"""Visibility: the records and events that a caller sees, after rights and read filters.
 
-A filter is what a feature has to say beside rights, such as hooks that decide what is read
-(``can_read``). It is shown only what the caller's rights let through, as they let it through, and
-may keep it back.
+A filter is a feature's check besides rights, such as hooks for reads (``can_read``). It gets only
+records that the caller's rights allow, in the form that they allow, and may withhold them.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,30 +16,30 @@ from rowcast.subscriptions.stage import Stage
 
 
 class ReadFilter(Protocol):
-    """Keeps from callers some of what their rights let them read."""
+    """Withholds records that a caller's rights allow."""
 
     def may_read(self, caller: Caller, topic: str, /) -> bool:
-        """Tell whether a caller may be given what is at a topic."""
+        """Whether a caller may read a topic."""
 
     def may_see(self, caller: Caller, event: Event, /) -> bool:
-        """Tell whether a caller may be given a record or event."""
+        """Whether a caller may see a record or event."""
 
 
 class AccessSeams:
-    """The seams at which features decide what callers may do and are shown."""
+    """The seams for authorisation and visibility."""
 
     def __init__(self) -> None:
         self.rights = Authorizer()
-        """Decides what callers may do and are shown; a feature puts its own in this place."""
+        """The authorizer; a feature replaces it."""
         self.read_filters: list[ReadFilter] = []
-        """Asked, behind ``rights``, what of it a caller is given; there once they decide it."""
+        """Read filters, called after ``rights``."""
         self.visibility = Visibility(self)
         self.view: list[Callable[[Caller], Stage | None]] = []
-        """Asked, behind ``rights``, when a caller begins to watch: what each event is to it."""
+        """Factories of stages, called after ``rights`` for a new subscription."""
 
 
 class Visibility:
-    """What the callers of one kernel are given."""
+    """The visibility for callers of one kernel."""
 
     def __init__(self, seams: AccessSeams) -> None:
         self._seams = seams
@@ -48,28 +47,28 @@ class Visibility:
 
     @property
     def filtered(self) -> bool:
-        """Whether anything but grants decides what may be read."""
+        """Whether there is more than grants for reads."""
         return self._seams.rights.active or bool(self._filters)
 
     def passes(self, caller: Caller, topic: str) -> bool:
-        """Tell whether the filters give a caller what is at a topic; rights are not asked."""
+        """Whether the filters let a caller read a topic; without rights."""
         return not self._filters or all(item.may_read(caller, topic) for item in self._filters)
 
     def passes_event(self, caller: Caller, event: Event) -> bool:
-        """Tell whether the filters give a caller an event; rights are not asked."""
+        """Whether the filters let a caller see an event; without rights."""
         return not self._filters or all(item.may_see(caller, event) for item in self._filters)
 
     def may_read(self, caller: Caller, topic: str) -> bool:
-        """Tell whether a caller is given what is at a topic, as far as the topic decides."""
+        """Whether a caller may read a topic, as far as the topic decides."""
         return self._seams.rights.may_read(caller, topic) and self.passes(caller, topic)
 
     def takes(self, caller: Caller, event: Event) -> bool:
-        """Tell whether an event is anything to a caller."""
+        """Whether a caller may see an event."""
         seen = self._seams.rights.shown(caller, event)
         return seen is not None and self.passes_event(caller, seen)
 
     def events(self, caller: Caller, events: Sequence[Event]) -> list[Event]:
-        """Return what several events are to a caller."""
+        """Return events as a caller sees them."""
         if not self.filtered:
             return list(events)
         shown = self._seams.rights.shown
@@ -77,7 +76,7 @@ class Visibility:
         return [item for item in seen if item is not None and self.passes_event(caller, item)]
 
     def records(self, caller: Caller, records: Sequence[Record]) -> list[Record]:
-        """Return what several records are to a caller."""
+        """Return records as a caller sees them."""
         if not self.filtered:
             return list(records)
         shown = self._seams.rights.record
@@ -89,13 +88,13 @@ class Visibility:
     # -- tables ------------------------------------------------------------------------------------
 
     def sifts(self, caller: Caller, table: Table) -> bool:
-        """Tell whether each of a table's records has to be asked about."""
+        """Whether each of a table's records must be checked separately."""
         return bool(self._filters) or self._seams.rights.mixed(caller, table)
 
     def limits(self, caller: Caller, table: Table) -> bool:
-        """Tell whether rights show a caller less than all of a table."""
+        """Whether rights restrict what a caller sees of a table."""
         return self._seams.rights.limits(caller, table)
 
     def narrowed(self, caller: Caller, table: Table, query: Query) -> Query | None:
-        """Return a query that selects only what rights show a caller; None: that is nothing."""
+        """Return a query restricted by the caller's rights; None if nothing is left."""
         return self._seams.rights.narrowed(caller, table, query)

@@ -1,8 +1,7 @@
-"""A write on its way: the event to be, the conditions it must meet, and who waits for the answer.
+"""A pending write: the event, its conditions, and its callback.
 
-``write_path.py`` asks the steps of its route about it, and ``commit.py`` carries it out. It must
-not know how the answer is told: ``done`` is called on the event loop with a ``Receipt`` or an
-``Error``.
+``write_path.py`` runs the steps of its route, and ``commit.py`` commits it. It does not know the
+protocol of the answer: ``done`` is called on the event loop with a ``Receipt`` or an ``Error``.
 """
 
 from asyncio import Future
@@ -21,7 +20,7 @@ from rowcast.store.store import Change
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What must hold of the current record when the write is carried out; all of it.
+    """Conditions on the current record at the time of the commit; all must be met.
 
     ``exists``: there must (True) or must not (False) be a record. ``seqs``: its number must be one
     of these. ``not_seqs``: it must be none of these. ``strict``: a missing record is NOT_FOUND
@@ -34,7 +33,7 @@ class Condition:
     strict: bool = False
 
     def check(self, record: Record | None, topic: str) -> None:
-        """Raise NOT_FOUND or PRECONDITION when it does not hold of the record."""
+        """Raise NOT_FOUND or PRECONDITION when the record does not meet it."""
         if record is None:
             if self.strict:
                 raise Error(Code.NOT_FOUND, f"there is no record at {topic!r}")
@@ -60,23 +59,23 @@ class Condition:
 
 
 A_RECORD: Final = Condition(exists=True, strict=True)
-"""There must be one; NOT_FOUND when there is none."""
+"""The record must exist; NOT_FOUND otherwise."""
 
 
 @dataclass(slots=True)
 class Receipt:
     """The write is done: durable if its table logs it, and announced to every subscriber.
 
-    There is one for each write, so it is not frozen: that takes three times as long to make.
+    Not frozen, because each write has one, and construction would take three times as long.
     """
 
     event: Event
     existed: bool = False
-    """Whether a record was at the topic before; of a message it is not known."""
+    """Whether a record existed before; undefined for a message."""
     repeat: bool = False
     """Whether it was written before, by the same producer under the same number (M8)."""
     late: int = 0
-    """The version of what won over it, if it came too late to change anything (E26)."""
+    """The version that won over it, if it was late (E26)."""
 
 
 T = TypeVar("T")
@@ -85,7 +84,7 @@ Done = Callable[[Outcome], None]
 
 
 class Unheard:
-    """The ``done`` of writes that nobody waits for: it hears of refusals only."""
+    """The ``done`` of writes without a waiter: only reports refusals."""
 
     __slots__ = ("_refused",)
 
@@ -93,7 +92,7 @@ class Unheard:
         self._refused = refused
 
     def __call__(self, outcome: Outcome) -> None:
-        """Take an outcome."""
+        """Handle an outcome."""
         if self._refused is not None and isinstance(outcome, Error):
             self._refused(outcome)
 
@@ -102,7 +101,7 @@ UNHEARD: Final = Unheard()
 
 
 def resolver(future: "Future[T]") -> Callable[[T], None]:
-    """Return a ``done`` that resolves a future, unless nobody waits for it any more."""
+    """Return a ``done`` that resolves a future, unless it was cancelled."""
 
     def resolve(outcome: T) -> None:
         if not future.done():
@@ -112,7 +111,7 @@ def resolver(future: "Future[T]") -> Callable[[T], None]:
 
 
 def received(outcome: Outcome) -> Receipt:
-    """Return the receipt; raises what came instead."""
+    """Return the receipt; raises an Error outcome."""
     if isinstance(outcome, Error):
         raise outcome
     return outcome
@@ -166,23 +165,23 @@ class Write:
         self.logged = logged
         self.group = group
         self.changes = changes
-        """Facts that become true if and only if its outcome is a Receipt: in one transaction with
-        the write, before it is announced."""
+        """Changes of facts in the write's transaction, applied if and only if its outcome is a
+        Receipt."""
         self.passed = passed
-        """Whether the hooks were asked about it, and it is known to come for the first time."""
+        """Whether hooks have run, and repeats are excluded."""
         self.direct = direct
-        """Whether it goes past any resource class at its topic, because that class writes it."""
+        """Whether it bypasses the resource class at its topic, which is its writer."""
         self.part_of = part_of
-        """What it is a part of, all of which is written or nothing; empty when it is alone."""
+        """The description of its atomic batch; empty for a single write."""
         self.condition = condition
         self.checks: tuple[Decider, ...] = () if condition is None else _CONDITION
-        """Asked of the record as it is, in this order."""
+        """Checks of the current record, in order."""
         self.deciders: tuple[Decider, ...] = ()
-        """Asked when the new value is known, a patch merged, before the server sets times."""
+        """Checks of the new value, after a patch is merged, before the server sets times."""
         self.conclude: Conclude | None = None
-        """Returns more facts that become true with it, once its receipt is known."""
+        """Returns further changes of facts, given its receipt."""
         self.versioned = False
-        """Whether it brought its version with it, so that it may be late."""
+        """Whether it has a version of its writer, so that it may be late."""
         self.depends = (
             condition is not None
             or event.kind == PATCH
@@ -190,31 +189,31 @@ class Write:
         )
         """Whether the outcome depends on the current record."""
         self.size = WRITE_BYTES
-        """Bytes that it holds until it is answered; the committer counts its payload too."""
+        """Bytes counted until it is answered; the committer adds its payload."""
 
     def meet(self, condition: Condition | None) -> None:
-        """Have another condition in place of the one it came with."""
+        """Replace its condition."""
         self.condition = condition
         self.checks = () if condition is None else _CONDITION
 
     def check(self, check: "Decider") -> None:
-        """Have the record as it is judged, after what judges it already."""
+        """Add a check of the current record."""
         self.checks += (check,)
         self.depends = True
 
     def decide(self, decider: "Decider") -> None:
-        """Have the new value judged, after what judges it already."""
+        """Add a check of the new value."""
         self.deciders += (decider,)
         self.depends = True
 
 
 Step = Callable[[Write], bool | None]
-"""What one feature has to say about a write, on the loop: nothing, or that it has taken the write
-and will answer it (True). Raises the Error that refuses it."""
+"""A feature's function on a write, on the loop: returns None, or True if it has taken over the
+write and will answer it. Raises the Error that refuses it."""
 Decider = Callable[[Write, Record | None, "Current"], int]
-"""What one feature has to say about a write when its record is known, on the writer thread: 0, or
-the version that wins over it. A pure function of its arguments, run in the order of commits; raises
-the Error that refuses the write."""
+"""A feature's function on a write and its current record, on the writer thread: returns 0, or the
+version that wins over it. Pure, and run in the order of commits; raises the Error that refuses the
+write."""
 Conclude = Callable[[Receipt], Sequence[Change]]
 
 
@@ -228,7 +227,7 @@ _CONDITION: Final[tuple[Decider, ...]] = (_meets,)
 
 
 class Group:
-    """Several writes that are carried out all or none (B11)."""
+    """Several atomic writes (B11)."""
 
     __slots__ = ("conclude", "writes")
 
@@ -239,16 +238,16 @@ class Group:
     ) -> None:
         self.writes = writes
         self.conclude = conclude
-        """Returns the facts that become true with all of it, from what became of each; called by
-        the writer thread."""
+        """Returns further changes of facts, given the outcome of each; called by the writer
+        thread."""
 
 
 Kept = Callable[[Error | None], None]
-"""Told on the event loop that changes are durable, or why they are not."""
+"""Called on the event loop with None for durable changes, or the Error."""
 
 
 class FactsWrite:
-    """Changes of facts on their way to the disk, without an event."""
+    """Pending changes of facts without an event."""
 
     __slots__ = ("changes", "done", "error", "size")
 
@@ -256,22 +255,22 @@ class FactsWrite:
         self.changes = changes
         self.done = done
         self.error: Error | None = None
-        """Set by the writer thread when they could not be kept."""
+        """Set by the writer thread on failure."""
         self.size = sum(len(change.value or b"") for change in changes)
-        """How many bytes it holds."""
+        """Its size in bytes."""
 
     @property
     def weight(self) -> int:
-        """How much of a batch it is."""
+        """Its size in entries of a batch."""
         return len(self.changes) or 1
 
 
 class Current(dict[str, Record | None]):
-    """Current records by topic, as far as they are known; None is a record known to be absent.
+    """Known current records by topic; None for an absent record.
 
-    ``epoch`` names the log, ``now`` is the newest version handed out. ``gone`` has the stamps of
-    deletions at topics without a record, for those who may come late. A version above ``ceiling``
-    came from a clock that was wrong: it wins over nothing.
+    ``epoch`` is the log's, ``now`` the newest version. ``gone`` has the stamps of deletions at
+    topics without a record, to detect late writes. A version above ``ceiling`` is from a wrong
+    clock, and wins over nothing.
     """
 
     __slots__ = ("ceiling", "epoch", "gone", "now")

@@ -1,12 +1,12 @@
-"""The write path: every write of every door and feature goes through ``submit`` or its parts.
+"""The write path: every write of every door and feature goes through ``submit``.
 
 1. route: what is at the topic, with the steps that features have there (``steps.py``).
-2. steps: each may refuse the write, change it, add a decider, or take it upon itself.
+2. steps: each may refuse the write, change it, add a decider, or take it over.
 3. append: the committer decides it, makes it durable, announces it and answers (``commit.py``).
 
-A message that no table logs and nothing depends on needs no disk: it is announced at once, unless
-an earlier write of the same caller still waits. At a topic where no feature has a say it is not
-even made a Write: with that, announcing one costs half as much again.
+An unlogged message without conditions needs no disk: it is announced at once, unless an earlier
+write of the same caller is pending. At a topic without features no Write is created, which would
+add half of the cost again.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,11 +25,12 @@ from rowcast.kernel.write import UNHEARD, Condition, Done, Receipt, Unheard, Wri
 from rowcast.store.store import Change
 
 ALWAYS: Final = 2
-"""The steps at every topic, access and content; a third at a bare one waits for its first write."""
+"""The number of steps at every topic, access and content; a bare one has a third until its first
+write."""
 
 
 class WritePath:
-    """The way of all writes of one kernel."""
+    """The write path of one kernel."""
 
     def __init__(
         self, registry: Registry, steps: Steps, admission: Admission, committer: Committer
@@ -40,7 +41,7 @@ class WritePath:
         self._admission = admission
         self._committer = committer
         self.on_refused: list[Callable[[Caller, Event, Error], None]] = []
-        """Hear of each write that ``submit`` refuses."""
+        """Called with each write that ``submit`` refuses."""
 
     def submit(
         self,
@@ -50,13 +51,14 @@ class WritePath:
         condition: Condition | None = None,
         changes: Sequence[Change] = (),
     ) -> None:
-        """Carry out a write; ``done`` is called on the loop with its Receipt or Error.
+        """Run a write; ``done`` is called on the loop with its Receipt or Error.
 
-        Synchronous up to the commit: writes of one caller stay in the order in which they came,
-        also where a hook must be awaited.
+        Synchronous up to the commit: writes of one caller stay in order, even with asynchronous
+        hooks.
 
-        ``changes`` become true if and only if it is a Receipt: in one transaction with the write,
-        before it is announced; of a resource class, after what that wrote. ``done`` may come first.
+        ``changes`` are applied if and only if the outcome is a Receipt: in the write's transaction,
+        before it is announced; for a resource class, after its writes. ``done`` may be called
+        before.
         """
         route = self._known.get(event.topic)
         if (
@@ -69,10 +71,10 @@ class WritePath:
             self.carry_out(Write(event, caller, done, condition, changes=changes))
 
     def _announce(self, route: Route, event: Event, caller: Caller, done: Done) -> bool:
-        """Announce a message at a topic where no feature has a say; return whether it was.
+        """Announce a message at a topic without features; return whether that was possible.
 
-        What it returns False for goes the long way, where it is judged, and refused in words: a
-        property to look at, a caller that may not write or whose earlier writes wait.
+        False means the full path, with its checks and errors: for a property with a step, a caller
+        without the right, or with pending writes.
         """
         if (
             event.kind is not MESSAGE
@@ -89,7 +91,7 @@ class WritePath:
         return True
 
     def carry_out(self, write: Write) -> None:
-        """Carry out a write; its ``done`` hears of all that becomes of it."""
+        """Run a write; its ``done`` gets the outcome."""
         try:
             if self.admit(write):
                 self.append((write,))
@@ -99,9 +101,9 @@ class WritePath:
             write.done(error)
 
     def admit(self, write: Write) -> bool:
-        """Ask the steps about a write; return whether it is to be appended, now or later.
+        """Run the steps of a write; return whether to append it.
 
-        Raises what refuses it. One that is not to be appended is taken care of by a step.
+        Raises the Error that refuses it. False: a step has taken over the write.
         """
         event = write.event
         if event.topic.startswith(("/", DELAYED_PREFIX)):
@@ -122,10 +124,10 @@ class WritePath:
         return True
 
     def append(self, writes: Sequence[Write], most: int = 0) -> None:
-        """Number, keep and announce writes that are admitted, in order; those of a group together.
+        """Commit and announce admitted writes, in order; groups atomically.
 
-        The server's own come here at once: no step is asked about them. Raises BUSY when too many
-        wait; ``most`` is how many may, for what is one large transaction in any case.
+        The server's own writes come here directly, without steps. Raises BUSY when too many wait;
+        ``most`` overrides that limit, for a single large transaction.
         """
         committer = self._committer
         if len(writes) == 1:

@@ -1,1 +1,1 @@
-"""Rows as they are now: reads and ranges of tables, and what the server tells of itself."""
+"""System rows: the server's own state as rows."""

@@ -1,7 +1,7 @@
-"""Figures as rows: what a part of the server counts, read below ``$SYS`` like all system rows.
+"""Statistics as rows: counters of components, read below ``$SYS`` like all system rows.
 
-A part gives its rows when it is asked; nothing is kept of them. They are rows and not topics, so
-that their number, which strangers decide, is bounded by how many are asked for (F33).
+A component builds its rows on request; none are stored. They are rows and not topics, so that their
+number, which clients determine, is bounded by the request (F33).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,10 +14,10 @@ Facts = dict[str, object]
 def figure_rows(
     at: str, ids: Callable[[], Sequence[str]], of: Callable[[str], Facts | None]
 ) -> type[SystemRows]:
-    """Return the resource class at a path, whose rows have these ids; ``of`` gives one of them."""
+    """Return the resource class at a path, whose rows have these ids; ``of`` returns one."""
 
     class FigureRows(SystemRows):
-        """Rows that are made when they are asked for."""
+        """Rows built on request."""
 
         path = at
 
@@ -31,5 +31,5 @@ def figure_rows(
 
 
 def listed_rows(at: str, read: Callable[[], Mapping[str, Facts]]) -> type[SystemRows]:
-    """Return the resource class of rows that are few, and all made together."""
+    """Return the resource class of few rows, built together."""
     return figure_rows(at, lambda: list(read()), lambda name: read().get(name))

@@ -1,9 +1,9 @@
-"""System rows: what the server knows of itself, read like any resource, under ``$SYS`` (M11).
+"""System rows: the server's state, read like any resource, under ``$SYS`` (M11).
 
-A class says which rows there are and what ends one; this module answers reads with them: one row,
-or those that a query selects, a slice at a time so that the loop is never held. Nothing is stored:
-a row is made when it is asked for. Rows cannot be written; deleting one ends what it stands for,
-for those who may (``kernel/authorizer.py``). It knows neither sessions nor any protocol.
+A class lists rows and implements delete; this module answers reads: one row, or a query, in slices
+so that the loop is not blocked. Nothing is stored: a row is built on request. Rows cannot be
+written; deleting one closes the object it represents, with the right to administer
+(``kernel/authorizer.py``). It knows neither sessions nor any protocol.
 """
 
 import asyncio
@@ -32,18 +32,18 @@ _TOO_MANY = (
 
 
 class SystemRows(Resource):
-    """The rows of one kind of thing; extended by whoever owns those things."""
+    """The rows of one kind of object; extended by the owner of the objects."""
 
     def names(self) -> Sequence[str]:
         """Return the ids of all rows, the oldest first."""
         raise NotImplementedError
 
     def row(self, name: str, *, whole: bool) -> dict[str, object] | None:
-        """Return one row, None when it is gone; not ``whole``: its lists are cut short."""
+        """Return one row, None when it is gone; not ``whole``: with truncated lists."""
         raise NotImplementedError
 
     async def get(self, query: Query | None = None) -> object:
-        """Return the row, or a list of those that the query selects."""
+        """Return the row, or a list of those that match the query."""
         self.kernel.authorise_read(self.topic, self.caller)
         if self.id:
             row = self.row(self.id, whole=True)
@@ -51,16 +51,16 @@ class SystemRows(Resource):
         return await self._listed(query or Query())
 
     def _may_read(self, name: str) -> bool:
-        """Ask about one row of several."""
+        """Whether the caller may read one row of a list."""
         visibility = self.kernel.visibility
         return not visibility.filtered or visibility.may_read(self.caller, f"{self.path}/{name}")
 
     async def durable(self) -> None:
-        """Wait until what was changed by now is on disk; raises the Error that kept it off."""
+        """Wait until all changes so far are durable; raises the Error of a failure."""
         await self.kernel.committer.durable()
 
     async def _listed(self, query: Query) -> list[object]:
-        """Return a page; rows are made until it is full, all that match where they are sorted."""
+        """Return a page; builds rows until it is full, or all matching ones to sort them."""
         if query.after is not None:
             raise Error(Code.INVALID, "these rows have no page tokens; use limit(from,to)")
         limit = SYSTEM_ROWS_MAX if query.limit is None else min(query.limit, SYSTEM_ROWS_MAX)
@@ -82,17 +82,17 @@ class SystemRows(Resource):
                     found.append((name, row))
             if not query.sort and seen >= wanted:
                 break
-            if len(found) > SYSTEM_ROWS_MAX:  # only to be sorted can there be so many
+            if len(found) > SYSTEM_ROWS_MAX:  # so many only occur in a sort
                 raise Error(Code.TOO_LARGE, _TOO_MANY)
-            await asyncio.sleep(0)  # others get their turn of the loop
-        if seen < wanted or query.sort:  # then all rows were looked at
+            await asyncio.sleep(0)  # yield to the loop
+        if seen < wanted or query.sort:  # then all rows were checked
             _check_names(query, known, self.topic, found=bool(seen))
         page = answer(query, found).rows if query.sort else found[:limit]
         return [project(query.select, row, name) for name, row in page]
 
 
 def _check_names(query: Query, known: Mapping[str, None], topic: str, *, found: bool) -> None:
-    """Raise for a name that no row has, of those that the answer has nothing of (P5)."""
+    """Raise for a name in the query that no row has (P5)."""
     for name, use in undeclared(Table(topic, None), query).items():
         if known and name[0] not in known and not (use == "where" and found):
             near = did_you_mean(name[0], known)
@@ -100,10 +100,10 @@ def _check_names(query: Query, known: Mapping[str, None], topic: str, *, found: 
 
 
 def loosened(where: Where | None) -> Where | None:
-    """Return conditions for which ``disabled=false`` is true of text and of the boolean.
+    """Return conditions in which ``disabled=false`` matches text and boolean.
 
-    ``=`` compares with text, for the attributes of these rows are not declared; but whoever asks
-    sees a boolean or a number in them, and means that.
+    ``=`` compares with text, because these rows' attributes are undeclared; but users see booleans
+    and numbers in them, and mean those.
     """
     if isinstance(where, Group):
         items = (loosened(item) for item in where.items)
@@ -122,7 +122,7 @@ def loosened(where: Where | None) -> Where | None:
 
 
 def time_text(seconds: float | None) -> str | None:
-    """Return a time as rows spell it, None for none."""
+    """Format a time for rows; None for None."""
     if seconds is None:
         return None
     moment = datetime.fromtimestamp(seconds, UTC)
