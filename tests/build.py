@@ -19,7 +19,7 @@ from rowcast.core.topic_limits import SEEN_TOPICS_MAX
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.application import make_application
 from rowcast.doors.http.edge import Edge, HttpSettings
-from rowcast.doors.mqtt.broker import Broker
+from rowcast.doors.mqtt.door import make_broker
 from rowcast.doors.mqtt.sessions.session_loading import OWNER as SESSIONS
 from rowcast.doors.mqtt.sessions.wills import WILLS
 from rowcast.doors.mqtt.settings import BrokerSettings
@@ -193,8 +193,8 @@ class Server:
             self.slow = SlowSubscriptions(slow, self.now, self.loop, changed)
             self.slow.listen(self.reader)
             self.registry.add(SLOW, slow_rows(self.slow))
-        self.broker = Broker(self.kernel, BrokerSettings(**settings), self.now)
-        self.broker.loop = self.delayed.loop = self.topic_tables.loop = self.loop
+        self.broker = make_broker(self.kernel, BrokerSettings(**settings), self.now, self.loop)
+        self.delayed.loop = self.topic_tables.loop = self.loop
         self.kernel.groups.restore(self.store.states(GROUPS))
         self.broker.restore(self.store.states(SESSIONS), self.store.states(WILLS))
         self.delayed.restore(self.store.states(DELAYED))

@@ -11,7 +11,7 @@ from rowcast.core.clock import HybridClock
 from rowcast.core.read_limits import READER_THREADS
 from rowcast.core.tables import Attribute, Logs, Role, Table, Type
 from rowcast.core.topics import TopicFilter
-from rowcast.doors.mqtt.broker import Broker
+from rowcast.doors.mqtt.door import make_broker
 from rowcast.doors.mqtt.sessions.session_loading import OWNER
 from rowcast.doors.mqtt.sessions.wills import WILLS
 from rowcast.doors.mqtt.settings import BrokerSettings
@@ -147,7 +147,7 @@ class Server:
         AccessRights(None).install(self.kernel)  # nobody asks who may what
         self.topic_tables.restore(store.topic_tables(), store.states(TOPIC_TABLES))
         settings = BrokerSettings(receive_maximum=6)
-        self.broker = Broker(self.kernel, settings, world.now)
+        self.broker = make_broker(self.kernel, settings, world.now)
         self.retention = Retention(self.kernel, TABLES, RetentionSettings(keep, 1), world.now)
         self.expiries = Expiries([EndOfRecords(self.kernel, world.now)], world.now, loop.call_later)
         committer.after_append.append(self.expiries.appended)

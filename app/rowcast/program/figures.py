@@ -62,7 +62,7 @@ def _client(broker: Broker, client_id: str) -> Facts | None:
         "subscription_count": session.subscription_count,
     }
     if client is not None:
-        passed = client.counted
+        passed = broker.tally.of(client)
         facts |= connection_facts(broker, client)
         facts["last_seen"] = facts.pop("last_activity")
         facts |= {

@@ -31,6 +31,7 @@ from rowcast.doors.http.edge import Edge, HttpSettings
 from rowcast.doors.mqtt.broker import Broker
 from rowcast.doors.mqtt.connections.websocket import WebSocketEndpoint
 from rowcast.doors.mqtt.delivery.delivery_format import media_type_wanted
+from rowcast.doors.mqtt.door import make_broker
 from rowcast.doors.mqtt.sessions.session_loading import OWNER
 from rowcast.doors.mqtt.sessions.wills import WILLS
 from rowcast.doors.mqtt.settings import BrokerSettings
@@ -256,7 +257,7 @@ class Application:
             server_reference=mqtt.server_reference,
             clears_silently=self.config.retainer.stop_publish_clear_msg,
         )
-        return Broker(self.kernel, settings, self._now)
+        return make_broker(self.kernel, settings, self._now)
 
     def _make_edge(self) -> Edge:
         config = self.config

@@ -230,7 +230,7 @@ async def test_counts(world):
     for _ in range(3):
         await world.say("a", b"")
     await peer.hear()
-    counted = peer.client.counted
+    counted = world.broker.tally.of(peer.client)
     assert (2, 3) == (counted.packets_in, counted.publishes_out)
     peer.lose()
     total = world.broker.tally.look()

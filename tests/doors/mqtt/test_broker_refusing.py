@@ -1,15 +1,11 @@
 """Refusing connections with an answer (D6): little is read or kept, and not for long."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from mqtt_server import VERSIONS, Transport
 from rowcast.core.limits import REFUSED_CONNECTIONS_MAX, REFUSED_PACKET_BYTES_MAX, REFUSED_SECONDS
 from rowcast.doors.mqtt.connections.guard import Refusal
 from rowcast.doors.mqtt.connections.rejections import Rejections
-from rowcast.doors.mqtt.settings import BrokerSettings
-from rowcast.kernel.listeners import Listeners
 from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Connack, Connect, Pingreq, Publish, Subscribe, Subscription
@@ -32,13 +28,11 @@ def loop():
 
 @pytest.fixture
 def refusals(loop):
-    return Rejections(broker_of(loop, BrokerSettings()))
+    return Rejections(loop, tell_nobody)
 
 
-def broker_of(loop, settings):
-    """Return the part of a broker that is asked."""
-    kernel = SimpleNamespace(listeners=Listeners())
-    return SimpleNamespace(loop=loop, settings=settings, kernel=kernel)
+def tell_nobody(*_):
+    """Hear of a refusal."""
 
 
 def refuse(refusals, refusal=FULL):
@@ -138,8 +132,7 @@ def test_only_so_many_are_answered(refusals, loop):
 
 def test_where_else_to_go(loop):
     """D46: Server Reference, only with the reasons that it is for."""
-    settings = BrokerSettings(server_reference="other.example:1883")
-    elsewhere = Rejections(broker_of(loop, settings))
+    elsewhere = Rejections(loop, tell_nobody, "other.example:1883")
     refused, transport = refuse(elsewhere, Refusal(Reason.USE_ANOTHER_SERVER, "full"))
     refused.receive(encode(Connect(5, "c"), 5))
     (connack,) = answer(transport)

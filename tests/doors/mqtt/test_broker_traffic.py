@@ -76,7 +76,7 @@ async def test_what_comes_in(world, version):
     await world.turn()
     peer.send_bytes(data[20:])
     await world.turn()
-    counted = peer.client.counted
+    counted = world.broker.tally.of(peer.client)
     assert (len(data), 6) == (counted.bytes_in, counted.packets_in)
     assert (4, 308) == (counted.publishes_in, counted.payload_in)
 
@@ -87,7 +87,7 @@ async def test_what_came_before_a_breach_is_counted(world):
     data = encode(Publish("a", b"12"), 4) * 3
     peer.send_bytes(data + b"\xf0\x00")
     await world.turn()
-    counted = peer.client.counted
+    counted = world.broker.tally.of(peer.client)
     assert (3, 6) == (counted.publishes_in, counted.payload_in)
 
 
@@ -103,7 +103,7 @@ async def test_what_goes_out(world, version, qos):
     packets = await peer.hear()
     payload_bytes = sum(len(packet.payload) for packet in packets)
     assert payload_bytes > 3
-    counted = peer.client.counted
+    counted = world.broker.tally.of(peer.client)
     assert (4, payload_bytes) == (counted.publishes_out, counted.payload_out)
     assert sum(map(len, peer.transport.sent)) == counted.bytes_out
     assert 2 + 4 == counted.packets_out
@@ -118,7 +118,7 @@ async def test_a_payload_is_counted_in_the_form_that_is_sent(world):
     await world.put("Dog/1", b'{"name":"Rex","age":3}')
     sizes = [len((await peer.hear())[0].payload) for peer in (plain, other)]
     assert sizes[0] > sizes[1]
-    assert sizes == [peer.client.counted.payload_out for peer in (plain, other)]
+    assert sizes == [world.broker.tally.of(peer.client).payload_out for peer in (plain, other)]
 
 
 async def test_all_connections_together(world):
@@ -162,7 +162,8 @@ async def test_flights_that_are_sent_again_count_again(world):
         "c", 5, clean_start=False, properties={"session_expiry_interval": 100}
     )
     await again.hear()
-    assert (1, 5) == (again.client.counted.publishes_out, again.client.counted.payload_out)
+    counted = world.broker.tally.of(again.client)
+    assert (1, 5) == (counted.publishes_out, counted.payload_out)
 
 
 async def test_who_comes_and_goes(world, ear):
@@ -217,7 +218,7 @@ async def test_a_take_over_is_a_connection_less_and_one_more(world, ear):
 async def test_an_acknowledgement_is_a_packet(world):
     peer = await world.subscribed("a", qos=1)
     await world.say("a", b"")
-    before = peer.client.counted.packets_in
+    before = world.broker.tally.of(peer.client).packets_in
     (message,) = await peer.hear()
     await peer.ask(Puback(message.packet_id))
-    assert before + 1 == peer.client.counted.packets_in
+    assert before + 1 == world.broker.tally.of(peer.client).packets_in

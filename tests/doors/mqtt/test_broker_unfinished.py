@@ -5,7 +5,6 @@ import pytest
 from mqtt_server import VERSIONS, Disconnect, MqttServer, Publish
 from rowcast.core.overload_limits import OVERLOAD_UNFINISHED_BYTES
 from rowcast.core.shedding import Shed
-from rowcast.doors.mqtt.connections.partial_packets import cut_unfinished
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.reasons import Reason
 
@@ -22,7 +21,7 @@ async def world():
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_l11_large_parts_of_packets_are_cut_off_while_memory_is_short(world, version):
-    shedding = world.kernel.reader.shedding
+    shedding, (door,) = world.kernel.reader.shedding, world.kernel.doors
     packet = encode(Publish("a", bytes(2 * OVERLOAD_UNFINISHED_BYTES)), version)
     most = OVERLOAD_UNFINISHED_BYTES
     peers = [await world.connected(f"c{n}", version) for n in range(3)]
@@ -32,11 +31,11 @@ async def test_l11_large_parts_of_packets_are_cut_off_while_memory_is_short(worl
     stranger.send_bytes(
         encode(Publish("a", bytes(2 * most)), version).replace(b"0", b"\x10", 1)[: 2 * most]
     )
-    cut_unfinished(world.broker)
+    door.relieve()
     assert [[]] * 3 == [peer.heard() for peer in peers]
     shedding.level = Shed.CONNECTS
-    cut_unfinished(world.broker)
-    cut_unfinished(world.broker)
+    door.relieve()
+    door.relieve()
     heard = await peers[0].hear()
     assert [Reason.SERVER_BUSY] * (version == 5) == [
         packet.reason for packet in heard if isinstance(packet, Disconnect)

@@ -7,8 +7,7 @@ session, a caller and a form.
 import asyncio
 import logging
 import math
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
 from secrets import randbelow
 from typing import TYPE_CHECKING
 
@@ -23,24 +22,16 @@ from rowcast.core.overload_limits import GOODBYE_RETRY_MS_MIN, GOODBYE_RETRY_SPR
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.mqtt.connections.guard import LoginThrottle
 from rowcast.doors.mqtt.connections.rejections import Rejections
-from rowcast.doors.mqtt.connections.traffic import Observers, Tally
+from rowcast.doors.mqtt.connections.traffic import Tally
 from rowcast.doors.mqtt.delivery import loss_accounts as accounts
 from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormats
 from rowcast.doors.mqtt.delivery.sharing import Sharing
-from rowcast.doors.mqtt.door import MqttDoor
-from rowcast.doors.mqtt.packets import lifecycle_events as hooking
 from rowcast.doors.mqtt.packets.exclusive import Exclusives
-from rowcast.doors.mqtt.reauthorize import judge
 from rowcast.doors.mqtt.sessions import wills
-from rowcast.doors.mqtt.sessions.rows import PATH, session_rows, tell
+from rowcast.doors.mqtt.sessions.observers import Observers
 from rowcast.doors.mqtt.sessions.session import NEVER, Session, Sessions
 from rowcast.doors.mqtt.sessions.session_loading import Facts, read_sessions, read_wills
 from rowcast.doors.mqtt.sessions.session_persistence import SessionPersistence
-from rowcast.doors.mqtt.sessions.subscription_rows import (
-    SUBSCRIPTIONS,
-    subscription_rows,
-    tell_subscription,
-)
 from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.write import Unheard
@@ -63,12 +54,15 @@ class Broker:
         kernel: Kernel,
         settings: BrokerSettings,
         now: Callable[[], float],
+        loop: asyncio.AbstractEventLoop,
+        handlers: Mapping[type, Callable[..., None]],
     ) -> None:
         self.kernel = kernel
-        self.settings, self.now = settings, now
-        self.loop = asyncio.get_running_loop()
+        self.settings, self.now, self.loop = settings, now, loop
+        self.handlers = handlers
+        """What clients do with a packet, by its class."""
         self.forms = DeliveryFormats(kernel.transcoder, kernel.cursor, settings.clears_silently)
-        self.observer = Observers(kernel.listeners.mqtt)
+        self.observer = Observers(kernel, now)
         self.samplers = kernel.samplers
         self.acknowledged = kernel.reader.acknowledged
         """Hear when messages are acknowledged."""
@@ -76,19 +70,13 @@ class Broker:
         self.sessions = Sessions(now)
         self.keeper = SessionPersistence(self)
         self.guard = LoginThrottle(settings.guard, self.clock)
-        self.refused = Rejections(self)
+        self.refused = Rejections(loop, self.observer.refused, settings.server_reference)
         self.exclusives = Exclusives()
-        kernel.doors.append(MqttDoor(self))
-        kernel.rows(PATH, session_rows(self))
-        kernel.rows(SUBSCRIPTIONS, subscription_rows(self))
-        kernel.access.listen(partial(judge, self))
         self.heard_of_will = Unheard(self._will_refused)
         self._expiry_timer: asyncio.TimerHandle | None = None
         self.topics: ClearedCache[bytes, str] = ClearedCache(MATCH_CACHE_TOPICS_MAX)
         """Topics by their bytes, shared by all connections."""
         self.clients: set[Client] = set()
-        self.entered: set[Client] = set()
-        """Clients whose CONNECT was accepted, of which hooks have not heard that they are gone."""
         self._emptied = asyncio.Event()
         self.stopping = False
         self.connections = 0
@@ -122,11 +110,13 @@ class Broker:
         """Note a new connection, before its CONNECT."""
         self.clients.add(client)
         self.connections += 1
-        hooking.came(client)
+        self.observer.came(client.peer)
 
     def leave(self, client: "Client") -> None:
         """Take the session from a client that is going or gone."""
-        hooking.left(client)
+        if client.entered and client.caller is not None:
+            client.entered = False
+            self.observer.left(client.caller, client.trouble)
         session = client.session
         if session is None:
             return
@@ -147,7 +137,7 @@ class Broker:
             session.position, session.filters = self.kernel.suspend(subscription)
             session.subscription = None
             accounts.begin_absence(self, session, subscription)
-        tell(self, session, "disconnected")
+        self.observer.session_changed(session, "disconnected")
         if not session.durable or self.sessions.get(session.client_id) is not session:
             self.end(session)
             return
@@ -166,7 +156,7 @@ class Broker:
         if self.kernel.topic_tables is not None:
             self.kernel.topic_tables.gone(session)
         self.exclusives.release_all(session.client_id)
-        hooking.ended(self, session)
+        self.observer.session_ended(session)
         if session.sharing is not None:
             session.sharing.end()
         wills.publish(self, session)
@@ -215,8 +205,7 @@ class Broker:
         """Note that a session has one filter less."""
         self._uncount(session, interest.topics.text)
         session.reliable -= interest.qos > 0
-        self.observer.on_unsubscribe(session.client_id, interest.topics.text)
-        tell_subscription(self, session.client_id, interest.topics.text)
+        self.observer.unsubscribed(session.client_id, interest.topics.text)
         self.release_exclusive(session, interest.topics.text)
         if session.kept:
             self.retain_for(session, interest.topics, interest.qos, 0)
@@ -249,8 +238,7 @@ class Broker:
         interest = sharing.unsubscribe(text)
         if interest is None:
             return False
-        self.observer.on_unsubscribe(session.client_id, text)
-        tell_subscription(self, session.client_id, text)
+        self.observer.unsubscribed(session.client_id, text)
         self._uncount(session, text)
         if session.client is not None and session.client.caller is not None:
             self.kernel.hooks.unsubscribed(session.client.caller, interest.topics.text)
@@ -312,7 +300,7 @@ class Broker:
         for interest in session.filters:
             self.retain_for(session, interest.topics, 0, interest.qos)
         accounts.begin_absence(self, session)
-        hooking.restored(self, session)
+        self.observer.session_restored(session)
         self._count(session)
         if session.left_at is None:  # it was connected when the server ended
             self._left(session)

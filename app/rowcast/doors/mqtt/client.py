@@ -10,7 +10,7 @@ that stops reading is not written to, not read from, and disconnected after a wh
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Error
@@ -22,15 +22,12 @@ from rowcast.doors.mqtt.connections.transport import Transport, fitted
 from rowcast.doors.mqtt.delivery import ack_latency as timing
 from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat
 from rowcast.doors.mqtt.delivery.sending import deliver
-from rowcast.doors.mqtt.packets.authentication import Dialogue
-from rowcast.doors.mqtt.packets.handlers import HANDLERS
 from rowcast.doors.mqtt.packets.held import enough_held
-from rowcast.doors.mqtt.packets.publish import on_puback, on_publish
 from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.kernel.write import Outcome, Unheard
 from rowcast.mqtt.aliases import Aliases
 from rowcast.mqtt.connection import Connection
-from rowcast.mqtt.packets import MQTT_5, Auth, Connack, Disconnect, Packet, Puback, Publish
+from rowcast.mqtt.packets import MQTT_5, Auth, Connack, Disconnect, Packet, Publish
 from rowcast.mqtt.reasons import Cause, Reason
 from rowcast.mqtt.violations import UnsupportedVersion, Violation
 from rowcast.subscriptions.delivery import Sent
@@ -39,6 +36,16 @@ if TYPE_CHECKING:
     from rowcast.doors.mqtt.broker import Broker
 
 log = logging.getLogger("rowcast.mqtt")
+
+
+class Dialogue(Protocol):
+    """An authentication by AUTH packets, which may need several of them (MQTT 5, 4.12)."""
+
+    def take(self, packet: Auth) -> None:
+        """Take an AUTH. Raises a Violation for one that may not come now."""
+
+    def abandon(self) -> None:
+        """Hear that the connection ends."""
 
 
 class Client:
@@ -60,6 +67,7 @@ class Client:
         "connection",
         "dialogue",
         "early",
+        "entered",
         "form",
         "held",
         "last_seen",
@@ -128,8 +136,6 @@ class Client:
         self.refused = 0
         """Publishes of this connection that were refused, for those who look."""
         self.traffic, self.before, self.noted = Traffic(), Traffic(), False
-        """Counted since the last look at all traffic, and before; whether the next look sees it.
-        What it publishes its connection counts."""
         self.out: list[bytes] = []
         """What is due at the end of this turn."""
         self.later: list[bytes] = []
@@ -142,9 +148,10 @@ class Client:
         """What is due when the save that goes on is done."""
         # behind: SUBSCRIBE waits for its writes; blocked: for an acknowledgement, as its window
         # is full; tells_gaps: CONNECT asked for them (M4)
-        self.tells_gaps = self.closing = self.behind = self.blocked = False
+        # entered: hooks have heard that it came, and not that it is gone
+        self.tells_gaps = self.closing = self.behind = self.blocked = self.entered = False
         self._scheduled = self._paused = False
-        self.patience = ConnectionTimers(self)
+        self.patience = ConnectionTimers(self, broker.settings.connect_timeout_seconds)
 
     @property
     def name(self) -> str:
@@ -160,12 +167,6 @@ class Client:
     def stopped(self) -> bool:
         """Whether it is sent no messages now: its socket is full, or it is going."""
         return self._paused or self.closing
-
-    @property
-    def counted(self) -> Traffic:
-        """What passed over this connection until now."""
-        self.broker.tally.look()
-        return self.before
 
     # -- read side ---------------------------------------------------------------------------------
 
@@ -229,21 +230,16 @@ class Client:
         return True
 
     def _handle(self, packets: list[Packet | Violation]) -> None:
-        left = iter(packets)
+        handlers, left = self.broker.handlers, iter(packets)
         for packet in left:
-            kind = type(packet)
-            if kind is Publish:
-                on_publish(self, packet)  # type: ignore[arg-type]
-            elif kind is Puback:
-                on_puback(self, packet)  # type: ignore[arg-type]
-            elif kind in HANDLERS:
-                HANDLERS[kind](self, packet)
-                if self.opening is not None or self.behind:
-                    self._hold(list(left))
-                    return
-            else:
+            handler = handlers.get(type(packet))
+            if handler is None:
                 raise cast("Violation", packet)
+            handler(self, packet)
             if self.closing:
+                return
+            if self.opening is not None or self.behind:
+                self._hold(list(left))
                 return
 
     def _hold(self, packets: list[Packet | Violation]) -> None:

@@ -1,21 +1,46 @@
-"""What features may ask of the MQTT door: its figures, its subscriptions, and to hold less."""
+"""The MQTT door as the kernel and features see it: its rows, its figures, and to hold less."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Callable, Iterator
+from functools import partial
 
+from rowcast.core.errors import Error
 from rowcast.core.shedding import Shed
-from rowcast.doors.mqtt.connections.partial_packets import cut_unfinished
+from rowcast.doors.mqtt.broker import Broker
+from rowcast.doors.mqtt.packets.handlers import HANDLERS
+from rowcast.doors.mqtt.reauthorize import judge
+from rowcast.doors.mqtt.sessions.observers import SESSIONS, SUBSCRIPTIONS
+from rowcast.doors.mqtt.sessions.rows import session_rows
+from rowcast.doors.mqtt.sessions.subscription_rows import subscription_rows
+from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.kernel.door import Door, DoorFigures
+from rowcast.kernel.kernel import Kernel
+from rowcast.mqtt.reasons import Reason
 from rowcast.subscriptions.subscription import Subscription
 
-if TYPE_CHECKING:
-    from rowcast.doors.mqtt.broker import Broker
+
+def make_broker(
+    kernel: Kernel,
+    settings: BrokerSettings,
+    now: Callable[[], float],
+    loop: asyncio.AbstractEventLoop | None = None,
+) -> Broker:
+    """Return a broker that is plugged into the kernel, on this loop unless one is given.
+
+    ``now`` is in seconds since 1970.
+    """
+    broker = Broker(kernel, settings, now, loop or asyncio.get_running_loop(), HANDLERS)
+    kernel.doors.append(MqttDoor(broker))
+    kernel.rows(SESSIONS, session_rows(broker))
+    kernel.rows(SUBSCRIPTIONS, subscription_rows(broker))
+    kernel.access.listen(partial(judge, broker))
+    return broker
 
 
 class MqttDoor(Door):
     """The door of one broker."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
     def figures(self) -> DoorFigures:
@@ -54,5 +79,14 @@ class MqttDoor(Door):
         broker.guard.shedding = broker.kernel.reader.shedding.sheds(Shed.CONNECTS)
 
     def relieve(self) -> None:
-        """Cut connections of which a large part of a packet is held."""
-        cut_unfinished(self._broker)
+        """Cut connections of which a large part of a packet is held, and tell them why (K9, L11).
+
+        Each may hold as much of one packet as a packet may have; all of them together may be more
+        than there is.
+        """
+        shedding = self._broker.kernel.reader.shedding
+        for client in list(self._broker.clients):
+            try:
+                shedding.check_unfinished(0 if client.closing else client.connection.held_bytes)
+            except Error as error:
+                client.disconnect(Reason.SERVER_BUSY, error.message)

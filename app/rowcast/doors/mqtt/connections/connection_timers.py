@@ -6,17 +6,41 @@ is over, the client does.
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from rowcast.core.callers import Caller
 from rowcast.core.limits import MQTT_CLOSE_SECONDS, MQTT_KEEP_ALIVE_FACTOR, MQTT_STALL_SECONDS
+from rowcast.doors.mqtt.connections.transport import Transport
 from rowcast.kernel.commit import Committer
 from rowcast.mqtt.reasons import Reason
 
-if TYPE_CHECKING:
-    from rowcast.doors.mqtt.client import Client
-
 log = logging.getLogger("rowcast.mqtt")
+
+
+class TimedClient(Protocol):
+    """A client as its timers know it."""
+
+    loop: asyncio.AbstractEventLoop
+    transport: Transport
+    peer: str
+    last_seen: float
+    """When something was received, by the loop's clock."""
+
+    @property
+    def silenced(self) -> bool:
+        """Whether it is not read from: then its silence is ours."""
+
+    def read_again(self) -> None:
+        """Read on, unless something else is against it."""
+
+    def cut(self) -> None:
+        """Cut off a client that never reads."""
+
+    def end(self, trouble: str = "") -> None:
+        """Send what is due and close."""
+
+    def disconnect(self, reason: Reason, message: str = "") -> None:
+        """End the connection from this side, and tell the client why if it can be told."""
 
 
 class ConnectionTimers:
@@ -32,7 +56,7 @@ class ConnectionTimers:
         "keep_alive_seconds",
     )
 
-    def __init__(self, client: "Client") -> None:
+    def __init__(self, client: TimedClient, connect_seconds: float) -> None:
         self._client = client
         self.keep_alive_seconds = 0.0
         """The greatest silence, one and a half times the Keep Alive; 0 for any."""
@@ -40,8 +64,7 @@ class ConnectionTimers:
         """Whether too much of what it sent waits for the disk."""
         no_timer: asyncio.TimerHandle | None = None
         self._stall = self._throttle = self._close = no_timer
-        seconds = client.broker.settings.connect_timeout_seconds
-        self._timer = client.loop.call_later(seconds, self._connect_timeout)
+        self._timer = client.loop.call_later(connect_seconds, self._connect_timeout)
 
     def _connect_timeout(self) -> None:
         log.info("%s sent no CONNECT in time", self._client.peer)

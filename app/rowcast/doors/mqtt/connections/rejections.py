@@ -6,6 +6,8 @@ overtakes it. There is room for REFUSED_CONNECTIONS_MAX at a time; further ones 
 which costs nothing.
 """
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,6 @@ from rowcast.core.limits import (
     REFUSED_SECONDS,
 )
 from rowcast.doors.mqtt.connections.guard import Refusal
-from rowcast.doors.mqtt.packets import lifecycle_events as hooking
 from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import MQTT_5, Connack, Connect
@@ -23,7 +24,6 @@ from rowcast.mqtt.reasons import Reason
 from rowcast.mqtt.violations import UnsupportedVersion
 
 if TYPE_CHECKING:
-    from rowcast.doors.mqtt.broker import Broker
     from rowcast.doors.mqtt.connections.transport import Transport
 
 _ELSEWHERE = frozenset({Reason.USE_ANOTHER_SERVER, Reason.SERVER_MOVED})
@@ -42,7 +42,7 @@ class Refused:
         self._transport = transport
         self._refusal = refusal
         self._connection: Connection | None = Connection("server", REFUSED_PACKET_BYTES_MAX)
-        self._timer = others.broker.loop.call_later(REFUSED_SECONDS, transport.abort)
+        self._timer = others.loop.call_later(REFUSED_SECONDS, transport.abort)
 
     def receive(self, data: bytes) -> None:
         """Answer CONNECT and close; anything else is closed, and what comes later ignored."""
@@ -53,7 +53,7 @@ class Refused:
         packet = packets[0]
         if isinstance(packet, Connect):
             self._transport.write(self._connack(packet))
-            hooking.refused_at(self._others.broker, self.peer, packet, *self._refusal)
+            self._others.tell(self.peer, packet, *self._refusal)
         elif isinstance(packet, UnsupportedVersion):  # MQTT-3.1.2-2
             self._transport.write(packet.connack)
         self._transport.close()  # MQTT-3.2.2-7
@@ -66,7 +66,7 @@ class Refused:
             return encode(answer, packet.version)
         asked = packet.properties or {}
         properties: dict[str, object] = {}
-        reference = self._others.broker.settings.server_reference
+        reference = self._others.server_reference
         if reference and reason in _ELSEWHERE:  # MQTT 5, 3.2.2.3.16
             properties["server_reference"] = reference
         if asked.get("request_problem_information", 1) == 1:  # MQTT-3.1.2-29
@@ -91,8 +91,18 @@ class Refused:
 class Rejections:
     """The connections that are being refused."""
 
-    def __init__(self, broker: "Broker", open_max: int = REFUSED_CONNECTIONS_MAX) -> None:
-        self.broker = broker
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        tell: Callable[[str, Connect, Reason, str], None],
+        server_reference: str = "",
+        open_max: int = REFUSED_CONNECTIONS_MAX,
+    ) -> None:
+        self.loop = loop
+        self.tell = tell
+        """Told of each: its peer, its CONNECT, the reason and the words for it."""
+        self.server_reference = server_reference
+        """Where to go instead, for reasons that send elsewhere (MQTT 5, 3.2.2.3.16)."""
         self.open_max = open_max
         self.unanswered = 0
         """Connections that were closed without a word: there were too many of them."""

@@ -6,13 +6,11 @@ counting costs a busy connection little, and an idle one nothing.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from rowcast.kernel.listeners import MqttListener
+from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.packets import MQTT_5
-
-if TYPE_CHECKING:
-    from rowcast.doors.mqtt.client import Client
 
 
 class Traffic:
@@ -54,36 +52,16 @@ class Traffic:
         self.payload_out += other.payload_out
 
 
-class Observers:
-    """Tells all listeners what happens at this door."""
+class CountedClient(Protocol):
+    """A client as its traffic is counted; what it publishes its connection counts."""
 
-    def __init__(self, listeners: Sequence[MqttListener]) -> None:
-        self._listeners = listeners
-
-    def on_connect(self, client_id: str) -> None:
-        """Tell that a client was let in."""
-        for listener in self._listeners:
-            listener.on_connect(client_id)
-
-    def on_disconnect(self, client_id: str) -> None:
-        """Tell that it is gone."""
-        for listener in self._listeners:
-            listener.on_disconnect(client_id)
-
-    def on_subscribe(self, client_id: str, topics: str) -> None:
-        """Tell of a new filter."""
-        for listener in self._listeners:
-            listener.on_subscribe(client_id, topics)
-
-    def on_unsubscribe(self, client_id: str, topics: str) -> None:
-        """Tell that a filter has ended."""
-        for listener in self._listeners:
-            listener.on_unsubscribe(client_id, topics)
-
-    def changed(self) -> None:
-        """Tell that something else has changed."""
-        for listener in self._listeners:
-            listener.changed()
+    connection: Connection
+    traffic: Traffic
+    """Counted since the last look."""
+    before: Traffic
+    """Counted until the last look."""
+    noted: bool
+    """Whether the next look sees it."""
 
 
 class Tally:
@@ -91,11 +69,11 @@ class Tally:
 
     def __init__(self, listeners: Sequence[MqttListener]) -> None:
         self._total = Traffic()
-        self._busy: list[Client] = []
+        self._busy: list[CountedClient] = []
         """Clients with traffic that was not added up yet."""
         self._listeners = listeners
 
-    def note(self, client: "Client") -> None:
+    def note(self, client: CountedClient) -> None:
         """Remember a client that has traffic, until the next look."""
         client.noted = True
         self._busy.append(client)
@@ -117,3 +95,8 @@ class Tally:
             client.before.add(traffic)
             traffic.clear()
         return self._total
+
+    def of(self, client: CountedClient) -> Traffic:
+        """Return what passed over one connection until now."""
+        self.look()
+        return client.before

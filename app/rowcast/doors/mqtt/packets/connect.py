@@ -27,7 +27,6 @@ from rowcast.doors.mqtt.packets.messages import user_properties
 from rowcast.doors.mqtt.packets.rewrite import rewritten_submit
 from rowcast.doors.mqtt.packets.subscribe import auto_subscribe
 from rowcast.doors.mqtt.sessions import wills
-from rowcast.doors.mqtt.sessions.rows import tell
 from rowcast.doors.mqtt.sessions.session import ANONYMOUS, NEVER, Session
 from rowcast.mqtt.aliases import Aliases
 from rowcast.mqtt.packets import MQTT_5, Connack, Connect, Will
@@ -79,7 +78,7 @@ def _fail(client: "Client", packet: Connect, reason: Reason, message: str) -> No
     if client.session is not None and not client.accepted:
         wills.forget(client.session)  # MQTT-3.1.2-8: it is that of a connection that was made
     if not client.accepted:
-        hooking.refused(client, packet, reason, message)
+        client.broker.observer.refused(client.peer, packet, reason, message)
     (client.disconnect if client.accepted else client.reject)(reason, message)
 
 
@@ -132,7 +131,8 @@ async def _accept(client: "Client", packet: Connect) -> None:
     if not present:
         await auto_subscribe(client, session, caller)
     if session.client is client:
-        hooking.entered(client, caller, present=present)
+        client.entered = True
+        broker.observer.entered(session, caller, present=present)
 
 
 def _keep_alive(client: "Client", packet: Connect) -> int:
@@ -204,8 +204,9 @@ def _session(client: "Client", packet: Connect, client_id: str) -> tuple[Session
     if old is not None and old.client is not None:
         broker.takeovers += 1
         old.takeovers += 1
-        tell(broker, old, "taken_over")
-        hooking.taken_over(old.client, client)
+        broker.observer.session_changed(old, "taken_over")
+        if old.client.caller is not None:
+            broker.kernel.listeners.tell("taken_over", old.client.caller, by=client.peer)
         old.client.disconnect(
             Reason.SESSION_TAKEN_OVER, "another connection uses this client identifier"
         )

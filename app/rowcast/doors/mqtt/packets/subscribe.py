@@ -33,7 +33,6 @@ from rowcast.doors.mqtt.packets.offsets import (
     started,
 )
 from rowcast.doors.mqtt.packets.rewrite import divided
-from rowcast.doors.mqtt.sessions.subscription_rows import tell_subscription
 from rowcast.mqtt.packets import MQTT_5, Suback, Subscribe, Subscription, Unsuback, Unsubscribe
 from rowcast.mqtt.reasons import PacketType, Reason
 from rowcast.mqtt.violations import Violation, protocol_error
@@ -366,13 +365,13 @@ def _subscribe(wish: SubscribeRequest, plan: FilterRequest) -> Reason:
     else:
         broker.release_exclusive(session, topics.text)
     if known is None:
-        broker.observer.on_subscribe(session.client_id, topics.text)
+        broker.observer.subscribed(session.client_id, topics.text)
     before = known.qos if known is not None else 0
     session.reliable += (interest.qos > 0) - (before > 0)
     if session.kept:
         broker.retain_for(session, topics, before, interest.qos)
         broker.keeper.put_filter(session, interest)
-    tell_subscription(broker, session.client_id, topics.text)
+    broker.observer.subscription_changed(session.client_id, topics.text)
     return Reason(interest.qos)
 
 
@@ -384,13 +383,13 @@ def _share(wish: SubscribeRequest, plan: FilterRequest, share: Share) -> Reason:
         sharing = session.sharing = Sharing(broker, session)
     if text not in sharing.shares:
         _check_count(broker, session)
-        broker.observer.on_subscribe(session.client_id, text)
+        broker.observer.subscribed(session.client_id, text)
     sharing.subscribe(text, Share(share.name, interest.topics), interest, plan.since)
     broker.count_share(session, text, interest.topics)
     broker.kernel.hooks.subscribed(wish.caller, interest)
     if session.kept:
         broker.keeper.put_share(session, text, interest)
-    tell_subscription(broker, session.client_id, text)
+    broker.observer.subscription_changed(session.client_id, text)
     return Reason(interest.qos)
 
 

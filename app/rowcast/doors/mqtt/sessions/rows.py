@@ -18,6 +18,7 @@ from rowcast.core.limits import (
 from rowcast.doors.mqtt.connections.traffic import Traffic
 from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat
 from rowcast.doors.mqtt.delivery.inflight import sent_of
+from rowcast.doors.mqtt.sessions.observers import SESSIONS
 from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.doors.mqtt.sessions.wills import will_delay
 from rowcast.kernel.rows.system_rows import SystemRows, time_text
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from rowcast.doors.mqtt.broker import Broker
     from rowcast.doors.mqtt.client import Client
 
-PATH = "$SYS/sessions"
-
 Facts = dict[str, object]
 
 
@@ -40,7 +39,7 @@ def session_rows(broker: "Broker") -> type[SystemRows]:
     class SessionRows(SystemRows):
         """One row for each session, its client connected or not."""
 
-        path = PATH
+        path = SESSIONS
 
         def names(self) -> Sequence[str]:
             return [session.client_id for session in broker.sessions]
@@ -61,12 +60,6 @@ def session_rows(broker: "Broker") -> type[SystemRows]:
             await self.durable()
 
     return SessionRows
-
-
-def tell(broker: "Broker", session: Session, happened: str) -> None:
-    """Tell who watches what happened to a session (E15)."""
-    session.happened = happened
-    broker.kernel.live.changed(PATH, session.client_id, happened)
 
 
 def _row(broker: "Broker", session: Session, most: int) -> Facts:
@@ -95,7 +88,7 @@ def _row(broker: "Broker", session: Session, most: int) -> Facts:
         "in_flight_in": sorted(islice(session.inbound, most)),
         "next_packet_id": window.upcoming,
         "will": _will(session),
-        "counters": _counters(session, client),
+        "counters": _counters(broker, session, client),
     }
 
 
@@ -194,11 +187,11 @@ def _will(session: Session) -> Facts | None:
     }
 
 
-def _counters(session: Session, client: "Client | None") -> Facts:
+def _counters(broker: "Broker", session: Session, client: "Client | None") -> Facts:
     """Return the counts of this connection; ``dropped`` are those since the server started."""
     dropped = session.gaps.losses.rows()
     expired = dropped.pop(GapCause.EXPIRED.value, 0)
-    counted = client.counted if client is not None else Traffic()
+    counted = broker.tally.of(client) if client is not None else Traffic()
     return {
         "received": counted.packets_in,
         "sent": counted.publishes_out,

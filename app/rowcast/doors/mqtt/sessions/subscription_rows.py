@@ -5,18 +5,17 @@ An id is the client's and the filter, both written as in a URL because neither n
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
-from urllib.parse import quote, unquote
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from rowcast.core.errors import Code, Error
+from rowcast.doors.mqtt.sessions.observers import SUBSCRIPTIONS, client_id_and_filter
 from rowcast.doors.mqtt.sessions.rows import subscription_facts, subscriptions_of
 from rowcast.kernel.rows.system_rows import SystemRows
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.broker import Broker
     from rowcast.doors.mqtt.sessions.session import Session
-
-SUBSCRIPTIONS: Final = "$SYS/subscriptions"
 
 Facts = dict[str, object]
 
@@ -57,11 +56,6 @@ def subscription_rows(broker: "Broker") -> type[SystemRows]:
     return SubscriptionRows
 
 
-def tell_subscription(broker: "Broker", client_id: str, text: str) -> None:
-    """Tell those who watch that a subscription began, is another now, or ended."""
-    broker.kernel.live.changed(SUBSCRIPTIONS, _name(client_id, text))
-
-
 def _end(broker: "Broker", session: "Session", text: str) -> bool:
     """End a subscription; return whether there was one."""
     sharing = session.sharing
@@ -83,11 +77,7 @@ def _end(broker: "Broker", session: "Session", text: str) -> bool:
 def _names(broker: "Broker") -> Iterator[str]:
     for session in broker.sessions:
         for text, _ in subscriptions_of(session):
-            yield _name(session.client_id, text)
-
-
-def _name(client_id: str, text: str) -> str:
-    return f"{quote(client_id, safe='')}/{quote(text, safe='$/')}"
+            yield client_id_and_filter(session.client_id, text)
 
 
 def _meant(broker: "Broker", name: str) -> tuple["Session | None", str]:
