@@ -182,13 +182,19 @@ class Server:
         for client in clients:
             if client.opening is not None:
                 client.opening.cancel()
-        mine = {self.broker, self.broker.keeper, *clients, *(item.patience for item in clients)}
+        mine = {
+            self.broker,
+            self.broker.keeper,
+            self.broker.wills,
+            *clients,
+            *(item.patience for item in clients),
+        }
         mine |= {self.expiries, self.topic_tables, self.kernel.groups, *self.kernel.groups}
         for group in self.kernel.groups:
             group.stop()
         for timer in self.loop.timers():
             owner = getattr(timer._callback, "__self__", None)
-            if owner in mine or self.broker in timer._args:
+            if owner in mine:
                 timer.cancel()
         for session in self.broker.sessions:
             if session.subscription is not None:

@@ -260,11 +260,11 @@ def keep_wills_in_memory(monkeypatch):
 def leave_published_wills_on_the_disk(monkeypatch):
     """A kill publishes a will again."""
 
-    def forgetful(broker, due):
+    def forgetful(self, due):
         event = wills.event_of_will(due.will, due.client_id)
-        broker.kernel.submit(event, due.caller, broker.heard_of_will)
+        self._kernel.submit(event, due.caller, self.refused)
 
-    monkeypatch.setattr(wills, "_submit", forgetful)
+    monkeypatch.setattr(wills.Wills, "_submit", forgetful)
 
 
 def publish_wills_at_once(monkeypatch):
@@ -286,12 +286,12 @@ def publish_wills_after_goodbye(monkeypatch):
 def lose_wills_that_the_disk_refuses(monkeypatch):
     """A full disk is the end of a will."""
 
-    def once(broker, due):
+    def once(self, due):
         event = wills.event_of_will(due.will, due.client_id)
         change = wills._removal(due.client_id, due.number)
-        broker.kernel.submit(event, due.caller, broker.heard_of_will, None, (change,))
+        self._kernel.submit(event, due.caller, self.refused, None, (change,))
 
-    monkeypatch.setattr(wills, "_submit", once)
+    monkeypatch.setattr(wills.Wills, "_submit", once)
 
 
 def save_flights_without_their_groups(monkeypatch):

@@ -7,7 +7,8 @@ from typing import Final
 from urllib.parse import quote
 
 from rowcast.doors.mqtt.broker import Broker
-from rowcast.doors.mqtt.delivery.sharing import filter_of
+from rowcast.doors.mqtt.client import client_of
+from rowcast.doors.mqtt.packets.share_filters import filter_of
 from rowcast.doors.mqtt.sessions.rows import connection_facts
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.rows.figure_rows import Facts, figure_rows, listed_rows
@@ -51,7 +52,7 @@ def _client(broker: Broker, client_id: str) -> Facts | None:
     session = broker.sessions.get(client_id)
     if session is None:
         return None
-    client, missed = session.client, session.gaps.losses.rows()
+    client, missed = client_of(session), session.gaps.losses.rows()
     facts: Facts = {
         "client_id": client_id,
         "connected": client is not None,

@@ -101,7 +101,7 @@ async def test_an_alias_that_would_be_too_much_is_left_out(world):
     sizes = await say(world, peer, (TOPIC, full), (TOPIC, b"y"), (TOPIC, full + b"z" * 9))
     assert [most, plain(TOPIC, b"y") + 3, most] == sizes
     assert [TOPIC] * 3 == topics(peer.heard())
-    assert 0 == world.broker.dropped_large
+    assert 0 == world.broker.deliveries.dropped_large
 
 
 async def test_an_alias_makes_room_for_more(world):
@@ -111,7 +111,7 @@ async def test_an_alias_makes_room_for_more(world):
     large = b"x" * (40 - plain("", b"") - 3)
     sizes = await say(world, peer, (TOPIC, large), (TOPIC, b"y"), (TOPIC, large))
     assert [0, plain(TOPIC, b"y") + 3, 40] == sizes
-    assert 1 == world.broker.dropped_large
+    assert 1 == world.broker.deliveries.dropped_large
 
 
 async def test_a_frame_with_an_alias_is_made_once(world, monkeypatch):

@@ -107,13 +107,13 @@ async def test_what_the_client_does_not_take_counts_as_sent(world, qos):
     for size in (61 - overhead, 60 - overhead):
         await world.say("a", b"x" * size)
     assert [60 - overhead] == [len(payload) for payload in payloads(await peer.hear())]
-    assert (1, 60) == (world.broker.dropped_large, len(peer.transport.sent[-1]))
+    assert (1, 60) == (world.broker.deliveries.dropped_large, len(peer.transport.sent[-1]))
 
 
 async def test_a_mark_obeys_it_too(world):
     peer = await world.connected("s", properties={"maximum_packet_size": 40})
     await peer.subscribe("a", properties=users(("seq", "")))
-    assert ([], 1) == (peer.later, world.broker.dropped_large)
+    assert ([], 1) == (peer.later, world.broker.deliveries.dropped_large)
 
 
 async def test_suback_is_cut_or_the_connection_ends(world):

@@ -72,7 +72,7 @@ def _filter_of(world):
     from rowcast.core.topics import TopicFilter
     from rowcast.subscriptions.subscription import SubscribedFilter
 
-    form = world.broker.forms.form(5, None, tells_seq=False)
+    form = world.broker.deliveries.forms.form(5, None, tells_seq=False)
     return world.broker.sessions.get("d"), SubscribedFilter(TopicFilter("a"), 1, form=form)
 
 

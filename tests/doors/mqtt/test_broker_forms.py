@@ -188,7 +188,7 @@ async def test_what_has_expired_is_not_sent(world, version):
         sender.publish("open", b"%d" % seconds, message_expiry_interval=seconds)
     await world.pass_time(10)
     peer.client.resume_writing()
-    assert ([b"30"], 2) == (payloads(await peer.hear()), world.broker.expired)
+    assert ([b"30"], 2) == (payloads(await peer.hear()), world.broker.deliveries.expired)
 
 
 async def test_an_expired_record_is_not_current(world):
@@ -221,7 +221,7 @@ async def test_a_frame_is_made_once_for_all(world, monkeypatch, version, qos):
     """D64, K10: 1,000 subscribers, one frame for each version, form and QoS."""
     made, encoded = [], []
     monkeypatch.setattr(world, "turn", world.short_turn)
-    watch(monkeypatch, world.broker.forms, "_make", made)
+    watch(monkeypatch, world.broker.deliveries.forms, "_make", made)
     watch(monkeypatch, world.kernel.transcoder, "payload", encoded)
     peers = await crowd(world, 1_000, qos, version=version)
     await world.put("Dog/1", json.dumps(RECORD).encode(), JSON)
@@ -240,7 +240,7 @@ async def test_a_frame_is_made_once_for_all(world, monkeypatch, version, qos):
 async def test_what_few_share_is_made_once_too(world, monkeypatch, options):
     """D64: clients that use the same identifier, or hear of the same expiry."""
     made = []
-    watch(monkeypatch, world.broker.forms, "_make", made)
+    watch(monkeypatch, world.broker.deliveries.forms, "_make", made)
     peers = await crowd(world, 20, 1, **options)
     await world.put("Dog/1", b"{}", JSON, expires_at=0.0 if options else world.time + 60)
     for peer in peers:
@@ -275,16 +275,18 @@ async def test_long_topics_are_not_remembered(world):
     await world.say(topic, b"1")
     await world.say("short", b"2")
     assert [b"1", b"2"] == payloads(await peer.hear())
-    assert ["short"] == list(world.broker.forms._topics)
+    assert ["short"] == list(world.broker.deliveries.forms._topics)
 
 
 async def test_remembered_topics_are_bounded(world):
-    world.broker.forms = DeliveryFormats(world.kernel.transcoder, world.kernel.cursor, topics_max=2)
+    world.broker.deliveries.forms = DeliveryFormats(
+        world.kernel.transcoder, world.kernel.cursor, topics_max=2
+    )
     await world.subscribed("#", version=4)
     for name in "abc":
         await world.say(name, b"")
     await world.turn()
-    assert ["c"] == list(world.broker.forms._topics)
+    assert ["c"] == list(world.broker.deliveries.forms._topics)
 
 
 async def test_a_long_message(world):

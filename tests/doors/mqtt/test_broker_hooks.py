@@ -398,4 +398,4 @@ async def test_a_will_that_waits_for_a_hook_takes_no_later_one_with_it(world):
     there = await world.killed()
     await there.turn()
     assert [] == there.store.states("will/")
-    assert 1 == there.broker.wills_sent
+    assert 1 == there.broker.wills.sent

@@ -14,7 +14,7 @@ from mqtt_server import (
     payloads,
     topics,
 )
-from rowcast.doors.mqtt.delivery.sharing import share_of
+from rowcast.doors.mqtt.packets.share_filters import share_of
 from rowcast.mqtt.reasons import Reason
 from rowcast.mqtt.violations import Violation
 

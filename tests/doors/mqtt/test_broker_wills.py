@@ -195,7 +195,7 @@ async def test_a_refused_will_is_not_published(world):
     await peer.ask(Connect(5, "w", will=Will("Strict/1", b"no object", 1, True)))
     peer.lose()
     await world.turn()
-    assert (1, 1) == (world.broker.wills_sent, world.broker.refusals)
+    assert (1, 1) == (world.broker.wills.sent, world.broker.refusals)
     assert [] == world.store.states("will/")
 
 

@@ -23,18 +23,18 @@ from rowcast.core.topics import TopicFilter
 from rowcast.doors.mqtt.connections.guard import LoginThrottle
 from rowcast.doors.mqtt.connections.rejections import Rejections
 from rowcast.doors.mqtt.connections.traffic import Tally
-from rowcast.doors.mqtt.delivery import loss_accounts as accounts
 from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormats
-from rowcast.doors.mqtt.delivery.sharing import Sharing
+from rowcast.doors.mqtt.delivery.outgoing import Deliveries
 from rowcast.doors.mqtt.packets.exclusive import Exclusives
+from rowcast.doors.mqtt.sessions import loss_accounts as accounts
 from rowcast.doors.mqtt.sessions import wills
 from rowcast.doors.mqtt.sessions.observers import Observers
 from rowcast.doors.mqtt.sessions.session import NEVER, Session, Sessions
 from rowcast.doors.mqtt.sessions.session_loading import Facts, read_sessions, read_wills
 from rowcast.doors.mqtt.sessions.session_persistence import SessionPersistence
+from rowcast.doors.mqtt.sessions.sharing import Sharing
 from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.write import Unheard
 from rowcast.mqtt.reasons import Reason
 from rowcast.subscriptions.backlog import Loss, Overflow
 from rowcast.subscriptions.gaps import GapCause
@@ -61,18 +61,17 @@ class Broker:
         self.settings, self.now, self.loop = settings, now, loop
         self.handlers = handlers
         """What clients do with a packet, by its class."""
-        self.forms = DeliveryFormats(kernel.transcoder, kernel.cursor, settings.clears_silently)
+        forms = DeliveryFormats(kernel.transcoder, kernel.cursor, settings.clears_silently)
         self.observer = Observers(kernel, now)
         self.samplers = kernel.samplers
-        self.acknowledged = kernel.reader.acknowledged
-        """Hear when messages are acknowledged."""
         self.tally = Tally(kernel.listeners.mqtt)
         self.sessions = Sessions(now)
-        self.keeper = SessionPersistence(self)
+        self.wills = wills.Wills(kernel, loop, self._will_refused)
+        self.keeper = SessionPersistence(kernel, self.sessions, self.wills, loop)
+        self.deliveries = Deliveries(kernel, forms, now, self.keeper.touch)
         self.guard = LoginThrottle(settings.guard, self.clock)
         self.refused = Rejections(loop, self.observer.refused, settings.server_reference)
         self.exclusives = Exclusives()
-        self.heard_of_will = Unheard(self._will_refused)
         self._expiry_timer: asyncio.TimerHandle | None = None
         self.topics: ClearedCache[bytes, str] = ClearedCache(MATCH_CACHE_TOPICS_MAX)
         """Topics by their bytes, shared by all connections."""
@@ -85,16 +84,10 @@ class Broker:
         """Connections ended by another one of the same client id."""
         self.stalled = 0
         """Connections cut off because their peer read nothing."""
-        self.wills_sent = 0
-        """Wills of clients that were lost."""
         self.refusals = 0
         """Publishes and wills that were refused."""
-        self.dropped_large = 0
-        """Messages over a client's Maximum Packet Size."""
         self.dropped_waiting = 0
         """Messages dropped because more waited for a session than may."""
-        self.expired = 0
-        """Messages whose time was over before they could be sent."""
         self.throttled = 0
         """How often a client was over its rate."""
         self.connects = 0
@@ -132,11 +125,12 @@ class Broker:
         session.client = None
         subscription = session.subscription
         if subscription is not None:
-            accounts.close(session, subscription, client)
+            unwritten = (*client.saving, *client.later, *client.out)
+            accounts.close(session, subscription, unwritten)
             session.skipped = subscription.skipped
             session.position, session.filters = self.kernel.suspend(subscription)
             session.subscription = None
-            accounts.begin_absence(self, session, subscription)
+            accounts.begin_absence(self.kernel, session, subscription)
         self.observer.session_changed(session, "disconnected")
         if not session.durable or self.sessions.get(session.client_id) is not session:
             self.end(session)
@@ -146,20 +140,20 @@ class Broker:
         self._left(session)
         self.keeper.leave(session)
         self.keeper.save(session)
-        wills.arm(self, session, wills.will_delay(session))
+        self.wills.arm(session, wills.will_delay(session))
         self._watch_expiry()
 
     def end(self, session: Session) -> None:
         """End a session for good: nothing of it is left (MQTT 5, 4.1)."""
         self.sessions.delete(session)
-        accounts.end_absence(self, session)
+        accounts.end_absence(self.kernel, session)
         if self.kernel.topic_tables is not None:
             self.kernel.topic_tables.gone(session)
         self.exclusives.release_all(session.client_id)
         self.observer.session_ended(session)
         if session.sharing is not None:
             session.sharing.end()
-        wills.publish(self, session)
+        self.wills.publish(session)
         self.withdraw(session)
 
     def expel(self, session: Session, reason: Reason, message: str) -> None:
@@ -167,7 +161,7 @@ class Broker:
         client = session.client
         if client is not None:
             client.disconnect(reason, message)
-            self.leave(client)
+            client.leave()
         if self.sessions.get(session.client_id) is session:  # it was to outlive its connection
             self.end(session)
 
@@ -183,7 +177,7 @@ class Broker:
         if loss.expired:
             session.gaps.losses.add(GapCause.EXPIRED, loss.expired)
         self.dropped_waiting += loss.dropped
-        self.expired += loss.expired
+        self.deliveries.expired += loss.expired
 
     def withdraw(self, session: Session) -> None:
         """Take a session off the disk; the log need no longer keep messages for it."""
@@ -276,9 +270,9 @@ class Broker:
 
         The connections of all of them have ended: with the server, if not before.
         """
-        sessions = read_sessions(self, facts)
+        sessions = read_sessions(self.deliveries, self.exclusives, facts)
         due = {(item.client_id, item.number): item for item in read_wills(of_wills)}
-        self.keeper.wills = max((number for _, number in due), default=0)
+        self.wills.last = max((number for _, number in due), default=0)
         for session in sessions:
             if not session.durable:
                 self.keeper.forget(session)
@@ -288,10 +282,10 @@ class Broker:
                 session.will, session.will_caller = waits.will, waits.caller
             self._put_back(session)
         for item in due.values():  # of sessions that are over, or before the one that waits (D31)
-            wills.publish_due(self, item)
+            self.wills.publish_due(item)
         for session in self.sessions:
             over = self.now() - (session.left_at or 0.0)
-            wills.arm(self, session, wills.will_delay(session) - over)
+            self.wills.arm(session, wills.will_delay(session) - over)
         self._look_at_expired()
         self.kernel.groups.clean()
 
@@ -299,7 +293,7 @@ class Broker:
         self.sessions.add(session)
         for interest in session.filters:
             self.retain_for(session, interest.topics, 0, interest.qos)
-        accounts.begin_absence(self, session)
+        accounts.begin_absence(self.kernel, session)
         self.observer.session_restored(session)
         self._count(session)
         if session.left_at is None:  # it was connected when the server ended
@@ -357,7 +351,7 @@ class Broker:
         Their wills are published: the connections end, and the clients did not wish it
         (MQTT-3.1.2-8).
         """
-        self.stopping = True
+        self.stopping = self.wills.stopping = True
         self._emptied.clear()
         self._watch_expiry()
         for client in list(self.clients):

@@ -9,10 +9,9 @@ that stops reading is not written to, not read from, and disconnected after a wh
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
-from rowcast.core.callers import Caller
 from rowcast.core.errors import Error
 from rowcast.core.limits import MQTT_PROGRESS_BYTES, MQTT_REASON_CHARS_MAX
 from rowcast.doors.mqtt.connections.connection_timers import ConnectionTimers
@@ -21,16 +20,15 @@ from rowcast.doors.mqtt.connections.traffic import Traffic
 from rowcast.doors.mqtt.connections.transport import Transport, fitted
 from rowcast.doors.mqtt.delivery import ack_latency as timing
 from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat
+from rowcast.doors.mqtt.delivery.outgoing import Outgoing
 from rowcast.doors.mqtt.delivery.sending import deliver
 from rowcast.doors.mqtt.packets.held import enough_held
 from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.kernel.write import Outcome, Unheard
-from rowcast.mqtt.aliases import Aliases
 from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.packets import MQTT_5, Auth, Connack, Disconnect, Packet, Publish
 from rowcast.mqtt.reasons import Cause, Reason
 from rowcast.mqtt.violations import UnsupportedVersion, Violation
-from rowcast.subscriptions.delivery import Sent
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.broker import Broker
@@ -48,49 +46,35 @@ class Dialogue(Protocol):
         """Hear that the connection ends."""
 
 
-class Client:
+class Client(Outgoing):
     """A connection and, once it has sent CONNECT, its session."""
 
     __slots__ = (
         "_paused",
-        "_scheduled",
-        "aliases",
         "answered",
         "before",
         "behind",
-        "blocked",
         "broker",
-        "caller",
         "clean_start",
         "closing",
         "connected_at",
-        "connection",
         "dialogue",
         "early",
         "entered",
-        "form",
         "held",
         "last_seen",
-        "later",
-        "loop",
         "meter",
         "noted",
         "opening",
-        "out",
-        "packet_bytes_max",
         "patience",
         "peer",
         "problems",
         "quota",
         "refused",
-        "saving",
-        "session",
         "submit",
         "taken",
         "tells_gaps",
         "tells_seq",
-        "timed",
-        "traffic",
         "transport",
         "trouble",
         "unheard",
@@ -100,14 +84,11 @@ class Client:
     def __init__(
         self, broker: "Broker", transport: Transport, peer: str, form: DeliveryFormat | None = None
     ) -> None:
+        codec = Connection("server", broker.settings.packet_bytes_max, broker.topics)
+        super().__init__(broker.deliveries, broker.loop, codec, form)
         self.broker = broker
         self.transport = transport
-        self.peer, self.loop = peer, broker.loop
-        self.connection = Connection("server", broker.settings.packet_bytes_max, broker.topics)
-        self.session: Session | None = None
-        self.caller: Caller | None = None
-        self.form = form
-        """How it wants messages; before CONNECT, what a WebSocket's upgrade asked for."""
+        self.peer = peer
         self.opening: asyncio.Task[None] | None = None
         """Answers CONNECT."""
         self.dialogue: Dialogue | None = None  # with an Authentication Method only
@@ -116,9 +97,6 @@ class Client:
         self.clean_start = False
         self.connected_at = 0.0
         self.last_seen = self.loop.time()
-        self.packet_bytes_max = 0
-        """The greatest packet that the client takes; 0 is no limit (MQTT 5, 3.1.2.11.4)."""
-        self.aliases: Aliases | None = None  # if it keeps some (MQTT-3.1.2-27)
         self.problems = True
         """Whether the client wants to be told why (Request Problem Information)."""
         self.tells_seq = False
@@ -135,22 +113,13 @@ class Client:
         """QoS 2 identifiers that were answered with PUBREC on this connection, and not released."""
         self.refused = 0
         """Publishes of this connection that were refused, for those who look."""
-        self.traffic, self.before, self.noted = Traffic(), Traffic(), False
-        self.out: list[bytes] = []
-        """What is due at the end of this turn."""
-        self.later: list[bytes] = []
-        """What is due when the session is saved as it is now."""
+        self.before, self.noted = Traffic(), False
         self.meter = broker.settings.rates.meter(self.last_seen)
         """Counts what it sends; None when nothing is limited (D57)."""
-        self.timed: dict[int, Sent] | None = None  # by packet identifier
         self.trouble = "the connection was lost"  # why it ends; empty when it said DISCONNECT
-        self.saving: list[bytes] = []
-        """What is due when the save that goes on is done."""
-        # behind: SUBSCRIBE waits for its writes; blocked: for an acknowledgement, as its window
-        # is full; tells_gaps: CONNECT asked for them (M4)
-        # entered: hooks have heard that it came, and not that it is gone
-        self.tells_gaps = self.closing = self.behind = self.blocked = self.entered = False
-        self._scheduled = self._paused = False
+        # behind: SUBSCRIBE waits for its writes; entered: hooks have heard that it came, and not
+        # that it is gone; tells_gaps: CONNECT asked for them (M4)
+        self.tells_gaps = self.closing = self.behind = self.entered = self._paused = False
         self.patience = ConnectionTimers(self, broker.settings.connect_timeout_seconds)
 
     @property
@@ -294,14 +263,6 @@ class Client:
         if frame:
             self.write_saved((frame,))
 
-    def write_saved(self, frames: Iterable[bytes]) -> None:
-        """Send bytes when the session as it is now is on disk; at once if it is not kept."""
-        if self.session is not None and self.session.kept:
-            self.later += frames
-        else:
-            self.out += frames
-        self.ready()
-
     def _frame(self, packet: Packet) -> bytes:
         """Return a packet's bytes; none when the client takes none of its size."""
         most = self.packet_bytes_max
@@ -312,19 +273,6 @@ class Client:
             log.info("%s takes no packet of %d bytes; closing", self.name, len(frame))
             self.end("it takes no packet so large")
         return b""
-
-    def write(self, frame: bytes) -> None:
-        """Send bytes at the end of this turn."""
-        self.out.append(frame)
-        if not self._scheduled:
-            self._scheduled = True
-            self.loop.call_soon(self.flush)
-
-    def ready(self) -> None:
-        """Hear that the subscription has something; it is sent at the end of this turn."""
-        if not self._scheduled:
-            self._scheduled = True
-            self.loop.call_soon(self.flush)
 
     def flush(self) -> None:
         """Write all that is due with one call."""
@@ -397,7 +345,7 @@ class Client:
         log.info("%s from %s reads nothing; closing", self.name, self.peer)
         self.broker.stalled += 1
         self.closing, self.trouble = True, "it reads nothing"
-        self.broker.leave(self)
+        self.leave()
         self.transport.abort()
 
     def resume_writing(self) -> None:
@@ -468,7 +416,11 @@ class Client:
         self.transport.close()
         self.patience.close_soon()
         # Not within this call: it may come from the middle of an announcement.
-        self.loop.call_soon(self.broker.leave, self)
+        self.loop.call_soon(self.leave)
+
+    def leave(self) -> None:
+        """Let go of the session now: it waits, or ends."""
+        self.broker.leave(self)
 
     def lost(self) -> None:
         """Hear that the transport is closed: release everything, let the session wait or end."""
@@ -481,10 +433,15 @@ class Client:
             self.dialogue.abandon()
         self.patience.end()
         try:
-            self.broker.leave(self)  # it counts what was not written
+            self.leave()  # it counts what was not written
         finally:
             self.connection.lost()
             self.out.clear()
             self.later.clear()
             self.saving.clear()
             self.broker.gone(self)
+
+
+def client_of(session: Session) -> Client | None:
+    """Return the client of a session, which itself knows little of it."""
+    return cast("Client | None", session.client)

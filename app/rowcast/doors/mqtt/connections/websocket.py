@@ -179,7 +179,7 @@ class WebSocketEndpoint:
             media_type = media_type_wanted(accept)
         except Error:
             return None
-        return self._broker.forms.form(MQTT_3_1_1, media_type, tells_seq=False)
+        return self._broker.deliveries.forms.form(MQTT_3_1_1, media_type, tells_seq=False)
 
 
 def _close_code(reader: "asyncio.Task[int]", writer: "asyncio.Task[None]") -> int:

@@ -6,21 +6,17 @@ with its connection. While a client has several open, only the first of them are
 reason. It costs a third of a microsecond for each write and its acknowledgement.
 """
 
-from typing import TYPE_CHECKING
-
 from rowcast.core.events import Event
 from rowcast.core.slow_limits import SLOW_TIMED_MAX
+from rowcast.doors.mqtt.delivery.outgoing import Outgoing
+from rowcast.doors.mqtt.sessions.session import Session
+from rowcast.features.shared_subscriptions.assignments import Assignment
 from rowcast.subscriptions.delivery import GroupMember, Sent
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
-if TYPE_CHECKING:
-    from rowcast.doors.mqtt.client import Client
-    from rowcast.doors.mqtt.sessions.session import Session
-    from rowcast.features.shared_subscriptions.assignments import Assignment
-
 
 def begin(
-    client: "Client",
+    client: Outgoing,
     packet_id: int,
     event: Event,
     interest: SubscribedFilter | None,
@@ -31,20 +27,22 @@ def begin(
 
     QoS 0 is not acknowledged.
     """
-    broker = client.broker
-    if not broker.acknowledged or interest is None or not (event.qos and interest.qos):
+    deliveries = client.deliveries
+    if not deliveries.kernel.reader.acknowledged:
+        return
+    if interest is None or not (event.qos and interest.qos):
         return
     timed = client.timed
     if timed is None:
         timed = client.timed = {}
     if len(timed) < SLOW_TIMED_MAX:
-        timed[packet_id] = Sent(event, interest, broker.now(), again)
+        timed[packet_id] = Sent(event, interest, deliveries.now(), again)
 
 
 def dealt(
-    client: "Client",
-    session: "Session",
-    deal: "Assignment",
+    client: Outgoing,
+    session: Session,
+    deal: Assignment,
     event: Event,
     interest: SubscribedFilter,
     packet_id: int = 0,
@@ -54,22 +52,22 @@ def dealt(
     if subscription is None or caller is None:
         return
     if not deal.tried:  # else it is others who let it wait
-        for feature in client.broker.kernel.reader.delivered:
+        for feature in client.deliveries.kernel.reader.delivered:
             feature.delivered(GroupMember(caller, subscription.joined), ((event, interest),))
     if packet_id:
         begin(client, packet_id, event, interest, again=deal.tried)
 
 
-def hold(session: "Session") -> None:
+def hold(session: Session) -> None:
     """Note that a client can be sent nothing now."""
     if session.subscription is not None:
         session.subscription.hold()
 
 
-def end(client: "Client", session: "Session", packet_id: int) -> None:
+def end(client: Outgoing, session: Session, packet_id: int) -> None:
     """Note that a message is acknowledged."""
     sent = client.timed.pop(packet_id, None) if client.timed else None
     if sent is None or client.caller is None or session.subscription is None:
         return
-    for feature in client.broker.acknowledged:
+    for feature in client.deliveries.kernel.reader.acknowledged:
         feature.acknowledged(client.caller, session.subscription.joined, sent)

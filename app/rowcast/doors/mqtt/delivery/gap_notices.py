@@ -6,20 +6,19 @@ subscription that lost something, and to whoever subscribed to ``$gap/#``, with 
 a plain client is never sent what it did not ask for.
 """
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from rowcast.codecs import JSON, encode
 from rowcast.core.events import CURRENT, MESSAGE, RESET, Event
 from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat, Frame
-from rowcast.doors.mqtt.delivery.inflight import CompactInflight, begin_flight
+from rowcast.doors.mqtt.delivery.inflight import begin_flight
+from rowcast.doors.mqtt.delivery.outgoing import Outgoing
+from rowcast.doors.mqtt.delivery.sent import CompactInflight, Mark
 from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.mqtt.encode import publish_head_tail
 from rowcast.mqtt.packets import MQTT_5
 from rowcast.subscriptions.gaps import Gap
 from rowcast.subscriptions.subscription import SubscribedFilter
-
-if TYPE_CHECKING:
-    from rowcast.doors.mqtt.client import Client
 
 MARKS = {CURRENT: "$snapshot/end", RESET: "$reset"}
 """Topics of marks."""
@@ -27,14 +26,8 @@ GAPS = "$gap/"
 """What topics of gaps begin with."""
 
 
-class Mark(bytes):
-    """The frame of what is no message; ``gap`` is what it tells of, if a lost frame loses that."""
-
-    gap: Gap | None = None
-
-
 def mark(
-    client: "Client",
+    client: Outgoing,
     session: Session,
     event: Event,
     interest: SubscribedFilter | None,
@@ -54,21 +47,21 @@ def mark(
         return False
     facts = dict(event.decoded) if isinstance(event.decoded, dict) else {}
     properties: dict[str, object] = {}
-    facts["cursor"] = cursor = client.broker.kernel.cursor(event.seq)
+    facts["cursor"] = cursor = client.deliveries.kernel.cursor(event.seq)
     if form.version == MQTT_5:
         properties["user_property"] = (("seq", cursor),)
     topic = f"{MARKS[event.kind]}/{name}"
     payload = encode(facts, form.media_type or JSON)
     head, tail = publish_head_tail(form.version, topic, payload, 0, False, False, properties)
     if is_large(client, head + tail):
-        client.broker.dropped_large += 1
+        client.deliveries.dropped_large += 1
     else:
         frames.append(Mark(head + tail))
     return False
 
 
 def tell_all(
-    client: "Client", session: Session, frames: list[bytes], most: int | None = None
+    client: Outgoing, session: Session, frames: list[bytes], most: int | None = None
 ) -> bool:
     """Tell of what could not be passed on just now; return whether any of it has QoS 2."""
     certain = False
@@ -77,7 +70,7 @@ def tell_all(
     return certain
 
 
-def tell(client: "Client", session: Session, gap: Gap, frames: list[bytes]) -> bool:
+def tell(client: Outgoing, session: Session, gap: Gap, frames: list[bytes]) -> bool:
     """Tell a client of a gap if it asked for that; return whether it is told with QoS 2."""
     concerned = _concerned(session, gap.interest)
     numbers = gap.interest.identifiers if gap.interest is not None else ()
@@ -88,18 +81,18 @@ def tell(client: "Client", session: Session, gap: Gap, frames: list[bytes]) -> b
     tellers = [*listening, *([concerned] if concerned is not None else ())]
     if not tellers:
         return False
-    facts: dict[str, object] = {"gap": gap.facts(client.broker.kernel.cursor)}
+    facts: dict[str, object] = {"gap": gap.facts(client.deliveries.kernel.cursor)}
     if gap.interest is not None and not gap.interest.merged:
         facts["filter"] = gap.interest.asked or gap.interest.topics.text
     event = Event(topic, MESSAGE, encode(facts, JSON), JSON)
     form = cast("DeliveryFormat", tellers[0].form)
     qos = max(item.qos for item in tellers)
     identifiers = tuple(number for item in tellers for number in item.identifiers)
-    head, tail = client.broker.forms.own_parts(
+    head, tail = client.deliveries.forms.own_parts(
         event, form, qos, retain=False, identifiers=identifiers, left_seconds=-1
     )
     if is_large(client, (head, tail)):
-        client.broker.dropped_large += 1
+        client.deliveries.dropped_large += 1
         return False
     if not qos:
         frame = Mark(head + tail)
@@ -123,7 +116,7 @@ def _concerned(session: Session, interest: SubscribedFilter | None) -> Subscribe
     return next((item for item in interests if item.gaps), None)
 
 
-def is_large(client: "Client", frame: Frame) -> bool:
+def is_large(client: Outgoing, frame: Frame) -> bool:
     """Tell whether a packet is over the client's limit (MQTT-3.1.2-24)."""
     most = client.packet_bytes_max
     size = len(frame) if isinstance(frame, bytes) else len(frame[0]) + len(frame[1]) + 2

@@ -1,116 +1,43 @@
-"""Messages in flight to a client: what it takes to send one again, on this connection or another.
+"""Messages in flight: beginning a flight, and sending it again on the next connection.
 
-Flights of a clean session are light: there is nothing to send again, so a QoS 1 message is its
-number and a QoS 2 message a ``CompactInflight``. Of the others, QoS 1 and 2 are the same but for
-one thing: a QoS 2 message that was answered with PUBREC is never sent again, only its PUBREL is
-(MQTT-4.3.3-6, MQTT-4.4.0-1).
+QoS 1 and 2 are the same but for one thing: a QoS 2 message that was answered with PUBREC is never
+sent again, only its PUBREL is (MQTT-4.3.3-6, MQTT-4.4.0-1).
 """
 
-from collections.abc import Iterable
 from contextlib import suppress
-from enum import Enum
 from math import ceil
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from rowcast.core.callers import SERVER
 from rowcast.core.errors import Error
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.limits import MQTT_FLUSH_EVENTS, SUBSCRIPTION_TAKE_BYTES_MAX
-from rowcast.core.topic_tables import PREFIX
 from rowcast.doors.mqtt.delivery.delivery_format import UNSENDABLE, DeliveryFormat, Parts
+from rowcast.doors.mqtt.delivery.outgoing import Outgoing
+from rowcast.doors.mqtt.delivery.sent import Sent, sent_of
+from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.features.shared_subscriptions.assignments import Assignment
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Pubrel
 from rowcast.mqtt.window import Flight
-from rowcast.rows.topic_rows import Row, row_again
+from rowcast.rows.topic_rows import row_again
 from rowcast.subscriptions.backfill import snapshot_of
 from rowcast.subscriptions.gaps import GapCause
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
-
-if TYPE_CHECKING:
-    from rowcast.doors.mqtt.client import Client
-    from rowcast.doors.mqtt.sessions.session import Session
 
 _DUP = 0x08
 _PUBREL_BYTES = 4
 
 
-class Sent:
-    """A message as it was sent to one client.
-
-    ``event`` is None for one that was in flight when the server ended, until it is read from the
-    log again; ``seq`` is 0 for what is not logged, which can be sent again only by this process.
-    """
-
-    __slots__ = (
-        "deal",
-        "event",
-        "form",
-        "identifiers",
-        "named",
-        "order",
-        "qos",
-        "retain",
-        "seq",
-        "topic",
-    )
-
-    def __init__(
-        self,
-        event: Event | None,
-        form: DeliveryFormat,
-        qos: int,
-        retain: bool,
-        identifiers: tuple[int, ...],
-        order: int,
-        seq: int = 0,
-        topic: str = "",
-    ) -> None:
-        self.event = event
-        self.form = form
-        self.qos = qos
-        self.retain = retain
-        self.identifiers = identifiers
-        self.order = order
-        self.seq = event.seq if event is not None else seq
-        self.topic = event.topic if event is not None else topic
-        self.named = retain or event is None or isinstance(event, Row)
-        """Whether it is found again by its topic too, not by its number alone."""
-        self.deal: Assignment | None = None
-        """What a group dealt and is to be told of."""
-
-
-class CompactInflight(Enum):
-    """A QoS 2 message in flight to a clean session: it ends with the connection (MQTT 5, 4.1)."""
-
-    SENT = "sent"
-    RELEASED = "released"
-
-
-def sent_of(flight: Flight) -> Sent | None:
-    """Return what a flight carries; None for the light ones of clean sessions."""
-    return flight.item if isinstance(flight.item, Sent) else None
-
-
-def note_rows(filters: Iterable[SubscribedFilter], flight: Flight, position: int) -> None:
-    """Note after a kill which rows were sent whose events, at the same position, were not."""
-    sent = sent_of(flight)
-    if sent is None or sent.seq <= position or not sent.topic.startswith(PREFIX):
-        return
-    for interest in filters:
-        if interest.topics.matches(sent.topic):
-            interest.floor = max(interest.floor, sent.seq)
-
-
-def begin_again(session: "Session") -> None:
+def begin_again(session: Session) -> None:
     """Queue everything in flight to be sent again, in the order in which it was (MQTT-4.6.0-1)."""
     session.resend.clear()
     session.resend.extend(packet_id for packet_id, _ in session.window)
 
 
 def begin_flight(
-    client: "Client",
-    session: "Session",
+    client: Outgoing,
+    session: Session,
     event: Event,
     interest: SubscribedFilter | None,
     qos: int,
@@ -123,13 +50,13 @@ def begin_flight(
     form = cast("DeliveryFormat", wanted.form)
     sent = Sent(event, form, qos, retain, wanted.identifiers, session.next_order())
     sent.deal = deal
-    number = session.window.begin(Flight(sent, client.broker.now()))
+    number = session.window.begin(Flight(sent, client.deliveries.now()))
     if session.kept:
         session.changed.add(number)
     return number
 
 
-def send_again(client: "Client", session: "Session") -> None:
+def send_again(client: Outgoing, session: Session) -> None:
     """Send flights of an earlier connection again, as far as the Receive Maximum permits.
 
     It counts anew on each connection (MQTT 5, 4.9); PUBRELs need no room. One turn sends about as
@@ -152,10 +79,10 @@ def send_again(client: "Client", session: "Session") -> None:
         left_bytes -= _send_one(client, session, waiting.popleft(), flight)
 
 
-def _send_one(client: "Client", session: "Session", packet_id: int, flight: Flight) -> int:
+def _send_one(client: Outgoing, session: Session, packet_id: int, flight: Flight) -> int:
     """Send one flight again; return how many bytes that are."""
     sent = sent_of(flight)
-    flight.sent_again(client.broker.now())
+    flight.sent_again(client.deliveries.now())
     if flight.released:
         client.write(_pubrel(client, packet_id))
         return _PUBREL_BYTES
@@ -167,11 +94,11 @@ def _send_one(client: "Client", session: "Session", packet_id: int, flight: Flig
     head = bytes((parts[0][0] | _DUP,)) + parts[0][1:]  # MQTT-3.3.1-1
     client.write(head + packet_id.to_bytes(2, "big") + parts[1])
     if sent is not None and sent.event is not None:
-        client.traffic.sent(1, client.broker.forms.size(sent.event, sent.form))
+        client.traffic.sent(1, client.deliveries.forms.size(sent.event, sent.form))
     return size
 
 
-def _give_up(client: "Client", session: "Session", packet_id: int, sent: Sent | None) -> int:
+def _give_up(client: Outgoing, session: Session, packet_id: int, sent: Sent | None) -> int:
     """End a flight that cannot be sent any more; return how many bytes that takes.
 
     With QoS 2 the client may have the message, and then it holds the identifier: it would take the
@@ -183,19 +110,19 @@ def _give_up(client: "Client", session: "Session", packet_id: int, sent: Sent | 
     if sent is None or sent.qos < 2:
         session.window.acknowledge(packet_id)
         return 0
-    session.window.release(packet_id, client.broker.now())
+    session.window.release(packet_id, client.deliveries.now())
     sent.order = session.next_order()
     client.write_saved((_pubrel(client, packet_id),))
     return _PUBREL_BYTES
 
 
-def _pubrel(client: "Client", packet_id: int) -> bytes:
+def _pubrel(client: Outgoing, packet_id: int) -> bytes:
     return encode(Pubrel(packet_id), client.connection.version)
 
 
-def _missed(client: "Client", session: "Session", sent: Sent | None, parts: Parts) -> None:
+def _missed(client: Outgoing, session: Session, sent: Sent | None, parts: Parts) -> None:
     """Note what is not sent again; what is kept from the client is no gap."""
-    kernel = client.broker.kernel
+    kernel = client.deliveries.kernel
     kept = kernel.hooks.delivering or kernel.rights.active
     if sent is None or (sent.event is None and (not sent.seq or kept)):
         return
@@ -210,12 +137,12 @@ def _missed(client: "Client", session: "Session", sent: Sent | None, parts: Part
     session.gaps.miss(event, None, why)
 
 
-def _parts(client: "Client", sent: Sent, event: Event) -> Parts:
+def _parts(client: Outgoing, sent: Sent, event: Event) -> Parts:
     """Return the PUBLISH anew: its delivery has begun, so it is completed although it expired."""
     left = -1
     if event.expires_at:
-        left = max(0, ceil(event.expires_at - client.broker.now()))
-    return client.broker.forms.own_parts(
+        left = max(0, ceil(event.expires_at - client.deliveries.now()))
+    return client.deliveries.forms.own_parts(
         event,
         sent.form,
         sent.qos,
@@ -225,7 +152,7 @@ def _parts(client: "Client", sent: Sent, event: Event) -> Parts:
     )
 
 
-async def read_again(client: "Client", session: "Session") -> None:
+async def read_again(client: Outgoing, session: Session) -> None:
     """Read from the log what was in flight when the server ended.
 
     What the log has no more is looked for among the current records; what is gone for good cannot
@@ -238,7 +165,7 @@ async def read_again(client: "Client", session: "Session") -> None:
             wanted.setdefault(sent.seq, []).append(sent)
     if not wanted:
         return
-    kernel = client.broker.kernel
+    kernel = client.deliveries.kernel
     found = await kernel.reader.pick(sorted(wanted))
     stage = kernel.stage(client.caller) if client.caller is not None else None
     for seq, flights in wanted.items():

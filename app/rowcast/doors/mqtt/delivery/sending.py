@@ -6,24 +6,23 @@ is logged, never lost. One PUBLISH is a dictionary lookup and an append: the fra
 """
 
 from math import ceil
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from rowcast.core.events import SNAPSHOT, Event
 from rowcast.core.limits import MQTT_FLUSH_EVENTS
 from rowcast.doors.mqtt.delivery import ack_latency as timing
 from rowcast.doors.mqtt.delivery.delivery_format import UNSENDABLE, DeliveryFormat, Frame, Parts
 from rowcast.doors.mqtt.delivery.gap_notices import is_large, mark, tell, tell_all
-from rowcast.doors.mqtt.delivery.inflight import CompactInflight, begin_flight, send_again
-from rowcast.doors.mqtt.delivery.sharing import Sharing
+from rowcast.doors.mqtt.delivery.inflight import begin_flight, send_again
+from rowcast.doors.mqtt.delivery.outgoing import Outgoing
+from rowcast.doors.mqtt.delivery.sent import CompactInflight
 from rowcast.doors.mqtt.sessions.session import Session
+from rowcast.doors.mqtt.sessions.sharing import Sharing
 from rowcast.subscriptions.gaps import Gap, GapCause
 from rowcast.subscriptions.subscription import Pair, SubscribedFilter
 
-if TYPE_CHECKING:
-    from rowcast.doors.mqtt.client import Client
 
-
-def deliver(client: "Client", session: Session) -> None:
+def deliver(client: Outgoing, session: Session) -> None:
     """Encode what the subscription has, as far as there is room; the rest is for the next turn."""
     subscription = session.subscription
     if subscription is None or len(client.later) >= MQTT_FLUSH_EVENTS:
@@ -55,7 +54,7 @@ def deliver(client: "Client", session: Session) -> None:
         client.ready()
 
 
-def _tell(client: "Client", session: Session) -> None:
+def _tell(client: Outgoing, session: Session) -> None:
     """Tell at once of what could not be sent again, as far as there is room (MQTT-3.3.4-7)."""
     window, frames = session.window, list[bytes]()
     room = window.receive_maximum - (len(window) - len(session.resend))
@@ -66,17 +65,17 @@ def _tell(client: "Client", session: Session) -> None:
     _post(client, session, frames, certain=certain)
 
 
-def _post(client: "Client", session: Session, frames: list[bytes], *, certain: bool) -> None:
+def _post(client: Outgoing, session: Session, frames: list[bytes], *, certain: bool) -> None:
     """Send frames now, or, if that is to be certain, when what they are is on disk."""
     if session.kept:
-        client.broker.keeper.touch(session)
+        client.deliveries.touch(session)
     if certain or client.later or client.saving:  # QoS 2, or in order behind it
         client.later += frames
     else:
         client.out += frames
 
 
-def _send_deals(client: "Client", session: Session, sharing: Sharing) -> None:
+def _send_deals(client: Outgoing, session: Session, sharing: Sharing) -> None:
     """Send what groups dealt; what cannot be sent is done (MQTT-3.1.2-25, MQTT-3.3.2-5)."""
     frames: list[bytes] = []
     certain = False
@@ -103,7 +102,7 @@ def _send_deals(client: "Client", session: Session, sharing: Sharing) -> None:
             continue
         certain |= tell_all(client, session, frames)
         client.traffic.sent(
-            1, client.broker.forms.size(event, cast("DeliveryFormat", interest.form))
+            1, client.deliveries.forms.size(event, cast("DeliveryFormat", interest.form))
         )
         if not qos:
             timing.dealt(client, session, deal, event, interest)
@@ -125,7 +124,7 @@ def _send_deals(client: "Client", session: Session, sharing: Sharing) -> None:
 
 
 def _frame(
-    client: "Client", event: Event, interest: SubscribedFilter, qos: int, *, retain: bool
+    client: Outgoing, event: Event, interest: SubscribedFilter, qos: int, *, retain: bool
 ) -> Frame | None:
     """Return what to send; None when it expired, is too large, or cannot be written.
 
@@ -142,7 +141,7 @@ def _frame(
         key = form.keys[qos * 2 + retain]
         known = event.encodings.get(key) if event.encodings is not None else None
         if known is None:
-            frame = client.broker.forms.frame(event, form, qos, retain)
+            frame = client.deliveries.forms.frame(event, form, qos, retain)
         else:
             frame = cast("Frame", known)
     if not frame or not frame[0]:  # UNSENDABLE
@@ -151,7 +150,7 @@ def _frame(
     return _fitted(client, event, interest, frame)
 
 
-def _encode(client: "Client", session: Session, pairs: list[Pair], frames: list[bytes]) -> bool:
+def _encode(client: Outgoing, session: Session, pairs: list[Pair], frames: list[bytes]) -> bool:
     """Append the frames of some messages; return whether any has QoS 2 and must be sure of it.
 
     Long because it is the hot path: a call for each message would cost as much as the message.
@@ -159,7 +158,7 @@ def _encode(client: "Client", session: Session, pairs: list[Pair], frames: list[
     out, begin = frames.append, session.window.begin
     asks_more = client.packet_bytes_max > 0 or client.aliases is not None
     light, certain = not session.kept, False
-    make, size_of = client.broker.forms.frame, client.broker.forms.size
+    make, size_of = client.deliveries.forms.frame, client.deliveries.forms.size
     last: SubscribedFilter | None = None
     marks, sent, payload_bytes = session.gaps.marks, 0, 0
     for event, interest in pairs:
@@ -216,18 +215,18 @@ def _encode(client: "Client", session: Session, pairs: list[Pair], frames: list[
 
 
 def _own(
-    client: "Client", event: Event, interest: SubscribedFilter, qos: int, *, retain: bool
+    client: Outgoing, event: Event, interest: SubscribedFilter, qos: int, *, retain: bool
 ) -> Frame | None:
     """Return a frame that few share; None when the message has expired (MQTT-3.3.2-5)."""
     left = -1
     if event.expires_at:
-        left = ceil(event.expires_at - client.broker.now())
+        left = ceil(event.expires_at - client.deliveries.now())
         if left <= 0:
-            client.broker.expired += 1
+            client.deliveries.expired += 1
             if client.session is not None:
                 client.session.gaps.miss(event, interest, GapCause.EXPIRED)
             return None
-    parts = client.broker.forms.own_parts(
+    parts = client.deliveries.forms.own_parts(
         event,
         cast("DeliveryFormat", interest.form),
         qos,
@@ -239,18 +238,18 @@ def _own(
 
 
 def _unsendable(
-    client: "Client", event: Event, interest: SubscribedFilter, frame: Frame | None
+    client: Outgoing, event: Event, interest: SubscribedFilter, frame: Frame | None
 ) -> None:
     """Note that no packet can be made of an event; what is not for MQTT was never sent here."""
     session = client.session
     if session is None or frame is None:  # why there is none was noted
         return
-    if not client.broker.forms.withholds(event):
+    if not client.deliveries.forms.withholds(event):
         session.gaps.miss(event, interest, GapCause.UNSENDABLE)
 
 
 def _fitted(
-    client: "Client", event: Event, interest: SubscribedFilter, frame: Frame
+    client: Outgoing, event: Event, interest: SubscribedFilter, frame: Frame
 ) -> Frame | None:
     """Return a frame as this client takes it: with a Topic Alias if it keeps some (D42).
 
@@ -262,13 +261,13 @@ def _fitted(
         number = aliases.find(topic)
         known = number > 0
         if known or (number := aliases.assign(topic)):
-            aliased = client.broker.forms.aliased(event, form, frame, number, known=known)
+            aliased = client.deliveries.forms.aliased(event, form, frame, number, known=known)
             if not is_large(client, aliased):
                 return aliased
             if not known:
                 aliases.forget(topic)
     if is_large(client, frame):
-        client.broker.dropped_large += 1
+        client.deliveries.dropped_large += 1
         if client.session is not None:
             client.session.gaps.miss(event, interest, GapCause.TOO_LARGE)
         return None

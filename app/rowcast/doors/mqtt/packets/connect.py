@@ -16,18 +16,19 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.limits import MQTT_TOPIC_ALIAS_MAXIMUM, SESSIONS_MAX
 from rowcast.core.topics import DELAYED_PREFIX, split_delayed
 from rowcast.doors.mqtt import reauthorize as judging
-from rowcast.doors.mqtt.delivery import loss_accounts as accounts
 from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat, facts_of, media_type_wanted
-from rowcast.doors.mqtt.delivery.inflight import begin_again, read_again, sent_of
-from rowcast.doors.mqtt.delivery.sharing import Sharing
+from rowcast.doors.mqtt.delivery.inflight import begin_again, read_again
+from rowcast.doors.mqtt.delivery.sent import sent_of
 from rowcast.doors.mqtt.packets import lifecycle_events as hooking
 from rowcast.doors.mqtt.packets.authentication import authenticate
 from rowcast.doors.mqtt.packets.lifecycle_events import reason_of
 from rowcast.doors.mqtt.packets.messages import user_properties
 from rowcast.doors.mqtt.packets.rewrite import rewritten_submit
 from rowcast.doors.mqtt.packets.subscribe import auto_subscribe
+from rowcast.doors.mqtt.sessions import loss_accounts as accounts
 from rowcast.doors.mqtt.sessions import wills
 from rowcast.doors.mqtt.sessions.session import ANONYMOUS, NEVER, Session
+from rowcast.doors.mqtt.sessions.sharing import Sharing
 from rowcast.mqtt.aliases import Aliases
 from rowcast.mqtt.packets import MQTT_5, Connack, Connect, Will
 from rowcast.mqtt.reasons import PacketType, Reason
@@ -169,7 +170,7 @@ def _form(client: "Client", packet: Connect) -> DeliveryFormat:
             media_type = media_type_wanted(users["accept"])
         except Error as error:
             raise Violation(Reason.IMPLEMENTATION_SPECIFIC_ERROR, error.message) from None
-    forms, tells, meta = client.broker.forms, "seq" in users, users.get("meta") == "true"
+    forms, tells, meta = client.deliveries.forms, "seq" in users, users.get("meta") == "true"
     return forms.form(packet.version, media_type, tells_seq=tells, tells_meta=meta)
 
 
@@ -210,7 +211,7 @@ def _session(client: "Client", packet: Connect, client_id: str) -> tuple[Session
         old.client.disconnect(
             Reason.SESSION_TAKEN_OVER, "another connection uses this client identifier"
         )
-        broker.leave(old.client)
+        old.client.leave()
     old = broker.sessions.get(client_id)
     if old is not None and packet.clean_start:
         broker.end(old)
@@ -265,7 +266,7 @@ def _watch(client: "Client", session: Session, caller: Caller) -> None:
     subscription = session.subscription = _cursor(client, session)
     session.gaps.losses.parent = subscription.losses.parent
     subscription.losses = session.gaps.losses
-    accounts.end_absence(broker, session)
+    accounts.end_absence(broker.kernel, session)
     owed, session.gaps.owed = session.gaps.owed, []
     subscription.owe(owed)
     subscription.owner = session
@@ -320,7 +321,7 @@ def _of_version(client: "Client", form: DeliveryFormat, version: int) -> Deliver
     """Return a form in the version that the client speaks now."""
     if form.version == version:
         return form
-    return client.broker.forms.restored(version, facts_of(form))
+    return client.deliveries.forms.restored(version, facts_of(form))
 
 
 def _offer(client: "Client", packet: Connect) -> dict[str, object]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from rowcast.doors.mqtt.delivery import ack_latency as timing
-from rowcast.doors.mqtt.delivery.inflight import CompactInflight, Sent
+from rowcast.doors.mqtt.delivery.sent import CompactInflight, Sent
 from rowcast.doors.mqtt.packets.connect import on_connect
 from rowcast.doors.mqtt.packets.publish import on_puback, on_publish
 from rowcast.doors.mqtt.packets.subscribe import on_subscribe, on_unsubscribe

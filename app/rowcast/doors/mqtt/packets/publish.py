@@ -13,7 +13,7 @@ from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.doors.mqtt.delivery import ack_latency as timing
-from rowcast.doors.mqtt.delivery.inflight import CompactInflight, Sent
+from rowcast.doors.mqtt.delivery.sent import CompactInflight, Sent
 from rowcast.doors.mqtt.packets.lifecycle_events import reason_of
 from rowcast.doors.mqtt.packets.messages import condition_of, describe, mark_from, stamp_from
 from rowcast.kernel.write import Done, Outcome, Receipt

@@ -19,7 +19,6 @@ from rowcast.doors.mqtt.delivery.delivery_format import (
     media_type_wanted,
     meta_wanted,
 )
-from rowcast.doors.mqtt.delivery.sharing import Share, Sharing, share_of
 from rowcast.doors.mqtt.packets.exclusive import EXCLUSIVE_PREFIX
 from rowcast.doors.mqtt.packets.lifecycle_events import reason_of
 from rowcast.doors.mqtt.packets.messages import user_properties
@@ -33,6 +32,8 @@ from rowcast.doors.mqtt.packets.offsets import (
     started,
 )
 from rowcast.doors.mqtt.packets.rewrite import divided
+from rowcast.doors.mqtt.packets.share_filters import Share, share_of
+from rowcast.doors.mqtt.sessions.sharing import Sharing
 from rowcast.mqtt.packets import MQTT_5, Suback, Subscribe, Subscription, Unsuback, Unsubscribe
 from rowcast.mqtt.reasons import PacketType, Reason
 from rowcast.mqtt.violations import Violation, protocol_error
@@ -333,7 +334,7 @@ def _form(client: "Client", form: DeliveryFormat, packet: Subscribe) -> Delivery
     media_type = media_type_wanted(users["accept"]) if "accept" in users else form.media_type
     tells = form.tells_seq or not {"seq", "since", OFFSET, *WORDS}.isdisjoint(users)
     meta = meta_wanted(users) if "meta" in users else form.tells_meta
-    return client.broker.forms.form(form.version, media_type, tells_seq=tells, tells_meta=meta)
+    return client.deliveries.forms.form(form.version, media_type, tells_seq=tells, tells_meta=meta)
 
 
 def _gaps(client: "Client", form: DeliveryFormat, packet: Subscribe) -> bool:
@@ -380,7 +381,7 @@ def _share(wish: SubscribeRequest, plan: FilterRequest, share: Share) -> Reason:
     session, text, broker = wish.session, plan.wanted.filter, wish.client.broker
     interest, sharing = plan.interest, session.sharing
     if sharing is None:
-        sharing = session.sharing = Sharing(broker, session)
+        sharing = session.sharing = Sharing(broker.kernel, session, broker.keeper.touch)
     if text not in sharing.shares:
         _check_count(broker, session)
         broker.observer.subscribed(session.client_id, text)

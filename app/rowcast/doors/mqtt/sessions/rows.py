@@ -7,7 +7,7 @@ a will is nobody else's business; neither is what a client signed in with.
 import math
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import (
@@ -15,9 +15,11 @@ from rowcast.core.limits import (
     SYSTEM_ROW_ITEMS_LISTED_MAX,
     SYSTEM_ROW_ITEMS_MAX,
 )
+from rowcast.doors.mqtt.broker import Broker
+from rowcast.doors.mqtt.client import Client, client_of
 from rowcast.doors.mqtt.connections.traffic import Traffic
 from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat
-from rowcast.doors.mqtt.delivery.inflight import sent_of
+from rowcast.doors.mqtt.delivery.sent import sent_of
 from rowcast.doors.mqtt.sessions.observers import SESSIONS
 from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.doors.mqtt.sessions.wills import will_delay
@@ -26,14 +28,10 @@ from rowcast.mqtt.reasons import Reason
 from rowcast.subscriptions.gaps import GapCause
 from rowcast.subscriptions.subscription import SubscribedFilter
 
-if TYPE_CHECKING:
-    from rowcast.doors.mqtt.broker import Broker
-    from rowcast.doors.mqtt.client import Client
-
 Facts = dict[str, object]
 
 
-def session_rows(broker: "Broker") -> type[SystemRows]:
+def session_rows(broker: Broker) -> type[SystemRows]:
     """Return the resource class that reads, and ends, the sessions of a broker."""
 
     class SessionRows(SystemRows):
@@ -62,8 +60,8 @@ def session_rows(broker: "Broker") -> type[SystemRows]:
     return SessionRows
 
 
-def _row(broker: "Broker", session: Session, most: int) -> Facts:
-    client, window, subscriptions = session.client, session.window, subscriptions_of(session)
+def _row(broker: Broker, session: Session, most: int) -> Facts:
+    client, window, subscriptions = client_of(session), session.window, subscriptions_of(session)
     head, place, ends = broker.kernel.committer.announced, session.place, session.expires_at
     return {
         "client_id": session.client_id,
@@ -92,7 +90,7 @@ def _row(broker: "Broker", session: Session, most: int) -> Facts:
     }
 
 
-def connection_facts(broker: "Broker", client: "Client | None") -> Facts:
+def connection_facts(broker: Broker, client: Client | None) -> Facts:
     """Return what is true of the connection; of none there is nothing to be said."""
     if client is None or client.caller is None:
         absent = ("peer", "door", "transport", "version", "keep_alive_seconds")
@@ -109,14 +107,14 @@ def connection_facts(broker: "Broker", client: "Client | None") -> Facts:
     }
 
 
-def _transport(client: "Client") -> str:
+def _transport(client: Client) -> str:
     facts_of = getattr(client.transport, "get_extra_info", None)  # sockets' transports have it
     if facts_of is None:
         return "websocket"
     return "tls" if facts_of("cipher") is not None else "tcp"
 
 
-def _properties(session: Session, client: "Client | None") -> Facts:
+def _properties(session: Session, client: Client | None) -> Facts:
     """Return the limits that hold, in the words of CONNECT; 0 is none for the packet size."""
     return {
         "session_expiry_interval": session.expiry_seconds,
@@ -126,7 +124,7 @@ def _properties(session: Session, client: "Client | None") -> Facts:
     }
 
 
-def _aliases(client: "Client | None") -> int | None:
+def _aliases(client: Client | None) -> int | None:
     if client is None:
         return None
     return client.aliases.maximum if client.aliases is not None else 0
@@ -187,7 +185,7 @@ def _will(session: Session) -> Facts | None:
     }
 
 
-def _counters(broker: "Broker", session: Session, client: "Client | None") -> Facts:
+def _counters(broker: Broker, session: Session, client: Client | None) -> Facts:
     """Return the counts of this connection; ``dropped`` are those since the server started."""
     dropped = session.gaps.losses.rows()
     expired = dropped.pop(GapCause.EXPIRED.value, 0)

@@ -11,12 +11,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rowcast.bus.missed_while_offline import OfflineSessions
 from rowcast.core.callers import Caller
 from rowcast.core.limits import SESSIONS_SKIPPED_MAX
 from rowcast.mqtt.packets import Will
+from rowcast.mqtt.reasons import Reason
 from rowcast.mqtt.window import Window
 from rowcast.store.store import Change
 from rowcast.subscriptions.gaps import Gaps
@@ -26,8 +27,7 @@ from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 if TYPE_CHECKING:
     from asyncio import Task, TimerHandle
 
-    from rowcast.doors.mqtt.client import Client
-    from rowcast.doors.mqtt.delivery.sharing import Sharing
+    from rowcast.doors.mqtt.sessions.sharing import Sharing
 
 NEVER = 0xFFFFFFFF
 """A Session Expiry Interval that means: not at all (MQTT 5, 3.1.2.11.2)."""
@@ -36,13 +36,36 @@ NEVER = 0xFFFFFFFF
 ANONYMOUS = Caller().user
 
 
+class SessionClient(Protocol):
+    """The connection of a session, as far as sessions and their groups know it."""
+
+    caller: Caller | None
+    later: list[bytes]
+    """What is to be written when the session is saved."""
+    blocked: bool
+    """Whether it waits for an acknowledgement."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it is sent no messages now."""
+
+    def ready(self) -> None:
+        """Hear that there is something to be sent."""
+
+    def disconnect(self, reason: Reason, message: str = "") -> None:
+        """End the connection, and tell the client why if it can be told."""
+
+    def leave(self) -> None:
+        """Let go of the session now."""
+
+
 class Session:
     """One client's state. Times are in seconds since 1970; ``expires_at`` is None while connected.
 
-    ``happened`` is what was last told of it (``session_rows.tell``), ``takeovers`` how often
-    another connection took it over; ``orders`` counts sendings, so that the order of flights can
-    be written down. Of ``window``'s flights all those of QoS 2, and those of a durable session,
-    carry what it takes to send them again (``flights.Sent``).
+    ``happened`` is what ``Observers`` last told of it, ``takeovers`` how often another connection
+    took it over; ``orders`` counts sendings, so that the order of flights can be written down. Of
+    ``window``'s flights all those of QoS 2, and those of a durable session, carry what it takes to
+    send them again (``sent.Sent``).
     """
 
     __slots__ = (
@@ -90,7 +113,7 @@ class Session:
         """When its client was lost; None while it is connected."""
         self.expiry_seconds = 0
         """How long it outlives its connection; 0 ends it with that."""
-        self.client: Client | None = None
+        self.client: SessionClient | None = None
         self.asking: Task[None] | None = None
         """Waits for hooks that are asked about a SUBSCRIBE."""
         self.user = ANONYMOUS

@@ -9,22 +9,21 @@ messages come again, and none is lost.
 import logging
 from collections.abc import Iterable
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from rowcast.codecs import CBOR, decode
 from rowcast.core.topics import TopicFilter
-from rowcast.doors.mqtt.delivery.inflight import Sent, note_rows
-from rowcast.doors.mqtt.delivery.loss_accounts import owed_of
-from rowcast.doors.mqtt.delivery.sharing import Sharing
+from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat
+from rowcast.doors.mqtt.delivery.outgoing import Deliveries
+from rowcast.doors.mqtt.delivery.sent import Sent, note_rows
+from rowcast.doors.mqtt.packets.exclusive import Exclusives
 from rowcast.doors.mqtt.sessions import wills
+from rowcast.doors.mqtt.sessions.loss_accounts import owed_of
 from rowcast.doors.mqtt.sessions.session import Session
+from rowcast.doors.mqtt.sessions.sharing import Sharing
 from rowcast.mqtt.window import Flight, Window
 from rowcast.subscriptions.skipped_ranges import SkippedRange
 from rowcast.subscriptions.subscription import SubscribedFilter
-
-if TYPE_CHECKING:
-    from rowcast.doors.mqtt.broker import Broker
-    from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat
 
 log = logging.getLogger("rowcast.mqtt")
 
@@ -36,14 +35,14 @@ FILTER, EXCLUSIVE, SHARE, OUT, IN = "filter/", "exclusive/", "share/", "out/", "
 Facts = Iterable[tuple[str, str, bytes]]
 
 
-def read_sessions(broker: "Broker", facts: Facts) -> list[Session]:
+def read_sessions(deliveries: Deliveries, exclusives: Exclusives, facts: Facts) -> list[Session]:
     """Return the sessions that facts describe, in the order of their client ids."""
     sessions = []
     for owner, some in groupby(facts, key=lambda fact: fact[0]):
         client_id = owner.removeprefix(OWNER)
         about = {name: value for _, name, value in some}
         try:
-            recall = _Recall(broker, client_id, about.pop("session", b"\xa0"))
+            recall = _Recall(deliveries, exclusives, client_id, about.pop("session", b"\xa0"))
         except Exception:  # its facts stay on disk, and the server starts
             log.exception("the session of %r is left out: it cannot be read", client_id)
             continue
@@ -68,10 +67,13 @@ def read_wills(facts: Facts) -> list[wills.Due]:
 class _Recall:
     """One session, while its facts are read."""
 
-    def __init__(self, broker: "Broker", client_id: str, value: bytes) -> None:
-        self._broker = broker
+    def __init__(
+        self, deliveries: Deliveries, exclusives: Exclusives, client_id: str, value: bytes
+    ) -> None:
+        self._deliveries, self._exclusives = deliveries, exclusives
         about = _decoded(value)
-        self._session = session = Session(client_id, Window(), about.get("created", broker.now()))
+        created_at = about.get("created", deliveries.now())
+        self._session = session = Session(client_id, Window(), created_at)
         session.expiry_seconds = about.get("expiry", 0)
         session.expires_at, session.left_at = about.get("expires"), about.get("left")
         session.user = about.get("user", session.user)
@@ -104,7 +106,7 @@ class _Recall:
             if interest.current is not None or interest.since is not None:
                 session.owing[name] = interest.current, interest.since
         elif kind == EXCLUSIVE:
-            self._broker.exclusives.take(name, session.client_id)
+            self._exclusives.take(name, session.client_id)
         elif kind == SHARE:
             about = _decoded(value)
             self._shares[name] = self._interest(TopicFilter(about["topics"]), about)
@@ -131,14 +133,14 @@ class _Recall:
             session.orders = order
         session.reliable = sum(1 for interest in session.filters if interest.qos)
         if self._shares:
-            session.sharing = Sharing(self._broker, session)
+            session.sharing = Sharing(self._deliveries.kernel, session, self._deliveries.touch)
             shared = sorted(self._shared, key=lambda item: item[2].order)
             session.sharing.restore(self._shares, shared)
         return session
 
-    def _form(self, facts: dict[str, Any]) -> "DeliveryFormat":
+    def _form(self, facts: dict[str, Any]) -> DeliveryFormat:
         """Return a form; the version is that of the next connection, which sets it."""
-        return self._broker.forms.restored(5, facts)
+        return self._deliveries.forms.restored(5, facts)
 
     def _interest(self, topics: TopicFilter, facts: dict[str, Any]) -> SubscribedFilter:
         form = self._form(facts)

@@ -21,21 +21,21 @@ from rowcast.codecs import CBOR, encode
 from rowcast.core.errors import Error
 from rowcast.core.limits import SESSION_REFRESH_SECONDS, SESSION_SAVE_SECONDS
 from rowcast.doors.mqtt.delivery.delivery_format import facts_of
-from rowcast.doors.mqtt.delivery.inflight import Sent, sent_of
-from rowcast.doors.mqtt.delivery.loss_accounts import owed_facts
-from rowcast.doors.mqtt.delivery.sharing import filter_of
-from rowcast.doors.mqtt.sessions import wills
-from rowcast.doors.mqtt.sessions.session import Session
+from rowcast.doors.mqtt.delivery.sent import Sent, sent_of
+from rowcast.doors.mqtt.packets.share_filters import filter_of
+from rowcast.doors.mqtt.sessions.loss_accounts import owed_facts
+from rowcast.doors.mqtt.sessions.session import Session, Sessions
 from rowcast.doors.mqtt.sessions.session_loading import EXCLUSIVE, FILTER, IN, OUT, OWNER, SHARE
+from rowcast.doors.mqtt.sessions.wills import Wills, wanted
 from rowcast.features.shared_subscriptions.groups import Group
+from rowcast.kernel.kernel import Kernel
 from rowcast.mqtt.window import Flight
 from rowcast.store.store import Change
 from rowcast.subscriptions.subscription import SubscribedFilter
 
 if TYPE_CHECKING:
-    from asyncio import TimerHandle
+    from asyncio import AbstractEventLoop, TimerHandle
 
-    from rowcast.doors.mqtt.broker import Broker
     from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat
 
 log = logging.getLogger("rowcast.mqtt")
@@ -46,9 +46,11 @@ Saved = Callable[[Error | None], None]
 class SessionPersistence:
     """Writes sessions down; ``recall`` reads them when the server starts."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
-        self._committer = broker.kernel.committer
+    def __init__(
+        self, kernel: Kernel, sessions: Sessions, wills: Wills, loop: "AbstractEventLoop"
+    ) -> None:
+        self._committer, self._group_table = kernel.committer, kernel.groups
+        self._sessions, self._wills, self._loop = sessions, wills, loop
         self._dirty: dict[Session, None] = {}
         self._ended: dict[str, object] = {}
         """Client ids of sessions that are over, maybe not on disk, and their last removals."""
@@ -56,8 +58,7 @@ class SessionPersistence:
         """Those of them that could not be removed."""
         self._saves: dict[Session, list[Saved]] = {}
         """Sessions that are being saved, and who waits for the save after that one."""
-        self.wills = 0
-        """The number of the last will."""
+        self._stopped = False
         self._timer: TimerHandle | None = None
         self._refresh_timer: TimerHandle | None = None
 
@@ -74,8 +75,8 @@ class SessionPersistence:
         self._save_soon()
 
     def _save_soon(self) -> None:
-        if self._timer is None and not self._broker.stopping:
-            self._timer = self._broker.loop.call_later(SESSION_SAVE_SECONDS, self._save_dirty)
+        if self._timer is None and not self._stopped:
+            self._timer = self._loop.call_later(SESSION_SAVE_SECONDS, self._save_dirty)
 
     def _save_dirty(self) -> None:
         self._timer = None
@@ -90,18 +91,18 @@ class SessionPersistence:
     def _refresh(self) -> None:
         """Save the places of sessions for which nothing came, ahead of what the log forgets."""
         self._refresh_timer = None
-        for session in self._broker.sessions:
+        for session in self._sessions:
             if session.kept and session.client is not None:
                 self.touch(session)
                 self._watch()
 
     def _watch(self) -> None:
         if self._refresh_timer is None:
-            loop = self._broker.loop
-            self._refresh_timer = loop.call_later(SESSION_REFRESH_SECONDS, self._refresh)
+            self._refresh_timer = self._loop.call_later(SESSION_REFRESH_SECONDS, self._refresh)
 
     def stop(self) -> None:
-        """Save what is to be saved now."""
+        """Save what is to be saved now, and nothing later than at once."""
+        self._stopped = True
         for timer in (self._timer, self._refresh_timer):
             if timer is not None:
                 timer.cancel()
@@ -121,10 +122,7 @@ class SessionPersistence:
             session.unsaved.insert(0, Change(owner, "", None))
             self._ended.pop(session.client_id, None)
         if session.will is not None and session.will_caller is not None:
-            self.wills += 1
-            session.unsaved.append(
-                wills.put(session, session.will, session.will_caller, self.wills)
-            )
+            session.unsaved.append(self._wills.put(session, session.will, session.will_caller))
         if session.durable:
             session.kept = True
             self._watch()
@@ -195,14 +193,14 @@ class SessionPersistence:
             self._timer = None
         if session.owing:
             self._put_owing(session)
-        unsaved, session.unsaved = wills.wanted(session, session.unsaved), []
+        unsaved, session.unsaved = wanted(session, session.unsaved), []
         changed, session.changed = session.changed, set()
         changes = list(unsaved)
         if session.kept:
             changes += self._place(session)
             changes += self._flights(session, changed)
         groups = self._groups(session)
-        changes += self._broker.kernel.groups.changes(groups)  # or a group would deal it again
+        changes += self._group_table.changes(groups)  # or a group would deal it again
         if not changes:
             if done is not None:
                 self._committer.keep((), done)
@@ -216,11 +214,11 @@ class SessionPersistence:
                 del self._saves[session]
             if error is not None:
                 log.warning("the session of %r is not saved: %s", session.client_id, error.message)
-                self._broker.kernel.groups.failed(groups)
+                self._group_table.failed(groups)
                 if current:
                     self._not_saved(session, unsaved, changed)
                 else:
-                    wills.drop(self._broker, *unsaved)
+                    self._wills.drop(*unsaved)
             if done is not None:
                 done(error)
             if mine and current:
@@ -275,7 +273,7 @@ class SessionPersistence:
         """Remove a session from the disk."""
         self._dirty.pop(session, None)
         waiting = self._saves.pop(session, [])
-        wills.drop(self._broker, *session.unsaved)
+        self._wills.drop(*session.unsaved)
         session.unsaved.clear()
         session.changed.clear()
         session.saved.clear()

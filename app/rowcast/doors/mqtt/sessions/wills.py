@@ -11,7 +11,7 @@ the owner ``will/<client id>``; the session on disk knows the number of the will
 and any other that is found when the server starts is due.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowcast.codecs import CBOR, encode
@@ -20,12 +20,14 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.limits import WILL_RETRY_SECONDS
 from rowcast.doors.mqtt.delivery.delivery_format import DOOR
 from rowcast.doors.mqtt.packets.messages import event_of_will
-from rowcast.kernel.write import Outcome
+from rowcast.kernel.kernel import Kernel
+from rowcast.kernel.write import Outcome, Unheard
 from rowcast.mqtt.packets import Will
 from rowcast.store.store import Change
 
 if TYPE_CHECKING:
-    from rowcast.doors.mqtt.broker import Broker
+    from asyncio import AbstractEventLoop
+
     from rowcast.doors.mqtt.sessions.session import Session
 
 WILLS = "will/"
@@ -41,6 +43,81 @@ class Due(NamedTuple):
     caller: Caller
 
 
+class Wills:
+    """Numbers, publishes and drops wills.
+
+    ``refused`` hears of each that is not taken for what it is: its client cannot be told.
+    """
+
+    def __init__(
+        self, kernel: Kernel, loop: "AbstractEventLoop", refused: Callable[[Error], None]
+    ) -> None:
+        self._kernel = kernel
+        self._loop = loop
+        self.refused = Unheard(refused)
+        self.last = 0
+        """The number of the last will."""
+        self.sent = 0
+        """How many were published, of clients that were lost."""
+        self.stopping = False
+        """Whether nothing is tried again, because the server goes down."""
+
+    def put(self, session: "Session", will: Will, caller: Caller) -> Change:
+        """Give the will of a session its number; return what makes it durable."""
+        self.last = session.will_number = self.last + 1
+        value = encode(_facts(will, caller), CBOR)
+        return Change(WILLS + session.client_id, str(self.last), value)
+
+    def arm(self, session: "Session", seconds: float) -> None:
+        """Publish the will after a delay, at once if there is none."""
+        if session.will is None:
+            return
+        if seconds <= 0:
+            self.publish(session)
+        else:
+            session.will_timer = self._loop.call_later(seconds, self.publish, session)
+
+    def publish(self, session: "Session") -> None:
+        """Publish the will of a session now, once (MQTT-3.1.2-8, MQTT-3.1.2-10)."""
+        disarm(session)
+        will, caller, number = session.will, session.will_caller, session.will_number
+        session.will, session.will_caller, session.will_number = None, None, 0
+        if will is not None and caller is not None:
+            self.publish_due(Due(session.client_id, number, will, caller))
+
+    def publish_due(self, due: Due) -> None:
+        """Publish a will now."""
+        self.sent += 1
+        self._submit(due)
+
+    def _submit(self, due: Due) -> None:
+        """Publish a will; if the disk refuses, again soon: it is due, whoever comes back."""
+        gone = _removal(due.client_id, due.number)
+
+        def done(outcome: Outcome) -> None:
+            if not isinstance(outcome, Error):
+                return
+            if outcome.code is not Code.BUSY:
+                self.refused(outcome)
+                self.drop(gone)
+            elif not self.stopping:
+                self._loop.call_later(WILL_RETRY_SECONDS, self._submit, due)
+
+        event = event_of_will(due.will, due.client_id)
+        self._kernel.submit(event, due.caller, done, None, (gone,))
+
+    def drop(self, *changes: Change) -> None:
+        """Take wills off the disk whose session is saved no more; if that fails, again soon."""
+        gone = [item for item in changes if item.value is None and item.owner.startswith(WILLS)]
+
+        def ended(error: Error | None) -> None:
+            if error is not None and not self.stopping:
+                self._loop.call_later(WILL_RETRY_SECONDS, self.drop, *gone)
+
+        if gone:
+            self._kernel.committer.keep(gone, ended)
+
+
 def will_delay(session: "Session") -> float:
     """Return how long the will of a session waits after its client was lost, in seconds."""
     if session.will is None:
@@ -49,53 +126,11 @@ def will_delay(session: "Session") -> float:
     return min(delay if isinstance(delay, int) else 0, session.expiry_seconds)
 
 
-def arm(broker: "Broker", session: "Session", seconds: float) -> None:
-    """Publish the will after a delay, at once if there is none."""
-    if session.will is None:
-        return
-    if seconds <= 0:
-        publish(broker, session)
-    else:
-        session.will_timer = broker.loop.call_later(seconds, publish, broker, session)
-
-
 def disarm(session: "Session") -> None:
     """Let the will wait no longer: the client is back, or the will is published."""
     if session.will_timer is not None:
         session.will_timer.cancel()
         session.will_timer = None
-
-
-def publish(broker: "Broker", session: "Session") -> None:
-    """Publish the will of a session now, once (MQTT-3.1.2-8, MQTT-3.1.2-10)."""
-    disarm(session)
-    will, caller, number = session.will, session.will_caller, session.will_number
-    session.will, session.will_caller, session.will_number = None, None, 0
-    if will is not None and caller is not None:
-        publish_due(broker, Due(session.client_id, number, will, caller))
-
-
-def publish_due(broker: "Broker", due: Due) -> None:
-    """Publish a will now."""
-    broker.wills_sent += 1
-    _submit(broker, due)
-
-
-def _submit(broker: "Broker", due: Due) -> None:
-    """Publish a will; if the disk refuses, again soon: it is due, whoever comes back meanwhile."""
-    gone = _removal(due.client_id, due.number)
-
-    def done(outcome: Outcome) -> None:
-        if not isinstance(outcome, Error):
-            return
-        if outcome.code is not Code.BUSY:
-            broker.heard_of_will(outcome)
-            drop(broker, gone)
-        elif not broker.stopping:
-            broker.loop.call_later(WILL_RETRY_SECONDS, _submit, broker, due)
-
-    event = event_of_will(due.will, due.client_id)
-    broker.kernel.submit(event, due.caller, done, None, (gone,))
 
 
 def forget(session: "Session") -> None:
@@ -107,13 +142,6 @@ def forget(session: "Session") -> None:
 
 
 # -- on disk ---------------------------------------------------------------------------------------
-
-
-def put(session: "Session", will: Will, caller: Caller, number: int) -> Change:
-    """Give the will of a session its number; return what makes it durable."""
-    session.will_number = number
-    value = encode(_facts(will, caller), CBOR)
-    return Change(WILLS + session.client_id, str(number), value)
 
 
 def _removal(client_id: str, number: int) -> Change:
@@ -128,18 +156,6 @@ def wanted(session: "Session", changes: Iterable[Change]) -> list[Change]:
         for item in changes
         if item.value is None or item.name == now or not item.owner.startswith(WILLS)
     ]
-
-
-def drop(broker: "Broker", *changes: Change) -> None:
-    """Take wills off the disk whose session is saved no more; if that fails, again soon."""
-    gone = [item for item in changes if item.value is None and item.owner.startswith(WILLS)]
-
-    def ended(error: Error | None) -> None:
-        if error is not None and not broker.stopping:
-            broker.loop.call_later(WILL_RETRY_SECONDS, drop, broker, *gone)
-
-    if gone:
-        broker.kernel.committer.keep(gone, ended)
 
 
 def _facts(will: Will, caller: Caller) -> dict[str, object]:

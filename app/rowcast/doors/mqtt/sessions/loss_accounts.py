@@ -5,26 +5,26 @@ not logged and comes while the client is away. Both are counted, and told when i
 and in the log nothing is lost.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
-from rowcast.doors.mqtt.delivery.gap_notices import Mark
+from rowcast.doors.mqtt.delivery.sent import Mark
 from rowcast.doors.mqtt.sessions.session import Session
+from rowcast.kernel.kernel import Kernel
 from rowcast.subscriptions.gaps import Gap, GapCause, together
 from rowcast.subscriptions.subscription import Subscription
-
-if TYPE_CHECKING:
-    from rowcast.doors.mqtt.broker import Broker
-    from rowcast.doors.mqtt.client import Client
 
 _KIND_AND_QOS = 0xF6
 _PUBLISH_QOS_0 = 0x30
 
 
-def close(session: Session, subscription: Subscription, client: "Client") -> None:
-    """Count what is lost with a connection, before its subscription is suspended."""
+def close(session: Session, subscription: Subscription, frames: Iterable[bytes]) -> None:
+    """Count what is lost with a connection, before its subscription is suspended.
+
+    ``frames`` are packets that were not written.
+    """
     session.gaps.owed += session.gaps.told() + subscription.untold()
     unwritten = Gap(GapCause.AWAY)
-    for frame in (*client.saving, *client.later, *client.out):
+    for frame in frames:
         if isinstance(frame, Mark):
             session.gaps.owed += [frame.gap] if frame.gap is not None else []
         elif frame[0] & _KIND_AND_QOS == _PUBLISH_QOS_0:
@@ -36,7 +36,7 @@ def close(session: Session, subscription: Subscription, client: "Client") -> Non
 
 
 def begin_absence(
-    broker: "Broker", session: Session, subscription: Subscription | None = None
+    kernel: Kernel, session: Session, subscription: Subscription | None = None
 ) -> None:
     """Count from now on what a session misses; ``subscription`` is the one that was suspended.
 
@@ -47,18 +47,18 @@ def begin_absence(
     if subscription is not None:
         if subscription.stage is not None or any(item.no_local for item in session.filters):
             counts = subscription.counts
-    elif broker.kernel.hooks.delivering or broker.kernel.rights.active:
+    elif kernel.hooks.delivering or kernel.rights.active:
         return
     if session.filters:
         filters = [interest.topics for interest in session.filters]
-        session.away = broker.kernel.bus.absences.begin(filters, counts)
+        session.away = kernel.bus.absences.begin(filters, counts)
 
 
-def end_absence(broker: "Broker", session: Session) -> None:
+def end_absence(kernel: Kernel, session: Session) -> None:
     """Count what a session missed, now that its client is back, or it ends."""
     if session.away is None:
         return
-    missed = broker.kernel.bus.absences.end(session.away)
+    missed = kernel.bus.absences.end(session.away)
     session.away = None
     if missed:
         session.gaps.losses.add(GapCause.AWAY, missed)

@@ -1,84 +1,40 @@
 """Shared subscriptions at this edge: a session as a member of groups (MQTT 5, 4.8.2).
 
-``$share/<name>/<filter>`` is a share of the group of that name and filter, ``$queue/<filter>`` of
-the group without a name; both in every version of the protocol. What a group deals waits in
-``given`` until the end of the turn, when ``delivery`` sends it. Who is dealt what, and what becomes
-of what is not completed, the group decides; here is only how much there is room for, and which
-flight a deal is.
+What a group deals waits in ``given`` until the end of the turn, when it is sent. Who is dealt what,
+and what becomes of what is not completed, the group decides; here is only how much there is room
+for, and which flight a deal is.
 """
 
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from rowcast.core.cursors import parse_cursor
-from rowcast.core.errors import Error
 from rowcast.core.events import Event
 from rowcast.core.limits import MQTT_FLUSH_EVENTS
-from rowcast.core.topics import SHARE_PREFIX, TopicFilter, fits_level
+from rowcast.doors.mqtt.delivery.sent import Sent
+from rowcast.doors.mqtt.packets.share_filters import Share, filter_of, share_of
 from rowcast.features.shared_subscriptions.assignments import Assignment
 from rowcast.features.shared_subscriptions.groups import Group
-from rowcast.mqtt.reasons import Reason
-from rowcast.mqtt.violations import Violation
+from rowcast.kernel.kernel import Kernel
 from rowcast.subscriptions.stage import Stage
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 if TYPE_CHECKING:
-    from rowcast.doors.mqtt.broker import Broker
-    from rowcast.doors.mqtt.delivery.inflight import Sent
     from rowcast.doors.mqtt.sessions.session import Session
-
-QUEUE_PREFIX = "$queue/"
-"""What a filter for the group without a name begins with (D55)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """Which group a filter asks for."""
-
-    name: str
-    topics: TopicFilter
-
-
-def share_of(text: str) -> Share | None:
-    """Return the group that a filter asks for; None when it asks for none.
-
-    Raises what SUBACK and UNSUBACK say of one that is malformed (MQTT-4.8.2-1, MQTT-4.8.2-2).
-    """
-    if text.startswith(QUEUE_PREFIX):
-        name, rest = "", text.removeprefix(QUEUE_PREFIX)
-    elif text.startswith(SHARE_PREFIX):
-        name, _, rest = text.removeprefix(SHARE_PREFIX).partition("/")
-        if not fits_level(name):
-            raise Violation(
-                Reason.TOPIC_FILTER_INVALID,
-                "a share needs a name without '+' and '#': $share/<name>/<filter>",
-            )
-    else:
-        return None
-    try:
-        return Share(name, TopicFilter(rest))
-    except Error as error:
-        raise Violation(
-            Reason.TOPIC_FILTER_INVALID, f"after the name of the share, {error.message}"
-        ) from None
-
-
-def filter_of(group: Group) -> str:
-    """Return the filter that asks for a group."""
-    begin = f"{SHARE_PREFIX}{group.name}/" if group.name else QUEUE_PREFIX
-    return begin + group.topics.text
 
 
 class Sharing:
-    """A session's part in groups: an ``kernel.deals.Member``."""
+    """A session's part in groups, of each of which it is a member; ``touch`` saves it soon."""
 
-    __slots__ = ("_broker", "_flights", "_stage", "given", "session", "shares")
+    __slots__ = ("_flights", "_kernel", "_stage", "_touch", "given", "session", "shares")
 
-    def __init__(self, broker: "Broker", session: "Session") -> None:
-        self._broker = broker
+    def __init__(
+        self, kernel: Kernel, session: "Session", touch: Callable[["Session"], None]
+    ) -> None:
+        self._kernel = kernel
         self.session = session
+        self._touch = touch
         self._stage: Stage | None = None
         """What hooks have to say of what it is given."""
         self.shares: dict[str, tuple[Share, SubscribedFilter]] = {}
@@ -110,7 +66,7 @@ class Sharing:
 
     def takes(self, event: Event) -> bool:
         """Tell whether its client may read an event (G6)."""
-        visibility, client = self._broker.kernel.visibility, self.session.client
+        visibility, client = self._kernel.visibility, self.session.client
         if not event.topic or not visibility.filtered or client is None or client.caller is None:
             return True
         return visibility.takes(client.caller, event)
@@ -129,7 +85,7 @@ class Sharing:
             self.session.window.acknowledge(packet_id)
             if self.session.kept:
                 self.session.changed.add(packet_id)
-                self._broker.keeper.touch(self.session)
+                self._touch(self.session)
 
     # -- the client's side -------------------------------------------------------------------------
 
@@ -142,7 +98,7 @@ class Sharing:
         return groups
 
     def _group(self, share: Share) -> Group:
-        return self._broker.kernel.groups.group(share.name, share.topics)
+        return self._kernel.groups.group(share.name, share.topics)
 
     def subscribe(
         self, text: str, share: Share, interest: SubscribedFilter, since: str | int | None = None
@@ -161,7 +117,7 @@ class Sharing:
         """Return the position of a cursor of this log; any other is the head (D55)."""
         if since is None or isinstance(since, int):
             return since
-        cursor, kernel = parse_cursor(since), self._broker.kernel
+        cursor, kernel = parse_cursor(since), self._kernel
         known = cursor.epoch == kernel.reader.epoch and cursor.seq <= kernel.committer.stored
         return cursor.seq if known else None
 
@@ -184,7 +140,7 @@ class Sharing:
         """Note what hooks have to say of what this client is given."""
         client = self.session.client
         if client is not None and client.caller is not None:
-            self._stage = self._broker.kernel.stage(client.caller)
+            self._stage = self._kernel.stage(client.caller)
 
     def let(self, deal: Assignment) -> tuple[Event, SubscribedFilter] | None:
         """Return what is sent of a deal, and how it is wanted; None if hooks let nothing through.
@@ -229,7 +185,7 @@ class Sharing:
         """Note which flight a deal is."""
         self._flights[deal] = packet_id
 
-    def done(self, sent: "Sent") -> None:
+    def done(self, sent: Sent) -> None:
         """Complete what a flight was dealt for, with whatever reason (MQTT-4.8.2-6)."""
         deal, sent.deal = sent.deal, None
         if deal is not None:
@@ -239,7 +195,7 @@ class Sharing:
     # -- restarts ----------------------------------------------------------------------------------
 
     def restore(
-        self, shares: dict[str, SubscribedFilter], sent: Iterable[tuple[int, str, "Sent"]]
+        self, shares: dict[str, SubscribedFilter], sent: Iterable[tuple[int, str, Sent]]
     ) -> None:
         """Put back what an earlier run left: filters, and flights with the group of each."""
         groups: dict[str, Group] = {}
