@@ -9,7 +9,6 @@ from build import EPOCH, NOW, Server
 from rowcast.core.callers import ALL, SERVER, Caller
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.core.tables import Attribute, Logs, Table, Type
-from rowcast.doors.mqtt.connections.accept import enter
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.encode import encode
@@ -79,11 +78,11 @@ class Transport:
 class Peer:
     """The far end of a connection: sends packets, hears packets."""
 
-    def __init__(self, server, version=5, peer="127.0.0.1", form=None):
+    def __init__(self, server, version=5, peer="127.0.0.1"):
         self.server = server
         self.version = version
         self.transport = Transport()
-        self.client = enter(server.broker, self.transport, peer, form)
+        self.client = server.broker.enter(self.transport, peer)
         self.decoder = Connection("client", packet_bytes_max=300_000_000, version=version)
         self.read = 0
         self.ended = False

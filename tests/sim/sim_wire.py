@@ -8,7 +8,6 @@ from collections import deque
 
 from sim_checks import Violation
 
-from rowcast.doors.mqtt.connections.accept import enter
 from rowcast.doors.mqtt.packets.handlers import on_disconnect
 from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.encode import encode
@@ -57,7 +56,7 @@ class Link:
         self.number = len(server.links)
         """Its place among the connections of this server."""
         self.client = None
-        self.client = enter(server.broker, self, "127.0.0.1")
+        self.client = server.broker.enter(self, "127.0.0.1")
         """The server's side; None if the server takes no more connections."""
 
     # -- the server's transport --------------------------------------------------------------------

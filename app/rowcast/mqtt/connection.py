@@ -177,7 +177,7 @@ class Connection:
     def receive(self, data: bytes) -> list[Packet | Violation]:
         """Return the packets that are whole now, in order; a breach is the last item of all."""
         packets: list[Packet | Violation] = []
-        if self.closed:
+        if self.state is State.CLOSED:
             return packets
         if self._buffer:
             data = self._join(data)

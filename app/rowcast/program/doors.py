@@ -112,7 +112,7 @@ class Doors:
         host = self._config.mqtt.network.host
 
         def make() -> asyncio.Protocol:
-            return TcpConnection(broker)
+            return TcpConnection(broker, broker.settings.tcp_keep_alive_seconds)
 
         if self.certificates is not None:
             self.certificates.revoked = partial(end_revoked, broker, self.certificates)

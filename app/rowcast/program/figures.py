@@ -9,7 +9,7 @@ from urllib.parse import quote
 from rowcast.doors.mqtt.broker import Broker
 from rowcast.doors.mqtt.client import client_of
 from rowcast.doors.mqtt.packets.share_filters import filter_of
-from rowcast.doors.mqtt.sessions.rows import connection_facts
+from rowcast.doors.mqtt.session_rows import connection_facts
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.rows.figure_rows import Facts, figure_rows, listed_rows
 from rowcast.kernel.rows.system_rows import time_text

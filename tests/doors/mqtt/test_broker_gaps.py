@@ -135,7 +135,7 @@ async def test_a_slow_reader_is_told_between_what_came_before_and_after(world, m
         quick(world, topic, b"%d" % number)
     monkeypatch.setattr("rowcast.doors.mqtt.delivery.sending.MQTT_FLUSH_EVENTS", 2)
     peer.client._paused = False
-    peer.client._flush()
+    peer.client.flush()
     peer.client._paused = True
     peer.client.session.subscription.queue.events_max = 100
     quick(world, "a", b"8")

@@ -107,7 +107,7 @@ async def test_only_filters_that_name_the_path_select_rows(world, wild):
 
 async def test_nobody_watching_costs_no_row(world, monkeypatch):
     made = []
-    monkeypatch.setattr("rowcast.doors.mqtt.sessions.rows._row", lambda *_: made.append(1))
+    monkeypatch.setattr("rowcast.doors.mqtt.session_rows._row", lambda *_: made.append(1))
     peer = await world.connected("a")
     peer.lose()
     await world.turn()

@@ -7,7 +7,7 @@ import pytest
 from mqtt_server import MqttServer, Publish, topics
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Error
-from rowcast.doors.mqtt.sessions.subscription_rows import SUBSCRIPTIONS
+from rowcast.doors.mqtt.sessions.observers import SUBSCRIPTIONS
 
 LASTING = {"properties": {"session_expiry_interval": 100}}
 ADMIN = Caller("root", ALL)

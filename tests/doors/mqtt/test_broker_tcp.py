@@ -57,7 +57,11 @@ class Net:
     def __init__(self, world):
         self.world = world
         world.broker.loop = asyncio.get_running_loop()
-        self.listener = Listener(lambda: TcpConnection(world.broker), "127.0.0.1", 0)
+        self.listener = Listener(
+            lambda: TcpConnection(world.broker, world.broker.settings.tcp_keep_alive_seconds),
+            "127.0.0.1",
+            0,
+        )
         self.writers = []
 
     async def socket(self, client_id=None, version=5, **options):

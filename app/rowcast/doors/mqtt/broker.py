@@ -9,7 +9,6 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from secrets import randbelow
-from typing import TYPE_CHECKING
 
 from rowcast.core.bounded import ClearedCache
 from rowcast.core.errors import Error
@@ -20,9 +19,11 @@ from rowcast.core.limits import (
 )
 from rowcast.core.overload_limits import GOODBYE_RETRY_MS_MIN, GOODBYE_RETRY_SPREAD_MS
 from rowcast.core.topics import TopicFilter
+from rowcast.doors.mqtt.client import Client
 from rowcast.doors.mqtt.connections.guard import LoginThrottle
-from rowcast.doors.mqtt.connections.rejections import Rejections
+from rowcast.doors.mqtt.connections.rejections import Refused, Rejections
 from rowcast.doors.mqtt.connections.traffic import Tally
+from rowcast.doors.mqtt.connections.transport import Transport
 from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormats
 from rowcast.doors.mqtt.delivery.outgoing import Deliveries
 from rowcast.doors.mqtt.packets.exclusive import Exclusives
@@ -39,9 +40,6 @@ from rowcast.mqtt.reasons import Reason
 from rowcast.subscriptions.backlog import Loss, Overflow
 from rowcast.subscriptions.gaps import GapCause
 from rowcast.subscriptions.subscription import SubscribedFilter
-
-if TYPE_CHECKING:
-    from rowcast.doors.mqtt.client import Client
 
 log = logging.getLogger("rowcast.mqtt")
 
@@ -99,13 +97,26 @@ class Broker:
         """Return the time that limits are counted in."""
         return self.loop.time()
 
-    def admit(self, client: "Client") -> None:
-        """Note a new connection, before its CONNECT."""
+    def enter(
+        self, transport: Transport, peer: str, media_type: str | None = None
+    ) -> Client | Refused | None:
+        """Return what takes the bytes of a new connection; None if it was closed (D6).
+
+        ``media_type`` is how it wants messages, unless its CONNECT says otherwise.
+        """
+        if self.stopping:
+            transport.abort()
+            return None
+        refusal = self.guard.enter(peer)
+        if refusal is not None:
+            return self.refused.refuse(transport, peer, refusal)
+        client = Client(self, transport, peer, media_type)
         self.clients.add(client)
         self.connections += 1
-        self.observer.came(client.peer)
+        self.observer.came(peer)
+        return client
 
-    def leave(self, client: "Client") -> None:
+    def leave(self, client: Client) -> None:
         """Take the session from a client that is going or gone."""
         if client.entered and client.caller is not None:
             client.entered = False
@@ -117,7 +128,7 @@ class Broker:
         if session.client is client:
             self._detach(session, client)
 
-    def _detach(self, session: Session, client: "Client") -> None:
+    def _detach(self, session: Session, client: Client) -> None:
         """Let a session wait for its client, or end it when it is not to outlive the connection.
 
         The will is published now, or when its delay is over (MQTT-3.1.2-8).
@@ -323,7 +334,7 @@ class Broker:
         self.refusals += 1
         log.info("a will was refused: %s", error.message)
 
-    def gone(self, client: "Client") -> None:
+    def gone(self, client: Client) -> None:
         """Forget a closed connection."""
         if client in self.clients:
             self.clients.discard(client)
@@ -333,7 +344,7 @@ class Broker:
         if not self.clients:
             self._emptied.set()
 
-    def _say_goodbye(self, client: "Client") -> None:
+    def _say_goodbye(self, client: Client) -> None:
         """Tell a client why it ends, when to come back, or where to go instead (MQTT 5, 4.11)."""
         reference = self.settings.server_reference
         if reference:

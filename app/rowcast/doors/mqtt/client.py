@@ -18,8 +18,6 @@ from rowcast.doors.mqtt.connections.connection_timers import ConnectionTimers
 from rowcast.doors.mqtt.connections.rates import Meter
 from rowcast.doors.mqtt.connections.traffic import Traffic
 from rowcast.doors.mqtt.connections.transport import Transport, fitted
-from rowcast.doors.mqtt.delivery import ack_latency as timing
-from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat
 from rowcast.doors.mqtt.delivery.outgoing import Outgoing
 from rowcast.doors.mqtt.delivery.sending import deliver
 from rowcast.doors.mqtt.packets.held import enough_held
@@ -63,6 +61,7 @@ class Client(Outgoing):
         "entered",
         "held",
         "last_seen",
+        "media_type",
         "meter",
         "noted",
         "opening",
@@ -82,13 +81,15 @@ class Client(Outgoing):
     )
 
     def __init__(
-        self, broker: "Broker", transport: Transport, peer: str, form: DeliveryFormat | None = None
+        self, broker: "Broker", transport: Transport, peer: str, media_type: str | None = None
     ) -> None:
         codec = Connection("server", broker.settings.packet_bytes_max, broker.topics)
-        super().__init__(broker.deliveries, broker.loop, codec, form)
+        super().__init__(broker.deliveries, broker.loop, codec)
         self.broker = broker
         self.transport = transport
         self.peer = peer
+        self.media_type = media_type
+        """How it wants messages, unless its CONNECT says otherwise."""
         self.opening: asyncio.Task[None] | None = None
         """Answers CONNECT."""
         self.dialogue: Dialogue | None = None  # with an Authentication Method only
@@ -144,7 +145,24 @@ class Client(Outgoing):
         if self.closing:
             return
         try:
-            self._read(data)
+            packets = self.connection.receive(data)
+            traffic = self.traffic
+            traffic.bytes_in += len(data)
+            traffic.packets_in += len(packets)
+            if not self.noted:
+                self.broker.tally.note(self)
+            if self.meter is not None and not self._within_rate(self.meter, len(data), packets):
+                return
+            if packets or len(data) >= MQTT_PROGRESS_BYTES:  # MQTT-3.1.2-22 asks for packets
+                self.last_seen = self.loop.time()
+            if packets:
+                if self.broker.samplers and self.caller is not None:
+                    for sample in self.broker.samplers:
+                        sample(self.caller, packets)
+                if self.opening is None and not self.behind:
+                    self._handle(packets)
+                else:
+                    self._hold(packets)
         except Exception as failure:  # noqa: BLE001 - whatever it is, it ends this client alone
             self._fail("a packet of", failure)
         committer, caller = self.broker.kernel.committer, self.caller
@@ -164,25 +182,6 @@ class Client(Outgoing):
             return
         log.error("%s %s from %s failed", what, self.name, self.peer, exc_info=failure)
         self.disconnect(Reason.UNSPECIFIED_ERROR, "the server failed; its log has the reason")
-
-    def _read(self, data: bytes) -> None:
-        packets = self.connection.receive(data)
-        traffic = self.traffic
-        traffic.bytes_in += len(data)
-        traffic.packets_in += len(packets)
-        if not self.noted:
-            self.broker.tally.note(self)
-        if self.meter is not None and not self._within_rate(self.meter, len(data), packets):
-            return
-        if packets or len(data) >= MQTT_PROGRESS_BYTES:  # MQTT-3.1.2-22 asks for packets
-            self.last_seen = self.loop.time()
-            if packets and self.broker.samplers and self.caller is not None:
-                for sample in self.broker.samplers:
-                    sample(self.caller, packets)
-            if self.opening is None and not self.behind:
-                self._handle(packets)
-            else:
-                self._hold(packets)
 
     def _within_rate(self, meter: Meter, size: int, packets: Sequence[Packet | Violation]) -> bool:
         """Count what was read; over the rate, read no more for a while, or end it (D57)."""
@@ -275,29 +274,24 @@ class Client(Outgoing):
         return b""
 
     def flush(self) -> None:
-        """Write all that is due with one call."""
+        """Write all that is due with one call; a failure is this client's alone (D8)."""
         self._scheduled = False
         if self.closing:
             return
+        session = self.session
         try:
-            self._flush()
+            if session is not None and not self._paused:
+                deliver(self, session)
+            elif session is not None and session.subscription is not None:
+                session.subscription.hold()
+            if self.later and not self.saving:
+                self._save()
+            if self.out:
+                self._write_out(self.out)
+        except Error as error:  # the log cannot be read
+            self.disconnect(Reason.UNSPECIFIED_ERROR, error.message)
         except Exception as failure:  # noqa: BLE001 - whatever it is, it ends this client alone
             self._fail("the delivery to", failure)
-
-    def _flush(self) -> None:
-        if self.session is not None and not self._paused:
-            try:
-                deliver(self, self.session)
-            except Error as error:  # the log cannot be read
-                self.disconnect(Reason.UNSPECIFIED_ERROR, error.message)
-                return
-        elif self.session is not None:
-            timing.hold(self.session)
-        if self.later and not self.saving:
-            self._save()
-        out = self.out
-        if out:
-            self._write_out(out)
 
     def _write_out(self, out: list[bytes]) -> None:
         traffic, packets = self.traffic, len(out)

@@ -9,10 +9,10 @@ from rowcast.core.shedding import Shed
 from rowcast.doors.mqtt.broker import Broker
 from rowcast.doors.mqtt.packets.handlers import HANDLERS
 from rowcast.doors.mqtt.reauthorize import judge
+from rowcast.doors.mqtt.session_rows import session_rows
 from rowcast.doors.mqtt.sessions.observers import SESSIONS, SUBSCRIPTIONS
-from rowcast.doors.mqtt.sessions.rows import session_rows
-from rowcast.doors.mqtt.sessions.subscription_rows import subscription_rows
 from rowcast.doors.mqtt.settings import BrokerSettings
+from rowcast.doors.mqtt.subscription_rows import subscription_rows
 from rowcast.kernel.door import Door, DoorFigures
 from rowcast.kernel.kernel import Kernel
 from rowcast.mqtt.reasons import Reason

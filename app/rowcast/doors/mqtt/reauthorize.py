@@ -31,14 +31,6 @@ def judge(broker: "Broker") -> None:
             broker.expel(session, Reason.NOT_AUTHORIZED, message)
 
 
-def admit(client: "Client") -> None:
-    """Judge a client that was believed some time ago, before it is accepted. Raises Error."""
-    access = client.broker.kernel.access
-    if client.caller is not None:
-        client.caller = access.current(client.caller)
-        access.expect(client.caller)
-
-
 def _judge(client: "Client") -> None:
     kernel, session, caller = client.broker.kernel, client.session, client.caller
     if session is None or caller is None:

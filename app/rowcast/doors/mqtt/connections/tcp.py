@@ -4,28 +4,27 @@ import asyncio
 from typing import cast
 
 from rowcast.core.limits import MQTT_WRITE_BUFFER_BYTES_HIGH
-from rowcast.doors.mqtt.broker import Broker
-from rowcast.doors.mqtt.client import Client
-from rowcast.doors.mqtt.connections.accept import enter
-from rowcast.doors.mqtt.connections.rejections import Refused
 from rowcast.doors.mqtt.connections.sockets import probe_peer
+from rowcast.doors.mqtt.connections.transport import Entrance, Receiver
 
 
 class TcpConnection(asyncio.Protocol):
     """One connection of a client; TLS, where there is some, was agreed before it is made."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._client: Client | Refused | None = None
+    def __init__(self, entrance: Entrance, keep_alive_seconds: int = 0) -> None:
+        self._entrance = entrance
+        self._keep_alive_seconds = keep_alive_seconds
+        """Silence after which the operating system probes the peer; 0 is never."""
+        self._client: Receiver | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a new connection; over the limit it is closed before anything is kept (D6)."""
         stream = cast("asyncio.Transport", transport)
         peer = stream.get_extra_info("peername")
-        self._client = enter(self._broker, stream, peer[0] if peer else "")
+        self._client = self._entrance.enter(stream, peer[0] if peer else "")
         if self._client is not None:
             stream.set_write_buffer_limits(high=MQTT_WRITE_BUFFER_BYTES_HIGH)
-            probe_peer(stream, self._broker.settings.tcp_keep_alive_seconds)
+            probe_peer(stream, self._keep_alive_seconds)
 
     def data_received(self, data: bytes) -> None:
         """Pass bytes on."""

@@ -36,6 +36,36 @@ class Transport(Protocol):
         """Return a fact about what is below, as asyncio names them: ``peercert``."""
 
 
+class Receiver(Protocol):
+    """What takes the bytes of one connection: a client, or one that is refused."""
+
+    peer: str
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes; never raises for what they are."""
+
+    def pause_writing(self) -> None:
+        """Hear that the socket is full."""
+
+    def resume_writing(self) -> None:
+        """Hear that the socket has room again."""
+
+    def lost(self) -> None:
+        """Hear that the transport is closed."""
+
+
+class Entrance(Protocol):
+    """Where new connections are let in: the broker."""
+
+    stopping: bool
+    """Whether there are to be no more of them."""
+
+    def enter(
+        self, transport: Transport, peer: str, media_type: str | None = None
+    ) -> Receiver | None:
+        """Return what takes the connection's bytes; None if it was closed."""
+
+
 def certificate_of(transport: Transport) -> Mapping[str, object] | None:
     """Return what ``getpeercert()`` says of the client; None unless TLS has verified it."""
     certificate = transport.get_extra_info("peercert")

@@ -11,12 +11,8 @@ from typing import Any
 
 from rowcast.core.errors import Error
 from rowcast.core.limits import MQTT_WRITE_BUFFER_BYTES_HIGH
-from rowcast.doors.mqtt.broker import Broker
-from rowcast.doors.mqtt.client import Client
-from rowcast.doors.mqtt.connections.accept import enter
-from rowcast.doors.mqtt.connections.rejections import Refused
-from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat, media_type_wanted
-from rowcast.mqtt.packets import MQTT_3_1_1
+from rowcast.doors.mqtt.connections.transport import Entrance, Receiver
+from rowcast.doors.mqtt.delivery.delivery_format import media_type_wanted
 
 log = logging.getLogger("rowcast.mqtt")
 
@@ -43,7 +39,7 @@ class WebSocketTransport:
         self._reading.set()
         self._closing = False
         self._full = False
-        self.client: Client | Refused | None = None
+        self.client: Receiver | None = None
         self.aborted = asyncio.Event()
 
     def write(self, data: bytes) -> None:
@@ -109,20 +105,20 @@ class WebSocketTransport:
 class WebSocketEndpoint:
     """The ASGI application for WebSocket connections that speak MQTT."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, entrance: Entrance) -> None:
+        self._entrance = entrance
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection until either side closes it."""
         await receive()  # websocket.connect
         chosen = [name for name in scope["subprotocols"] if name in SUBPROTOCOLS]
-        if self._broker.stopping or not chosen:
+        if self._entrance.stopping or not chosen:
             await send({"type": "websocket.close", "code": TRY_AGAIN_LATER})
             return
         await send({"type": "websocket.accept", "subprotocol": chosen[0]})  # MQTT-6.0.0-4
         transport = WebSocketTransport(send)
         peer = scope["client"][0] if scope.get("client") else ""
-        client = enter(self._broker, transport, peer, self._form(scope["headers"]))
+        client = self._entrance.enter(transport, peer, _accepted(scope["headers"]))
         if client is None:
             await send({"type": "websocket.close", "code": TRY_AGAIN_LATER})
             return
@@ -130,7 +126,7 @@ class WebSocketEndpoint:
         await self._serve(client, transport, receive, send)
 
     async def _serve(
-        self, client: Client | Refused, transport: WebSocketTransport, receive: Receive, send: Send
+        self, client: Receiver, transport: WebSocketTransport, receive: Receive, send: Send
     ) -> None:
         """Read and write until one of the two ends; then the other one does."""
         name = f"mqtt websocket {client.peer}"
@@ -158,9 +154,7 @@ class WebSocketEndpoint:
             return
 
     @staticmethod
-    async def _read(
-        client: Client | Refused, transport: WebSocketTransport, receive: Receive
-    ) -> int:
+    async def _read(client: Receiver, transport: WebSocketTransport, receive: Receive) -> int:
         """Pass frames on; return the close code to send, 0 when the peer has closed."""
         while True:
             await transport.may_read()
@@ -172,14 +166,14 @@ class WebSocketEndpoint:
                 return UNSUPPORTED_DATA
             client.receive(data)
 
-    def _form(self, headers: Iterable[tuple[bytes, bytes]]) -> DeliveryFormat | None:
-        """Return what the upgrade's Accept asks for, if it names a format that is written here."""
-        accept = b",".join(value for name, value in headers if name == b"accept").decode("latin-1")
-        try:
-            media_type = media_type_wanted(accept)
-        except Error:
-            return None
-        return self._broker.deliveries.forms.form(MQTT_3_1_1, media_type, tells_seq=False)
+
+def _accepted(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """Return what the upgrade's Accept asks for, if it names a format that is written here."""
+    accept = b",".join(value for name, value in headers if name == b"accept").decode("latin-1")
+    try:
+        return media_type_wanted(accept)
+    except Error:
+        return None
 
 
 def _close_code(reader: "asyncio.Task[int]", writer: "asyncio.Task[None]") -> int:

@@ -15,7 +15,7 @@ from rowcast.subscriptions.delivery import GroupMember, Sent
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 
-def begin(
+def begin_timing(
     client: Outgoing,
     packet_id: int,
     event: Event,
@@ -39,7 +39,7 @@ def begin(
         timed[packet_id] = Sent(event, interest, deliveries.now(), again)
 
 
-def dealt(
+def begin_timing_dealt(
     client: Outgoing,
     session: Session,
     deal: Assignment,
@@ -55,16 +55,10 @@ def dealt(
         for feature in client.deliveries.kernel.reader.delivered:
             feature.delivered(GroupMember(caller, subscription.joined), ((event, interest),))
     if packet_id:
-        begin(client, packet_id, event, interest, again=deal.tried)
+        begin_timing(client, packet_id, event, interest, again=deal.tried)
 
 
-def hold(session: Session) -> None:
-    """Note that a client can be sent nothing now."""
-    if session.subscription is not None:
-        session.subscription.hold()
-
-
-def end(client: Outgoing, session: Session, packet_id: int) -> None:
+def end_timing(client: Outgoing, session: Session, packet_id: int) -> None:
     """Note that a message is acknowledged."""
     sent = client.timed.pop(packet_id, None) if client.timed else None
     if sent is None or client.caller is None or session.subscription is None:

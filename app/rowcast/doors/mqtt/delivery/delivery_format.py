@@ -17,7 +17,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event
 from rowcast.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
 from rowcast.core.meta import meta_of
-from rowcast.doors.mqtt.packets.messages import KEPT
+from rowcast.doors.mqtt.packets.messages import DOOR, KEPT
 from rowcast.mqtt.aliases import alias_frame, alias_parts
 from rowcast.mqtt.encode import publish_head_tail
 from rowcast.mqtt.packets import MQTT_5
@@ -35,9 +35,6 @@ Frame = bytes | Parts
 
 UNSENDABLE: Parts = (b"", b"")
 """In the place of a frame that cannot be made or is not for MQTT: nobody is sent the event."""
-
-DOOR = "mqtt"
-"""This edge's name in the callers that it makes and in ``Table.hidden_from``."""
 
 _FIRST_BYTES = tuple(
     tuple(bytes((0x30 | flags, size)) for size in range(128)) for flags in range(6)
@@ -231,9 +228,11 @@ class DeliveryFormats:
         payload, media_type = self._payload(event, form)
         if form.version != MQTT_5:
             return payload, {}
-        given = event.properties or {}  # MQTT's, and what the server notes there for itself
-        properties = {name: given[name] for name in given if name in KEPT}
-        properties.pop("message_expiry_interval", None)  # it is told as what remains
+        properties: dict[str, object] = {}
+        if event.properties:  # MQTT's, and what the server notes there for itself
+            given = event.properties
+            properties = {name: given[name] for name in given if name in KEPT}
+            properties.pop("message_expiry_interval", None)  # it is told as what remains
         if media_type is not None:
             properties["content_type"] = media_type
             if media_type != event.content_type:

@@ -68,11 +68,9 @@ class Outgoing(ABC):
         deliveries: Deliveries,
         loop: asyncio.AbstractEventLoop,
         connection: Connection,
-        form: DeliveryFormat | None,
     ) -> None:
         self.deliveries, self.loop, self.connection = deliveries, loop, connection
-        self.form = form
-        """How it wants messages; before CONNECT, what a WebSocket's upgrade asked for."""
+        self.form: DeliveryFormat | None = None  # how it wants messages, once CONNECT has said it
         self.session: Session | None = None
         self.caller: Caller | None = None
         self.packet_bytes_max = 0

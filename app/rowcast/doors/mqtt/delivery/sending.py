@@ -10,7 +10,7 @@ from typing import cast
 
 from rowcast.core.events import SNAPSHOT, Event
 from rowcast.core.limits import MQTT_FLUSH_EVENTS
-from rowcast.doors.mqtt.delivery import ack_latency as timing
+from rowcast.doors.mqtt.delivery.ack_latency import begin_timing, begin_timing_dealt
 from rowcast.doors.mqtt.delivery.delivery_format import UNSENDABLE, DeliveryFormat, Frame, Parts
 from rowcast.doors.mqtt.delivery.gap_notices import is_large, mark, tell, tell_all
 from rowcast.doors.mqtt.delivery.inflight import begin_flight, send_again
@@ -42,13 +42,13 @@ def deliver(client: Outgoing, session: Session) -> None:
             client.blocked = True  # an acknowledgement calls again
             subscription.hold()
             return
-    pairs = subscription.take(limit)
+    pairs = subscription.take(limit) if subscription.ready else ()
     if pairs:
         frames: list[bytes] = []
         before = client.traffic.publishes_out
         certain = _encode(client, session, pairs, frames)
         if session.reliable and client.traffic.publishes_out - before == len(pairs):
-            timing.begin(client, session.window.latest, *pairs[-1])  # it is of this one
+            begin_timing(client, session.window.latest, *pairs[-1])  # it is of this one
         _post(client, session, frames, certain=certain and session.kept)
     if subscription.ready:
         client.ready()
@@ -105,7 +105,7 @@ def _send_deals(client: Outgoing, session: Session, sharing: Sharing) -> None:
             1, client.deliveries.forms.size(event, cast("DeliveryFormat", interest.form))
         )
         if not qos:
-            timing.dealt(client, session, deal, event, interest)
+            begin_timing_dealt(client, session, deal, event, interest)
             frames.append(cast("bytes", frame))
             deal.group.done(deal)
             continue
@@ -113,7 +113,7 @@ def _send_deals(client: Outgoing, session: Session, sharing: Sharing) -> None:
         head, tail = cast("Parts", frame)
         number = begin_flight(client, session, event, interest, qos, retain=retain, deal=deal)
         sharing.sent(deal, number)
-        timing.dealt(client, session, deal, event, interest, number)
+        begin_timing_dealt(client, session, deal, event, interest, number)
         frames.append(head + number.to_bytes(2, "big") + tail)
         # Saved for a clean session too: after a kill nobody else is sent it (MQTT-4.8.2-5).
         certain |= qos == 2 and (session.kept or deal.group.durable)
@@ -211,7 +211,7 @@ def _encode(client: Outgoing, session: Session, pairs: list[Pair], frames: list[
             len(event.payload) if as_it_came and event.table is None else size_of(event, form)
         )
     client.traffic.sent(sent, payload_bytes)
-    return certain | tell_all(client, session, frames)
+    return certain | tell_all(client, session, frames) if marks else certain
 
 
 def _own(

@@ -15,7 +15,7 @@ from rowcast.auth.users import User
 from rowcast.core.callers import NONE, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.doors.mqtt.connections.transport import certificate_of
-from rowcast.doors.mqtt.delivery.delivery_format import DOOR
+from rowcast.doors.mqtt.packets.messages import DOOR
 from rowcast.mqtt.packets import Auth, Connect
 from rowcast.mqtt.properties import Properties
 from rowcast.mqtt.reasons import Reason

@@ -15,7 +15,6 @@ from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import MQTT_TOPIC_ALIAS_MAXIMUM, SESSIONS_MAX
 from rowcast.core.topics import DELAYED_PREFIX, split_delayed
-from rowcast.doors.mqtt import reauthorize as judging
 from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat, facts_of, media_type_wanted
 from rowcast.doors.mqtt.delivery.inflight import begin_again, read_again
 from rowcast.doors.mqtt.delivery.sent import sent_of
@@ -123,7 +122,9 @@ async def _accept(client: "Client", packet: Connect) -> None:
     if client.closing or session.client is not client:  # lost, or taken over, meanwhile
         return
     client.connection.topic_alias_maximum = MQTT_TOPIC_ALIAS_MAXIMUM if v5 else 0
-    judging.admit(client)
+    if client.caller is not None:  # it was believed some time ago: is it still?
+        client.caller = broker.kernel.access.current(client.caller)
+        broker.kernel.access.expect(client.caller)
     client.connected(_keep_alive(client, packet))
     client.send(Connack(present, properties=_offer(client, packet) | proof if v5 else None))
     client.connection.accept()
@@ -163,8 +164,7 @@ async def _saved(client: "Client", session: Session) -> None:
 def _form(client: "Client", packet: Connect) -> DeliveryFormat:
     """Return how the client wants its messages: by CONNECT, its WebSocket, or the setting."""
     users = user_properties(packet.properties)
-    media_type = client.form.media_type if client.form is not None else None
-    media_type = media_type or client.broker.settings.media_type
+    media_type = client.media_type or client.broker.settings.media_type
     if "accept" in users:
         try:
             media_type = media_type_wanted(users["accept"])

@@ -7,7 +7,7 @@ about rights, types or storage.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from rowcast.doors.mqtt.delivery import ack_latency as timing
+from rowcast.doors.mqtt.delivery.ack_latency import end_timing
 from rowcast.doors.mqtt.delivery.sent import CompactInflight, Sent
 from rowcast.doors.mqtt.packets.connect import on_connect
 from rowcast.doors.mqtt.packets.publish import on_puback, on_publish
@@ -133,7 +133,7 @@ def on_pubcomp(client: "Client", packet: Pubcomp) -> None:
 
 def _complete(client: "Client", session: "Session", packet_id: int) -> None:
     item = session.window.acknowledge(packet_id)
-    timing.end(client, session, packet_id)
+    end_timing(client, session, packet_id)
     if session.sharing is not None and isinstance(item, Sent):
         session.sharing.done(item)
     if session.kept:

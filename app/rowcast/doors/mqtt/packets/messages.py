@@ -15,6 +15,9 @@ from rowcast.kernel.write import Condition
 from rowcast.mqtt.packets import Will
 from rowcast.mqtt.properties import Properties
 
+DOOR = "mqtt"
+"""This edge's name in the callers that it makes and in ``Table.hidden_from``."""
+
 KEPT = frozenset(
     {
         "payload_format_indicator",

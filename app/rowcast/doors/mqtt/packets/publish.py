@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
-from rowcast.doors.mqtt.delivery import ack_latency as timing
+from rowcast.doors.mqtt.delivery.ack_latency import end_timing
 from rowcast.doors.mqtt.delivery.sent import CompactInflight, Sent
 from rowcast.doors.mqtt.packets.lifecycle_events import reason_of
 from rowcast.doors.mqtt.packets.messages import condition_of, describe, mark_from, stamp_from
@@ -60,9 +60,11 @@ def on_publish(client: "Client", packet: Publish) -> None:
     payload = packet.payload
     kind = MESSAGE if not retain else PUT if payload else DELETE
     event = Event(packet.topic, kind, payload, None, qos, retain, None, caller.client_id)
-    done: Done = client.unheard if qos != 1 else _answer_to(client, packet)
     properties = packet.properties
-    if qos == 2:
+    done: Done = client.unheard
+    if qos == 1:
+        done = partial(acknowledge, client, _number(client), PUBACK, packet.packet_id)
+    elif qos == 2:
         _take(client, packet, event, caller)
         return
     if properties is None:
@@ -88,12 +90,6 @@ def _number(client: "Client") -> int:
             f"more than {client.quota} publishes are not acknowledged",
         )
     return number
-
-
-def _answer_to(client: "Client", packet: Publish) -> Done:
-    """Return what answers a PUBLISH of QoS 1 when it is done."""
-    number = _number(client)
-    return partial(acknowledge, client, number, PUBACK, packet.packet_id)
 
 
 def _take(client: "Client", packet: Publish, event: Event, caller: Caller) -> None:
@@ -250,7 +246,7 @@ def on_puback(client: "Client", packet: Puback) -> None:
     if type(item) is CompactInflight or (type(item) is Sent and item.qos == 2):
         raise protocol_error("A PUBLISH of QoS 2 must be answered with PUBREC, not PUBACK.")
     if client.timed:
-        timing.end(client, session, packet.packet_id)
+        end_timing(client, session, packet.packet_id)
     if session.sharing is not None and type(item) is Sent:
         session.sharing.done(item)
     if session.kept:

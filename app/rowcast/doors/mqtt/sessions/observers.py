@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import quote
 
 from rowcast.core.callers import NONE, Caller
-from rowcast.doors.mqtt.delivery.delivery_format import DOOR
+from rowcast.doors.mqtt.packets.messages import DOOR
 from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.kernel.kernel import Kernel
 from rowcast.mqtt.packets import Connect

@@ -18,8 +18,7 @@ from rowcast.codecs import CBOR, encode
 from rowcast.core.callers import Caller, caller_facts, caller_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import WILL_RETRY_SECONDS
-from rowcast.doors.mqtt.delivery.delivery_format import DOOR
-from rowcast.doors.mqtt.packets.messages import event_of_will
+from rowcast.doors.mqtt.packets.messages import DOOR, event_of_will
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.write import Outcome, Unheard
 from rowcast.mqtt.packets import Will
