@@ -18,7 +18,7 @@ from mqtt_server import (
     topics,
     user,
 )
-from rowcast.doors.mqtt.connections.transport import fitted
+from rowcast.doors.mqtt.delivery.outgoing import fitted
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Auth
 from rowcast.mqtt.reasons import Reason

@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
 from rowcast.core.errors import Error
-from rowcast.core.limits import MQTT_PROGRESS_BYTES, MQTT_REASON_CHARS_MAX
+from rowcast.core.limits import MQTT_PROGRESS_BYTES
 from rowcast.doors.mqtt.connections.connection_timers import ConnectionTimers
 from rowcast.doors.mqtt.connections.rates import Meter
 from rowcast.doors.mqtt.connections.traffic import Traffic
-from rowcast.doors.mqtt.connections.transport import Transport, fitted
+from rowcast.doors.mqtt.connections.transport import Transport
 from rowcast.doors.mqtt.delivery.outgoing import Outgoing
 from rowcast.doors.mqtt.delivery.sending import deliver
 from rowcast.doors.mqtt.packets.held import enough_held
@@ -54,7 +54,6 @@ class Client(Outgoing):
         "behind",
         "broker",
         "clean_start",
-        "closing",
         "connected_at",
         "dialogue",
         "early",
@@ -67,7 +66,6 @@ class Client(Outgoing):
         "opening",
         "patience",
         "peer",
-        "problems",
         "quota",
         "refused",
         "submit",
@@ -85,9 +83,7 @@ class Client(Outgoing):
     ) -> None:
         codec = Connection("server", broker.settings.packet_bytes_max, broker.topics)
         super().__init__(broker.deliveries, broker.loop, codec)
-        self.broker = broker
-        self.transport = transport
-        self.peer = peer
+        self.broker, self.transport, self.peer = broker, transport, peer
         self.media_type = media_type
         """How it wants messages, unless its CONNECT says otherwise."""
         self.opening: asyncio.Task[None] | None = None
@@ -98,8 +94,6 @@ class Client(Outgoing):
         self.clean_start = False
         self.connected_at = 0.0
         self.last_seen = self.loop.time()
-        self.problems = True
-        """Whether the client wants to be told why (Request Problem Information)."""
         self.tells_seq = False
         """Whether acknowledgements tell the position: MQTT 5, unless ``problems`` forbids it."""
         self.submit = broker.kernel.submit
@@ -120,13 +114,8 @@ class Client(Outgoing):
         self.trouble = "the connection was lost"  # why it ends; empty when it said DISCONNECT
         # behind: SUBSCRIBE waits for its writes; entered: hooks have heard that it came, and not
         # that it is gone; tells_gaps: CONNECT asked for them (M4)
-        self.tells_gaps = self.closing = self.behind = self.entered = self._paused = False
+        self.tells_gaps = self.behind = self.entered = self._paused = False
         self.patience = ConnectionTimers(self, broker.settings.connect_timeout_seconds)
-
-    @property
-    def name(self) -> str:
-        """The client id, for logs; a dash before CONNECT."""
-        return self.caller.client_id if self.caller is not None else "-"
 
     @property
     def accepted(self) -> bool:
@@ -250,29 +239,6 @@ class Client(Outgoing):
 
     # -- write side --------------------------------------------------------------------------------
 
-    def send(self, packet: Packet) -> None:
-        """Send a packet at the end of this turn, unless the client takes none of its size."""
-        frame = self._frame(packet)
-        if frame:
-            self.write(frame)
-
-    def send_saved(self, packet: Packet) -> None:
-        """Send a packet when the session as it is now is on disk; at once if it is not kept."""
-        frame = self._frame(packet)
-        if frame:
-            self.write_saved((frame,))
-
-    def _frame(self, packet: Packet) -> bytes:
-        """Return a packet's bytes; none when the client takes none of its size."""
-        most = self.packet_bytes_max
-        frame = fitted(packet, self.connection.version, most)
-        if not most or len(frame) <= most:
-            return frame
-        if not self.closing:  # MQTT-3.1.2-24: it cannot be answered
-            log.info("%s takes no packet of %d bytes; closing", self.name, len(frame))
-            self.end("it takes no packet so large")
-        return b""
-
     def flush(self) -> None:
         """Write all that is due with one call; a failure is this client's alone (D8)."""
         self._scheduled = False
@@ -380,13 +346,6 @@ class Client(Outgoing):
         """Refuse a CONNECT: CONNACK with the reason, then close (MQTT-3.2.2-7)."""
         self.send(Connack(session_present=False, reason=reason, properties=self.explain(message)))
         self.end(message)
-
-    def explain(self, message: str) -> dict[str, object] | None:
-        """Return a Reason String, where the version has one and the client wants it."""
-        if self.connection.version != MQTT_5 or not self.problems:  # MQTT-3.1.2-29
-            return None
-        clean = message[:MQTT_REASON_CHARS_MAX].encode(errors="replace").decode()
-        return {"reason_string": clean.replace("\0", "?")}  # MQTT-1.5.4-1, MQTT-1.5.4-2
 
     def disconnect(
         self, reason: Reason, message: str = "", properties: dict[str, object] | None = None

@@ -1,14 +1,7 @@
-"""What carries bytes to and from a client, and packets that fit what it takes."""
+"""What carries bytes to and from a client, and who takes them."""
 
 from collections.abc import Mapping
-from dataclasses import is_dataclass, replace
 from typing import Protocol
-
-from rowcast.mqtt.encode import encode
-from rowcast.mqtt.packets import Packet
-
-_OPTIONAL = frozenset({"reason_string", "user_property"})
-"""Properties that are left out rather than sending more than the client takes."""
 
 
 class Transport(Protocol):
@@ -70,18 +63,3 @@ def certificate_of(transport: Transport) -> Mapping[str, object] | None:
     """Return what ``getpeercert()`` says of the client; None unless TLS has verified it."""
     certificate = transport.get_extra_info("peercert")
     return certificate if isinstance(certificate, dict) and certificate else None
-
-
-def fitted(packet: Packet, version: int, bytes_max: int) -> bytes:
-    """Return a packet's bytes, more than ``bytes_max`` only if they cannot be fewer; 0: no limit.
-
-    What may be left out is left out (MQTT-3.2.2-19, -20, MQTT-3.4.2-2, -3 and their like).
-    """
-    frame = encode(packet, version)
-    if not bytes_max or len(frame) <= bytes_max:
-        return frame
-    known = getattr(packet, "properties", None)
-    if not known or not is_dataclass(packet):
-        return frame
-    kept = {name: known[name] for name in known if name not in _OPTIONAL}
-    return encode(replace(packet, properties=kept or None), version)  # type: ignore[arg-type]

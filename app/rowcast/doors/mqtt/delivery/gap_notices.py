@@ -46,10 +46,9 @@ def mark(
     if form is None or not form.tells_seq:
         return False
     facts = dict(event.decoded) if isinstance(event.decoded, dict) else {}
-    properties: dict[str, object] = {}
     facts["cursor"] = cursor = client.deliveries.kernel.cursor(event.seq)
-    if form.version == MQTT_5:
-        properties["user_property"] = (("seq", cursor),)
+    told: dict[str, object] = {"user_property": (("seq", cursor),)}
+    properties = told if form.version == MQTT_5 else {}
     topic = f"{MARKS[event.kind]}/{name}"
     payload = encode(facts, form.media_type or JSON)
     head, tail = publish_head_tail(form.version, topic, payload, 0, False, False, properties)

@@ -1,20 +1,31 @@
-"""The outgoing side of a connection: what waits to be written, and what the client takes.
+"""The outgoing side of a connection: packets become bytes that fit what the client takes.
 
-Delivery fills it; a subclass writes all that is due with one call (``flush``).
+They wait until the end of the turn, or until the session is on disk; a subclass then writes all
+that is due with one call (``flush``).
 """
 
 import asyncio
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from dataclasses import is_dataclass, replace
 
 from rowcast.core.callers import Caller
+from rowcast.core.limits import MQTT_REASON_CHARS_MAX
 from rowcast.doors.mqtt.connections.traffic import Traffic
 from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat, DeliveryFormats
 from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.kernel.kernel import Kernel
 from rowcast.mqtt.aliases import Aliases
 from rowcast.mqtt.connection import Connection
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import MQTT_5, Packet
 from rowcast.subscriptions.delivery import Sent
+
+log = logging.getLogger("rowcast.mqtt")
+
+_OPTIONAL = frozenset({"reason_string", "user_property"})
+"""Properties that are left out rather than sending more than the client takes."""
 
 
 class Deliveries:
@@ -43,13 +54,14 @@ class Deliveries:
 
 
 class Outgoing(ABC):
-    """What delivery knows of a connection."""
+    """What is written to one client, and how the client takes it."""
 
     __slots__ = (
         "_scheduled",
         "aliases",
         "blocked",
         "caller",
+        "closing",
         "connection",
         "deliveries",
         "form",
@@ -57,6 +69,7 @@ class Outgoing(ABC):
         "loop",
         "out",
         "packet_bytes_max",
+        "problems",
         "saving",
         "session",
         "timed",
@@ -87,11 +100,47 @@ class Outgoing(ABC):
         """What is due when the save that goes on is done."""
         self.blocked = False
         """Whether it waits for an acknowledgement, as its window is full."""
+        self.problems = True
+        """Whether the client wants to be told why (Request Problem Information)."""
+        self.closing = False
+        """Whether it is over, and nothing more is written."""
         self._scheduled = False
+
+    @property
+    def name(self) -> str:
+        """The client id, for logs; a dash before CONNECT."""
+        return self.caller.client_id if self.caller is not None else "-"
 
     @abstractmethod
     def flush(self) -> None:
         """Write all that is due with one call, at the end of the turn."""
+
+    @abstractmethod
+    def end(self, trouble: str = "") -> None:
+        """Write what is due and close; ``trouble`` is why, empty if it said DISCONNECT."""
+
+    def send(self, packet: Packet) -> None:
+        """Send a packet at the end of this turn, unless the client takes none of its size."""
+        frame = self._frame(packet)
+        if frame:
+            self.write(frame)
+
+    def send_saved(self, packet: Packet) -> None:
+        """Send a packet when the session as it is now is on disk; at once if it is not kept."""
+        frame = self._frame(packet)
+        if frame:
+            self.write_saved((frame,))
+
+    def _frame(self, packet: Packet) -> bytes:
+        """Return a packet's bytes; none when the client takes none of its size."""
+        most = self.packet_bytes_max
+        frame = fitted(packet, self.connection.version, most)
+        if not most or len(frame) <= most:
+            return frame
+        if not self.closing:  # MQTT-3.1.2-24: it cannot be answered
+            log.info("%s takes no packet of %d bytes; closing", self.name, len(frame))
+            self.end("it takes no packet so large")
+        return b""
 
     def write(self, frame: bytes) -> None:
         """Send bytes at the end of this turn."""
@@ -113,3 +162,25 @@ class Outgoing(ABC):
         if not self._scheduled:
             self._scheduled = True
             self.loop.call_soon(self.flush)
+
+    def explain(self, message: str) -> dict[str, object] | None:
+        """Return a Reason String, where the version has one and the client wants it."""
+        if self.connection.version != MQTT_5 or not self.problems:  # MQTT-3.1.2-29
+            return None
+        clean = message[:MQTT_REASON_CHARS_MAX].encode(errors="replace").decode()
+        return {"reason_string": clean.replace("\0", "?")}  # MQTT-1.5.4-1, MQTT-1.5.4-2
+
+
+def fitted(packet: Packet, version: int, bytes_max: int) -> bytes:
+    """Return a packet's bytes, more than ``bytes_max`` only if they cannot be fewer; 0: no limit.
+
+    What may be left out is left out (MQTT-3.2.2-19, -20, MQTT-3.4.2-2, -3 and their like).
+    """
+    frame = encode(packet, version)
+    if not bytes_max or len(frame) <= bytes_max:
+        return frame
+    known = getattr(packet, "properties", None)
+    if not known or not is_dataclass(packet):
+        return frame
+    kept = {name: known[name] for name in known if name not in _OPTIONAL}
+    return encode(replace(packet, properties=kept or None), version)  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ from rowcast.doors.mqtt.delivery.outgoing import Outgoing
 from rowcast.doors.mqtt.delivery.sent import CompactInflight
 from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.doors.mqtt.sessions.sharing import Sharing
+from rowcast.features.shared_subscriptions.assignments import Assignment
 from rowcast.subscriptions.gaps import Gap, GapCause
 from rowcast.subscriptions.subscription import Pair, SubscribedFilter
 
@@ -76,51 +77,56 @@ def _post(client: Outgoing, session: Session, frames: list[bytes], *, certain: b
 
 
 def _send_deals(client: Outgoing, session: Session, sharing: Sharing) -> None:
-    """Send what groups dealt; what cannot be sent is done (MQTT-3.1.2-25, MQTT-3.3.2-5)."""
+    """Send what groups dealt."""
     frames: list[bytes] = []
     certain = False
     while sharing.given:
         deal = sharing.given.popleft()
-        let = sharing.let(deal)
-        if let is None:
+        certain |= _send_deal(client, session, sharing, deal, frames)
+        if not deal.sent:  # nobody waits for an acknowledgement of it
             deal.group.done(deal)
-            continue
-        event, interest = let
-        qos = deal.qos = min(deal.qos, event.qos)
-        retain = interest.retain_as_published and event.retain
-        if isinstance(event, Gap):
-            deal.group.done(deal)
-            event.interest = interest
-            certain |= tell(client, session, event, frames)
-            continue
-        missed = session.gaps.losses.total if deal.tried else 0
-        frame = _frame(client, event, interest, qos, retain=retain)
-        if frame is None:
-            if deal.tried and session.gaps.losses.total > missed:
-                session.gaps.take_back()
-            deal.group.done(deal)
-            continue
-        certain |= tell_all(client, session, frames)
-        client.traffic.sent(
-            1, client.deliveries.forms.size(event, cast("DeliveryFormat", interest.form))
-        )
-        if not qos:
-            begin_timing_dealt(client, session, deal, event, interest)
-            frames.append(cast("bytes", frame))
-            deal.group.done(deal)
-            continue
-        deal.sent = True
-        head, tail = cast("Parts", frame)
-        number = begin_flight(client, session, event, interest, qos, retain=retain, deal=deal)
-        sharing.sent(deal, number)
-        begin_timing_dealt(client, session, deal, event, interest, number)
-        frames.append(head + number.to_bytes(2, "big") + tail)
-        # Saved for a clean session too: after a kill nobody else is sent it (MQTT-4.8.2-5).
-        certain |= qos == 2 and (session.kept or deal.group.durable)
     certain |= tell_all(client, session, frames)
     if frames:
         _post(client, session, frames, certain=certain)
     sharing.ready()
+
+
+def _send_deal(
+    client: Outgoing, session: Session, sharing: Sharing, deal: Assignment, frames: list[bytes]
+) -> bool:
+    """Append the frame of what a group dealt; return whether any is to be certain.
+
+    What cannot be sent is done (MQTT-3.1.2-25, MQTT-3.3.2-5).
+    """
+    let = sharing.let(deal)
+    if let is None:
+        return False
+    event, interest = let
+    qos = deal.qos = min(deal.qos, event.qos)
+    retain = interest.retain_as_published and event.retain
+    if isinstance(event, Gap):
+        event.interest = interest
+        return tell(client, session, event, frames)
+    missed = session.gaps.losses.total if deal.tried else 0
+    frame = _frame(client, event, interest, qos, retain=retain)
+    if frame is None:
+        if deal.tried and session.gaps.losses.total > missed:
+            session.gaps.take_back()
+        return False
+    certain = tell_all(client, session, frames)
+    size = client.deliveries.forms.size(event, cast("DeliveryFormat", interest.form))
+    client.traffic.sent(1, size)
+    number = 0
+    if qos:
+        deal.sent = True
+        number = begin_flight(client, session, event, interest, qos, retain=retain, deal=deal)
+        sharing.sent(deal, number)
+        head, tail = cast("Parts", frame)
+        frame = head + number.to_bytes(2, "big") + tail
+    begin_timing_dealt(client, session, deal, event, interest, number)
+    frames.append(cast("bytes", frame))
+    # Saved for a clean session too: after a kill nobody else is sent it (MQTT-4.8.2-5).
+    return certain or (qos == 2 and (session.kept or deal.group.durable))
 
 
 def _frame(

@@ -18,9 +18,8 @@ from rowcast.core.topics import DELAYED_PREFIX, split_delayed
 from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat, facts_of, media_type_wanted
 from rowcast.doors.mqtt.delivery.inflight import begin_again, read_again
 from rowcast.doors.mqtt.delivery.sent import sent_of
-from rowcast.doors.mqtt.packets import lifecycle_events as hooking
 from rowcast.doors.mqtt.packets.authentication import authenticate
-from rowcast.doors.mqtt.packets.lifecycle_events import reason_of
+from rowcast.doors.mqtt.packets.hook_checks import ask_connect, ask_subscriptions, reason_of
 from rowcast.doors.mqtt.packets.messages import user_properties
 from rowcast.doors.mqtt.packets.rewrite import rewritten_submit
 from rowcast.doors.mqtt.packets.subscribe import auto_subscribe
@@ -96,7 +95,7 @@ async def _accept(client: "Client", packet: Connect) -> None:
     refusal = broker.guard.identify(client.peer, client_id, caller.user)
     if refusal is not None:  # D56
         raise Violation(*refusal)
-    await hooking.ask(client, packet, caller)
+    await ask_connect(client, packet, caller)
     if client.closing:
         return
     client.caller = caller
@@ -118,7 +117,7 @@ async def _accept(client: "Client", packet: Connect) -> None:
             raise
     if present:
         await read_again(client, session)
-        await hooking.ask_again(client, session, caller)
+        await ask_subscriptions(client, session, caller)
     if client.closing or session.client is not client:  # lost, or taken over, meanwhile
         return
     client.connection.topic_alias_maximum = MQTT_TOPIC_ALIAS_MAXIMUM if v5 else 0

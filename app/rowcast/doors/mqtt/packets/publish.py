@@ -14,7 +14,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.doors.mqtt.delivery.ack_latency import end_timing
 from rowcast.doors.mqtt.delivery.sent import CompactInflight, Sent
-from rowcast.doors.mqtt.packets.lifecycle_events import reason_of
+from rowcast.doors.mqtt.packets.hook_checks import reason_of
 from rowcast.doors.mqtt.packets.messages import condition_of, describe, mark_from, stamp_from
 from rowcast.kernel.write import Done, Outcome, Receipt
 from rowcast.mqtt.packets import MQTT_5, Puback, Publish, Pubrec

@@ -20,7 +20,7 @@ from rowcast.doors.mqtt.delivery.delivery_format import (
     meta_wanted,
 )
 from rowcast.doors.mqtt.packets.exclusive import EXCLUSIVE_PREFIX
-from rowcast.doors.mqtt.packets.lifecycle_events import reason_of
+from rowcast.doors.mqtt.packets.hook_checks import reason_of
 from rowcast.doors.mqtt.packets.messages import user_properties
 from rowcast.doors.mqtt.packets.offsets import (
     NEXT,

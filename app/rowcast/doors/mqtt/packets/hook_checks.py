@@ -29,7 +29,7 @@ def reason_of(error: Error, packet: PacketType, usual: Reason) -> Reason:
     return usual
 
 
-async def ask(client: "Client", packet: Connect, caller: Caller) -> None:
+async def ask_connect(client: "Client", packet: Connect, caller: Caller) -> None:
     """Ask whether a client may come in; raises the refusal (G2)."""
     hooks = client.broker.kernel.hooks
     try:
@@ -40,7 +40,7 @@ async def ask(client: "Client", packet: Connect, caller: Caller) -> None:
         raise
 
 
-async def ask_again(client: "Client", session: "Session", caller: Caller) -> None:
+async def ask_subscriptions(client: "Client", session: "Session", caller: Caller) -> None:
     """Ask hooks whether the filters of a session that goes on are still allowed.
 
     What they would change about them they have changed when they were new.
