@@ -20,18 +20,25 @@ if TYPE_CHECKING:
 log = logging.getLogger("rowcast.expiries")
 
 
-async def delete_expired(kernel: "Kernel", now: WallClock, caller: Caller = SERVER) -> int:
+async def delete_expired(
+    kernel: "Kernel",
+    now: WallClock,
+    caller: Caller = SERVER,
+    *,
+    commit_records: int = SWEEP_RECORDS_MAX,
+) -> int:
     """Delete the expired records of all tables and topics; return how many.
 
-    Failed deletions, such as on a full disk, are left for the next call.
+    ``commit_records`` of them are deleted in one commit, so that writers wait for no more. Failed
+    deletions, such as on a full disk, are left for the next call.
     """
     total = 0
     while True:
-        records = await kernel.reader.expired(now(), SWEEP_RECORDS_MAX)
+        records = await kernel.reader.expired(now(), commit_records)
         deletions = (delete_unchanged(kernel, record, caller) for record in records)
         ended = sum(await asyncio.gather(*deletions))  # in one commit
         total += ended
-        if len(records) < SWEEP_RECORDS_MAX or not ended:
+        if len(records) < commit_records or not ended:
             return total
 
 

@@ -68,13 +68,13 @@ def _retained(it: Parts) -> Feature:
         it.store,
         page_records=settings.batch_read_number,
         delivery_rate=settings.delivery_rate,
-        clear_seconds=settings.msg_clear_interval,
     )
 
 
 def _retention(it: Parts) -> Feature:
-    kept = it.config.history
-    return LogRetention(it.schema.tables, kept.keep, kept.sweep_seconds)
+    kept, cleared = it.config.history, it.config.retainer.msg_clear_interval
+    search_seconds = min(kept.sweep_seconds, cleared or kept.sweep_seconds)
+    return LogRetention(it.schema.tables, kept.keep, kept.sweep_seconds, search_seconds)
 
 
 def _snapshots(it: Parts) -> Feature:

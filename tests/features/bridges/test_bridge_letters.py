@@ -8,12 +8,13 @@ from remote_broker import free_port
 from rowcast.core.events import DELETE, MESSAGE, Event
 from rowcast.features.bridges.dead_letters import topic_of_letter
 from rowcast.features.bridges.outbox import Item
+from rowcast.kernel.expired_records import delete_expired
 
 DAY = 86_400
 
 
 async def test_a_dead_letter_ends_after_thirty_days(tmp_path):
-    """H14: the sweep, which comes more often than hourly, ends it; nobody sees it any later."""
+    """H14: the search, which comes more often than hourly, ends it; nobody sees it any later."""
     clock = SimpleNamespace(now=1_700_000_000.0)
     nobody = SimpleNamespace(port=free_port())
     plans = to(nobody, "u/#"), to(nobody, "u/#", name="brief", dead_letter_retain_days=2)
@@ -26,7 +27,7 @@ async def test_a_dead_letter_ends_after_thirty_days(tmp_path):
         await world.until(lambda: (2, 1) == (bridges["b"].dead, bridges["brief"].dead))
 
         async def left():
-            await world.application.features["retention"].retention.sweep()
+            await delete_expired(world.kernel, world.kernel.now)
             rows = await world.kernel.resource("$SYS/dead_letters", ANN).get()
             return sorted(row["id"] for row in rows)
 

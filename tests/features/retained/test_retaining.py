@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from build import ANN, NOW, Code, Listener, Server, refusal, turns
+from build import ANN, NOW, Code, Server, refusal, turns
 from rowcast.core.callers import SERVER
 from rowcast.core.errors import Error
 from rowcast.core.events import CURRENT, DELETE, PATCH, PUT, SNAPSHOT, Event
 from rowcast.core.topics import TopicFilter
-from rowcast.features.retained.retainer import Retained, clear_regularly
+from rowcast.features.retained.retainer import Retained
 from rowcast.features.retained.retaining import Retaining, RetainRules
 from rowcast.subscriptions import delivery_rate as pacing
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
@@ -70,22 +70,6 @@ async def test_e17_tables_and_plain_messages_follow_no_rule():
     assert 0 == (await room.say("a/b")).event.expires_at
     event = Event("$SYS/broker/uptime", PUT, b"1", None, 0, True)
     assert 0 == (await room.kernel.write(event, SERVER)).event.expires_at
-
-
-async def test_e17_what_is_over_is_cleared_at_intervals():
-    """msg_clear_interval; a failure does not end it."""
-    room = room_with()
-    retained, listener = Retained(room.kernel, room.now), Listener(room)
-    await room.put("a/b", b"x", properties={"message_expiry_interval": 1})
-    room.time += 2
-    retained._kernel = None
-    clearing = asyncio.create_task(clear_regularly(retained, 0))
-    await turns(20)
-    retained._kernel = room.kernel
-    while len(listener.events) < 2:
-        await turns()
-    clearing.cancel()
-    assert [PUT, DELETE] == [event.kind for event in listener.events]
 
 
 # -- how large, how many, how fast -----------------------------------------------------------------

@@ -1,5 +1,6 @@
 """What ends by itself ends at its time, by one timer (A5, E17)."""
 
+import asyncio
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
@@ -219,6 +220,25 @@ async def test_what_cannot_be_ended_is_tried_again_ever_later(room, timers, fail
         await timers.pass_time(seconds)
         asked.append(ending.asked)
     assert list(range(1, 10)) == asked
+
+
+async def test_e17_what_is_over_is_searched_for_at_intervals(room, timers):
+    """msg_clear_interval: also what the timer was not told of; a failure does not end it."""
+    expiries = Expiries([EndOfRecords(room.kernel, room.now)], room.now, timers.later)
+    heard = Listener(room)
+    await room.put("a/b", b"x", properties={"message_expiry_interval": 1})
+    room.time += 2
+    trouble = [Error(Code.BUSY, "the disk is full")] * 2
+    room.store.fault = lambda name: _raise(trouble.pop()) if name == "commit" and trouble else None
+    searching = asyncio.create_task(expiries.search(0))
+    for _ in range(9):
+        await timers.pass_time(1)
+    searching.cancel()
+    assert ([], ["a/b"]) == (trouble, ended(heard))
+
+
+def _raise(error):
+    raise error
 
 
 async def test_a_short_leap_of_the_clock_ends_nothing(room, timers):

@@ -11,7 +11,7 @@ from rowcast.core.events import DELETE
 from rowcast.core.topics import TopicFilter
 from rowcast.features.retention import retention as module
 from rowcast.features.retention.retention import Retention, RetentionSettings
-from rowcast.kernel import expired_records
+from rowcast.kernel.expired_records import delete_expired, delete_unchanged
 from rowcast.store.store import Keep
 
 
@@ -23,7 +23,7 @@ async def test_each_table_is_trimmed_by_itself():
     room = Server()
     for topic in ("Note/1", "Note/1", "u/1", "u/1", "u/1"):
         await room.put(topic)
-    assert (3, 0) == await sweeper(room, events=1).sweep()
+    assert 3 == await sweeper(room, events=1).sweep()
     assert [1, 4] == [room.store.trimmed(NOTE), room.store.trimmed(None)]
 
 
@@ -33,7 +33,7 @@ async def test_messages_logged_for_a_durable_session_are_trimmed_like_any():
     room.kernel.durable.add(TopicFilter("#"))
     for _ in range(3):
         await room.say("u/1", qos=1)
-    assert (2, 0) == await sweeper(room, events=1).sweep()
+    assert 2 == await sweeper(room, events=1).sweep()
     assert ([3], None) == (
         [event.seq for event in room.store.read(0, 9)],
         room.store.get(None, "u/1"),
@@ -45,7 +45,7 @@ async def test_trimming_goes_in_small_steps(monkeypatch):
     room = Server()
     for _ in range(5):
         await room.put("u/1")
-    assert (4, 0) == await sweeper(room, events=1).sweep()
+    assert 4 == await sweeper(room, events=1).sweep()
 
 
 async def test_a_table_may_keep_its_own_time():
@@ -54,7 +54,7 @@ async def test_a_table_may_keep_its_own_time():
     await room.put("Dog/1")
     room.time += 100
     tables = (replace(NOTE, history_seconds=1_000), DOG)
-    assert (1, 0) == await sweeper(room, tables, seconds=10).sweep()
+    assert 1 == await sweeper(room, tables, seconds=10).sweep()
     assert 0 == room.store.trimmed(NOTE)
 
 
@@ -89,19 +89,18 @@ async def test_a5_an_end_is_a_delete_that_everybody_hears():
     await room.put("Lease/1")
     listener = Listener(room)
     room.time += LEASE.expiration_seconds + 1
-    assert (0, 1) == await sweeper(room).sweep()
+    assert 1 == await delete_expired(room.kernel, room.now)
     assert [(DELETE, "Lease/1")] == [(event.kind, event.topic) for event in listener.events]
     assert None is room.store.get(LEASE, "Lease/1")
 
 
-async def test_a5_many_ends_are_few_commits(monkeypatch):
-    monkeypatch.setattr(expired_records, "SWEEP_RECORDS_MAX", 3)
+async def test_a5_many_ends_are_few_commits():
     room = Server()
     for number in range(7):
         await room.put(f"Lease/{number}")
     room.time += LEASE.expiration_seconds + 1
     before = room.committer.commits
-    assert (0, 7) == await sweeper(room).sweep()
+    assert 7 == await delete_expired(room.kernel, room.now, commit_records=3)
     assert 3 == room.committer.commits - before
 
 
@@ -111,19 +110,18 @@ async def test_a_record_that_was_written_again_does_not_end():
     room.time += LEASE.expiration_seconds + 1
     old = room.store.get(LEASE, "Lease/1")
     await room.put("Lease/1")
-    assert not await expired_records.delete_unchanged(room.kernel, old)
+    assert not await delete_unchanged(room.kernel, old)
     assert receipt.event.seq < room.store.get(LEASE, "Lease/1").seq
 
 
-async def test_a_disk_that_refuses_ends_the_sweep(monkeypatch):
+async def test_a_disk_that_refuses_ends_the_search():
     """It is tried again in the next one, not at once and for ever."""
-    monkeypatch.setattr(expired_records, "SWEEP_RECORDS_MAX", 1)
     room = Server()
     await room.put("Lease/1")
     room.time += LEASE.expiration_seconds + 1
     busy = Error(Code.BUSY, "the disk is full")
     room.store.fault = lambda name: (_ for _ in ()).throw(busy) if name == "commit" else None
-    assert (0, 0) == await sweeper(room).sweep()
+    assert 0 == await delete_expired(room.kernel, room.now, commit_records=1)
 
 
 @pytest.mark.parametrize(

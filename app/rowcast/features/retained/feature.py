@@ -1,9 +1,8 @@
 """The feature: rules for what is kept at undeclared topics, and rows that show it (E17 to E20)."""
 
 from rowcast.features.retained.retained_rows import PATH, retained_rows
-from rowcast.features.retained.retainer import Retained, clear_regularly
 from rowcast.features.retained.retaining import Retaining, RetainRules
-from rowcast.kernel.feature import Background, Feature
+from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
 from rowcast.store.store import Records
 
@@ -12,8 +11,7 @@ class RetainedMessages(Feature):
     """The retained messages of one server.
 
     ``store`` counts them. One subscriber is given at most ``delivery_rate`` in a second (0 is no
-    limit), read ``page_records`` at a time. What expired is looked for every ``clear_seconds``
-    besides (0 is never).
+    limit), read ``page_records`` at a time.
     """
 
     def __init__(
@@ -23,18 +21,14 @@ class RetainedMessages(Feature):
         *,
         page_records: int,
         delivery_rate: float,
-        clear_seconds: float = 0,
     ) -> None:
         self._rules = rules
         self._store = store
         self._page_records = page_records
         self._delivery_rate = delivery_rate
-        self._clear_seconds = clear_seconds
-        self._background = Background()
 
     def install(self, kernel: Kernel) -> None:
         """Judge what is to be kept, and show what is."""
-        self._kernel = kernel
         rules = Retaining(self._rules, kernel.now, self._store)
         kernel.steps.add("retained", rules.step, messages=False)
         reader = kernel.reader
@@ -42,13 +36,3 @@ class RetainedMessages(Feature):
         reader.scan_records = self._page_records
         reader.delivery_rate = self._delivery_rate
         kernel.rows(PATH, retained_rows(kernel.now))
-
-    async def start(self) -> None:
-        """Clear regularly what has expired, if that is asked for."""
-        if self._clear_seconds:
-            retained = Retained(self._kernel, self._kernel.now)
-            self._background.run(clear_regularly(retained, self._clear_seconds))
-
-    async def stop(self) -> None:
-        """Clear no more."""
-        await self._background.stop()

@@ -26,7 +26,7 @@ from rowcast.core.limits import (
 )
 from rowcast.core.queries import Query
 from rowcast.core.writers import BY
-from rowcast.features.retained.retainer import EVERYTHING, Retained, cursor_after
+from rowcast.features.retained.retainer import EVERYTHING, Retained, Retainer, cursor_after
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.resource import Resource
 from rowcast.kernel.rows.system_rows import time_text
@@ -103,7 +103,7 @@ def _asked(value: object) -> tuple[str, bool]:
 _CLEAR: Final = {"clear", "dry_run"}
 
 
-async def _listed(retained: Retained, query: Query) -> list[object]:
+async def _listed(retained: Retainer, query: Query) -> list[object]:
     """Return a page of rows in the order of their topics."""
     if query.sort:
         raise Error(Code.INVALID, "these rows come in the order of their topics; leave sort out")
@@ -131,7 +131,7 @@ async def _listed(retained: Retained, query: Query) -> list[object]:
     return found
 
 
-async def _each(retained: Retained, text: str, cursor: str) -> AsyncIterator[Record]:
+async def _each(retained: Retainer, text: str, cursor: str) -> AsyncIterator[Record]:
     while True:
         matched = await retained.match_messages(text, cursor)
         for record in matched.messages:

@@ -8,8 +8,6 @@ E10). This is about the topics that no table declares; a table's records are lis
 queries. Which store keeps them is not known here.
 """
 
-import asyncio
-import logging
 from base64 import b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -23,8 +21,6 @@ from rowcast.core.topics import TopicFilter
 from rowcast.kernel.expired_records import delete_expired
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.write import Receipt
-
-log = logging.getLogger("rowcast.retainer")
 
 EVERYTHING: Final = "#"
 """All topics but those that begin with ``$``."""
@@ -233,13 +229,3 @@ def _read_cursor(cursor: str) -> str:
         raise Error(
             Code.INVALID, f"{cursor[:100]!r} is no cursor; begin again without one"
         ) from None
-
-
-async def clear_regularly(retained: Retainer, seconds: float) -> None:
-    """Delete what has expired, at intervals, until cancelled."""
-    while True:
-        await asyncio.sleep(seconds)
-        try:
-            await retained.clear_expired()
-        except Exception:
-            log.exception("expired messages could not be cleared; it will be tried again")

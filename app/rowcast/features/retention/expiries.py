@@ -6,7 +6,8 @@ index, when the next is. So a million records with an end cost neither memory no
 restart needs nothing but a first look. Between two looks there is a short rest, so that records
 that end one after the other are ended together.
 
-It knows nothing of what ends: each kind is an ``Ending``.
+It is the only search for what is over; ``search`` repeats it at an interval, should the timer have
+missed something. It knows nothing of what ends: each kind is an ``Ending``.
 """
 
 import asyncio
@@ -98,6 +99,12 @@ class Expiries:
         if at < self._next:
             self._next = at
             self._arm()
+
+    async def search(self, seconds: float) -> None:
+        """Look at this interval besides, until cancelled."""
+        while True:
+            await asyncio.sleep(seconds)
+            self.note(0.0)
 
     def _cancel(self) -> None:
         if self._timer is not None:

@@ -14,13 +14,16 @@ class LogRetention(Feature):
     """The sweeper of the log, and the timer of all that ends by itself.
 
     ``keep`` are the limits of tables that declare none; ``sweep_seconds`` is the time between two
-    sweeps.
+    sweeps, and ``search_seconds`` between two searches for what is over, of which the timer knows.
     """
 
-    def __init__(self, tables: Sequence[Table], keep: Keep, sweep_seconds: float) -> None:
+    def __init__(
+        self, tables: Sequence[Table], keep: Keep, sweep_seconds: float, search_seconds: float
+    ) -> None:
         self._tables = tables
         self._keep = keep
         self._sweep_seconds = sweep_seconds
+        self._search_seconds = search_seconds
         self._background = Background()
         self._expiries: Expiries | None = None
 
@@ -40,6 +43,7 @@ class LogRetention(Feature):
         kernel.committer.after_append.append(expiries.appended)
         kernel.on_end_time.append(expiries.note)
         expiries.start()
+        self._background.run(expiries.search(self._search_seconds))
 
     async def stop(self) -> None:
         """Look no more."""

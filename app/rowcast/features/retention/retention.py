@@ -1,9 +1,8 @@
-"""Retention: forgets what the limits no longer keep, and ends records whose time is over.
+"""Retention: trims the log of what its limits no longer keep.
 
 It looks once in a while, in small steps, so writers wait for no more than one of them. The log is
-trimmed only beyond its limits, never ahead of what they promise; an ended record is deleted by an
-ordinary write, so every subscriber hears of it (A5). Records are ended at their time by
-``expiries.py``; here is only what that may have missed.
+trimmed only beyond its limits, never ahead of what they promise. Whatever has a time of its own is
+ended by ``expiries.py``.
 """
 
 import asyncio
@@ -16,7 +15,6 @@ from rowcast.core.errors import Error
 from rowcast.core.limits import SWEEP_EVENTS_MAX
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource
-from rowcast.kernel.expired_records import delete_expired
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.last_write_wins import outdated
 from rowcast.store.store import Keep
@@ -62,8 +60,8 @@ class Retention:
             except Exception:
                 log.exception("a sweep failed and will be tried again")
 
-    async def sweep(self) -> tuple[int, int]:
-        """Trim every table's log and end what has expired; return how many events and records."""
+    async def sweep(self) -> int:
+        """Trim every table's log; return of how many events."""
         trimmed = 0
         for table in self._tables:
             trimmed += await self._trim(table, self._keep(table))
@@ -74,11 +72,10 @@ class Retention:
             trimmed += await self._trim(branch, keep)
         while await self._kernel.committer.tidy(SWEEP_EVENTS_MAX):
             pass
-        ended = await delete_expired(self._kernel, self._now)
         self._forget_tombstones()
         if topic_tables is not None:
             await topic_tables.clean()
-        return trimmed, ended
+        return trimmed
 
     def _forget_tombstones(self) -> None:
         today = int(self._now()) // 86_400
