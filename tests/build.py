@@ -26,6 +26,8 @@ from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.features.delayed.delayed import OWNER as DELAYED
 from rowcast.features.delayed.feature import DelayedPublish
 from rowcast.features.history.feature import History
+from rowcast.features.hooks.feature import UserHooks
+from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.idempotency.feature import Idempotency
 from rowcast.features.late_writes.feature import LateWrites
 from rowcast.features.rights.feature import AccessRights
@@ -108,6 +110,7 @@ class Server:
         readers=None,
         cache=None,
         bounds=None,
+        hooks=None,
         seen_max=SEEN_TOPICS_MAX,
         routes_max=MATCH_CACHE_TOPICS_MAX,
         **options,
@@ -125,9 +128,8 @@ class Server:
             self.store, self.bus, self.cache, self.clock, self.writer, bounds
         )
         committer = self.committer
-        self.reader = Reader(
-            self.store, self.cache, self.readers, tables, lambda: committer.announced
-        )
+        announced = partial(getattr, committer, "announced")
+        self.reader = Reader(self.store, self.cache, self.readers, tables, announced)
         undeclared = undeclared or ("route" if topics is None else "table")
         self.registry = Registry(
             tables,
@@ -151,21 +153,23 @@ class Server:
             topic_tables=self.topic_tables,
             **options,
         )
-        self._install()
+        self._install(hooks or Hooks())
         if self.topic_tables is not None:
             stored = self.store.topic_tables()
             self.topic_tables.restore(stored, self.store.states(TOPIC_TABLES))
 
-    def _install(self):
+    def _install(self, hooks):
         self.people = {}
         """Callers whose rights can be asked about, by name."""
         delayed = DelayedPublish()
         repeats = Idempotency()
         rights = AccessRights(self._person)
         history = History()
-        self.features = (rights, history, repeats, LateWrites(), delayed)
+        self.features = (rights, UserHooks(hooks), history, repeats, LateWrites(), delayed)
         for feature in self.features:
             feature.install(self.kernel)
+        for client in hooks.clients:
+            client.bind(self.kernel)
         self.delayed, self.past = delayed.delayed, history.reads
         self.idempotent_writes, self.rules = repeats.writes, rights.rules
 

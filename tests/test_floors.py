@@ -43,8 +43,6 @@ LIBRARIES = {
 """The rooms that a library stays in."""
 
 TIES: dict[tuple[str, str], int] = {
-    ("kernel", "features.hooks"): 3,
-    ("features.hooks", "features.schedules"): 1,
     ("kernel", "features.shared_subscriptions"): 1,
 }
 """Imports against the rule that are left, as (importing room, imported room): how many names.

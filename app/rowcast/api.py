@@ -106,7 +106,7 @@ def every(seconds: str | float, call: Callable[[], object] | None = None) -> obj
     def add(function: C) -> C:
         file = function.__module__.rpartition(".")[2]
         name = f"{file}.{getattr(function, '__qualname__', type(function).__name__)}"
-        add_schedule(_collecting().schedules, Schedule(name, period, function))
+        add_schedule(_collecting().collected(Schedule), Schedule(name, period, function))
         return function
 
     return add

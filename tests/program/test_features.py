@@ -5,6 +5,7 @@ import asyncio
 import httpx
 import pytest
 
+from rowcast.core.errors import Error
 from rowcast.kernel.feature import Feature
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Connect, Subscribe, Subscription
@@ -138,3 +139,23 @@ def test_rights_come_first():
 
 def test_no_feature_is_listed_twice():
     assert len(NAMES) == len(set(NAMES))
+
+
+HOOKED = """
+from rowcast import Error, Hook, hooks
+
+
+@hooks.add
+class Nobody(Hook):
+    def on_publish(self, caller, event):
+        raise Error("denied", "nobody writes")
+"""
+
+
+async def test_a_server_without_hooks_does_not_start_where_there_are_some(tmp_path):
+    """What they refuse would be allowed."""
+    (tmp_path / "nobody.py").write_text(HOOKED)
+    others = [plug for plug in FEATURES if plug.name != "hooks"]
+    with pytest.raises(Error, match="not installed"):
+        async with application(tmp_path, settings={"resources": tmp_path}, features=others):
+            pass

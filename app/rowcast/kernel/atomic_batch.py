@@ -14,7 +14,6 @@ from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
 from rowcast.core.tables import Table
-from rowcast.features.hooks.hook_pipeline import HookPipeline
 from rowcast.kernel.write import Done, Group, Outcome, Receipt, Write, resolver
 
 if TYPE_CHECKING:
@@ -51,9 +50,8 @@ def place_of(event: Event) -> tuple[str, int, int, int]:
 class AtomicBatch:
     """The atomic batches of one kernel."""
 
-    def __init__(self, kernel: "Kernel", pipeline: HookPipeline) -> None:
+    def __init__(self, kernel: "Kernel") -> None:
         self._kernel = kernel
-        self._hook_pipeline = pipeline
 
     async def write(self, events: Sequence[Event], caller: Caller) -> list[Outcome]:
         """Write all or none; raises the Error of a write refused before the commit."""
@@ -73,17 +71,13 @@ class AtomicBatch:
     async def _carry_out(
         self, events: Sequence[Event], caller: Caller, dones: Sequence[Done]
     ) -> None:
-        if self._kernel.hooks.writing and caller.door != "server":
+        def go_on(became: Sequence[Event | None]) -> None:
+            for event, left, done in zip(events, became, dones, strict=True):
+                if left is None:
+                    done(Receipt(event))
+            self._submit(became, caller, dones)
 
-            def go_on(became: Sequence[Event | None]) -> None:
-                for event, left, done in zip(events, became, dones, strict=True):
-                    if left is None:
-                        done(Receipt(event))
-                self._submit(became, caller, dones)
-
-            await self._hook_pipeline.together(events, caller, go_on)
-        else:
-            self._submit(events, caller, dones)
+        await self._kernel.gate.together(events, caller, go_on)
 
     def _hear(
         self,
@@ -128,7 +122,7 @@ class AtomicBatch:
         """Submit a group; None stands for a write that a hook dropped."""
         writes = [
             Write(
-                event, caller, self._hook_pipeline.telling(caller, done), passed=True, part_of=BATCH
+                event, caller, self._kernel.gate.telling(caller, done), passed=True, part_of=BATCH
             )
             for event, done in zip(events, dones, strict=True)
             if event is not None

@@ -21,8 +21,6 @@ from rowcast.core.limits import PAYLOAD_BYTES_MAX
 from rowcast.core.queries import Query
 from rowcast.core.tables import Table
 from rowcast.core.topics import SERVERS_OWN, TopicFilter
-from rowcast.features.hooks.hook_pipeline import HookPipeline
-from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.shared_subscriptions.group_table import Groups
 from rowcast.kernel.admission import Admission
 from rowcast.kernel.atomic_batch import AtomicBatch
@@ -61,7 +59,6 @@ class Kernel(Seams):
         reader: Reader,
         now: WallClock,
         payload_bytes_max: int = PAYLOAD_BYTES_MAX,
-        hooks: Hooks | None = None,
         topic_tables: TopicTables | None = None,
     ) -> None:
         super().__init__()
@@ -71,10 +68,8 @@ class Kernel(Seams):
         self.reader = reader
         self._epoch = reader.epoch
         self.transcoder = Transcoder(registry.shapes)
-        self.hooks = hooks or Hooks()
-        self.hooks.listeners = self.listeners
         self.access = Reauthorization(now)
-        self.readable = Readable(reader, self.hooks, self.visibility, now, self.transcoder)
+        self.readable = Readable(reader, self.visibility, now, self.transcoder)
         self.views = reader.views = Views(bus, registry, topic_tables)
         self.now = now
         self.durable = DurableFilters()
@@ -87,31 +82,19 @@ class Kernel(Seams):
         self.submit = self.writes.submit
         self._creation = Creation(registry, reader, self.write)
         self.live = LiveRows(self, bus, registry)
-        self._hook_pipeline = self.hook_pipeline = HookPipeline(self)
-        self.view.append(self._hook_pipeline.stage)
         self._resource_dispatch = ResourceDispatch(self)
-        self._atomic_batch = AtomicBatch(self, self._hook_pipeline)
+        self._atomic_batch = AtomicBatch(self)
         self._add_steps(topic_tables if registry.logged else None)
-        for client in self.hooks.clients:
-            client.bind(self)
 
     def _add_steps(self, topic_tables: TopicTables | None) -> None:
         """Add the kernel's own steps of writes (``steps.py``)."""
         steps = self.steps
-        self.hooks.changed = self._hooks_changed
-        self._hooks_changed()
         self.writes.on_refused.append(self.listeners.unfit)
-        steps.add("hooks", self._hook_pipeline.step)
         steps.add("resource", self._resource_dispatch.step)
         steps.add("content", self.admission.step)
         if topic_tables is not None:
             steps.add("topic_table", topic_tables.step)
         steps.add("recent", self.registry.first_write_step)
-
-    def _hooks_changed(self) -> None:
-        self.steps.changed()
-        if self.hooks.reading and self.hooks not in self.read_filters:
-            self.read_filters.append(self.hooks)
 
     def rows(self, path: str, rows: type[Resource]) -> RowChanged:
         """Register system rows at a path; raises CONFLICT if the path is used."""
@@ -133,11 +116,11 @@ class Kernel(Seams):
 
     def has_pending_writes(self, caller: Caller) -> bool:
         """Whether a write of the caller waits for a hook or for the disk."""
-        return caller in self.committer.pending or caller in self._hook_pipeline
+        return caller in self.committer.pending or caller in self.gate
 
     def when_stored(self, caller: Caller, done: Kept) -> None:
         """Call ``done`` when all earlier writes of the caller are stored."""
-        self._hook_pipeline.after(caller, lambda: self.committer.keep((), done), done)
+        self.gate.after(caller, lambda: self.committer.keep((), done), done)
 
     async def write(
         self, event: Event, caller: Caller, condition: Condition | None = None
@@ -438,6 +421,6 @@ class Kernel(Seams):
         self.groups.stop()
         if self.topic_tables is not None:
             await self.topic_tables.stop()
-        await self._hook_pipeline.stop()
+        await self.gate.stop()
         await self._resource_dispatch.stop()
         await self.committer.settle()

@@ -8,7 +8,6 @@ before.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from rowcast.core.callers import Caller
 from rowcast.core.clock import WallClock, version_of
@@ -59,45 +58,31 @@ def _declared(entries: Iterable[Entry]) -> Iterator[str]:
             yield entry.path
 
 
-class Supply(Protocol):
-    """The source of retained values besides the store: hooks."""
-
-    @property
-    def supplying(self) -> bool:
-        """Whether there is such a source."""
-
-    async def supply(self, topics: TopicFilter) -> list[Record] | None:
-        """Return the values that a filter matches; None without a source."""
-
-
 class Readable:
     """The reads of one kernel."""
 
     def __init__(
         self,
         reader: Reader,
-        hooks: Supply,
         visibility: Visibility,
         now: WallClock,
         transcoder: Transcoder,
     ) -> None:
         self._reader = reader
-        self._hooks = hooks
         self._visibility = visibility
         self._now = now
         self._rows = RowReads(reader)
         self._names = Names(transcoder, reader.count)
-        reader.supply = hooks.supply
-        reader.supplies = lambda: hooks.supplying
 
     async def record(self, route: Route, topic: str, caller: Caller) -> Record | None:
         """Return a hook's value for a topic, else the record or row."""
         if route.view is not None:
             row = await self._rows.record(route.view, route.record_id)
             return row if row is not None and self._visibility.passes_event(caller, row) else None
-        if not self._hooks.supplying or route.entry is not None:
+        supply = self._reader.supply
+        if supply is None or route.entry is not None or not self._reader.supplies():
             return await self._reader.get(route.table, topic)
-        kept = await self._hooks.supply(TopicFilter(topic))
+        kept = await supply(TopicFilter(topic))
         if kept is None:  # only the store has it
             return await self._reader.get(None, topic)
         for record in kept:

@@ -11,7 +11,7 @@ from rowcast.core.callers import Caller
 from rowcast.core.histograms import HistogramFamily
 from rowcast.core.topic_tables import TopicTable
 from rowcast.kernel.door import Door
-from rowcast.kernel.listeners import Listeners
+from rowcast.kernel.hook_points import HookSeams
 from rowcast.kernel.visibility import AccessSeams
 from rowcast.store.store import Keep
 
@@ -88,13 +88,13 @@ class OwnLog:
     keep: Keep
 
 
-class Seams(AccessSeams):
+class Seams(AccessSeams, HookSeams):
     """The part of the kernel in which features install themselves."""
 
     def __init__(self) -> None:
-        super().__init__()
+        AccessSeams.__init__(self)
+        HookSeams.__init__(self)
         self._restores: list[tuple[str, Restore]] = []
-        self.listeners = Listeners()
         self.doors: list[Door] = []
         """The edges of all protocols, for features."""
         self.figures: dict[str, Callable[[], int]] = {}

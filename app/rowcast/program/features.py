@@ -17,6 +17,7 @@ from rowcast.features.delayed.feature import DelayedPublish
 from rowcast.features.heartbeats.feature import heartbeats
 from rowcast.features.heartbeats.settings import HeartbeatSettings
 from rowcast.features.history.feature import History
+from rowcast.features.hooks.feature import UserHooks
 from rowcast.features.idempotency.feature import Idempotency
 from rowcast.features.late_writes.feature import LateWrites
 from rowcast.features.metrics.feature import SystemMetrics
@@ -28,6 +29,7 @@ from rowcast.features.retained.feature import RetainedMessages
 from rowcast.features.retention.feature import LogRetention
 from rowcast.features.rights.feature import AccessRights
 from rowcast.features.schedules.feature import ScheduledCalls
+from rowcast.features.schedules.schedules import Schedule
 from rowcast.features.schema_proposal.feature import SchemaProposal
 from rowcast.features.slow_subscribers.feature import SlowSubscribers
 from rowcast.features.slow_subscribers.settings import SlowSection
@@ -85,6 +87,7 @@ def _snapshots(it: Parts) -> Feature:
 
 FEATURES: Final = (
     Plug("rights", lambda it: AccessRights(it.identity.person)),  # its rules before wills
+    Plug("hooks", lambda it: UserHooks(it.hooks)),  # asked before others see a write
     Plug("history", lambda _: History()),
     Plug("delayed", lambda _: DelayedPublish()),
     Plug("idempotency", lambda it: Idempotency(it.config.http.idempotency_seconds)),
@@ -101,7 +104,7 @@ FEATURES: Final = (
     Plug("deadlines", lambda it: RecordDeadlines(it.schema.tables)),
     Plug("snapshots", _snapshots),
     Plug("bridges", lambda it: Bridges(plans(it.config.gateway), plan_of)),
-    Plug("schedules", lambda _: ScheduledCalls()),
+    Plug("schedules", lambda it: ScheduledCalls(it.hooks.collected(Schedule), it.hooks.clients)),
     Plug("heartbeats", lambda it: heartbeats(it.config.of(HeartbeatSettings))),
     Plug("overload", lambda it: OverloadProtection(it.config.of(OverloadSection).watermarks)),
     Plug("retention", _retention),

@@ -10,6 +10,7 @@ from rowcast.doors.mqtt.broker import Broker
 from rowcast.doors.mqtt.client import client_of
 from rowcast.doors.mqtt.packets.share_filters import filter_of
 from rowcast.doors.mqtt.session_rows import connection_facts
+from rowcast.features.hooks.hooks import Hooks
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.rows.figure_rows import Facts, figure_rows, listed_rows
 from rowcast.kernel.rows.system_rows import time_text
@@ -122,6 +123,7 @@ def _guard(broker: Broker) -> dict[str, Facts]:
 
 def _hooks(kernel: Kernel) -> dict[str, Facts]:
     """Return the cost of each hook; hooks of one name are numbered."""
+    hooks = kernel.service(Hooks)
     return {
         f"{place}-{figures.id}": {
             "id": figures.id,
@@ -131,7 +133,7 @@ def _hooks(kernel: Kernel) -> dict[str, Facts]:
             "total_seconds": round(figures.total_seconds, 6),
             "max_seconds": round(figures.max_seconds, 6),
         }
-        for place, figures in enumerate(kernel.hooks.figures(), 1)
+        for place, figures in enumerate(hooks.figures() if hooks is not None else (), 1)
     }
 
 

@@ -197,7 +197,6 @@ class Application:
             reader,
             self._now,
             self.config.http.max_body_bytes,
-            self.hooks,
             self.topic_tables,
         )
         changed = self.kernel.rows(TABLES, topic_table_rows(self.topic_tables))
@@ -221,12 +220,22 @@ class Application:
 
     def _install(self) -> None:
         """Create the enabled features, and install them in the kernel."""
-        parts = Parts(self.config, self.schema, self.store, self._facts, self.identity, self._now)
+        parts = Parts(
+            self.config, self.schema, self.store, self._facts, self.identity, self._now, self.hooks
+        )
         for plug in self._plugs:
             feature = plug.make(parts)
             if feature is not None:
                 self.features[plug.name] = feature
                 feature.install(self.kernel)
+        if self.hooks.registered and self.kernel.service(Hooks) is None:
+            raise Error(
+                Code.INVALID,
+                "there are hooks, but the feature that asks them is not installed: what they "
+                "refuse would be allowed",
+            )
+        for client in self.hooks.clients:
+            client.bind(self.kernel)
 
     def _define_own_logs(self) -> None:
         """Create the topic tables of the server's own topics, which separates their history."""

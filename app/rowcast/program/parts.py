@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from rowcast.core.clock import WallClock
+from rowcast.features.hooks.hooks import Hooks
 from rowcast.kernel.seams import Facts
 from rowcast.program.config import Config
 from rowcast.program.identity import Identity
@@ -22,3 +23,5 @@ class Parts:
     """Reads what an owner stored beside the records, on the writer thread."""
     identity: Identity
     now: WallClock
+    hooks: Hooks
+    """What files in ``resources/`` and settings have registered."""

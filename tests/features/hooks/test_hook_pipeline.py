@@ -174,7 +174,7 @@ async def test_g22_an_asynchronous_hook_keeps_the_order_of_a_callers_writes():
     await room.kernel.write_all(together, ANN, atomic=True)
     assert ["u/ben", "u/a", "u/b", "u/c", "u/d", "u/e"] == heard.topics
     assert 3 == len(answers)
-    assert not room.kernel._hook_pipeline._lanes
+    assert not room.kernel.gate._lanes
 
 
 async def test_g22_a_refusal_in_a_lane_holds_up_nobody():

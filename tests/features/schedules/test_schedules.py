@@ -8,7 +8,7 @@ from build import NOW, Code, Server, code_of, turns
 from memory_store import MemoryStore
 from rowcast import every, server
 from rowcast.features.hooks.hooks import COLLECTING, Hooks
-from rowcast.features.schedules.schedules import OWNER, Schedules
+from rowcast.features.schedules.schedules import OWNER, Schedule, Schedules
 
 MINUTE = 60
 START = NOW // MINUTE * MINUTE + 10
@@ -30,7 +30,9 @@ class Clock:
         self.hooks = hooks
         self.room = Server(hooks=hooks, store=store or MemoryStore("0badcafe"))
         self.room.time = now
-        self.schedules = Schedules(self.room.kernel, hooks.schedules, self.room.now)
+        self.schedules = Schedules(
+            self.room.kernel, hooks.collected(Schedule), self.room.now, hooks.clients
+        )
         self.schedules.restore(self.room.store.states(OWNER))
         self.room.idempotent_writes.restore(self.room.store.states("producer/"))
 
@@ -159,8 +161,8 @@ async def test_they_go_by_the_clock_themselves(collected):
     done = asyncio.Event()
     every(1)(done.set)
     room = Server(hooks=collected)
-    schedules = Schedules(room.kernel, collected.schedules, room.now)
-    schedules.restore([(OWNER, collected.schedules[0].name, b"\0")])
+    schedules = Schedules(room.kernel, collected.collected(Schedule), room.now)
+    schedules.restore([(OWNER, collected.collected(Schedule)[0].name, b"\0")])
     task = asyncio.create_task(schedules.run())
     async with asyncio.timeout(5):
         await done.wait()

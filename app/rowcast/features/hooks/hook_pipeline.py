@@ -21,6 +21,8 @@ from rowcast.core.limits import HOOK_WRITES_MAX
 from rowcast.core.memory_limits import HOOK_WRITES_BYTES_MAX
 from rowcast.core.topics import TopicFilter, split_delayed
 from rowcast.features.hooks.delivery_filter import HookStage
+from rowcast.features.hooks.hooks import Hooks
+from rowcast.kernel.hook_points import WriteGate
 from rowcast.kernel.registry import Route
 from rowcast.kernel.write import Condition, Done, Outcome, Receipt, Step, Write
 from rowcast.subscriptions.stage import Stage
@@ -46,12 +48,12 @@ class CallerQueue:
         self.task: asyncio.Task[None] | None = None
 
 
-class HookPipeline:
+class HookPipeline(WriteGate):
     """Every write on its way through the hooks of one kernel."""
 
-    def __init__(self, kernel: "Kernel") -> None:
+    def __init__(self, kernel: "Kernel", hooks: Hooks) -> None:
         self._kernel = kernel
-        self._hooks = kernel.hooks
+        self._hooks = hooks
         self._lanes: dict[Caller, CallerQueue] = {}
 
     def stage(self, caller: Caller) -> Stage | None:
@@ -148,6 +150,9 @@ class HookPipeline:
 
         ``go_on`` gets what became of each, in its turn among the caller's writes.
         """
+        if not self._hooks.writing or caller.door == "server":
+            go_on(list(events))
+            return
         if not self._hooks.write_waits:
             go_on([self._ask(event, caller) for event in events])
             return

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final, TypeVar, cast
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
@@ -29,12 +29,10 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.bindable import Bindable
 from rowcast.features.hooks.hook import DROP, PLAIN, POINTS, Hook
 from rowcast.features.hooks.hook_calls import Attached, Call, Figures
+from rowcast.kernel.hook_points import HookPoints
 from rowcast.kernel.listeners import Listeners
 from rowcast.rows.topic_rows import Row
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
-
-if TYPE_CHECKING:
-    from rowcast.features.schedules.schedules import Schedule
 
 HAPPENINGS: Final = (
     "connection",
@@ -50,6 +48,7 @@ HAPPENINGS: Final = (
 NO_OPTIONS: Final[Mapping[str, object]] = MappingProxyType({})
 
 Listener = Callable[..., object]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +60,16 @@ class Socket:
     error: str | None = None
 
 
-class Hooks:
+class Hooks(HookPoints):
     """Hooks and listeners, in the order in which they were added."""
 
     def __init__(self) -> None:
+        super().__init__(Listeners())
         self._hooks: list[tuple[Hook, Attached, Mapping[str, object]]] = []
         self._begun: list[tuple[Hook, Attached]] = []
         self.clients: list[Bindable] = []
         """Clients inside the process that files in ``resources/`` asked for."""
-        self.schedules: list[Schedule] = []
-        """Functions of those files that are called by the clock."""
+        self._collected: dict[type, list[object]] = {}
         self._attached: list[Attached] = []
         self._calls: dict[str, tuple[Call, ...]] = dict.fromkeys((*POINTS, *HAPPENINGS), ())
         self.writing = False
@@ -79,21 +78,12 @@ class Hooks:
         """Whether any of them must be awaited, or keeps what is written."""
         self.told_of_writes = False
         """Whether anyone hears of writes that were carried out."""
-        self.subscribing = False
-        """Whether anyone is asked about filters."""
-        self.subscribe_waits = False
-        """Whether anyone who must be awaited is asked about filters."""
         self.storing = False
         """Whether anyone keeps retained values of undeclared topics."""
-        self.supplying = False
-        """Whether anyone has retained values to give."""
         self.reading = False
         """Whether anyone decides what may be read."""
-        self.delivering = False
-        """Whether anyone looks at what readers are sent."""
         self.changed: Callable[[], None] = lambda: None
         """Called when somebody listens who did not before."""
-        self.listeners = Listeners()
 
     # -- who listens -------------------------------------------------------------------------------
 
@@ -146,6 +136,15 @@ class Hooks:
         self.delivering = bool(of["can_read"] or of["on_publish_deliver"])
         self.changed()
 
+    def collected(self, kind: type[T]) -> list[T]:
+        """Return the list of what files in ``resources/`` registered of another kind."""
+        return cast("list[T]", self._collected.setdefault(kind, []))
+
+    @property
+    def registered(self) -> bool:
+        """Whether there is any hook or listener."""
+        return bool(self._attached)
+
     def figures(self) -> list[Figures]:
         """Return what each hook and listener has cost, in the order of registration (G22)."""
         return [attached.figures for attached in self._attached]
@@ -191,18 +190,18 @@ class Hooks:
 
     def connected(self, caller: Caller) -> None:
         """Tell that a connection was accepted (G3)."""
-        self.listeners.tell("connected", caller)
+        super().connected(caller)
         self._notify("on_connected", caller)
         self._happened("connected", caller, _socket(caller))
 
     def auth_failed(self, caller: Caller, message: str) -> None:
         """Tell that somebody could not prove who it is, or may not come in."""
         self._happened("auth-failed", caller, _socket(caller, message))
-        self.listeners.refused(caller, "sign-in", "", Error(Code.UNAUTHENTICATED, message))
+        super().auth_failed(caller, message)
 
     def disconnected(self, caller: Caller, error: str | None = None) -> None:
         """Tell that a connection ended, and why when the client did not wish it (G3)."""
-        self.listeners.tell("disconnected", caller, reason=error, code=getattr(error, "code", None))
+        super().disconnected(caller, error)
         self._notify("on_disconnect", caller, error)
         self._happened("disconnected", caller, _socket(caller, error))
 
@@ -230,7 +229,7 @@ class Hooks:
 
     def subscribed(self, caller: Caller, interest: SubscribedFilter) -> None:
         """Tell that a filter is watched now (G18)."""
-        self.listeners.tell("subscribed", caller, filter=interest.topics.text, qos=interest.qos)
+        super().subscribed(caller, interest)
         self._happened("subscribe", [interest], caller)
 
     def unsubscribed(self, caller: Caller, text: str) -> None:

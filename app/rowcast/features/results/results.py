@@ -93,8 +93,7 @@ class BulkCommit:
     async def _admitted(self, events: Sequence[Event], caller: Caller, start: int) -> list[Write]:
         """Return the writes that rows ask for, after the hooks have had their say."""
         became: list[Event | None] = list(events)
-        if self._kernel.hooks.writing:
-            await self._kernel.hook_pipeline.together(events, caller, _into(became))
+        await self._kernel.gate.together(events, caller, _into(became))
         writes: list[Write] = []
         for at, event in enumerate(became):
             if event is None:
@@ -107,7 +106,7 @@ class BulkCommit:
         return writes
 
     def _admit(self, event: Event, caller: Caller) -> Write:
-        done = self._kernel.hook_pipeline.telling(caller, UNHEARD)
+        done = self._kernel.gate.telling(caller, UNHEARD)
         write = Write(event, caller, done, passed=True, part_of=RESULT)
         self._kernel.writes.admit(write)
         return write

@@ -1,19 +1,23 @@
 """The feature: calls functions of ``resources/`` by the clock (H32)."""
 
-from rowcast.features.schedules.schedules import OWNER, Schedules
+from collections.abc import Iterable, Sequence
+
+from rowcast.features.schedules.schedules import OWNER, Schedule, Schedules, Writer
 from rowcast.kernel.feature import Background, Feature
 from rowcast.kernel.kernel import Kernel
 
 
 class ScheduledCalls(Feature):
-    """The schedules that the files in ``resources/`` have registered."""
+    """The schedules that the files in ``resources/`` have registered, and their clients."""
 
-    def __init__(self) -> None:
+    def __init__(self, schedules: Sequence[Schedule], clients: Iterable[Writer] = ()) -> None:
+        self._collected = schedules
+        self._clients = clients
         self._background = Background()
 
     def install(self, kernel: Kernel) -> None:
         """Restore when each was called last."""
-        self._schedules = Schedules(kernel, kernel.hooks.schedules, kernel.now)
+        self._schedules = Schedules(kernel, self._collected, kernel.now, self._clients)
         kernel.facts(OWNER, self._schedules.restore)
 
     async def opened(self) -> None:

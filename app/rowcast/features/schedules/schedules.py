@@ -16,7 +16,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
@@ -76,17 +76,30 @@ def add_schedule(schedules: list[Schedule], schedule: Schedule) -> None:
     schedules.append(schedule)
 
 
+class Writer(Protocol):
+    """A client inside the process, of which what it writes in a call is marked."""
+
+    on_write: Callable[[Event], object] | None
+    """Told of an event that is about to be written."""
+
+
 class Schedules:
     """All schedules of one server."""
 
-    def __init__(self, kernel: "Kernel", schedules: Sequence[Schedule], now: WallClock) -> None:
+    def __init__(
+        self,
+        kernel: "Kernel",
+        schedules: Sequence[Schedule],
+        now: WallClock,
+        clients: Iterable[Writer] = (),
+    ) -> None:
         self._kernel = kernel
         self._schedules = schedules
         self._now = now
         self._begun: dict[str, int] = {}
         """The number of each one's newest call."""
         self.running: dict[str, asyncio.Task[None]] = {}
-        for client in kernel.hooks.clients:
+        for client in clients:
             client.on_write = mark_if_called
 
     def restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:

@@ -80,8 +80,7 @@ async def _posted(request: Request, resource: Resource, value: object) -> object
         refused = error
         raise
     finally:
-        hooks = request.kernel.hooks
-        hooks.listeners.administered(request.caller, "post", request.topic, value, refused)
+        request.kernel.listeners.administered(request.caller, "post", request.topic, value, refused)
 
 
 def _resource(request: Request) -> Resource:

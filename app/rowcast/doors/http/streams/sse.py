@@ -37,7 +37,7 @@ from rowcast.doors.http.streams.frames import Frames, Once
 from rowcast.doors.http.streams.openings import Request, accepted, request_of
 from rowcast.doors.http.streams.stream_writer import StreamWriter
 from rowcast.doors.http.uvicorn_fastpath import cut, event_channel_of, leave_word
-from rowcast.features.hooks.hooks import Hooks
+from rowcast.kernel.hook_points import HookPoints
 from rowcast.kernel.reauthorization import stay
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
@@ -78,7 +78,7 @@ async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> Non
 
 
 @contextlib.contextmanager
-def present(hooks: Hooks, caller: Caller) -> Iterator[None]:
+def present(hooks: HookPoints, caller: Caller) -> Iterator[None]:
     """Notify hooks of a reader's connect and disconnect."""
     hooks.connected(caller)
     try:
