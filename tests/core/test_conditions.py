@@ -125,6 +125,14 @@ def test_operators_of_text(operator, wanted, expected):
     assert not x(operator, wanted, ["abc", "b", 5])
 
 
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [(["a", 1], True), ([1.0], True), ([True], False), (["1"], False), (1, False), (None, False)],
+)
+def test_a_list_has_an_item(found, expected):
+    assert expected is x(Operator.HAS, 1, found)
+
+
 # -- where -----------------------------------------------------------------------------------------
 
 YES = Condition(("x",), Operator.EQ, 1)

@@ -105,6 +105,7 @@ def test_what_is_not_known_of_a_caller_allows_nothing(text):
         ("owner == ['x']", "goes with 'in'"),
         ("level == 'x'", "level"),
         ("'x' == owner", "to the left"),
+        ("$user < level", "write level to the left"),
         ("__import__('os')", "Dog has no attribute"),
         ("(" * 9 + "true" + ")" * 9, "at most 8 deep"),
         ("owner == '" + "x" * 2000 + "'", "at most 2000 characters"),

@@ -16,6 +16,7 @@ from rowcast.core.topics import (
     fits_level,
     is_pattern,
     is_within,
+    levels_below,
 )
 
 LEVELS = st.sampled_from(
@@ -264,6 +265,11 @@ def test_a_name_that_fits_a_level(name, fits):
 )
 def test_a_topic_at_a_path_or_below_it(topic, path, within):
     assert within is is_within(topic, path)
+
+
+def test_the_levels_of_a_path_and_all_below_it():
+    assert ("a", "b", "#") == levels_below("a/b") == TopicFilter.below("a/b").levels
+    assert ("#",) == levels_below("") == TopicFilter.below("").levels
 
 
 def test_a_skip_scan_skips_all_dollar_topics_at_once():
