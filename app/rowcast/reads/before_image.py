@@ -9,27 +9,30 @@ no longer has it, nobody knows (UNSURE), and nothing is told.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from rowcast.core.event_fields import EventField
 from rowcast.core.events import DELETE, RETAINED, SNAPSHOT, Event, Record
 from rowcast.store.store import Log
 
-UNSURE: Final = object()
-"""The before image is unknown."""
 
-_BEFORE: Final = object()
+class Unsure:
+    """The type of UNSURE: the before image is unknown."""
+
+    __slots__ = ()
 
 
-def before_of(event: Event) -> object:
-    """Return the record before an event: an Event, None if there was none, or UNSURE."""
-    if event.kind == SNAPSHOT or event.encodings is None:
-        return UNSURE
-    return event.encodings.get(_BEFORE, UNSURE)
+UNSURE: Final = Unsure()
+
+_BEFORE: Final = EventField[Record | None]("before image")
+
+
+def before_of(event: Event) -> Record | Unsure | None:
+    """Return the record before an event, None if there was none, or UNSURE."""
+    return UNSURE if event.kind == SNAPSHOT else _BEFORE.of(event, UNSURE)
 
 
 def set_before_image(event: Event, record: Record | None) -> None:
     """Attach the before image to an event; without its own, for the chain would grow for ever."""
-    if event.encodings is None:
-        event.encodings = {}
-    event.encodings[_BEFORE] = None if record is None else record.changed()
+    _BEFORE.put(event, None if record is None else record.changed())
 
 
 def find_befores(store: Log, tables: Iterable[str], events: Sequence[Event]) -> None:

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from rowcast.codecs import JSON, decode, encode
 from rowcast.core.errors import Code, Error
+from rowcast.core.event_fields import EventField
 from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.tables import Attribute, Table, Type
 from rowcast.core.topic_tables import (
@@ -62,12 +63,21 @@ class Row(Event):
         return row
 
 
+RowFields = tuple[EventField[Row], EventField[Row]]
+
+
+def _row_fields() -> RowFields:
+    return EventField("row"), EventField("leading row")
+
+
 class View(Protocol):
     """The rows of one topic table."""
 
     shape: CompiledTable
     branch: TopicRoot
     """The topics that the rows are about."""
+    rows: RowFields
+    """The fields that keep an event's row: one that does not lead, and one that does."""
 
     @property
     def table(self) -> Table:
@@ -98,6 +108,7 @@ class LogView:
     def __init__(self, table: TopicTable) -> None:
         self.branch = table.branch
         self.shape = CompiledTable(row_table(table))
+        self.rows = _row_fields()
         self._prefix = table.name + "/"
 
     @property
@@ -145,6 +156,7 @@ class MetricsView:
 
     def __init__(self) -> None:
         self.branch = SYSTEM
+        self.rows = _row_fields()
         columns = (
             Attribute("id", Type.ID, required=True, primary_key=True),
             Attribute("topic", Type.STRING, required=True),
@@ -194,12 +206,10 @@ class MetricsView:
 
 def row_of(view: View, event: Event, *, leads: bool = False) -> Row:
     """Return an event as a row; made once, kept with the event for all readers."""
-    if event.encodings is None:
-        event.encodings = {}
-    key = ("row", view.table.name, leads)
-    row = event.encodings.get(key)
-    if not isinstance(row, Row):
-        row = event.encodings[key] = _made(view, event)
+    field = view.rows[leads]
+    row = field.of(event, None)
+    if row is None:
+        row = field.put(event, _made(view, event))
         row.leads = leads
     return row
 
@@ -300,4 +310,4 @@ def row_again(event: Event, topic: str) -> Event:
         return event
     name = topic.partition("/")[0]
     view: View = MetricsView() if name == METRICS else LogView(TopicTable(name, TopicRoot(None)))
-    return row_of(view, event) if view.topic(event) == topic else event
+    return _made(view, event) if view.topic(event) == topic else event

@@ -17,6 +17,7 @@ from rowcast.core.claims import Facts, bind
 from rowcast.core.clauses import Clause, read_rules, rules_reading, write_rule
 from rowcast.core.conditions import EVERYTHING, NOTHING, Where, compared, holds, is_constant, join
 from rowcast.core.errors import Code, Error
+from rowcast.core.event_fields import EventField
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event, Record, local_id
 from rowcast.core.masks import masked
 from rowcast.core.queries import Query
@@ -30,15 +31,16 @@ from rowcast.rows.transcoder import Transcoder
 LEFT_OUT: Final = ""
 """The mask of what is not there at all."""
 
-_SEEN: Final = object()
-_COPIES: Final = object()
-_ITSELF: Final = object()
+_ITSELF: Final = Event("", MESSAGE, b"")
 """Stands for the event that it is kept with, which must not hold itself."""
 
 Values = Mapping[str, object]
 Grade = tuple[tuple[str, str], ...]
-_Copies = ClearedCache[tuple[str, Grade], Event]
 """Which attributes of a record are not shown as they are, and how instead."""
+_SHOWN: Final = EventField["tuple[RowPolicy, str, Event | None]"]("shown")
+"""For whom and as which kind an event was judged last, and what is shown of it."""
+_COPIES: Final = EventField[ClearedCache[tuple[str, Grade], Event]]("copies")
+"""An event without some attributes, by its kind and what is not shown."""
 
 
 class RowPolicy:
@@ -157,13 +159,11 @@ class RowPolicy:
 
     def show(self, event: Event) -> Event | None:
         """Return what an event is to it: itself, another, or nothing."""
-        if event.encodings is None:
-            event.encodings = {}
-        known = event.encodings.get(_SEEN)
-        if isinstance(known, tuple) and known[0] is self and known[1] == event.kind:
-            return event if known[2] is _ITSELF else cast("Event | None", known[2])
+        known = _SHOWN.of(event, None)
+        if known is not None and known[0] is self and known[1] == event.kind:
+            return event if known[2] is _ITSELF else known[2]
         shown = self._show(event)
-        event.encodings[_SEEN] = self, event.kind, _ITSELF if shown is event else shown
+        _SHOWN.put(event, (self, event.kind, _ITSELF if shown is event else shown))
         return shown
 
     def record(self, record: Record) -> Record | None:
@@ -215,11 +215,9 @@ class RowPolicy:
         """Return an event without what is not shown; equal ones are made once."""
         if not grade:
             return event
-        if event.encodings is None:
-            event.encodings = {}
-        copies = cast("_Copies | None", event.encodings.get(_COPIES))
+        copies = _COPIES.of(event, None)
         if copies is None:
-            copies = event.encodings[_COPIES] = ClearedCache(SHOWN_COPIES_MAX)
+            copies = _COPIES.put(event, ClearedCache(SHOWN_COPIES_MAX))
         copy = copies.get((event.kind, grade))
         if copy is None:
             copy = self._transcoder.rewritten(event, _graded(self._values(event), dict(grade)))
