@@ -5,13 +5,13 @@ import time
 from collections import deque
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from functools import lru_cache
 from urllib.parse import quote
 
 from build import EPOCH, Listener, Server
 from rowcast.codecs import decode
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
-from rowcast.schema import load_schema
+from rowcast.schema import parse_schema
 
 SCHEMA = '''
 """A dog."""
@@ -138,16 +138,18 @@ async def call(app, scope, chunks):
     return Answer(start["status"], headers, body, len(bodies))
 
 
+@lru_cache(maxsize=100)
+def _parsed(schema):
+    """Parse a schema, once for all servers that have it."""
+    return parse_schema(schema)
+
+
 @asynccontextmanager
-async def asgi(
-    schema=SCHEMA, *, resources=(), undeclared="table", folder=None, readers=None, **settings
-):
+async def asgi(schema=SCHEMA, *, resources=(), undeclared="table", readers=None, **settings):
     """Open a server and close it again; other options are settings of the edge."""
-    path = Path(folder) / "schema.graphql"
-    path.write_text(schema)
     named = [(resource.path or resource.__name__, resource) for resource in resources]
     server = Server(
-        load_schema(path).tables,
+        _parsed(schema).tables,
         topics=TopicSettings(),
         undeclared=undeclared,
         resources=named,

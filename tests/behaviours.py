@@ -13,6 +13,7 @@ import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
@@ -20,6 +21,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "behaviours.md"
 
 _ID = re.compile(r"(?<![\w$#/.+-])([A-Z])(\d{1,2})(?:(?: to |-)([A-Z])(\d{1,2}))?(?![\w-])")
+_NAMED = re.compile(r"def test_[a-z]\d{1,2}_")
 _ROW = re.compile(r"^\| ([A-Z]\d{1,2}) \| (.+) \|$", re.MULTILINE)
 _GROUP = re.compile(r"^## (.+)$", re.MULTILINE)
 _NOT_PROVEN = "Not proven by a test"
@@ -52,8 +54,15 @@ class Said:
     test: str | None = None
 
 
-def said_in(source: str) -> Iterator[Said]:
-    """Yield the comments and docstrings of a module; docstrings of attributes, too."""
+@lru_cache(maxsize=5_000)
+def said_in(source: str) -> tuple[Said, ...]:
+    """Return the comments and docstrings of a module that name an id; those of attributes, too."""
+    return tuple(said for said in _said_in(source) if _ID.search(said.text))
+
+
+def _said_in(source: str) -> Iterator[Said]:
+    if not (_ID.search(source) or _NAMED.search(source)):
+        return  # nothing to parse it for
     for node in ast.walk(ast.parse(source)):
         body = getattr(node, "body", None)
         for part in body if isinstance(body, list) else ():
@@ -61,6 +70,8 @@ def said_in(source: str) -> Iterator[Said]:
                 yield Said(str(part.value.value), _name_of_test(node))
         if named := re.match(r"test_([a-z]\d{1,2})_", _name_of_test(node) or ""):
             yield Said(named[1].upper(), _name_of_test(node))
+    if not any(_ID.search(line.partition("#")[2]) for line in source.splitlines()):
+        return  # most modules: the tokenizer takes far longer than all the rest
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield Said(token.string)

@@ -94,7 +94,7 @@ class Server:
     ``undeclared`` is the setting ``topics.undeclared``: by default what ``topics`` make of it.
     ``now`` is a time, which a test moves by setting ``time``, or a clock.
     ``writer``, ``readers``, ``cache`` and ``bounds`` (of writes in hand) replace what is made else;
-    other options are those of the kernel.
+    ``reading`` are limits of the reader; other options are those of the kernel.
     """
 
     def __init__(
@@ -113,6 +113,7 @@ class Server:
         hooks=None,
         seen_max=SEEN_TOPICS_MAX,
         routes_max=MATCH_CACHE_TOPICS_MAX,
+        reading=None,
         **options,
     ):
         self.time = now
@@ -128,8 +129,7 @@ class Server:
             self.store, self.bus, self.cache, self.clock, self.writer, bounds
         )
         committer = self.committer
-        announced = partial(getattr, committer, "announced")
-        self.reader = Reader(self.store, self.cache, self.readers, tables, announced)
+        self.reader = self._reader(reading or {})
         undeclared = undeclared or ("route" if topics is None else "table")
         self.registry = Registry(
             tables,
@@ -157,6 +157,12 @@ class Server:
         if self.topic_tables is not None:
             stored = self.store.topic_tables()
             self.topic_tables.restore(stored, self.store.states(TOPIC_TABLES))
+
+    def _reader(self, limits):
+        def announced():
+            return self.committer.announced
+
+        return Reader(self.store, self.cache, self.readers, self.tables, announced, **limits)
 
     def _install(self, hooks):
         self.people = {}

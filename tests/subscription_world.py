@@ -25,19 +25,17 @@ from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.reads.record_cache import RecordCache
 from rowcast.store.store import Keep
-from rowcast.subscriptions import backfill as preludes
-from rowcast.subscriptions import catch_up, event_queue, reader
 from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
-
-def limits(monkeypatch, queue=3, page=3, scan=2, queue_bytes=10_000):
-    """Make the limits so small that every one of them is met within a few events."""
-    monkeypatch.setattr(event_queue, "SUBSCRIPTION_QUEUE_EVENTS_MAX", queue)
-    monkeypatch.setattr(event_queue, "SUBSCRIPTION_QUEUE_BYTES_MAX", queue_bytes)
-    monkeypatch.setattr(catch_up, "LOG_PAGE_EVENTS", page)
-    monkeypatch.setattr(preludes, "LOG_PAGE_EVENTS", page)
-    monkeypatch.setattr(reader, "SCAN_PAGE_RECORDS", scan)
+SMALL = {
+    "queue_events": 3,
+    "queue_bytes": 10_000,
+    "log_page_events": 3,
+    "scan_records": 2,
+    "table_scan_records": 2,
+}
+"""Limits so small that every one of them is met within a few events."""
 
 
 def kinds(pairs):
@@ -54,8 +52,10 @@ LOGGED = {PUT, PATCH, DELETE, MESSAGE}
 class SteppedReader(Reader):
     """A reader whose every call waits for the test, once to be asked and once to be answered."""
 
-    def __init__(self, world):
-        super().__init__(world.store, world.cache, None, (DOG, CAT), lambda: world.announced)
+    def __init__(self, world, limits):
+        super().__init__(
+            world.store, world.cache, None, (DOG, CAT), lambda: world.announced, **limits
+        )
         self.asked = []
         self.answered = []
 
@@ -91,9 +91,12 @@ class Heard:
 
 
 class World:
-    """A store, a bus and one subscription; ``heard`` is by interest identifier."""
+    """A store, a bus and one subscription; ``heard`` is by interest identifier.
 
-    def __init__(self):
+    ``limits`` are those of its reader.
+    """
+
+    def __init__(self, **limits):
         self.store = MemoryStore("0badcafe")
         self.store.open([DOG, CAT])
         self.bus = Bus()
@@ -102,7 +105,7 @@ class World:
         self.seq = 0
         self.logged = []
         self.unannounced = []
-        self.reader = SteppedReader(self)
+        self.reader = SteppedReader(self, limits)
         self.subscription = Subscription(self.reader)
         self.interests = {}
         self.heard = {}

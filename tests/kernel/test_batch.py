@@ -8,8 +8,8 @@ from build import ANN, Code, Listener, Server, turns
 from rowcast.core.callers import ALL, NONE, Caller
 from rowcast.core.errors import Error
 from rowcast.core.events import MESSAGE, PUT, Event
-from rowcast.kernel import commit
 from rowcast.kernel.batch import take
+from rowcast.kernel.bytes_in_hand import WriteBounds
 from rowcast.kernel.resource import Resource
 from rowcast.kernel.write import Condition, Group, Receipt, Write
 from rowcast.store.store import Change
@@ -150,9 +150,8 @@ async def test_nothing_to_keep_is_kept_after_what_came_before():
     assert ([(None, 1), None], 1) == (told, room.committer.commits)
 
 
-async def test_facts_count_towards_a_batch_and_a_group_is_not_split(monkeypatch):
-    monkeypatch.setattr(commit, "COMMIT_BATCH_EVENTS_MAX", 3)
-    room = Server()
+async def test_facts_count_towards_a_batch_and_a_group_is_not_split():
+    room = Server(bounds=WriteBounds(batch_events=3))
     room.committer.keep([fact("a"), fact("b")])
     room.committer.submit(grouped(put("u/1"), put("u/2"), put("u/3")))
     room.committer.keep([fact("c")])
@@ -189,9 +188,8 @@ async def test_facts_that_the_store_cannot_take_do_not_fail_their_neighbours(cap
     assert "facts alone" in caplog.text
 
 
-async def test_too_many_facts_are_refused(monkeypatch):
-    monkeypatch.setattr(commit, "COMMIT_BACKLOG_CHANGES_MAX", 3)
-    room, told = Server(), []
+async def test_too_many_facts_are_refused():
+    room, told = Server(bounds=WriteBounds(backlog_changes=3)), []
     room.committer.keep([fact(str(number)) for number in range(5)])  # one that is large may be
     room.committer.keep([fact("a")], told.append)
     assert [Code.BUSY] == [error.code for error in told]
@@ -225,10 +223,9 @@ async def test_settle_waits_for_facts():
     assert ["a", "b"] == names(room)
 
 
-async def test_facts_at_the_very_end_are_answered(monkeypatch):
+async def test_facts_at_the_very_end_are_answered():
     """The threads are gone: nobody waits for ever, however much waits."""
-    monkeypatch.setattr(commit, "COMMIT_BATCH_EVENTS_MAX", 1)
-    room, told, outcomes = Server(), [], []
+    room, told, outcomes = Server(bounds=WriteBounds(batch_events=1)), [], []
     room.writer.stopped = True
     room.committer.keep([fact("a")], told.append)
     room.committer.submit([put("u/1", fact("b"), outcomes=outcomes), put("u/2", outcomes=outcomes)])

@@ -9,7 +9,8 @@ from build import ANN, BEN, Code, Listener, Server, refusal, turns
 from memory_store import MemoryStore
 from rowcast.core.errors import Error
 from rowcast.core.events import MESSAGE, PATCH, PUT, Event
-from rowcast.kernel import commit
+from rowcast.core.limits import SEQ_RESERVE
+from rowcast.kernel.bytes_in_hand import WriteBounds
 from rowcast.kernel.write import Condition, Group, Receipt, Write
 from rowcast.store.store import Keep
 
@@ -68,18 +69,16 @@ async def test_the_next_batch_collects_while_one_is_written():
     assert (2, 0) == (room.committer.commits, room.committer.backlog)
 
 
-async def test_a_batch_is_bounded(monkeypatch):
-    monkeypatch.setattr(commit, "COMMIT_BATCH_EVENTS_MAX", 2)
-    room = Server()
+async def test_a_batch_is_bounded():
+    room = Server(bounds=WriteBounds(batch_events=2))
     room.committer.submit([put(f"u/{number}") for number in range(5)])
     await room.committer.settle()
     assert 3 == room.committer.commits
 
 
-async def test_a_group_is_never_split(monkeypatch):
+async def test_a_group_is_never_split():
     """B11."""
-    monkeypatch.setattr(commit, "COMMIT_BATCH_EVENTS_MAX", 2)
-    room = Server()
+    room = Server(bounds=WriteBounds(batch_events=2))
     room.committer.submit([put("u/0")])
     room.committer.submit(grouped(*(put(f"u/{number}") for number in range(1, 5))))
     room.committer.submit([put("u/5")])
@@ -87,9 +86,8 @@ async def test_a_group_is_never_split(monkeypatch):
     assert 2 == room.committer.commits
 
 
-async def test_too_many_waiting_writes_are_refused(monkeypatch):
-    monkeypatch.setattr(commit, "COMMIT_BACKLOG_EVENTS_MAX", 2)
-    room = Server()
+async def test_too_many_waiting_writes_are_refused():
+    room = Server(bounds=WriteBounds(backlog_events=2))
     room.writer.held = True
     room.committer.submit([put("u/1"), put("u/2")])
     with pytest.raises(Error) as raised:
@@ -100,10 +98,8 @@ async def test_too_many_waiting_writes_are_refused(monkeypatch):
     await room.committer.settle()
 
 
-async def test_who_waits_for_relief_hears_once_it_is_no_longer_crowded(monkeypatch, caplog):
-    monkeypatch.setattr(commit, "COMMIT_BACKLOG_EVENTS_HIGH", 2)
-    monkeypatch.setattr(commit, "COMMIT_BATCH_EVENTS_MAX", 1)
-    room, heard = Server(), []
+async def test_who_waits_for_relief_hears_once_it_is_no_longer_crowded(caplog):
+    room, heard = Server(bounds=WriteBounds(backlog_events_high=2, batch_events=1)), []
     room.committer.submit([put("u/1"), put("u/2"), put("u/3")])
     assert room.committer.crowded
     room.committer.when_relieved(lambda: 1 / 0)
@@ -129,7 +125,7 @@ async def test_no_number_is_used_twice_after_a_crash():
     await room.put("u/1")
     again = Server(store=room.store)
     receipt = await again.put("u/2")
-    assert receipt.event.seq > commit.SEQ_RESERVE
+    assert receipt.event.seq > SEQ_RESERVE
     assert 1 == again.store.get(None, "u/1").seq
 
 

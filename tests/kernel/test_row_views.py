@@ -14,7 +14,6 @@ from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.rows.topic_rows import Row
 from rowcast.store.store import Keep
-from rowcast.subscriptions import catch_up, event_queue
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 from rowcast.subscriptions.subscription import Subscription
 
@@ -307,12 +306,14 @@ def due(room, filters, after):
 
 
 @pytest.mark.parametrize("seed", range(40))
-async def test_rows_live_and_after_any_cut_are_the_log(monkeypatch, seed):
+async def test_rows_live_and_after_any_cut_are_the_log(seed):
     """M1, C10: whatever is cut, queued, read back or resumed: every row once, in order."""
     dice = random.Random(seed)
-    monkeypatch.setattr(event_queue, "SUBSCRIPTION_QUEUE_EVENTS_MAX", dice.choice((2, 5, 100)))
-    monkeypatch.setattr(catch_up, "LOG_PAGE_EVENTS", dice.choice((2, 3, 50)))
-    room = Server(topics=KEPT)
+    reading = {
+        "queue_events": dice.choice((2, 5, 100)),
+        "log_page_events": dice.choice((2, 3, 50)),
+    }
+    room = Server(topics=KEPT, reading=reading)
     filters = FILTERS[seed % len(FILTERS)]
     live, got = watch(room, *filters, current=False), []
     start = room.committer.announced

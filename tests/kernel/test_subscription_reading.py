@@ -9,12 +9,9 @@ from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 
 @pytest.mark.parametrize(("client", "lost"), [("me", 0), ("you", 2)])
-async def test_c18_ones_own_messages_are_no_gap_for_who_does_not_want_them(
-    monkeypatch, client, lost
-):
+async def test_c18_ones_own_messages_are_no_gap_for_who_does_not_want_them(client, lost):
     """MQTT-3.8.3-3: No Local."""
-    monkeypatch.setattr("rowcast.subscriptions.event_queue.SUBSCRIPTION_QUEUE_EVENTS_MAX", 1)
-    room = Server()
+    room = Server(reading={"queue_events": 1})
     subscription = Subscription(room.reader, "me")
     interest = SubscribedFilter(TopicFilter("u/#"), no_local=True, marks=False)
     room.kernel.watch(subscription, interest, ANN, current=False)

@@ -7,7 +7,6 @@ import pytest
 from build import ANN, DOG, NOTE, Server, turns
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.memory_limits import RECORD_BYTES
-from rowcast.reads import log_pages as pages
 from rowcast.reads.log_pages import Pages
 from rowcast.store.store import Keep
 
@@ -50,10 +49,9 @@ def test_a_later_page_takes_the_place_of_a_shorter_one():
     assert ([1, 2], 2) == numbers(known.find("", 0, 2))
 
 
-@pytest.mark.parametrize("limit", ["LOG_CACHE_EVENTS_MAX", "LOG_CACHE_PAGES_MAX"])
-def test_the_page_that_was_not_used_for_longest_goes(monkeypatch, limit):
-    monkeypatch.setattr(pages, limit, 2)
-    known = Pages()
+@pytest.mark.parametrize("limit", ["events_max", "pages_max"])
+def test_the_page_that_was_not_used_for_longest_goes(limit):
+    known = Pages(**{limit: 2})
     known.keep("", 0, events(1), 1)
     known.keep("", 1, events(2), 2)
     known.find("", 0, 0)
@@ -61,9 +59,8 @@ def test_the_page_that_was_not_used_for_longest_goes(monkeypatch, limit):
     assert ([True, False, True]) == [known.find("", at, 9) is not None for at in (0, 1, 2)]
 
 
-def test_a_page_over_the_bound_is_not_kept(monkeypatch):
-    monkeypatch.setattr(pages, "LOG_CACHE_BYTES_MAX", RECORD_BYTES + 10)
-    known = Pages()
+def test_a_page_over_the_bound_is_not_kept():
+    known = Pages(bytes_max=RECORD_BYTES + 10)
     known.keep("", 0, events(1, payload=b"x" * 11), 1)
     known.keep("", 1, events(2, payload=b"x" * 10), 2)
     assert [None, ([2], 2)] == [numbers(known.find("", at, 9)) for at in (0, 1)]

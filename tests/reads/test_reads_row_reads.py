@@ -15,16 +15,20 @@ from rowcast.core.topic_tables import METRICS, TopicRoot
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
-from rowcast.reads import row_reads
+from rowcast.reads.row_limits import RowLimits
 from rowcast.rows.row_ranges import direction_of
 
 KEPT = TopicSettings()
 
 
+def limited(hooks=None, **limits):
+    """Return a server that reads three events at a time."""
+    return Server(topics=KEPT, hooks=hooks, reading={"row_limits": RowLimits(3, **limits)})
+
+
 @pytest.fixture
-async def room(monkeypatch):
-    monkeypatch.setattr(row_reads, "ROW_SLICE_EVENTS", 3)
-    return Server(topics=KEPT)
+async def room():
+    return limited()
 
 
 def table(room, name="mqtt_home"):
@@ -140,9 +144,9 @@ async def test_an_id_costs_no_more_than_its_row(room):
     assert (found, len(reads)) == ([rows[7]], 1)
 
 
-async def test_any_other_sort_is_bounded(room, monkeypatch):
+async def test_any_other_sort_is_bounded():
     """F3: with a sentence that says what to do."""
-    monkeypatch.setattr(row_reads, "ROW_SORTED_ROWS_MAX", 5)
+    room = limited(sorted_rows=5)
     await fill(room)
     with pytest.raises(Error, match=r"more than 5 rows of mqtt_home.*timestamp=gt=") as refused:
         await search(room, "sort(-payload.n)&limit(1)")
@@ -151,11 +155,12 @@ async def test_any_other_sort_is_bounded(room, monkeypatch):
     assert [row["payload"]["n"] for row in rows] == [4, 3, 2, 1, 0]
 
 
-async def test_all_rows_at_once_are_bounded(room, monkeypatch):
+async def test_all_rows_at_once_are_bounded():
     """B3: a resource class cannot have a whole log in memory unawares."""
+    room = limited(page_rows=10)
     await fill(room)
     assert len(await room.kernel.read_value("mqtt_home/", ANN, None)) == 10
-    monkeypatch.setattr(row_reads, "ROW_PAGE_ROWS_MAX", 9)
+    await room.say("home/t", b"{}")
     assert await refusal(room.kernel.read_value("mqtt_home/", ANN, None)) is Code.TOO_LARGE
 
 
@@ -214,18 +219,17 @@ class Secretive(Hook):
 
 
 @pytest.fixture
-async def secretive(monkeypatch):
-    monkeypatch.setattr(row_reads, "ROW_SLICE_EVENTS", 3)
+async def secretive():
     hooks = Hooks()
     hooks.add(Secretive())
-    room = Server(topics=KEPT, hooks=hooks)
+    room = limited(hooks, sorted_rows=4)
     for n in range(4):
         await room.say("home/t", b'{"n":%d}' % n)
         await room.say("home/secret", b'{"n":%d}' % n)
     return room
 
 
-async def test_a_hidden_topic_leaks_by_nothing(secretive, monkeypatch):
+async def test_a_hidden_topic_leaks_by_nothing(secretive):
     """L12: neither rows nor counts nor pages nor refusals tell of it."""
     room = secretive
     everything = await listed(room, caller=SERVER)
@@ -238,7 +242,6 @@ async def test_a_hidden_topic_leaks_by_nothing(secretive, monkeypatch):
     )
     assert await count(room) == 4
     assert await count(room, "topic==home/secret") == 0
-    monkeypatch.setattr(row_reads, "ROW_SORTED_ROWS_MAX", 4)
     assert len(await listed(room, "sort(payload.n)")) == 4
     secret = next(row for row in everything if row["topic"] == "home/secret")
     told = []

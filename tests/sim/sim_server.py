@@ -6,29 +6,21 @@ from sim_checks import require
 from sim_loop import SimExecutor
 from sim_store import number_of
 
-from rowcast.bus.bus import Bus
-from rowcast.core.clock import HybridClock
+import build
 from rowcast.core.read_limits import READER_THREADS
 from rowcast.core.tables import Attribute, Logs, Role, Table, Type
 from rowcast.core.topics import TopicFilter
-from rowcast.doors.mqtt.door import make_broker
 from rowcast.doors.mqtt.sessions.session_loading import OWNER
 from rowcast.doors.mqtt.sessions.wills import WILLS
-from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.features.retention.expiries import EndOfRecords, Expiries
 from rowcast.features.retention.retention import Retention, RetentionSettings
-from rowcast.features.rights.feature import AccessRights
 from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS
 from rowcast.features.undeclared_topics.topic_tables import OWNER as TOPIC_TABLES
-from rowcast.features.undeclared_topics.topic_tables import TopicSettings, TopicTables
+from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.kernel.bytes_in_hand import WriteBounds
-from rowcast.kernel.commit import Committer
-from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.registry import Registry
 from rowcast.reads.read_queue import ReadQueue
 from rowcast.reads.record_cache import RecordCache
 from rowcast.store.store import Keep
-from rowcast.subscriptions.reader import Reader
 
 KEY = Attribute("id", Type.ID, primary_key=True)
 NUMBERS = tuple(Attribute(name, Type.LONG) for name in ("n", "k0", "k1", "k2"))
@@ -106,7 +98,7 @@ class Ordered(dict):
         self.pop(item, None)
 
 
-class Server:
+class Server(build.Server):
     """One life of the server, from start to stop or crash."""
 
     def __init__(self, world):
@@ -114,60 +106,62 @@ class Server:
         self._world = world
         self.alive = True
         self.ended_at = inf
-        self.loop = loop
-        self.writer = SimExecutor(loop, rng, ordered=True)
-        slowness = rng.choice((1, 1, 10))
-        self.readers = SimExecutor(loop, rng, ordered=False, slowness=slowness)
-        store.meanwhile = self.readers.work_one
-        store.open(TABLES)
-        bus = Bus()
-        self.cache = RecordCache(
+        writer = SimExecutor(loop, rng, ordered=True)
+        self._slowness = rng.choice((1, 1, 10))
+        readers = SimExecutor(loop, rng, ordered=False, slowness=self._slowness)
+        store.meanwhile = readers.work_one
+        cache = RecordCache(
             rng.choice((1, 2, 4, 8, 1000)),
             rng.choice((300, 10_000)),
             world.fork("cache").choice((8, 1_000)),
             weigh=lambda record: len(record.payload),
         )
-        clock = HybridClock(world.now, store.last_version())
-        bounds = WriteBounds(batch=world.fork("bounds").choice((1_500, 6_000, 1_000_000)))
-        committer = Committer(store, bus, self.cache, clock, self.writer, bounds)
-        self.reader = Reader(store, self.cache, self.readers, TABLES, lambda: committer.announced)
-        self.reader.queue = ReadQueue(
-            store,
-            self.readers,
-            READER_THREADS if slowness == 1 else SLOW_READS_MAX,
-            meter=lambda: lambda: 0.0,  # of a processor's time, so that a seed is a replay
-        )
-        registry = Registry(TABLES, logged=world.keeps_undeclared)
+        batch = world.fork("bounds").choice((1_500, 6_000, 1_000_000))
         keep = Keep(events=rng.choice((0, 5, 20)))
-        topics = TopicSettings(rng.choice((0.02, 0.2, 2)), keep=keep)
-        self.topic_tables = TopicTables(store, committer, registry, topics, world.now)
-        self.kernel = Kernel(
-            registry, bus, committer, self.reader, world.now, topic_tables=self.topic_tables
+        super().__init__(
+            TABLES,
+            store=store,
+            topics=TopicSettings(rng.choice((0.02, 0.2, 2)), keep=keep),
+            undeclared="table" if world.keeps_undeclared else "route",
+            now=world.now,
+            writer=writer,
+            readers=readers,
+            cache=cache,
+            bounds=WriteBounds(batch=batch, **world.limits["writes"]),
+            reading=world.limits["reads"],
         )
-        AccessRights(None).install(self.kernel)  # nobody asks who may what
-        self.topic_tables.restore(store.topic_tables(), store.states(TOPIC_TABLES))
-        settings = BrokerSettings(receive_maximum=6)
-        self.broker = make_broker(self.kernel, settings, world.now)
-        self.retention = Retention(self.kernel, TABLES, RetentionSettings(keep, 1), world.now)
-        self.expiries = Expiries([EndOfRecords(self.kernel, world.now)], world.now, loop.call_later)
-        committer.after_append.append(self.expiries.appended)
-        self.broker.clients = Ordered()
+        steps = world.limits["sweeps"]
+        settings = RetentionSettings(keep, 1, step_events=steps["step_events"])
+        self.retention = Retention(self.kernel, TABLES, settings, world.now)
+        ends = EndOfRecords(self.kernel, world.now, ended_together=steps["step_records"])
+        self.expiries = Expiries([ends], world.now, loop.call_later)
+        self.committer.after_append.append(self.expiries.appended)
         self.tap = Tap(world, self)
         self._everything = TopicFilter("#")
-        bus.add(self._everything, self.tap)
+        self.bus.add(self._everything, self.tap)
         self.links = []
         """Connections of MQTT clients, ever."""
         self.ends = []
         """What to call when the process dies."""
-        self.kernel.groups.restore(store.states(GROUPS))
-        self.broker.restore(store.states(OWNER), store.states(WILLS))
+        self.open_mqtt(loop, receive_maximum=6, **world.limits["mqtt"])
+        self.broker.clients = Ordered()
         self.expiries.start()
+
+    def _reader(self, limits):
+        reader = super()._reader(limits)
+        reader.queue = ReadQueue(
+            self.store,
+            self.readers,
+            READER_THREADS if self._slowness == 1 else SLOW_READS_MAX,
+            meter=lambda: lambda: 0.0,  # of a processor's time, so that a seed is a replay
+        )
+        return reader
 
     async def stop(self):
         """Stop as the program does when it is asked to."""
         await self.broker.stop()
         await self.expiries.stop()
-        await self.kernel.stop()
+        await super().stop()
 
     def kill(self):
         """Die as a process does."""

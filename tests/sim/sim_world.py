@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import logging
 import random
-import sys
 from collections import deque
 from unittest.mock import patch
 
@@ -44,20 +43,20 @@ from rowcast.mqtt.packets import Disconnect
 from rowcast.store.store import Keep
 
 LIMITS = {
-    "SUBSCRIPTION_QUEUE_EVENTS_MAX": (2, 5, 20, 200),
-    "SUBSCRIPTION_QUEUE_BYTES_MAX": (200, 2_000, 100_000),
-    "LOG_PAGE_EVENTS": (2, 3, 7, 100),
-    "SCAN_PAGE_RECORDS": (1, 2, 3, 100),
-    "COMMIT_BATCH_EVENTS_MAX": (1, 3, 10, 100),
-    "COMMIT_BACKLOG_EVENTS_MAX": (8, 30, 1_000),
-    "COMMIT_BACKLOG_EVENTS_HIGH": (2, 5, 1_000),
-    "COMMIT_BACKLOG_CHANGES_MAX": (5, 20, 1_000),
-    "SEQ_RESERVE": (1, 5, 100),
-    "SWEEP_EVENTS_MAX": (1, 3, 100),
-    "SWEEP_RECORDS_MAX": (1, 2, 100),
-    "MQTT_FLUSH_EVENTS": (1, 3, 50),
+    "queue_events": ("reads", (2, 5, 20, 200)),
+    "queue_bytes": ("reads", (200, 2_000, 100_000)),
+    "log_page_events": ("reads", (2, 3, 7, 100)),
+    "scan_records": ("reads", (1, 2, 3, 100)),
+    "batch_events": ("writes", (1, 3, 10, 100)),
+    "backlog_events": ("writes", (8, 30, 1_000)),
+    "backlog_events_high": ("writes", (2, 5, 1_000)),
+    "backlog_changes": ("writes", (5, 20, 1_000)),
+    "reserved_numbers": ("writes", (1, 5, 100)),
+    "step_events": ("sweeps", (1, 3, 100)),
+    "step_records": ("sweeps", (1, 2, 100)),
+    "flush_events": ("mqtt", (1, 3, 50)),
 }
-"""Bounds made small, so that a short run crosses them, and what a seed may choose."""
+"""Bounds made small, so that a short run crosses them: whose it is, and what a seed may choose."""
 START = 1_700_000_000
 TRACE_LINES = 60
 LEAP_SECONDS = 400 * 86_400
@@ -112,6 +111,7 @@ class World:
         self.rough = rough
         """Whether all that goes wrong at times does so in this run."""
         self.rng = random.Random(f"{seed} world")
+        self.limits = _limits(self.fork("limits"))
         self.loop = loop
         self._clock = LeapGuard(self._wall, loop.time) if leaps else self._wall
         self.digest = hashlib.sha256()
@@ -393,28 +393,23 @@ class Hearer(logging.Handler):
             self._world.fail(error)
 
 
-def _users(name):
-    """Return the modules that work with a bound."""
-    modules = [sys.modules[item] for item in sorted(sys.modules) if item.startswith("rowcast.")]
-    users = [
-        item for item in modules if hasattr(item, name) and item.__name__ != "rowcast.core.limits"
-    ]
-    require(users, "nobody works with the bound", name)
-    return users
+def _limits(rng):
+    """Return the bounds of one run, by whose they are."""
+    chosen = {owner: {} for owner, _ in LIMITS.values()}
+    for name, (owner, choices) in LIMITS.items():
+        chosen[owner][name] = rng.choice(choices)
+    reads = chosen["reads"]
+    reads["table_scan_records"] = reads["scan_records"]
+    return chosen
 
 
 @contextlib.contextmanager
-def _surroundings(world, rng):
-    """Make the bounds small and hear the log, for the time of one run."""
+def _surroundings(world):
+    """Hear the log and what clients say at their end, for the time of one run."""
     logger, hearer = logging.getLogger("rowcast"), Hearer(world)
     logger.addHandler(hearer)
     known, logger.propagate = logger.propagate, False
-    with contextlib.ExitStack() as stack:
-        for name, choices in LIMITS.items():
-            chosen = rng.choice(choices)
-            for module in _users(name):
-                stack.enter_context(patch.object(module, name, chosen))
-        stack.enter_context(patch.dict(HANDLERS, {Disconnect: hear_goodbye}))
+    with patch.dict(HANDLERS, {Disconnect: hear_goodbye}):
         try:
             yield
         finally:
@@ -439,7 +434,7 @@ def run(seed, lines=TRACE_LINES, *, rough=False, leaps=False):
         playing.add_done_callback(lambda _: world.ended.done() or world.ended.set_result(None))
         await world.ended
 
-    with _surroundings(world, random.Random(f"{seed} limits")):
+    with _surroundings(world):
         try:
             loop.run_until_complete(main())
         except Exception as error:  # noqa: BLE001 - whatever it is, the seed has failed

@@ -6,18 +6,21 @@ from contextlib import closing
 from store_cases import TABLES
 
 from rowcast.store.sqlite import SqlStore
+from rowcast.store.store_limits import StoreLimits
 
 
 class Place:
     """A data directory, opened by at most one store of the test."""
 
     def __init__(self, path):
+        self.limits = {}
+        """Limits of the stores that are opened from now on."""
         self.path = path / "rowcast.db"
         self.stores = []
 
     def start(self, tables=TABLES):
         self.close()
-        self.stores.append(SqlStore(self.path))
+        self.stores.append(SqlStore(self.path, StoreLimits(**self.limits)))
         self.stores[-1].open(tables)
         return self.stores[-1]
 

@@ -49,8 +49,8 @@ def test_new_attribute_takes_its_values_out_of_the_undeclared(place):
     assert store.matching(after, where("age", Operator.EQ, 5)) == 1
 
 
-def test_many_rows_are_moved(place, monkeypatch):
-    monkeypatch.setattr("rowcast.store.sql_migrate.STORE_WORKING_ROWS_MAX", 7)
+def test_many_rows_are_moved(place):
+    place.limits = {"working_rows": 7}
     before, after = changed(attribute("name")), changed(attribute("age", Type.INT))
     writer = Writer()
     events = [writer.value(before, f"{n:02}", {"age": n, "name": "x"}) for n in range(30)]
@@ -123,9 +123,9 @@ def test_type_that_narrows_is_refused(place, old, new):
 
 
 @pytest.mark.parametrize("step", [1, 2_000])
-def test_p5_a_type_that_did_not_fit_is_taken_back(place, monkeypatch, step):
+def test_p5_a_type_that_did_not_fit_is_taken_back(place, step):
     """What was undeclared and is declared wrongly is kept, also what came meanwhile."""
-    monkeypatch.setattr("rowcast.store.sql_retype.STORE_WORKING_ROWS_MAX", step)
+    place.limits = {"working_rows": step}
     before, wrong = changed(attribute("name")), changed(attribute("size", Type.INT, indexed=True))
     right = changed(attribute("size", indexed=True))
     writer = Writer()

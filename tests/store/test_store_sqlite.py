@@ -26,6 +26,7 @@ from rowcast.store import sqlite
 from rowcast.store.sql_query import Conditions
 from rowcast.store.sqlite import SqlStore
 from rowcast.store.store import Change, Keep
+from rowcast.store.store_limits import StoreLimits
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -239,8 +240,8 @@ def test_removing_facts_costs_what_is_removed(place, name):
     assert any(plan.startswith("SEARCH rowcast_states") for plan in plans)
 
 
-def test_locked_file_is_busy(place, writer, monkeypatch):
-    monkeypatch.setattr("rowcast.store.sql_database.STORE_BUSY_SECONDS", 0)
+def test_locked_file_is_busy(place, writer):
+    place.limits = {"busy_seconds": 0}
     store = place.start()
     with closing(sqlite3.connect(place.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -296,10 +297,8 @@ FILTER_LEVELS = st.lists(st.sampled_from(["+", "a", "b", "*", "?", "[", "[a]", "
 )
 def test_scan_finds_what_matches_however_it_gets_there(topics, filters, misses, rows):
     """E2: stepping, skipping gaps and sifting in SQL select the same, in the same order."""
-    with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rowcast.store.sql_scan.SCAN_SIFT_MISSES", misses)
-        patch.setattr("rowcast.store.sql_scan.SCAN_SIFT_ROWS", rows)
-        store = SqlStore(directory)
+    with tempfile.TemporaryDirectory() as directory:
+        store = SqlStore(directory, StoreLimits(sift_misses=misses, sift_rows=rows))
         store.open(TABLES)
         writer = Writer()
         names = sorted({topic for topic in topics if topic})

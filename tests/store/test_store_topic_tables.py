@@ -12,7 +12,6 @@ from memory_store import MemoryStore
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT
 from rowcast.core.topic_tables import TopicRoot, TopicTable
-from rowcast.store import sql_parts
 from rowcast.store.sqlite import SqlStore
 from rowcast.store.store import Keep
 
@@ -71,9 +70,9 @@ def failing(store, count):
 
 
 @pytest.mark.parametrize("call", ["define", "drop"])
-def test_a_failing_define_or_drop_leaves_everything_as_it_was(place, monkeypatch, call):
+def test_a_failing_define_or_drop_leaves_everything_as_it_was(place, call):
     """Whichever of its statements fails, or the commit itself, in memory and on the disk."""
-    monkeypatch.setattr(sql_parts, "STORE_FORMER_BRANCHES_MAX", 1)
+    place.limits = {"former_branches": 1}
     store, writer = place.start(), Writer()
     store.define(YARD)
     store.commit([writer.event("yard/a", PUT)])
@@ -211,9 +210,9 @@ def test_all_of_many_parts_are_the_whole_log(place):
 # -- what is known of dropped tables ---------------------------------------------------------------
 
 
-def test_what_is_known_of_dropped_tables_is_bounded(place, monkeypatch):
+def test_what_is_known_of_dropped_tables_is_bounded(place):
     """Of the oldest is known what they have in common; nobody is told less than was lost."""
-    monkeypatch.setattr(sql_parts, "STORE_FORMER_BRANCHES_MAX", 2)
+    place.limits = {"former_branches": 2}
     store, writer = place.start(), Writer()
     tables = [TopicTable(f"mqtt_b{n}", TopicRoot(f"b{n}")) for n in range(4)]
     for table in tables:

@@ -10,7 +10,6 @@ from store_cases import TABLES, Writer
 from rowcast.core.events import DELETE, MESSAGE, PUT
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import METRICS, TopicRoot, TopicTable, message_id, row_table
-from rowcast.store import sql_views
 
 SYSTEM = TopicTable(METRICS, TopicRoot("$SYS"))
 
@@ -77,11 +76,9 @@ def test_f14_a_view_goes_with_its_table(place):
     assert place.sql("SELECT payload FROM mqtt_home") == [("2",)]
 
 
-def test_many_views_are_made_and_dropped_together(place, monkeypatch):
+def test_many_views_are_made_and_dropped_together(place):
     """Each change of the schema costs every connection all views: then they wait."""
-    monkeypatch.setattr(sql_views, "STORE_VIEWS_AT_ONCE_MAX", 1)
-    monkeypatch.setattr(sql_views, "STORE_VIEW_CHANGES_MAX", 2)
-    monkeypatch.setattr(sql_views, "STORE_VIEWS_MAX", 4)
+    place.limits = {"views_at_once": 1, "view_changes": 2, "views": 4}
     store = place.start()
     tables = [TopicTable(f"mqtt_b{n}", TopicRoot(f"b{n}")) for n in range(6)]
     names = [table.name for table in tables]

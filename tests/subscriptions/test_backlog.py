@@ -7,12 +7,11 @@ import pytest
 
 from rowcast.core.events import CURRENT, GAP, MESSAGE, PUT, RESET, SNAPSHOT
 from rowcast.core.topics import TopicFilter
-from rowcast.subscriptions import catch_up
 from rowcast.subscriptions.backlog import Backlog, BacklogLimit, Loss, Overflow
 from rowcast.subscriptions.gaps import GapCause
 from rowcast.subscriptions.skipped_ranges import SkippedRange
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
-from subscription_world import World, limits
+from subscription_world import SMALL, World
 
 SEEDS = range(40)
 
@@ -98,10 +97,8 @@ async def finish(world, reader):
 
 @pytest.mark.parametrize("policy", [Overflow.DROP_OLDEST, Overflow.DROP_NEWEST])
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_each_event_comes_once_in_order_or_is_counted(monkeypatch, policy, seed):
-    limits(monkeypatch)
-    monkeypatch.setattr(catch_up, "LOG_PAGE_EVENTS", 3)
-    chance, world = random.Random(seed), World()
+async def test_each_event_comes_once_in_order_or_is_counted(policy, seed):
+    chance, world = random.Random(seed), World(**SMALL)
     reader = Absent(world, BacklogLimit(chance.choice([1, 2, 3, 7]), policy, lambda: 2.0))
     for _ in range(chance.choice([50, 150, 400])):
         await step(world, reader, chance)
@@ -115,10 +112,9 @@ async def test_each_event_comes_once_in_order_or_is_counted(monkeypatch, policy,
     assert reader.in_holes == reader.told_expired
 
 
-async def test_a_bound_of_nothing_counts_nothing(monkeypatch):
+async def test_a_bound_of_nothing_counts_nothing():
     """Without a bound it is any subscription, but it passes over what it was to."""
-    limits(monkeypatch)
-    world = World()
+    world = World(**SMALL)
     reader = Absent(world, BacklogLimit(0, Overflow.DROP_OLDEST, lambda: 2.0))
     for _ in range(9):
         world.write("Dog/1", MESSAGE)
@@ -127,10 +123,9 @@ async def test_a_bound_of_nothing_counts_nothing(monkeypatch):
     assert ([1, 2, 5, 6, 8, 9], [2, 1]) == ([event.seq for event in reader.got], reader.gaps)
 
 
-async def test_its_owner_may_end_it(monkeypatch):
+async def test_its_owner_may_end_it():
     """D25, disconnect: nothing is dropped and nothing comes."""
-    limits(monkeypatch)
-    world, told = World(), []
+    world, told = World(**SMALL), []
     reader = Absent(world, BacklogLimit(2, Overflow.DISCONNECT, lambda: 2.0))
     reader.interests = [SubscribedFilter(TopicFilter("Dog/1"))]
     for _ in range(5):
@@ -153,10 +148,9 @@ async def test_its_owner_may_end_it(monkeypatch):
     assert ([Loss(3, 0)], [], ()) == (told, reader.got, reader.subscription.skipped)
 
 
-async def test_what_was_trimmed_is_told_with_a_reset_instead(monkeypatch):
+async def test_what_was_trimmed_is_told_with_a_reset_instead():
     """D25, C11: nobody knows how many there were."""
-    limits(monkeypatch)
-    world = World()
+    world = World(**SMALL)
     reader = Absent(world, BacklogLimit(2, Overflow.DROP_OLDEST, lambda: 2.0))
     for _ in range(9):
         world.write("Dog/1", MESSAGE)
@@ -165,10 +159,9 @@ async def test_what_was_trimmed_is_told_with_a_reset_instead(monkeypatch):
     assert ([RESET, CURRENT], 0) == ([event.kind for event in reader.got], reader.dropped)
 
 
-async def test_records_that_are_owed_come_after_the_hole(monkeypatch):
+async def test_records_that_are_owed_come_after_the_hole():
     """D25: as they are beyond it, so that none is missing that was written within it."""
-    limits(monkeypatch)
-    world = World()
+    world = World(**SMALL)
     reader = Absent(world, BacklogLimit(2, Overflow.DROP_OLDEST, lambda: 2.0))
     reader.interests[0].current = ""
     for number in range(8):
@@ -178,10 +171,9 @@ async def test_records_that_are_owed_come_after_the_hole(monkeypatch):
     assert ([SNAPSHOT] * 6 + [CURRENT] + [PUT] * 2, [6]) == (kinds, reader.gaps)
 
 
-async def test_it_counts_anew_for_who_joins_meanwhile(monkeypatch):
+async def test_it_counts_anew_for_who_joins_meanwhile():
     """D25: another filter's events are among what waits, if it begins as early."""
-    limits(monkeypatch)
-    world = World()
+    world = World(**SMALL)
     reader = Absent(world, BacklogLimit(3, Overflow.DROP_OLDEST, lambda: 2.0))
     for _ in range(5):
         world.write("Dog/1", MESSAGE)

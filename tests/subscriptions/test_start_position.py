@@ -14,19 +14,16 @@ from rowcast.store.store import Keep
 from rowcast.subscriptions import start_position as positions
 from rowcast.subscriptions.start_position import StartPosition
 
-
-@pytest.fixture
-def small(monkeypatch):
-    """Make pages so small that a few events need several."""
-    monkeypatch.setattr(positions, "LOG_PAGE_EVENTS", 4)
+SMALL = {"log_page_events": 4}
+"""Pages so small that a few events need several."""
 
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("text", ["Dog/+", "+/1", "#", "Note/#", "none/+", "Dog/1"])
 @pytest.mark.parametrize("count", [1, 3, 50])
-async def test_the_last_matches_are_found(small, seed, text, count):
+async def test_the_last_matches_are_found(seed, text, count):
     """D55, C24: so many events after the position that the filter selects, or all there are."""
-    chance, room, topics = random.Random(seed), Server(), TopicFilter(text)
+    chance, room, topics = random.Random(seed), Server(reading=SMALL), TopicFilter(text)
     seqs = []
     for _ in range(chance.choice([0, 1, 7, 60])):
         topic = chance.choice(["Dog/1", "Note/1", "Note/2", "Note/3"])
@@ -38,9 +35,9 @@ async def test_the_last_matches_are_found(small, seed, text, count):
     assert (matching[0] - 1 if matching else room.committer.announced) == found
 
 
-async def test_the_last_match_is_not_looked_for_for_ever(small, monkeypatch):
+async def test_the_last_match_is_not_looked_for_for_ever(monkeypatch):
     monkeypatch.setattr(positions, "STREAM_LAST_NUMBERS_MAX", 10)
-    room, topics = Server(), TopicFilter("Dog/+")
+    room, topics = Server(reading=SMALL), TopicFilter("Dog/+")
     for topic in ["Dog/1", *["Note/1"] * 20]:
         await room.kernel.write(Event(topic, MESSAGE, b"{}", qos=1), ANN)
     assert 21 == await positions.before_last(room.reader, [topics], [DOG], 1)
@@ -54,9 +51,9 @@ async def test_the_first_is_what_is_still_there():
     assert 5 == positions.before_first(room.reader, [DOG])
 
 
-async def test_the_last_events_of_several_filters_are_those_of_any(small):
+async def test_the_last_events_of_several_filters_are_those_of_any():
     """C24."""
-    room = Server()
+    room = Server(reading=SMALL)
     for topic in ("Dog/1", "Note/1", "Dog/2", "Note/2", "Note/3", "Dog/3"):
         await room.kernel.write(Event(topic, MESSAGE, b"{}", qos=1), ANN)
     filters = [TopicFilter("Dog/#"), TopicFilter("Note/1")]

@@ -7,20 +7,13 @@ import pytest
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import CURRENT, DELETE, GAP, MESSAGE, PATCH, PUT, RESET, SNAPSHOT
 from rowcast.core.topics import TopicFilter
-from rowcast.subscriptions import catch_up, progress, subscription
 from rowcast.subscriptions.gaps import GapCause
-from subscription_world import World, kinds, limits
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch):
-    """Limits so small that every one of them is met within a few events."""
-    limits(monkeypatch)
+from subscription_world import SMALL, World, kinds
 
 
 @pytest.fixture
 def world():
-    return World()
+    return World(**SMALL)
 
 
 # -- what a reader gets --------------------------------------------------------------------------
@@ -109,9 +102,9 @@ async def test_a_queue_is_bounded_in_bytes_too(world):
     world.check()
 
 
-async def test_bytes_taken_are_room_again_though_the_queue_is_never_empty(world, monkeypatch):
+async def test_bytes_taken_are_room_again_though_the_queue_is_never_empty():
     """C18: what is not logged is not dropped while there is room."""
-    limits(monkeypatch, queue=100, queue_bytes=50)
+    world = World(queue_events=100, queue_bytes=50)
     world.watch("Dog/#", 1, current=False)
     world.say("Dog/1", b"12345678")
     for _ in range(50):
@@ -224,10 +217,8 @@ async def test_it_says_whether_there_may_be_more(world):
     assert world.subscription.ready
 
 
-async def test_what_is_taken_at_once_is_bounded_in_bytes(world, monkeypatch):
-    for module in (progress, subscription, catch_up):
-        monkeypatch.setattr(module, "SUBSCRIPTION_TAKE_BYTES_MAX", 10)
-    limits(monkeypatch, queue=10, page=10)
+async def test_what_is_taken_at_once_is_bounded_in_bytes():
+    world = World(queue_events=10, log_page_events=10, take_bytes=10)
     for _ in range(6):
         world.write("Dog/1", PUT, b"12345678")
     world.watch("Dog/#", 1, since=0)
@@ -245,8 +236,8 @@ async def test_what_is_taken_at_once_is_bounded_in_bytes(world, monkeypatch):
     assert 2 == max(sizes)
 
 
-async def test_the_memory_for_topics_is_bounded(world):
-    world.subscription.interests._by_topic.entries_max = 2
+async def test_the_memory_for_topics_is_bounded():
+    world = World(**SMALL, topics_cached=2)
     world.watch("Dog/#", 1, current=False)
     world.watch("Cat/#", 2, current=False)
     for number in range(9):

@@ -5,18 +5,12 @@ import pytest
 from rowcast.core.events import CURRENT, MESSAGE, PUT, RESET, SNAPSHOT
 from rowcast.core.topics import TopicFilter
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
-from subscription_world import CAT, World, kinds, limits
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch):
-    """Limits so small that every one of them is met within a few events."""
-    limits(monkeypatch)
+from subscription_world import CAT, SMALL, World, kinds
 
 
 @pytest.fixture
 def world():
-    return World()
+    return World(**SMALL)
 
 
 # -- several filters -----------------------------------------------------------------------------

@@ -6,24 +6,18 @@ import pytest
 
 from rowcast.core.events import DELETE, MESSAGE, PUT
 from rowcast.core.topic_tables import TopicRoot, TopicTable
-from subscription_world import World, limits
+from subscription_world import SMALL, World
 
 TOPICS = ("home/a", "home/x", "yard/x", "home", "deep/er/x", "Dog/x")
 TABLES = [TopicTable(f"mqtt_{level}", TopicRoot(level)) for level in ("home", "yard", "deep", None)]
 FILTERS = ("home/#", "#", "+/x", "home", "yard/+", "home/x")
 
 
-@pytest.fixture(autouse=True)
-def small(monkeypatch):
-    """Limits so small that the queue overflows, and a page ends, within a few events."""
-    limits(monkeypatch)
-
-
 @pytest.mark.parametrize("text", FILTERS)
 @pytest.mark.parametrize("defined", ["before", "while", "after", "come and go"])
 async def test_f3_one_that_falls_behind_gets_everything_once(text, defined):
     """The table is made before it begins, while it is behind, or after it has read a part."""
-    world = World()
+    world = World(**SMALL)
     if defined == "before":
         world.store.define(TABLES[0])
     world.watch(text, 1, current=False)
@@ -52,7 +46,7 @@ async def test_f3_one_that_falls_behind_gets_everything_once(text, defined):
 @pytest.mark.parametrize("text", FILTERS)
 async def test_f14_what_was_dropped_before_it_was_read_is_told(text):
     """Whoever could have wanted it starts anew, and nobody else does."""
-    world = World()
+    world = World(**SMALL)
     for table in TABLES[:3]:
         world.store.define(table)
     world.watch(text, 1, current=False)
@@ -86,7 +80,7 @@ def _step(world, dice):
 )
 async def test_no_interleaving_with_tables_loses_or_doubles(seeds):
     for seed in seeds:
-        dice, world = random.Random(seed), World()
+        dice, world = random.Random(seed), World(**SMALL)
         for number in range(40):
             if number in {3, 12}:
                 world.watch(FILTERS[(seed + number) % len(FILTERS)], number, current=seed % 2 == 0)

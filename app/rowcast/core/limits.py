@@ -456,6 +456,8 @@ COMMAND_ID_CHARS_MAX = 64
 # HTTP ---------------------------------------------------------------------------------------------
 HTTP_BODY_SECONDS_MAX = 60
 """From a request's head to the end of its body: 2 MB at a poor uplink's pace."""
+HTTP_DOCUMENTS_MAX = 1
+"""Descriptions of the fixed routes that a process keeps: one server has one."""
 HTTP_CALLERS_MAX = 4_096
 """Cached callers by peer address; cleared when full."""
 HTTP_PAGE_RECORDS = 500

@@ -14,6 +14,13 @@ from dataclasses import dataclass
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
+from rowcast.core.limits import (
+    COMMIT_BACKLOG_CHANGES_MAX,
+    COMMIT_BACKLOG_EVENTS_HIGH,
+    COMMIT_BACKLOG_EVENTS_MAX,
+    COMMIT_BATCH_EVENTS_MAX,
+    SEQ_RESERVE,
+)
 from rowcast.core.memory_limits import (
     COMMIT_BACKLOG_BYTES_HIGH,
     COMMIT_BACKLOG_BYTES_MAX,
@@ -39,6 +46,16 @@ class WriteBounds:
     """Of all callers, above which writes are refused."""
     batch: int = COMMIT_BATCH_BYTES_MAX
     """Of one transaction."""
+    batch_events: int = COMMIT_BATCH_EVENTS_MAX
+    """Writes and changes of facts in one transaction."""
+    backlog_events_high: int = COMMIT_BACKLOG_EVENTS_HIGH
+    """Writes that wait before what can wait is not read."""
+    backlog_events: int = COMMIT_BACKLOG_EVENTS_MAX
+    """Writes that wait before more are refused."""
+    backlog_changes: int = COMMIT_BACKLOG_CHANGES_MAX
+    """Changes of facts that wait before more are refused."""
+    reserved_numbers: int = SEQ_RESERVE
+    """Sequence numbers that are taken from the disk at a time."""
 
 
 class BytesInHand(dict[Caller, int]):

@@ -28,13 +28,6 @@ from rowcast.core.clock import HybridClock
 from rowcast.core.errors import Code, Error, stopping
 from rowcast.core.events import DELETE, RETAINED, Event
 from rowcast.core.histograms import Histogram
-from rowcast.core.limits import (
-    COMMIT_BACKLOG_CHANGES_MAX,
-    COMMIT_BACKLOG_EVENTS_HIGH,
-    COMMIT_BACKLOG_EVENTS_MAX,
-    COMMIT_BATCH_EVENTS_MAX,
-    SEQ_RESERVE,
-)
 from rowcast.core.memory_limits import WRITE_BYTES
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource
@@ -122,8 +115,8 @@ class Committer:
     @property
     def crowded(self) -> bool:
         """Whether deferrable writes should wait."""
-        pending = self.pending
-        return len(self._waiting) >= COMMIT_BACKLOG_EVENTS_HIGH or pending.size >= pending.high
+        pending, high = self.pending, self._bounds.backlog_events_high
+        return len(self._waiting) >= high or pending.size >= pending.high
 
     def when_relieved(self, call: Callable[[], None]) -> None:
         """Call once when it is no longer crowded."""
@@ -131,8 +124,8 @@ class Committer:
 
     def slows(self, caller: Caller) -> bool:
         """Whether reading from a caller should pause."""
-        pending = self.pending
-        crowded = len(self._waiting) >= COMMIT_BACKLOG_EVENTS_HIGH or pending.size >= pending.high
+        pending, high = self.pending, self._bounds.backlog_events_high
+        crowded = len(self._waiting) >= high or pending.size >= pending.high
         return pending.slows(caller, crowded=crowded)
 
     async def room(self, caller: Caller) -> None:
@@ -147,7 +140,7 @@ class Committer:
 
         ``most`` overrides that limit, for a single large transaction.
         """
-        if len(self._waiting) + len(writes) > (most or COMMIT_BACKLOG_EVENTS_MAX):
+        if len(self._waiting) + len(writes) > (most or self._bounds.backlog_events):
             raise Error(
                 Code.BUSY,
                 f"{len(self._waiting)} writes are waiting for the disk; try again in a second",
@@ -183,7 +176,7 @@ class Committer:
         self._keeping += keeping.weight
         self._keeping_bytes += keeping.size
         too_large = self._keeping_bytes > self._bounds.most
-        if waiting and (self._keeping > COMMIT_BACKLOG_CHANGES_MAX or too_large):
+        if waiting and (self._keeping > self._bounds.backlog_changes or too_large):
             keeping.error = Error(
                 Code.BUSY,
                 f"{waiting} changes of facts are waiting for the disk; try again in a second",
@@ -241,14 +234,14 @@ class Committer:
         """Return the next batch: a fair share, if the queue exceeds one transaction."""
         most, waiting = self._bounds.batch, self._waiting
         large = self._waiting_bytes > most
-        if not (large or self._keeping or len(waiting) > COMMIT_BATCH_EVENTS_MAX):
+        if not (large or self._keeping or len(waiting) > self._bounds.batch_events):
             batch = Batch(list(waiting), size=self._waiting_bytes)  # type: ignore[arg-type]
             waiting.clear()
         elif large and len(self.pending) > 1:
             batch = self._fair.take(self._waiting, self.pending.values())
             self._overtaken = True
         else:
-            batch = take(self._waiting, COMMIT_BATCH_EVENTS_MAX, most)
+            batch = take(self._waiting, self._bounds.batch_events, most)
         if self._overtaken:  # versions increase with numbers, for lookups by time
             for write in batch.writes:
                 if write.logged and not write.versioned:
@@ -460,5 +453,6 @@ class Committer:
 
     def _reserve(self, seq: int) -> None:
         """Reserve numbers on disk before use, so that none is reused after a crash."""
-        self._store.reserve(seq + SEQ_RESERVE)
-        self._reserved = seq + SEQ_RESERVE
+        reserved = seq + self._bounds.reserved_numbers
+        self._store.reserve(reserved)
+        self._reserved = reserved

@@ -14,7 +14,6 @@ from rowcast.core.clock import WallClock, version_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Record
 from rowcast.core.freshness import bound
-from rowcast.core.limits import SCAN_PAGE_RECORDS
 from rowcast.core.queries import Query
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
@@ -142,7 +141,7 @@ class Readable:
 
     async def _any(self, table: Table, query: Query, caller: Caller) -> bool:
         """Whether a caller may see any record of a query."""
-        part = replace(query, limit=SCAN_PAGE_RECORDS)
+        part = replace(query, limit=self._reader.table_scan_records)
         while True:
             page = await self._reader.search(table, part)
             if self._visibility.records(caller, page.records):
@@ -177,7 +176,8 @@ class Readable:
             return count
         count, after = 0, query.after
         while True:
-            part = Query(query.where, None, (), SCAN_PAGE_RECORDS, 0, after, query.stale)
+            most = self._reader.table_scan_records
+            part = Query(query.where, None, (), most, 0, after, query.stale)
             page = await self._search(table, part, caller)
             count += len(page.records)
             after = page.after

@@ -43,9 +43,17 @@ class _Piece:
 
 
 class Pages:
-    """The pages that were used last, bounded by events and by bytes."""
+    """The pages that were used last, bounded by events, by bytes and by their number."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        events_max: int = LOG_CACHE_EVENTS_MAX,
+        bytes_max: int = LOG_CACHE_BYTES_MAX,
+        pages_max: int = LOG_CACHE_PAGES_MAX,
+    ) -> None:
+        self._events_max = events_max
+        self._bytes_max = bytes_max
+        self._pages_max = pages_max
         self._pieces: dict[tuple[str, int], _Piece] = {}
         """By part and ``after``; the one that was used last is the last."""
         self._events = self._bytes = 0
@@ -67,15 +75,15 @@ class Pages:
         """Remember a page that was read."""
         self._forget((part, after))
         piece = _Piece(after, upto, events, sum(map(held_bytes, events)))
-        if len(events) > LOG_CACHE_EVENTS_MAX or piece.bytes > LOG_CACHE_BYTES_MAX:
+        if len(events) > self._events_max or piece.bytes > self._bytes_max:
             return
         self._pieces[part, after] = piece
         self._events += len(events)
         self._bytes += piece.bytes
         while (
-            self._events > LOG_CACHE_EVENTS_MAX
-            or self._bytes > LOG_CACHE_BYTES_MAX
-            or len(self._pieces) > LOG_CACHE_PAGES_MAX
+            self._events > self._events_max
+            or self._bytes > self._bytes_max
+            or len(self._pieces) > self._pages_max
         ):
             self._forget(next(iter(self._pieces)))
 

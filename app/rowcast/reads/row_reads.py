@@ -21,9 +21,6 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.evaluation import answer, order_key, page_token, token_values
 from rowcast.core.events import Event
 from rowcast.core.limits import (
-    ROW_PAGE_ROWS_MAX,
-    ROW_SLICE_EVENTS,
-    ROW_SORTED_ROWS_MAX,
     SCAN_PAGE_RECORDS,
 )
 from rowcast.core.queries import Query
@@ -79,9 +76,10 @@ class RowReads:
         listing = _Listing(self._reader, view, query, let)
         page = await (listing.page(direction) if direction else listing.sorted_page())
         if query.limit is None and page.after:
+            most = self._reader.row_limits.page_rows
             raise Error(
                 Code.TOO_LARGE,
-                f"{view.table.name} has more than {ROW_PAGE_ROWS_MAX} such rows; ask for them in"
+                f"{view.table.name} has more than {most} such rows; ask for them in"
                 " pages, with limit(...)",
             )
         return page
@@ -121,7 +119,8 @@ class _Listing:
         self._view = view
         self._query = query
         self._let = let
-        self._most = ROW_PAGE_ROWS_MAX if query.limit is None else query.limit
+        self._limits = limits = reader.row_limits
+        self._most = limits.page_rows if query.limit is None else query.limit
         self._upto = reader.announced()
 
     async def page(self, direction: int) -> Page:
@@ -160,7 +159,7 @@ class _Listing:
         total = 0
         async for some in self._slices(1, None):
             total += len(some)
-            if total > ROW_SORTED_ROWS_MAX:
+            if total > self._limits.sorted_rows:
                 raise self._too_many(sort[0].path)
             keyed = [(order_key(sort, value, value["id"]), (event, value)) for event, value in some]
             if beyond is not None:
@@ -173,10 +172,10 @@ class _Listing:
         return Page(self._upto, rows, more, after)
 
     def _too_many(self, path: tuple[str, ...]) -> Error:
-        name = self._view.table.name
+        name, most = self._view.table.name, self._limits.sorted_rows
         return Error(
             Code.INVALID,
-            f"sort({'.'.join(path)}) would sort more than {ROW_SORTED_ROWS_MAX} rows of {name};"
+            f"sort({'.'.join(path)}) would sort more than {most} rows of {name};"
             " say which are meant, such as timestamp=gt=2026-01-31T12:00:00Z, or sort by id or"
             " timestamp, which the log keeps in order",
         )
@@ -212,7 +211,7 @@ class _Listing:
     async def _sift(self, direction: int, low: int, high: int) -> tuple[list[Found], int]:
         """Read a slice on a reader thread; return the selected rows, and the position reached."""
         view, where = self._view, self._query.where
-        by_outline = not asks_for(where, PAYLOAD)
+        by_outline, most = not asks_for(where, PAYLOAD), self._limits.slice_events
 
         def sift(store: Log) -> tuple[list[Found], int]:
             events = self._slice(store, direction, low, high)
@@ -224,23 +223,24 @@ class _Listing:
                 if holds(where, value, value["id"]):
                     found.append((event, view.value(event) if by_outline else value))
             end = high if direction > 0 else low + 1
-            return found, events[-1].seq if len(events) == ROW_SLICE_EVENTS else end
+            return found, events[-1].seq if len(events) == most else end
 
         return await self._reader.ask(sift)
 
     def _slice(self, store: Log, direction: int, low: int, high: int) -> Sequence[Event]:
         """Return events of the log in the order that is wanted; those of one topic by themselves.
 
-        Where they end before ROW_SLICE_EVENTS, there are no more.
+        Where they end before ``slice_events``, there are no more.
         """
         branch, topic = self._view.branch, topic_of(self._query.where)
+        most = self._limits.slice_events
         if direction > 0:
             if topic is not None:
-                return store.follow(branch, topic, low, ROW_SLICE_EVENTS)
-            return store.read(low, ROW_SLICE_EVENTS, [branch])
+                return store.follow(branch, topic, low, most)
+            return store.read(low, most, [branch])
         if topic is not None and high == self._upto:
-            return store.history(branch, topic, ROW_SLICE_EVENTS)[::-1]
-        return store.read_back(high + 1, ROW_SLICE_EVENTS, [branch])
+            return store.history(branch, topic, most)[::-1]
+        return store.read_back(high + 1, most, [branch])
 
     def _readable(self, found: list[Found]) -> list[Found]:
         let, topic = self._let, self._view.topic

@@ -20,6 +20,7 @@ from rowcast.reads.before_image import find_befores
 from rowcast.reads.log_pages import LogPage, Pages
 from rowcast.reads.read_queue import ReadLane, ReadQueue
 from rowcast.reads.record_cache import RecordCache, Unknown
+from rowcast.reads.row_limits import USUAL, RowLimits
 from rowcast.store.records import Layout
 from rowcast.store.store import LogAndRecords, Page, Records, Scan
 
@@ -30,6 +31,9 @@ _SERVERS_OWN: Final = TopicFilter.below("$SYS")
 
 class StoreReader:
     """Asynchronous reads of the store."""
+
+    row_limits: RowLimits = USUAL
+    """Limits of reading rows of topic tables."""
 
     def __init__(
         self,

@@ -61,7 +61,7 @@ def rewind(path: Path, tables: Sequence[Table], position: int, decode: Decode) -
     """
     with closing(Database(path)) as database, database.defining() as cursor:
         make_own_tables(database.connection, cursor, "")
-        loaded = open_tables(database.connection, cursor, tables)
+        loaded = open_tables(database.connection, cursor, tables, STORE_WORKING_ROWS_MAX)
         parts = sql_topic_tables.load(cursor, loaded[0], loaded[1:])
         if position < sql_log.head(cursor):
             _check_reach(cursor, parts, position)

@@ -63,7 +63,8 @@ _REFUSALS: Final = (
 class Database:
     """One open SQLite database: a write connection and a pool of read connections."""
 
-    def __init__(self, url: str | Path) -> None:
+    def __init__(self, url: str | Path, busy_seconds: float = STORE_BUSY_SECONDS) -> None:
+        self._busy_seconds = busy_seconds
         self.url = _url(url)
         self.path = file_of(self.url)
         self._limit = ThreadLimit()
@@ -98,7 +99,7 @@ class Database:
     def _engine(self, *, readers: bool) -> Engine:
         arguments = {
             "isolation_level": None,
-            "timeout": STORE_BUSY_SECONDS,
+            "timeout": self._busy_seconds,
             "check_same_thread": False,
             "cached_statements": STATEMENT_CACHE_STATEMENTS_MAX,
         }

@@ -23,7 +23,6 @@ from sqlalchemy.dialects import sqlite
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
-from rowcast.core.limits import STORE_WORKING_ROWS_MAX
 from rowcast.core.tables import Attribute, Table, Type
 from rowcast.core.values import Checker
 from rowcast.store import sql_views
@@ -152,7 +151,7 @@ _INSERT_TABLE: Final = (
 
 
 def open_tables(
-    connection: Connection, cursor: Cursor, tables: Sequence[Table]
+    connection: Connection, cursor: Cursor, tables: Sequence[Table], working_rows: int
 ) -> list[LogPartition]:
     """Migrate the database to this schema; return the general part and those of the tables."""
     check_names(tables)
@@ -169,7 +168,7 @@ def open_tables(
             table_id, old = _make(connection, cursor, models, table), None
         else:
             table_id, old = int(row[0]), _read_shape(row[1])
-            _change(cursor, table, old)
+            _change(cursor, table, old, working_rows)
         new = _shape(table, old)
         if old is not None and new != old:  # values may have moved
             cursor.execute(f"UPDATE {TABLES} SET records=NULL WHERE id=?", (table_id,))
@@ -227,7 +226,7 @@ def _loaded(cursor: Cursor, rows: Rows, table_id: int) -> LogPartition:
 # -- changes of an existing table ------------------------------------------------------------------
 
 
-def _change(cursor: Cursor, table: Table, old: TableColumns) -> None:
+def _change(cursor: Cursor, table: Table, old: TableColumns, working_rows: int) -> None:
     """Migrate an existing table to its declared attributes."""
     _check_key(table, old)
     name = quoted(sql_name(table))
@@ -236,7 +235,7 @@ def _change(cursor: Cursor, table: Table, old: TableColumns) -> None:
         if item.name in old.columns:
             was = Type(old.columns[item.name])
             if item.type is not was and (was, item.type) not in _WIDER:
-                retype(cursor, table, item, was)
+                retype(cursor, table, item, was, working_rows)
                 retyped.add(item.name)
         else:
             _check_column(table, item, old.columns)
@@ -245,7 +244,7 @@ def _change(cursor: Cursor, table: Table, old: TableColumns) -> None:
     known = set(old.declared) - retyped
     new = [item for item in value_attributes(table) if item.name not in known]
     if not table.open and (new or old.open):
-        _move(cursor, table, old, new)
+        _move(cursor, table, old, new, working_rows)
 
 
 def _check_key(table: Table, old: TableColumns) -> None:
@@ -269,7 +268,13 @@ def _check_column(table: Table, item: Attribute, columns: Iterable[str]) -> None
         )
 
 
-def _move(cursor: Cursor, table: Table, old: TableColumns, new: Sequence[Attribute]) -> None:
+def _move(
+    cursor: Cursor,
+    table: Table,
+    old: TableColumns,
+    new: Sequence[Attribute],
+    working_rows: int,
+) -> None:
     """Move undeclared values into new columns, in steps."""
     shape = _shape(table, old)
     rows = _rows(table, shape)
@@ -280,7 +285,7 @@ def _move(cursor: Cursor, table: Table, old: TableColumns, new: Sequence[Attribu
     while True:
         found: list[Row] = cursor.execute(
             f"SELECT {columns} FROM {quoted(rows.name)} WHERE {quoted(EXTRA)} IS NOT NULL"
-            f" {beyond} ORDER BY {key} LIMIT {STORE_WORKING_ROWS_MAX}",
+            f" {beyond} ORDER BY {key} LIMIT {working_rows}",
             after,
         ).fetchall()
         if not found:

@@ -68,7 +68,9 @@ class Parts:
         branches: Iterable[LogPartition] = (),
         former: Iterable[tuple[Level, int]] = (),
         forgotten: int = 0,
+        former_max: int = STORE_FORMER_BRANCHES_MAX,
     ) -> None:
+        self._former_max = former_max
         self.general = general
         self.tables = {part.rows.name: part for part in tables}
         self.by_level = {
@@ -186,7 +188,7 @@ class Parts:
 
     def too_old(self) -> list[Level]:
         """Return the branch whose entry is evicted for another one, if any."""
-        full = len(self.former) >= STORE_FORMER_BRANCHES_MAX
+        full = len(self.former) >= self._former_max
         return [next(iter(self.former))] if full else []
 
     # -- queries -----------------------------------------------------------------------------------

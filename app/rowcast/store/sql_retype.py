@@ -13,7 +13,6 @@ from sqlite3 import Cursor
 from sqlalchemy.dialects import sqlite
 
 from rowcast.core.errors import Code, Error
-from rowcast.core.limits import STORE_WORKING_ROWS_MAX
 from rowcast.core.tables import Attribute, Table, Type
 from rowcast.store.sql_rows import TYPED, cell_value, dumps, loads
 from rowcast.store.sql_tables import (
@@ -27,7 +26,7 @@ from rowcast.store.sql_tables import (
 )
 
 
-def retype(cursor: Cursor, table: Table, item: Attribute, was: Type) -> None:
+def retype(cursor: Cursor, table: Table, item: Attribute, was: Type, working_rows: int) -> None:
     """Clear an attribute's column and change its type; raises INVALID if that would lose data.
 
     Its values become undeclared.
@@ -40,7 +39,7 @@ def retype(cursor: Cursor, table: Table, item: Attribute, was: Type) -> None:
             f"cannot change type without loss, so keep {was}, or declare a new attribute and copy "
             "the values",
         )
-    _set_aside(cursor, table, item, was)
+    _set_aside(cursor, table, item, was, working_rows)
     old, new = (column_type(type_).compile(dialect=sqlite.dialect()) for type_ in (was, item.type))
     if old != new:
         cursor.execute(
@@ -64,14 +63,14 @@ def _may_change(cursor: Cursor, table: Table, item: Attribute) -> bool:
     return beside is not None
 
 
-def _set_aside(cursor: Cursor, table: Table, item: Attribute, was: Type) -> None:
+def _set_aside(cursor: Cursor, table: Table, item: Attribute, was: Type, working_rows: int) -> None:
     """Move the values of a column to ``_extra``, in steps; existing values there win."""
     name, column, extra = quoted(sql_name(table)), quoted(item.name), quoted(EXTRA)
     key = quoted(key_name(table))
     while True:
         found = cursor.execute(
             f"SELECT {key},{column},{extra} FROM {name} WHERE {column} IS NOT NULL"
-            f" LIMIT {STORE_WORKING_ROWS_MAX}"
+            f" LIMIT {working_rows}"
         ).fetchall()
         if not found:
             return

@@ -16,16 +16,22 @@ from collections.abc import Generator, Iterator
 from sqlite3 import Cursor
 from typing import cast
 
-from rowcast.core.limits import SCAN_SIFT_MISSES, SCAN_SIFT_ROWS
 from rowcast.core.topics import ONE_LEVEL, TopicFilter
 from rowcast.store.records import Key, Layout, is_after
 from rowcast.store.sql_branches import is_branched, scan_branches
 from rowcast.store.sql_commit import LogPartition
 from rowcast.store.sql_rows import Row
 from rowcast.store.sql_tables import quoted
+from rowcast.store.store_limits import USUAL, StoreLimits
 
 
-def scan(cursor: Cursor, part: LogPartition, topics: TopicFilter, after: str) -> Iterator[Row]:
+def scan(
+    cursor: Cursor,
+    part: LogPartition,
+    topics: TopicFilter,
+    after: str,
+    limits: StoreLimits = USUAL,
+) -> Iterator[Row]:
     """Return the rows of matching records after topic ``after``, sorted by key."""
     layout = part.rows.layout
     if layout.integer:
@@ -34,7 +40,7 @@ def scan(cursor: Cursor, part: LogPartition, topics: TopicFilter, after: str) ->
         return _scan_one(cursor, part, topics, after)
     if is_branched(cursor, part, topics, after):
         return scan_branches(cursor, part, topics, after)
-    return _scan_texts(cursor, part, topics, after)
+    return _scan_texts(cursor, part, topics, after, limits)
 
 
 def _scan_one(cursor: Cursor, part: LogPartition, topics: TopicFilter, after: str) -> Iterator[Row]:
@@ -46,7 +52,7 @@ def _scan_one(cursor: Cursor, part: LogPartition, topics: TopicFilter, after: st
 
 
 def _scan_texts(
-    cursor: Cursor, part: LogPartition, topics: TopicFilter, after: str
+    cursor: Cursor, part: LogPartition, topics: TopicFilter, after: str, limits: StoreLimits
 ) -> Iterator[Row]:
     """Scan the keys: step, skip where possible, and filter in SQL where skipping gains nothing."""
     layout = part.rows.layout
@@ -54,16 +60,22 @@ def _scan_texts(
     start = _local(layout, after or topics.prefix)
     if after and after < topics.prefix:
         comparison, start = ">=", _local(layout, topics.prefix)
-    sieve = _Sieve(cursor, part, topics)
+    sieve = _Sieve(cursor, part, topics, limits)
+    patience = limits.sift_misses
     while start is not None:
-        start, gap = yield from _walk(cursor, part, topics, comparison, start)
+        start, gap = yield from _walk(cursor, part, topics, comparison, start, patience)
         if start is not None and not gap and sieve.useful:
             start = yield from sieve.sift(start)
         comparison = ">="
 
 
 def _walk(
-    cursor: Cursor, part: LogPartition, topics: TopicFilter, comparison: str, start: str
+    cursor: Cursor,
+    part: LogPartition,
+    topics: TopicFilter,
+    comparison: str,
+    start: str,
+    patience: int,
 ) -> Generator[Row, None, tuple[str | None, bool]]:
     """Yield matching rows from a key on; return the next key, and whether it is beyond a gap.
 
@@ -83,7 +95,7 @@ def _walk(
             continue
         misses += 1
         sought = _next(layout, topics, topic)
-        if sought is None or misses == SCAN_SIFT_MISSES:
+        if sought is None or misses == patience:
             return sought, False
         target = sought
     return None, False
@@ -96,7 +108,10 @@ class _Sieve:
     branch would be slower than a full scan.
     """
 
-    def __init__(self, cursor: Cursor, part: LogPartition, topics: TopicFilter) -> None:
+    def __init__(
+        self, cursor: Cursor, part: LogPartition, topics: TopicFilter, limits: StoreLimits
+    ) -> None:
+        self._limits = limits
         name, key = quoted(part.rows.name), part.rows.key
         self._cursor = cursor
         self._part = part
@@ -113,7 +128,7 @@ class _Sieve:
     def sift(self, start: str) -> Generator[Row, None, str | None]:
         """Yield the matching rows among the next ones; return the next key, or None at the end."""
         layout = self._part.rows.layout
-        found = self._cursor.execute(self._end, (start, SCAN_SIFT_ROWS)).fetchone()
+        found = self._cursor.execute(self._end, (start, self._limits.sift_rows)).fetchone()
         if found is None:  # fewer are left: step
             yield from self._rest(start)
             return None
@@ -127,7 +142,8 @@ class _Sieve:
     def _rest(self, start: str) -> Generator[Row, None, None]:
         following: str | None = start
         while following is not None:
-            walk = _walk(self._cursor, self._part, self._topics, ">=", following)
+            misses = self._limits.sift_misses
+            walk = _walk(self._cursor, self._part, self._topics, ">=", following, misses)
             following, _ = yield from walk
 
 

@@ -19,6 +19,7 @@ from rowcast.store.sql_commit import LogPartition, write_fact
 from rowcast.store.sql_log import note_trimmed
 from rowcast.store.sql_parts import Level, Parts
 from rowcast.store.sql_tables import FORMER, LOG, META, TABLES, TOPICS
+from rowcast.store.store_limits import USUAL, StoreLimits
 
 
 def entry_name(level: Level) -> str:
@@ -31,7 +32,12 @@ def level_of(name: str) -> Level:
     return None if name == "//" else name[1:]
 
 
-def load(cursor: Cursor, general: LogPartition, tables: Iterable[LogPartition]) -> Parts:
+def load(
+    cursor: Cursor,
+    general: LogPartition,
+    tables: Iterable[LogPartition],
+    limits: StoreLimits = USUAL,
+) -> Parts:
     """Return all parts: those given, and those of topic tables from disk."""
     branches: list[LogPartition] = []
     rows = cursor.execute(
@@ -49,7 +55,8 @@ def load(cursor: Cursor, general: LogPartition, tables: Iterable[LogPartition]) 
     former = cursor.execute(f"SELECT branch,trimmed FROM {FORMER} ORDER BY trimmed").fetchall()
     fact = cursor.execute(f"SELECT value FROM {META} WHERE name='forgotten'").fetchone()
     forgotten = 0 if fact is None else int(fact[0])
-    parts = Parts(general, tables, branches, ((level_of(n), t) for n, t in former), forgotten)
+    known_gone = ((level_of(n), t) for n, t in former)
+    parts = Parts(general, tables, branches, known_gone, forgotten, limits.former_branches)
     parts.hidden = tuple(int(number) for (number,) in hidden)
     return parts
 

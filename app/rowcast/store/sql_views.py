@@ -17,9 +17,9 @@ from itertools import islice
 from sqlite3 import Cursor
 from typing import Final
 
-from rowcast.core.limits import STORE_VIEW_CHANGES_MAX, STORE_VIEWS_AT_ONCE_MAX, STORE_VIEWS_MAX
 from rowcast.core.topic_tables import METRICS
 from rowcast.store.sql_tables import LOG, TOPICS, quoted
+from rowcast.store.store_limits import USUAL, StoreLimits
 
 _MARK: Final = "/* rowcast: topic table {} */"
 _MARKED: Final = re.compile(r"/\* rowcast: topic table (\d+) \*/")
@@ -45,7 +45,8 @@ _METRICS: Final = (
 class Views:
     """The existing views, by name, with the numbers of their tables."""
 
-    def __init__(self, made: Mapping[str, int] | None = None) -> None:
+    def __init__(self, made: Mapping[str, int] | None = None, limits: StoreLimits = USUAL) -> None:
+        self._limits = limits
         self.made = dict(made or {})
         self._refused: set[tuple[str, int]] = set()
         """Views whose name is already used."""
@@ -53,24 +54,24 @@ class Views:
     @property
     def few(self) -> bool:
         """Whether a change of the schema is cheap, so that it need not be deferred."""
-        return len(self.made) < STORE_VIEWS_AT_ONCE_MAX
+        return len(self.made) < self._limits.views_at_once
 
     def changes(self, wanted: Mapping[str, int]) -> tuple[list[str], dict[str, int]]:
         """Return the next views to drop and to create, towards the wanted ones."""
         gone = [name for name, number in self.made.items() if wanted.get(name) != number]
-        room = STORE_VIEWS_MAX - len(self.made) + len(gone)
+        room = self._limits.views - len(self.made) + len(gone)
         new = (
             item
             for item in wanted.items()
             if self.made.get(item[0]) != item[1] and item not in self._refused
         )
-        return gone, dict(islice(new, max(0, min(room, STORE_VIEW_CHANGES_MAX))))
+        return gone, dict(islice(new, max(0, min(room, self._limits.view_changes))))
 
     def change(
         self, cursor: Cursor, gone: Iterable[str] = (), new: Mapping[str, int] | None = None
     ) -> "Views":
         """Drop and create views within a transaction; return the resulting views."""
-        after = Views(self.made)
+        after = Views(self.made, self._limits)
         after._refused = set(self._refused)
         for name in gone:
             cursor.execute(f"DROP VIEW IF EXISTS {quoted(name)}")
@@ -88,11 +89,12 @@ class Views:
         return after
 
 
-def load(cursor: Cursor) -> Views:
+def load(cursor: Cursor, limits: StoreLimits = USUAL) -> Views:
     """Return the views of the database."""
     rows = cursor.execute("SELECT name,sql FROM sqlite_master WHERE type='view'").fetchall()
     found = {name: _MARKED.search(text) for name, text in rows}
-    return Views({name: int(match[1]) for name, match in found.items() if match is not None})
+    made = {name: int(match[1]) for name, match in found.items() if match is not None}
+    return Views(made, limits)
 
 
 def give_way(cursor: Cursor, name: str) -> None:

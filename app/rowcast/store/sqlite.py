@@ -38,6 +38,7 @@ from rowcast.store.sql_tables import META, TABLES, quoted
 from rowcast.store.sql_times import Times
 from rowcast.store.sql_views import Views
 from rowcast.store.store import Change, Figures, Keep, Page, Scan
+from rowcast.store.store_limits import USUAL, StoreLimits
 
 T = TypeVar("T")
 
@@ -55,8 +56,9 @@ class SqlStore:
     in use by another server is refused with BUSY.
     """
 
-    def __init__(self, url: str | Path) -> None:
-        self._database = Database(url)
+    def __init__(self, url: str | Path, limits: StoreLimits = USUAL) -> None:
+        self._limits = limits
+        self._database = Database(url, limits.busy_seconds)
         try:
             with self._database.defining() as cursor:
                 make_own_tables(self._database.connection, cursor, secrets.token_hex(4))
@@ -70,7 +72,7 @@ class SqlStore:
         self._reserved = int(facts["reserved"])
         self._last_version = int(facts["last_version"])
         self._parts = Parts(LogPartition(TopicRows(), 0))
-        self._views = Views()
+        self._views = Views(limits=limits)
         self._log = LogStatement()
         self._times = Times(self._last_version)
         self._states = StateStatements()
@@ -85,10 +87,11 @@ class SqlStore:
         """Create missing tables and columns, without loss of data."""
         database = self._database
         with database.defining() as cursor:
-            parts = open_tables(database.connection, cursor, tables)
+            limits = self._limits
+            parts = open_tables(database.connection, cursor, tables, limits.working_rows)
             known = cursor.execute(f"SELECT id,path FROM {TABLES}").fetchall()
-            self._parts = sql_topic_tables.load(cursor, parts[0], parts[1:])
-            self._views = sql_views.load(cursor)
+            self._parts = sql_topic_tables.load(cursor, parts[0], parts[1:], limits)
+            self._views = sql_views.load(cursor, limits)
         former = {number: f"{path}/" if path else "" for number, path in known}
         self._reader = sql_log.LogReader({part.table_id: part for part in parts}, former)
 
@@ -315,7 +318,8 @@ class SqlStore:
         part = self._parts.of(table)
         with self._database.reading() as cursor:
             position = sql_log.head(cursor)
-            rows = list(islice(sql_scan.scan(cursor, part, topics, after), limit + 1))
+            found = sql_scan.scan(cursor, part, topics, after, self._limits)
+            rows = list(islice(found, limit + 1))
         records = [part.rows.record(row) for row in rows[:limit]]
         return Page(position, records, more=len(rows) > limit)
 
@@ -327,7 +331,7 @@ class SqlStore:
 
             def page(scan: Scan) -> Page:
                 part = self._parts.of(scan.table)
-                rows = sql_scan.scan(cursor, part, scan.topics, scan.after)
+                rows = sql_scan.scan(cursor, part, scan.topics, scan.after, self._limits)
                 return room.page(position, map(part.rows.record, rows))
 
             return room.pages(map(page, scans))

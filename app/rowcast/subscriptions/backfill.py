@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable
 
 from rowcast.core.events import CURRENT, SNAPSHOT, Event, Record
-from rowcast.core.limits import LOG_PAGE_EVENTS, SCAN_PAGE_RECORDS
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, owner_of
 from rowcast.reads.row_reads import current_rows
@@ -161,7 +160,7 @@ class Replay:
     async def read(self, reader: Reader, _position: int) -> list[Pair]:
         """Return the next page; raises Lost when the log was trimmed beyond it."""
         after, until = self._after, self._until
-        page = await reader.page(after, LOG_PAGE_EVENTS, self.interest.sources, until)
+        page = await reader.page(after, reader.log_page_events, self.interest.sources, until)
         trimmed = reader.trimmed(self.interest.sources)  # checked after the read: it only grows
         if trimmed > after:
             raise Lost(self.interest, after, trimmed)
@@ -182,7 +181,7 @@ Backfill = CurrentRecords | Replay
 
 def page_records(reader: Reader, table: Table | None) -> int:
     """Return the page size in records; for undeclared topics it is a setting."""
-    return SCAN_PAGE_RECORDS if table is not None else reader.scan_records
+    return reader.table_scan_records if table is not None else reader.scan_records
 
 
 def _tables(sources: Iterable[LogSource]) -> list[Table | None]:

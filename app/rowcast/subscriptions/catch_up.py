@@ -13,7 +13,6 @@ from typing import Protocol
 from rowcast.core.cursors import Cursor
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
-from rowcast.core.limits import LOG_PAGE_EVENTS, SUBSCRIPTION_TAKE_BYTES_MAX
 from rowcast.core.topic_tables import LogSource
 from rowcast.core.topics import TopicFilter
 from rowcast.reads.log_pages import LogPage
@@ -280,7 +279,7 @@ class CatchUp:
 
     async def log_page(self, after: int, sources: Sequence[LogSource]) -> LogPage:
         """Return a page of the log after a position."""
-        return await self._reader.page(after, LOG_PAGE_EVENTS, sources)
+        return await self._reader.page(after, self._reader.log_page_events, sources)
 
     def lost(self, needs: dict[LogSource, int]) -> dict[LogSource, int]:
         """Return the sources with a needed part that was trimmed, and the position of the trim."""
@@ -341,7 +340,7 @@ class CatchUp:
             elif not event.seq or event.seq > progress.read_to:
                 self._take_in([event])
             progress.take(out, limit, self.interests, cursor.losses)
-            if taken_bytes >= SUBSCRIPTION_TAKE_BYTES_MAX:
+            if taken_bytes >= self._reader.take_bytes:
                 break
         cursor.queue.bytes -= taken_bytes
 

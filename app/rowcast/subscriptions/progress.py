@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Sequence
 
 from rowcast.core.events import Event
-from rowcast.core.limits import SUBSCRIPTION_TAKE_BYTES_MAX
 from rowcast.rows.topic_rows import Row
 from rowcast.subscriptions.gaps import Gap, GapCause, LossCounter
 from rowcast.subscriptions.skipped_ranges import LOGGED, READ_TO, SkippedRange, read_to, told
@@ -22,9 +21,11 @@ _READ_AGAIN = frozenset({GapCause.DOUBTFUL, GapCause.CONFLATED})
 class Progress:
     """A position, and the page after it."""
 
-    __slots__ = ("behind", "doubt", "page", "position", "read_to", "reading")
+    __slots__ = ("behind", "doubt", "page", "position", "read_to", "reading", "take_bytes")
 
-    def __init__(self) -> None:
+    def __init__(self, take_bytes: int) -> None:
+        self.take_bytes = take_bytes
+        """Payload bytes after which one hand-over ends."""
         self.position = 0
         """The position up to which all logged events were delivered."""
         self.read_to = 0
@@ -90,7 +91,7 @@ class Progress:
         """Deliver the page, up to ``limit`` pairs in ``out`` and a bound in bytes."""
         page = self.page
         taken_bytes = 0
-        while page and len(out) < limit and taken_bytes < SUBSCRIPTION_TAKE_BYTES_MAX:
+        while page and len(out) < limit and taken_bytes < self.take_bytes:
             pair = page.popleft()
             event = pair[0]
             taken_bytes += len(event.payload)

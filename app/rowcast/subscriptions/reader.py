@@ -10,12 +10,20 @@ from typing import Protocol
 
 from rowcast.core.errors import Error
 from rowcast.core.events import Event, Record
-from rowcast.core.limits import SCAN_PAGE_BYTES, SCAN_PAGE_RECORDS, SCANS_TOGETHER_MAX
+from rowcast.core.limits import (
+    LOG_PAGE_EVENTS,
+    SCAN_PAGE_BYTES,
+    SCAN_PAGE_RECORDS,
+    SCANS_TOGETHER_MAX,
+    SUBSCRIPTION_TAKE_BYTES_MAX,
+    SUBSCRIPTION_TOPICS_CACHED_MAX,
+)
 from rowcast.core.shedding import Shedding
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, sources_of
 from rowcast.core.topics import TopicFilter
 from rowcast.reads.record_cache import RecordCache
+from rowcast.reads.row_limits import USUAL, RowLimits
 from rowcast.reads.store_reader import StoreReader
 from rowcast.rows.topic_rows import RowFilter, View
 from rowcast.store.store import LogAndRecords
@@ -47,8 +55,16 @@ class Reader(StoreReader):
         queue_bytes: int = 0,
         scan_bytes: int = SCAN_PAGE_BYTES,
         scans_together: int = SCANS_TOGETHER_MAX,
+        *,
+        row_limits: RowLimits = USUAL,
+        scan_records: int = SCAN_PAGE_RECORDS,
+        table_scan_records: int = SCAN_PAGE_RECORDS,
+        log_page_events: int = LOG_PAGE_EVENTS,
+        take_bytes: int = SUBSCRIPTION_TAKE_BYTES_MAX,
+        topics_cached: int = SUBSCRIPTION_TOPICS_CACHED_MAX,
     ) -> None:
         super().__init__(store, cache, executor, tables, announced, scan_bytes)
+        self.row_limits = row_limits
         self.queue_events = queue_events
         """Maximum queued events of one subscription (D23); 0 is the default."""
         self.queue_bytes = queue_bytes
@@ -63,8 +79,16 @@ class Reader(StoreReader):
         """Yields the system rows that a filter matches, in pages."""
         self.scans_together = scans_together
         """Filters of one subscriber whose current records are read at a time."""
-        self.scan_records = SCAN_PAGE_RECORDS
+        self.log_page_events = log_page_events
+        """Page size of reads of the log."""
+        self.take_bytes = take_bytes
+        """Payload bytes after which ``Subscription.take`` returns."""
+        self.topics_cached = topics_cached
+        """Cached topics of one subscription."""
+        self.scan_records = scan_records
         """Page size of retained messages (``retainer.batch_read_number``, E19)."""
+        self.table_scan_records = table_scan_records
+        """Page size of records of a declared table."""
         self.delivery_rate = 0.0
         """Retained messages to one reader per second; 0: unlimited (E19)."""
         self.shedding = Shedding()

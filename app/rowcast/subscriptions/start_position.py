@@ -25,7 +25,6 @@ from rowcast.core.clock import version_at
 from rowcast.core.cursors import Cursor, parse_cursor
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import (
-    LOG_PAGE_EVENTS,
     STREAM_LAST_NUMBERS_MAX,
     STREAM_PREVIOUS_EVENTS_MAX,
 )
@@ -191,15 +190,16 @@ async def before_last(
         events = await reader.history(sources[0], filters[0].text, count)
         return min(events[0].seq - 1 if events else head, head)
     before, found, left = head + 1, head, count
+    most = reader.log_page_events
     floor = max(before_first(reader, sources), head - STREAM_LAST_NUMBERS_MAX)
     while before > floor + 1:
-        page = await reader.read_back(before, LOG_PAGE_EVENTS, sources)
+        page = await reader.read_back(before, most, sources)
         for event in page:
             if event.seq > floor and any(seen(event) is not None for seen in seeing):
                 found, left = event.seq - 1, left - 1
                 if not left:
                     return found
-        if len(page) < LOG_PAGE_EVENTS:
+        if len(page) < most:
             break
         before = page[-1].seq
     return found

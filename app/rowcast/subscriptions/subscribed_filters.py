@@ -134,12 +134,19 @@ class SubscribedFilter:
 class SubscribedFilters:
     """The interests of one subscription, by the text of their filters."""
 
-    __slots__ = ("_by_filter", "_by_set", "_by_topic", "generation", "only", "rows")
+    __slots__ = (
+        "_by_filter",
+        "_by_set",
+        "_by_topic",
+        "generation",
+        "only",
+        "rows",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, topics_cached: int = SUBSCRIPTION_TOPICS_CACHED_MAX) -> None:
         self._by_filter: dict[str, SubscribedFilter] = {}
         self._by_topic: ClearedCache[str, tuple[SubscribedFilter, ...]] = ClearedCache(
-            SUBSCRIPTION_TOPICS_CACHED_MAX
+            topics_cached
         )
         self._by_set: dict[tuple[SubscribedFilter, ...], SubscribedFilter] = {}
         self.only: SubscribedFilter | None = None

@@ -35,7 +35,6 @@ from collections.abc import Callable
 
 from rowcast.core.callers import SERVER
 from rowcast.core.events import Event
-from rowcast.core.limits import SUBSCRIPTION_TAKE_BYTES_MAX
 from rowcast.core.topics import TopicFilter
 from rowcast.rows.topic_rows import RowFilter
 from rowcast.subscriptions.backlog import Backlog
@@ -80,11 +79,11 @@ class Subscription:
         self.on_ready = on_ready or self._event.set
         self._on_full = on_full
         self._on_offer = on_offer
-        self.interests = SubscribedFilters()
+        self.interests = SubscribedFilters(reader.topics_cached)
         """Its filters."""
         most = queue_events_max or reader.queue_events
         self.queue = EventQueue(most, reader.queue_bytes, queue_events_max)
-        self.progress = Progress()
+        self.progress = Progress(reader.take_bytes)
         self._catch_up = CatchUp(reader, self, backlog, skips_trimmed=skips_trimmed)
         self.ready = False
         """Whether ``take`` may return events; if not, ``on_ready`` will be called first."""
@@ -202,7 +201,8 @@ class Subscription:
         events, only, position = queue.events, interests.only, progress.position
         plain = only is not None and not only.no_local
         taken_bytes, room = 0, limit - len(out)
-        while events and room and taken_bytes < SUBSCRIPTION_TAKE_BYTES_MAX:
+        take_bytes = progress.take_bytes
+        while events and room and taken_bytes < take_bytes:
             event = events.popleft()
             taken_bytes += len(event.payload)
             seq = event.seq

@@ -9,14 +9,13 @@ import pytest
 from asgi import EPOCH, asgi
 from rowcast.codecs import CBOR, JSON, NDJSON
 from rowcast.core.callers import Grants
-from rowcast.features.history import asof
 from rowcast.store.store import Keep
 
 
 @pytest.fixture
-async def rest(tmp_path):
+async def rest():
     """Three dogs, of which one changed and one ended, and an undeclared topic that changed."""
-    async with asgi(folder=tmp_path) as opened:
+    async with asgi() as opened:
         for number in range(3):
             body = {"name": f"Rex{number}", "age": number, "secret": "x"}
             await opened.put(f"/Dog/{number}", json.dumps(body).encode())
@@ -69,8 +68,8 @@ async def test_b14_a_table_is_listed_as_it_was(rest):
 
 
 @pytest.mark.parametrize("media_type", [JSON, CBOR, NDJSON])
-async def test_b14_in_every_format_and_in_pieces(rest, monkeypatch, media_type):
-    monkeypatch.setattr(asof, "SCAN_PAGE_RECORDS", 1)
+async def test_b14_in_every_format_and_in_pieces(rest, media_type):
+    rest.kernel.reader.table_scan_records = 1
     got = await rest.get(f"/Dog/?{at(4)}", accept=media_type)
     assert got.pieces >= 3
     assert {"0": 0, "1": 1, "2": 2} == ages(got)
@@ -103,7 +102,7 @@ async def test_b14_beyond_the_log_it_is_gone_with_a_sentence(rest):
     assert 0 == (await rest.get(f"/Dog/0?{at(1)}")).value["age"]
 
 
-async def test_b14_who_may_not_read_may_not_read_the_past(tmp_path):
-    async with asgi(folder=tmp_path, grants=Grants(read=False, write=True)) as opened:
+async def test_b14_who_may_not_read_may_not_read_the_past():
+    async with asgi(grants=Grants(read=False, write=True)) as opened:
         for path in ("/Dog/1?asof=now", "/Dog/?asof=now", "/home/x?asof=now"):
             assert 401 == (await opened.get(path)).status

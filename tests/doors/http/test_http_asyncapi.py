@@ -19,9 +19,9 @@ PORTS = {"http": 1, "https": 2, "mqtt": 3, "mqtts": 4}
 
 
 @pytest.fixture
-async def documents(tmp_path):
+async def documents():
     """Both documents of a server with everything open."""
-    async with asgi(folder=tmp_path, resources=[Lamp], ports=lambda: PORTS) as rest:
+    async with asgi(resources=[Lamp], ports=lambda: PORTS) as rest:
         asked = [await rest.get(f"/{name}.json") for name in ("asyncapi", "openapi")]
         yield [one.value for one in asked]
 
@@ -163,7 +163,7 @@ def _fits(document, message, value):
 
 
 @pytest.mark.parametrize("host", ["[", "[::1", "a b"])
-async def test_it_is_given_whatever_name_is_asked_for(tmp_path, host):
+async def test_it_is_given_whatever_name_is_asked_for(host):
     """B15: a Host that is none is no failure of the server."""
-    async with asgi(folder=tmp_path, ports=lambda: PORTS) as rest:
+    async with asgi(ports=lambda: PORTS) as rest:
         assert 200 == (await rest.get("/asyncapi.json", host=host)).status

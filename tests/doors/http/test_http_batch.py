@@ -12,8 +12,8 @@ TWO = [{"id": "1", "name": "Rex"}, {"id": "2", "name": "Max"}]
 
 
 @pytest.fixture
-async def rest(tmp_path):
-    async with asgi(folder=tmp_path) as opened:
+async def rest():
+    async with asgi() as opened:
         yield opened
 
 

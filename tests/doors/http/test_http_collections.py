@@ -18,8 +18,8 @@ ROWS = (JSON, CBOR, MSGPACK, NDJSON, CBOR_SEQ)
 
 
 @pytest.fixture
-async def rest(tmp_path):
-    async with asgi(folder=tmp_path) as opened:
+async def rest():
+    async with asgi() as opened:
         for record_id, name, age in DOGS:
             body = json.dumps({"name": name, "age": age}).encode()
             await opened.put(f"/Dog/{record_id}", body)
@@ -141,10 +141,10 @@ async def test_counts(rest, query, count):
     assert (await rest.get(f"/Dog/?{query}")).value == {"count": count}
 
 
-async def test_a_table_with_such_an_attribute_is_counted_too(tmp_path):
+async def test_a_table_with_such_an_attribute_is_counted_too():
     """The word alone is no condition (B19)."""
     schema = "type Tally @table @export { id: ID @primaryKey count: Int }"
-    async with asgi(schema, folder=tmp_path) as rest:
+    async with asgi(schema) as rest:
         await rest.put("/Tally/1", b'{"count": 5}')
         await rest.put("/Tally/2", b'{"count": 6}')
         assert (await rest.get("/Tally/?count")).value == {"count": 2}
@@ -203,9 +203,9 @@ async def test_the_root_lists_what_is_there(rest):
     assert "/Behind" not in [item["path"] for item in got["resources"]]
 
 
-async def test_a_table_at_the_root(tmp_path):
+async def test_a_table_at_the_root():
     schema = 'type All @table @export(name: "") { id: ID @primaryKey x: Int }'
-    async with asgi(schema, folder=tmp_path) as rest:
+    async with asgi(schema) as rest:
         assert (await rest.put("/a/b", b'{"x":1}')).status == 201
         assert (await rest.get("/a/b")).value == {"id": "a/b", "x": 1}
         assert (await rest.get("/")).value == [{"id": "a/b", "x": 1}]
@@ -217,8 +217,8 @@ MANY = limits.HTTP_PAGE_RECORDS * 2 + 7
 
 
 @pytest.fixture
-async def large(tmp_path):
-    async with asgi(folder=tmp_path) as opened:
+async def large():
+    async with asgi() as opened:
         for start in range(0, MANY, 500):
             batch = [{"n": number, "label": "x"} for number in range(start, min(start + 500, MANY))]
             answer = await opened.put("/Number/", json.dumps(batch).encode())

@@ -17,9 +17,9 @@ TWO = f'"{EPOCH}:2"'
 
 
 @pytest.fixture
-async def rest(tmp_path):
+async def rest():
     """A world with the record Dog/1, of which ONE is the ETag."""
-    async with asgi(folder=tmp_path) as opened:
+    async with asgi() as opened:
         await opened.put("/Dog/1", b'{"name":"Rex"}')
         yield opened
 

@@ -11,8 +11,8 @@ type Dog2 @table(database: "b", table: "Dog") @export { id: ID @primaryKey age: 
 
 
 @pytest.fixture
-async def rest(tmp_path):
-    async with asgi(SCHEMA, folder=tmp_path) as opened:
+async def rest():
+    async with asgi(SCHEMA) as opened:
         await opened.put("/a-dogs/1", b'{"name": "Rex"}')
         await opened.put("/Dog2/1", b'{"age": 3}')
         yield opened

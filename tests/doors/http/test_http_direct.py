@@ -17,8 +17,8 @@ LARGE = b'{"name":"' + b"x" * 50_000 + b'"}'
 
 
 @pytest.fixture
-async def rest(tmp_path):
-    async with asgi(folder=tmp_path) as opened:
+async def rest():
+    async with asgi() as opened:
         await opened.put("/Dog/1", b'{"name":"Rex"}')
         await opened.put("/Dog/large", LARGE)
         yield opened

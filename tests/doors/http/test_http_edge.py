@@ -19,8 +19,8 @@ ADDRESS = "192.0.2.7"
 
 
 @pytest.fixture
-async def rest(tmp_path):
-    async with asgi(folder=tmp_path) as opened:
+async def rest():
+    async with asgi() as opened:
         yield opened
 
 
@@ -44,9 +44,9 @@ async def test_a_body_that_says_it_is_too_large_is_not_read(rest):
     assert answer.status == 413
 
 
-async def test_a_body_that_never_ends_is_not_waited_for(tmp_path):
+async def test_a_body_that_never_ends_is_not_waited_for():
     """C26: a client that sends one byte a second is answered and closed."""
-    async with asgi(folder=tmp_path, body_seconds_max=0.01) as rest:
+    async with asgi(body_seconds_max=0.01) as rest:
         answer = await rest.ask("PUT", "/loose", chunks=[b"x", None])
         assert (answer.status, answer.headers["connection"]) == (400, "close")
         assert (await rest.get("/loose")).status == 404
@@ -157,12 +157,12 @@ async def test_p3_a_page_of_this_machine_is_another_site_and_writes_nothing(rest
 
 
 @pytest.mark.parametrize("path", ["/Dog/1", "/Dog/", "/$SYS/me"])
-async def test_p3_with_users_no_other_page_of_this_machine_reads(tmp_path, path):
+async def test_p3_with_users_no_other_page_of_this_machine_reads(path):
     """The browser sends it the cookie of this server's own page: a port is no site of its own."""
     known = Authenticator("loopback", ann_and_bob())
     ann = await known.identify(Credentials("ann", b"pencil"))
     cookie = "rowcast=" + (await known.token(ann, 60))[0]
-    async with asgi(folder=tmp_path, authenticator=known) as rest:
+    async with asgi(authenticator=known) as rest:
         await rest.put("/Dog/1", b'{"name":"Rex"}', origin=OWN, host=HOST, cookie=cookie)
         got = await rest.get(path, origin=NEIGHBOUR, host=HOST, cookie=cookie)
         assert (403, "access-control-allow-origin" in got.headers) == (got.status, False)
@@ -218,11 +218,11 @@ async def test_callers_are_remembered_by_address(rest):
     assert len(rest.edge._callers) <= HTTP_CALLERS_MAX
 
 
-async def test_rights_are_those_of_the_address(tmp_path):
+async def test_rights_are_those_of_the_address():
     def anonymous(peer, door):
         return Caller("anonymous", NONE, door, peer=peer)
 
-    async with asgi(folder=tmp_path, anonymous=anonymous) as rest:
+    async with asgi(anonymous=anonymous) as rest:
         answer = await rest.get("/Dog/")
         assert (answer.status, answer.code) == (401, "unauthenticated")
 
@@ -285,10 +285,10 @@ async def test_over_a_socket(rest):
         assert (await client.get("/Dog/x")).status_code == 404
 
 
-async def test_a_slow_client_is_closed(tmp_path):
+async def test_a_slow_client_is_closed():
     """C26, D8: answered, then cut, and nothing of it is left."""
     async with (
-        asgi(folder=tmp_path, body_seconds_max=0.05) as rest,
+        asgi(body_seconds_max=0.05) as rest,
         serving(rest.edge) as (_, port),
     ):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -70,10 +70,10 @@ BODIES = st.sampled_from(
 
 
 @pytest.fixture(scope="module")
-def rest(tmp_path_factory):
+def rest():
     """One world, and the loop that it lives in, for all examples."""
     loop = asyncio.new_event_loop()
-    opened = asgi(folder=tmp_path_factory.mktemp("fuzz"))
+    opened = asgi()
     rest = loop.run_until_complete(opened.__aenter__())
     yield lambda *a, **k: loop.run_until_complete(rest.ask(*a, **k))
     loop.run_until_complete(opened.__aexit__(None, None, None))

@@ -22,9 +22,9 @@ CITY = "type Trip @table @export { id: ID @primaryKey from: String to: String la
 
 
 @asynccontextmanager
-async def kennel(folder, **options):
+async def kennel(**options):
     """Open a world in which two dogs have a past: six events, and three of other topics."""
-    async with asgi(SCHEMA + CITY, folder=folder, **options) as opened:
+    async with asgi(SCHEMA + CITY, **options) as opened:
         for number in range(4):
             body = {"name": f"Rex{number}", "age": number, "weight": "1.5", "secret": "x"}
             await opened.put(f"/Dog/{number % 2}", json.dumps(body).encode())
@@ -37,8 +37,8 @@ async def kennel(folder, **options):
 
 
 @pytest.fixture
-async def rest(tmp_path):
-    async with kennel(tmp_path) as opened:
+async def rest():
+    async with kennel() as opened:
         yield opened
 
 
@@ -299,14 +299,14 @@ async def test_words_of_the_past_mean_nothing_without_the_past(rest):
     assert ["1"] == [row["id"] for row in got.value]
 
 
-async def test_a_resource_s_own_words_are_its_own(tmp_path):
+async def test_a_resource_s_own_words_are_its_own():
     class Echo(Resource):
         path = "Echo"
 
         async def get(self, query=None):
             return {"asked": str(query.where)}
 
-    async with asgi(folder=tmp_path, resources=[Echo]) as opened:
+    async with asgi(resources=[Echo]) as opened:
         got = await opened.get("/Echo/1?from=Rome")
         assert "Rome" in got.value["asked"]
 
@@ -361,7 +361,7 @@ async def test_history_that_is_no_longer_kept_is_gone(rest):
     assert "rowcast-trimmed" not in (await rest.get(f"/Dog/?from={EPOCH}:4")).headers
 
 
-async def test_who_may_not_read_is_refused_and_a_hidden_table_is_not_there(tmp_path):
-    async with kennel(tmp_path, grants=Grants(read=False, write=True)) as opened:
+async def test_who_may_not_read_is_refused_and_a_hidden_table_is_not_there():
+    async with kennel(grants=Grants(read=False, write=True)) as opened:
         assert 401 == (await opened.get("/Dog/?from=0")).status
         assert 404 == (await opened.get("/Behind/?from=0")).status

@@ -13,9 +13,9 @@ BASIC = "Basic YW5uOnBlbmNpbA=="
 
 
 @pytest.fixture
-async def rest(tmp_path):
+async def rest():
     """Return a server without users, that trusts whoever reaches it."""
-    async with asgi(folder=tmp_path, allowed_hosts=("rows.example", ".local")) as rest:
+    async with asgi(allowed_hosts=("rows.example", ".local")) as rest:
         await rest.put("/Dog/1", b'{"name":"Rex"}')
         yield rest
 
@@ -82,10 +82,10 @@ async def test_l14_pages_of_known_origins_and_what_tells_nothing_are_served(rest
         assert 200 == (await rest.get(path, host="evil.example")).status
 
 
-async def test_l14_who_signs_in_may_ask_for_any_name(tmp_path):
+async def test_l14_who_signs_in_may_ask_for_any_name():
     """The page has nothing to sign in with: a browser sends what it keeps to no other name."""
     known = Authenticator("loopback", ann_and_bob())
-    async with asgi(folder=tmp_path, authenticator=known) as rest:
+    async with asgi(authenticator=known) as rest:
         who = {"host": "rows.example", "authorization": BASIC}
         assert 201 == (await rest.put("/Dog/1", b'{"name":"Rex"}', **who)).status
         assert 421 == (await rest.get("/Dog/1", host="rows.example")).status

@@ -11,8 +11,8 @@ from rowcast.core.limits import TOPIC_LEVELS_MAX
 
 
 @pytest.fixture
-async def rest(tmp_path):
-    async with asgi(folder=tmp_path) as opened:
+async def rest():
+    async with asgi() as opened:
         yield opened
 
 

@@ -15,8 +15,8 @@ KEY = "idempotency-key"
 
 
 @pytest.fixture
-async def rest(tmp_path):
-    async with asgi(folder=tmp_path) as opened:
+async def rest():
+    async with asgi() as opened:
         yield opened
 
 

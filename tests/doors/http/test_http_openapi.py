@@ -14,8 +14,8 @@ class Lamp(Resource):
 
 
 @pytest.fixture
-async def document(tmp_path):
-    async with asgi(folder=tmp_path, resources=[Lamp]) as rest:
+async def document():
+    async with asgi(resources=[Lamp]) as rest:
         yield (await rest.get("/openapi.json")).value
 
 
@@ -111,17 +111,17 @@ async def test_signing_in_is_described_from_its_models(document):
     assert ("read", 32) == (read["name"], read["schema"]["maxItems"])
 
 
-async def test_a_table_may_be_called_as_a_model_of_the_server_is(tmp_path):
+async def test_a_table_may_be_called_as_a_model_of_the_server_is():
     schema = "type Ticket @table @export { id: ID @primaryKey seat: String }"
-    async with asgi(schema, folder=tmp_path) as rest:
+    async with asgi(schema) as rest:
         schemas = (await rest.get("/openapi.json")).value["components"]["schemas"]
     assert {"id", "seat"} == set(schemas["Ticket"]["properties"])
     assert {"ticket", "expires_at"} == set(schemas["server.Ticket"]["properties"])
 
 
 @pytest.mark.parametrize("path", ["/health", "/health/ready", "/openapi.json", "/$SYS/me"])
-async def test_what_is_read_takes_get_and_head_only(tmp_path, path):
-    async with asgi(folder=tmp_path) as rest:
+async def test_what_is_read_takes_get_and_head_only(path):
+    async with asgi() as rest:
         assert 200 == (await rest.get(path)).status
         refused = await rest.delete(path)
     assert (405, "not_allowed", "GET, HEAD") == (
@@ -131,15 +131,15 @@ async def test_what_is_read_takes_get_and_head_only(tmp_path, path):
     )
 
 
-async def test_the_documentation_leads_to_the_page_that_shows_it(tmp_path):
-    async with asgi(folder=tmp_path) as rest:
+async def test_the_documentation_leads_to_the_page_that_shows_it():
+    async with asgi() as rest:
         page = await rest.get("/docs")
         assert (page.status, page.headers["location"]) == (307, "/ui/#/api")
         assert 200 == (await rest.get("/ui/api.js")).status
 
 
-async def test_health(tmp_path):
-    async with asgi(folder=tmp_path) as rest:
+async def test_health():
+    async with asgi() as rest:
         await rest.put("/Dog/1", b'{"name":"Rex"}')
         health = (await rest.get("/health")).value
         assert health == {"status": "ok", "version": "1.2.3", "head": "0badcafe:1"}

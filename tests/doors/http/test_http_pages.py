@@ -9,8 +9,8 @@ from rowcast.doors.http.documents.pages import PAGES, ROOT
 
 
 @pytest.fixture
-async def world(tmp_path):
-    async with made(folder=tmp_path) as one:
+async def world():
+    async with made() as one:
         yield one
 
 

@@ -49,8 +49,8 @@ class Failing(Resource):
 
 
 @pytest.fixture
-async def rest(tmp_path):
-    async with asgi(folder=tmp_path, resources=[Failing]) as opened:
+async def rest():
+    async with asgi(resources=[Failing]) as opened:
         yield opened
 
 
@@ -147,8 +147,8 @@ def test_a_bug_is_logged_and_not_told(caplog):
     assert "the password" in caplog.text
 
 
-async def test_who_may_nothing_is_asked_to_sign_in(tmp_path):
-    async with asgi(folder=tmp_path, grants=NONE, resources=[Failing]) as rest:
+async def test_who_may_nothing_is_asked_to_sign_in():
+    async with asgi(grants=NONE, resources=[Failing]) as rest:
         for method in ("GET", "HEAD", "PUT", "POST", "PATCH", "DELETE"):
             for path in ("/Dog/1", "/Dog/", "/loose", "/fail/busy"):
                 answer = await rest.ask(method, path, b"{}")

@@ -62,8 +62,8 @@ class SlowStore:
 
 
 @pytest.fixture
-async def rest(tmp_path):
-    async with asgi(folder=tmp_path, readers=ThreadPoolExecutor(2)) as opened:
+async def rest():
+    async with asgi(readers=ThreadPoolExecutor(2)) as opened:
         await opened.put("/some/topic", b"x", content_type="text/plain")
         for start in range(0, MANY, 500):
             rows = [{"n": n, "label": "x"} for n in range(start, min(start + 500, MANY))]
@@ -173,10 +173,10 @@ async def test_p1_each_page_of_a_stream_has_the_time_of_a_query(rest):
         ("nosuch=1", False),
     ],
 )
-async def test_p1_whether_an_index_may_help_is_seen_from_the_query(tmp_path, query, helped):
+async def test_p1_whether_an_index_may_help_is_seen_from_the_query(query, helped):
     schema = """
 type Number @table @export { n: Int @primaryKey label: String mark: String @indexed nested: Any }
 """
-    async with asgi(schema, folder=tmp_path) as opened:
+    async with asgi(schema) as opened:
         table = opened.kernel.registry.route("Number/").table
         assert helped is is_helped(table, parse_query(query, table))

@@ -15,8 +15,8 @@ REX = {"name": "Rex", "age": 3}
 
 
 @pytest.fixture
-async def rest(tmp_path):
-    async with asgi(folder=tmp_path) as opened:
+async def rest():
+    async with asgi() as opened:
         yield opened
 
 
@@ -200,8 +200,8 @@ async def test_a_write_takes_no_other_parameter(rest, query):
     assert (await rest.get("/Dog/1")).status == 404
 
 
-async def test_undeclared_topics_may_be_refused(tmp_path):
-    async with asgi(folder=tmp_path, undeclared="reject") as rest:
+async def test_undeclared_topics_may_be_refused():
+    async with asgi(undeclared="reject") as rest:
         assert (await rest.put("/loose", b"{}")).status == 404
 
 
@@ -440,8 +440,8 @@ async def test_a_message_leaves_the_record(rest, method):
     assert (await rest.get("/Dog/1")).value == {"id": "1", "name": "Rex"}
 
 
-async def test_a_message_that_no_log_keeps_is_only_accepted(tmp_path):
-    async with asgi(folder=tmp_path, undeclared="route") as rest:
+async def test_a_message_that_no_log_keeps_is_only_accepted():
+    async with asgi(undeclared="route") as rest:
         heard = rest.listen("loose")
         sent = await rest.post("/loose?retain=false", b"hi", content_type="text/plain")
         assert (sent.status, sent.body, len(heard)) == (202, b"", 1)

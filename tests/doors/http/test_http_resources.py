@@ -66,8 +66,8 @@ class Maker(Resource):
 
 
 @pytest.fixture
-async def rest(tmp_path):
-    async with asgi(folder=tmp_path, resources=[Lamp, Silent, Odd, LoudDog, Maker]) as opened:
+async def rest():
+    async with asgi(resources=[Lamp, Silent, Odd, LoudDog, Maker]) as opened:
         yield opened
 
 

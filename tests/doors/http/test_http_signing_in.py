@@ -26,13 +26,13 @@ ANN, BOB = authorization("ann", "pencil"), authorization("bob", "eraser")
 
 
 @pytest.fixture
-async def rest(tmp_path):
+async def rest():
     """Return a server that lets nobody in without a name."""
     settings = {
         "authenticator": Authenticator("nobody", ann_and_bob()),
         "anonymous": lambda peer, door: Caller("anonymous", NONE, door, peer=peer),
     }
-    async with asgi(folder=tmp_path, **settings) as rest:
+    async with asgi(**settings) as rest:
         yield rest
 
 
@@ -79,9 +79,9 @@ async def test_a_refusal_is_told_to_listeners(rest):
     assert "eve" in repr(told)
 
 
-async def test_without_users_a_name_means_nothing(tmp_path):
+async def test_without_users_a_name_means_nothing():
     settings = {"authenticator": Authenticator("loopback", MemoryUsers())}
-    async with asgi(folder=tmp_path, **settings) as rest:
+    async with asgi(**settings) as rest:
         answer = await rest.put("/Dog/1", b'{"name":"Rex"}', authorization=ANN)
         assert 201 == answer.status
 
@@ -131,9 +131,9 @@ async def test_l14_a_page_at_a_name_writes_when_it_signs_in(rest, shown, status)
 
 
 @pytest.mark.parametrize("shown", [{"authorization": ANN}, {"cookie": "rowcast=x"}, {}])
-async def test_l14_where_nobody_has_a_name_no_such_page_writes(tmp_path, shown):
+async def test_l14_where_nobody_has_a_name_no_such_page_writes(shown):
     settings = {"authenticator": Authenticator("loopback", MemoryUsers())}
-    async with asgi(folder=tmp_path, **settings) as rest:
+    async with asgi(**settings) as rest:
         assert 403 == (await rest.put("/Dog/1", b'{"name":"Rex"}', **shown, **NAMED)).status
 
 
@@ -162,8 +162,8 @@ def slow_after(failures):
     return {"authenticator": authenticator, "anonymous": authenticator.anonymous}
 
 
-async def test_l11_a_name_in_another_spelling_has_no_tries_of_its_own(tmp_path):
-    async with asgi(folder=tmp_path, **slow_after(1)) as rest:
+async def test_l11_a_name_in_another_spelling_has_no_tries_of_its_own():
+    async with asgi(**slow_after(1)) as rest:
         soft_hyphen = authorization("an\u00adn", "wrong")
         assert 401 == (await rest.get("/Dog/1", authorization=soft_hyphen)).status
         for shown in (soft_hyphen, authorization("\uff41nn", "x"), ANN):
@@ -192,8 +192,8 @@ async def test_l11_a_name_in_another_spelling_has_no_tries_of_its_own(tmp_path):
         ),
     ],
 )
-async def test_p3_what_guesses_no_password_and_what_pages_send_locks_nobody_out(tmp_path, noise):
-    async with asgi(folder=tmp_path, **slow_after(1)) as rest:
+async def test_p3_what_guesses_no_password_and_what_pages_send_locks_nobody_out(noise):
+    async with asgi(**slow_after(1)) as rest:
         for _ in range(30):
             answer = await rest.get("/Dog/1?ticket=x", **noise)
             assert answer.status in {401, 403, 404, 429}
@@ -201,25 +201,25 @@ async def test_p3_what_guesses_no_password_and_what_pages_send_locks_nobody_out(
 
 
 @pytest.mark.slow
-async def test_p3_wrong_names_lock_nobody_out(tmp_path):
-    async with asgi(folder=tmp_path, **slow_after(1)) as rest:
+async def test_p3_wrong_names_lock_nobody_out():
+    async with asgi(**slow_after(1)) as rest:
         for number in range(30):
             wrong = authorization(f"nobody{number}", "x")
             assert 401 == (await rest.get("/Dog/1", authorization=wrong)).status
         assert 404 == (await rest.get("/Dog/1", authorization=ANN)).status
 
 
-async def test_l11_guesses_of_a_foreign_page_are_slowed_down_too(tmp_path):
-    async with asgi(folder=tmp_path, **slow_after(1)) as rest:
+async def test_l11_guesses_of_a_foreign_page_are_slowed_down_too():
+    async with asgi(**slow_after(1)) as rest:
         page = {"sec-fetch-site": "cross-site", "authorization": authorization("ann", "x")}
         answers = [(await rest.get("/Dog/1", **page)).status for _ in range(3)]
         assert [401, 429, 429] == answers
 
 
 @pytest.mark.parametrize("path", ["/Dog/1", "/$SYS/login"])
-async def test_p3_a_page_whose_name_points_here_locks_its_browsers_user_not_out(tmp_path, path):
+async def test_p3_a_page_whose_name_points_here_locks_its_browsers_user_not_out(path):
     """DNS rebinding: to the browser it is a page of this server, at another name."""
-    async with asgi(folder=tmp_path, **slow_after(1)) as rest:
+    async with asgi(**slow_after(1)) as rest:
         assert 404 == (await rest.get("/Dog/1", host="rows.test", authorization=ANN)).status
         page = {"host": "evil.test", "origin": "http://evil.test"}
         wrong = authorization("ann", "x")
@@ -230,12 +230,12 @@ async def test_p3_a_page_whose_name_points_here_locks_its_browsers_user_not_out(
         assert 404 == (await rest.get("/Dog/1", host="rows.test", authorization=ANN)).status
 
 
-async def test_l11_names_that_cost_no_work_make_no_room_for_more_guesses(tmp_path):
+async def test_l11_names_that_cost_no_work_make_no_room_for_more_guesses():
     """A name that can be nobody's is refused at once: such names are tried by the thousand."""
     tries = LoginRateLimit(1, 300.0, lambda: 0.0, entries_max=8)
     authenticator = Authenticator("loopback", ann_and_bob(), tries=tries)
     settings = {"authenticator": authenticator, "anonymous": authenticator.anonymous}
-    async with asgi(folder=tmp_path, **settings) as rest:
+    async with asgi(**settings) as rest:
         wrong = authorization("ann", "x")
         assert 401 == (await rest.get("/Dog/1", authorization=wrong)).status
         for number in range(30):
@@ -243,8 +243,8 @@ async def test_l11_names_that_cost_no_work_make_no_room_for_more_guesses(tmp_pat
         assert 429 == (await rest.get("/Dog/1", authorization=wrong)).status
 
 
-async def test_l11_the_login_counts_as_any_other_try(tmp_path):
-    async with asgi(folder=tmp_path, **slow_after(1)) as rest:
+async def test_l11_the_login_counts_as_any_other_try():
+    async with asgi(**slow_after(1)) as rest:
         wrong, right = (b'{"user":"ann","password":"%b"}' % word for word in (b"x", b"pencil"))
         page = {"origin": "http://localhost:3000"}  # refused before a password is compared
         assert 403 == (await rest.post("/$SYS/login", wrong, **page)).status

@@ -12,9 +12,9 @@ from rowcast.reads.unknown_names import looks_at_all
 
 
 @pytest.fixture
-async def rest(tmp_path):
+async def rest():
     """Two dogs, of which one has an attribute that nobody declared, and an open table's record."""
-    async with asgi(folder=tmp_path) as opened:
+    async with asgi() as opened:
         for number, more in ((1, {}), (2, {"nickname": "Bo", "owner": {"name": "A", "pet": 1}})):
             body = {"name": f"Rex{number}", "age": number} | more
             await opened.put(f"/Dog/{number}", json.dumps(body).encode())

@@ -12,7 +12,6 @@ from rowcast.auth.authenticator import Authenticator
 from rowcast.core.callers import NONE
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.doors.http.streams import sse
-from rowcast.subscriptions import event_queue
 
 
 @pytest.fixture
@@ -205,9 +204,9 @@ async def test_a_reader_that_was_cut_off_is_judged_no_more(doors):
         assert stream in doors.edge.watch._streams
 
 
-async def test_a_slow_reader_gets_all_that_is_logged(doors, monkeypatch):
+async def test_a_slow_reader_gets_all_that_is_logged(doors):
     """C18: the queue falls back to the log."""
-    monkeypatch.setattr(event_queue, "SUBSCRIPTION_QUEUE_EVENTS_MAX", 10)
+    doors.reader.queue_events = 10
     async with doors.sse("/Dog/1?start=new") as stream:
         await stream.next()
         value = {"x": "y" * 20_000}
@@ -216,9 +215,9 @@ async def test_a_slow_reader_gets_all_that_is_logged(doors, monkeypatch):
     assert [doors.cursor(n) for n in range(1, 1_001)] == cursors
 
 
-async def test_a_slow_reader_is_told_what_it_missed_of_what_is_not_logged(doors, monkeypatch):
+async def test_a_slow_reader_is_told_what_it_missed_of_what_is_not_logged(doors):
     """C18: sent = delivered + the counts of the gaps."""
-    monkeypatch.setattr(event_queue, "SUBSCRIPTION_QUEUE_EVENTS_MAX", 10)
+    doors.reader.queue_events = 10
     async with doors.sse("/Chat/1?start=new") as stream:
         await stream.next()
         for _ in range(100):

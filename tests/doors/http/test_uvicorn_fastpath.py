@@ -69,7 +69,7 @@ async def test_a_uvicorn_that_lacks_an_attribute_is_served_by_plain_asgi(
 
     monkeypatch.setattr(representations, "write_whole", spy)
     monkeypatch.setattr(writes, "write_whole", spy)
-    async with asgi(folder=tmp_path) as rest:
+    async with asgi() as rest:
         await rest.put("/Dog/1", b'{"name":"Rex"}')
         async with serving(rest.edge, protocol=over.HTTP_PROTOCOL, **PLAIN) as ask:
             answer = await ask(get(b"/Dog/1") + CLOSE)

@@ -14,7 +14,6 @@ from http_server import HttpServer, ask, hear, say
 from rowcast.core.callers import NONE
 from rowcast.core.events import PUT
 from rowcast.doors.http.streams import connection, websocket
-from rowcast.subscriptions import event_queue
 
 
 @pytest.fixture
@@ -148,9 +147,9 @@ async def test_a_peer_that_stops_reading_is_cut_off_in_the_end(doors, monkeypatc
     await doors.until(lambda: doors.counts == before)
 
 
-async def test_a_slow_peer_gets_all_that_is_logged(doors, monkeypatch):
+async def test_a_slow_peer_gets_all_that_is_logged(doors):
     """C18."""
-    monkeypatch.setattr(event_queue, "SUBSCRIPTION_QUEUE_EVENTS_MAX", 10)
+    doors.reader.queue_events = 10
     async with doors.ws("/Dog/1?start=new") as peer:
         await hear(peer)
         value = {"x": "y" * 20_000}

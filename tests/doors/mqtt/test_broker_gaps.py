@@ -125,15 +125,15 @@ async def test_connect_asks_for_all_subscriptions(world):
     assert [("too_large", 1)] == told(await peer.hear())
 
 
-async def test_a_slow_reader_is_told_between_what_came_before_and_after(world, monkeypatch):
+async def test_a_slow_reader_is_told_between_what_came_before_and_after(world):
     """C18: in stream order, and for each filter apart."""
-    monkeypatch.setattr("rowcast.subscriptions.event_queue.SUBSCRIPTION_QUEUE_EVENTS_MAX", 4)
+    world.reader.queue_events = 4
     peer = await world.subscribed("a", client_id="s", properties=ASKS)
     await peer.subscribe("b", properties=ASKS)
     peer.client.pause_writing()
     for number, topic in enumerate("abababab"):
         quick(world, topic, b"%d" % number)
-    monkeypatch.setattr("rowcast.doors.mqtt.delivery.sending.MQTT_FLUSH_EVENTS", 2)
+    world.broker.deliveries.flush_events = 2
     peer.client._paused = False
     peer.client.flush()
     peer.client._paused = True
@@ -251,9 +251,9 @@ class Hides(Hook):
         return caller.door == "http" or topic != "secret"
 
 
-async def test_nobody_is_told_of_what_it_may_not_read(world, monkeypatch):
+async def test_nobody_is_told_of_what_it_may_not_read(world):
     """M4, G6: a count would say that there was something."""
-    monkeypatch.setattr("rowcast.subscriptions.event_queue.SUBSCRIPTION_QUEUE_EVENTS_MAX", 1)
+    world.reader.queue_events = 1
     world.kernel.hooks.add(Hides())
     peer = await world.subscribed("#", connect=lasting(), properties=ASKS)
     peer.client.pause_writing()

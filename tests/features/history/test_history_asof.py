@@ -24,11 +24,13 @@ def store(seed, tmp_path):
     on_disk.close()
 
 
+SMALL = {"table_scan_records": 2}
+
+
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Make pages so small that a few events need several."""
     monkeypatch.setattr(module, "HISTORY_PAGE_EVENTS", 3)
-    monkeypatch.setattr(module, "SCAN_PAGE_RECORDS", 2)
 
 
 async def lives(chance, table, count=40, store=None):
@@ -36,7 +38,7 @@ async def lives(chance, table, count=40, store=None):
 
     The model is, for each position, the value of each record.
     """
-    room, model, now = Server(store=store), [{}], {}
+    room, model, now = Server(store=store, reading=SMALL), [{}], {}
     for _ in range(count):
         room.time += chance.choice([0, 0.001, 5])
         own = chance.random() < 0.8
@@ -123,7 +125,7 @@ async def test_b14_of_a_trimmed_log_it_is_exact_or_gone(seed, table):
 
 async def test_b14_a_record_that_is_known_to_have_begun_later_was_not_there():
     """B14: a time of creation that the server keeps says so, though the log is cut."""
-    room = Server()
+    room = Server(reading=SMALL)
     for number in range(3):
         room.time += 10
         await room.put(f"Dog/{number}", b"{}")
@@ -142,7 +144,7 @@ async def test_b14_a_record_that_is_known_to_have_begun_later_was_not_there():
 async def test_b14_writes_meanwhile_change_nothing(seed):
     """B14: records that change, end or begin while a table is read are as they were."""
     chance = random.Random(seed)
-    room = Server()
+    room = Server(reading=SMALL)
     for number in range(12):
         await room.put(f"Note/{number}", b'{"name":"%d"}' % number)
     expected = await listed(room, NOTE, position := room.committer.announced)
@@ -159,7 +161,7 @@ async def test_b14_writes_meanwhile_change_nothing(seed):
 
 async def test_b14_by_time_includes_the_whole_millisecond():
     """B14: what ``_ts`` says of an event is the moment at which it is seen."""
-    room = Server()
+    room = Server(reading=SMALL)
     room.time += 0.0004
     await room.put("Note/1", b"1")
     room.time += 0.001
@@ -174,7 +176,7 @@ async def test_b14_by_time_includes_the_whole_millisecond():
 
 async def test_b14_a_lease_that_was_over_then_was_no_record():
     """A5: though nobody had swept it away yet."""
-    room = Server()
+    room = Server(reading=SMALL)
     lease = room.registry.route("Lease/1").table
     await room.put("Lease/1", b"{}")
     room.time += lease.expiration_seconds + 5
@@ -186,7 +188,7 @@ async def test_b14_a_lease_that_was_over_then_was_no_record():
 
 async def test_b14_so_many_changes_are_too_many(monkeypatch):
     monkeypatch.setattr(module, "HISTORY_CHANGED_RECORDS_MAX", 3)
-    room = Server()
+    room = Server(reading=SMALL)
     for number in range(5):
         await room.put(f"Note/{number}", b"{}")
     assert 5 == len(await listed(room, NOTE, 5))

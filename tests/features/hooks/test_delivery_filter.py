@@ -236,9 +236,8 @@ async def test_g6_a_record_is_read_by_those_who_may():
     assert await room.kernel.read("Dog/secret", SERVER)
 
 
-async def test_g6_a_collection_and_its_count_leave_out_what_may_not_be_read(monkeypatch):
-    monkeypatch.setattr("rowcast.kernel.readable.SCAN_PAGE_RECORDS", 2)
-    room = hooked(Blinds())
+async def test_g6_a_collection_and_its_count_leave_out_what_may_not_be_read():
+    room = hooked(Blinds(), reading={"table_scan_records": 2})
     await dogs(room, "a", "secret1", "b", "secret2", "c")
     older = Query(where=Comparison(("age",), Operator.GE, 1))
     assert (5, 3) == tuple([await room.kernel.count(DOG, Query(), who) for who in (ANN, BEN)])

@@ -8,15 +8,16 @@ import pytest
 from build import DOG, LEASE, NOTE, TABLES, Code, Listener, Server, turns
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE
+from rowcast.core.limits import SWEEP_EVENTS_MAX
 from rowcast.core.topics import TopicFilter
-from rowcast.features.retention import retention as module
 from rowcast.features.retention.retention import Retention, RetentionSettings
 from rowcast.kernel.expired_records import delete_expired, delete_unchanged
 from rowcast.store.store import Keep
 
 
-def sweeper(room, tables=TABLES, **keep):
-    return Retention(room.kernel, tables, RetentionSettings(Keep(**keep), 0), room.now)
+def sweeper(room, tables=TABLES, step_events=SWEEP_EVENTS_MAX, **keep):
+    settings = RetentionSettings(Keep(**keep), 0, step_events=step_events)
+    return Retention(room.kernel, tables, settings, room.now)
 
 
 async def test_each_table_is_trimmed_by_itself():
@@ -40,12 +41,11 @@ async def test_messages_logged_for_a_durable_session_are_trimmed_like_any():
     )
 
 
-async def test_trimming_goes_in_small_steps(monkeypatch):
-    monkeypatch.setattr(module, "SWEEP_EVENTS_MAX", 2)
+async def test_trimming_goes_in_small_steps():
     room = Server()
     for _ in range(5):
         await room.put("u/1")
-    assert 4 == await sweeper(room, events=1).sweep()
+    assert 4 == await sweeper(room, step_events=2, events=1).sweep()
 
 
 async def test_a_table_may_keep_its_own_time():
@@ -161,4 +161,4 @@ async def test_what_the_store_left_for_later_is_done_in_steps(monkeypatch):
     asked = []
     monkeypatch.setattr(room.store, "tidy", lambda limit: asked.append(limit) or steps.pop(0))
     await sweeper(room).sweep()
-    assert ([module.SWEEP_EVENTS_MAX] * 3, []) == (asked, steps)
+    assert ([SWEEP_EVENTS_MAX] * 3, []) == (asked, steps)

@@ -3,12 +3,13 @@
 from rowcast.bus.durable_filters import DurableFilters
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topics import TopicFilter
+from rowcast.features.shared_subscriptions.assignments import GroupLimits
 from rowcast.features.shared_subscriptions.group_table import Groups
 from rowcast.kernel.registry import Registry
 from rowcast.kernel.row_views import Views
 from rowcast.subscriptions.gaps import Gap
 from rowcast.subscriptions.subscription import SubscribedFilter
-from subscription_world import World
+from subscription_world import SMALL, World
 
 
 class Worker:
@@ -105,17 +106,23 @@ class Worker:
 
 
 class Yard(World):
-    """Groups on a world of steps."""
+    """Groups on a world of steps.
 
-    def __init__(self, text="Dog/#"):
-        super().__init__()
+    Queues and pages are so small that a group often goes back to the log; ``limits`` are those of
+    the groups.
+    """
+
+    def __init__(self, text="Dog/#", **limits):
+        super().__init__(**SMALL)
+        self.limits = limits
         self.topics = TopicFilter(text)
         self.refusal = None
         """The Error that keeps facts off the disk."""
         self.kept = []
         """Each lot of changes that was to be written."""
         self.durable = DurableFilters()
-        self.groups = Groups(self.reader, Views(self.bus, Registry(())), self.keep, self.durable)
+        views = Views(self.bus, Registry(()))
+        self.groups = Groups(self.reader, views, self.keep, self.durable, GroupLimits(**limits))
 
     def keep(self, changes, done):
         """Write facts, as the committer does."""
@@ -160,7 +167,7 @@ class Yard(World):
 
         Sessions are to be put back, then ``groups.clean`` is to be called.
         """
-        yard = Yard(self.topics.text)
+        yard = Yard(self.topics.text, **self.limits)
         yard.store, yard.seq, yard.announced = self.store, self.seq, self.announced
         yard.logged = self.logged
         yard.reader._store = self.store

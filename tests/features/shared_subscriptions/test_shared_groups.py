@@ -6,16 +6,8 @@ from group_workers import Worker, Yard, numbers
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import GROUP_AHEAD_EVENTS_MAX
 from rowcast.core.topics import TopicFilter
-from rowcast.features.shared_subscriptions import groups
 from rowcast.subscriptions.gaps import GapCause
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
-from subscription_world import limits
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch):
-    """Queues and pages so small that a group often goes back to the log."""
-    limits(monkeypatch)
 
 
 @pytest.fixture
@@ -67,10 +59,8 @@ async def test_what_nobody_has_room_for_waits_for_the_first_who_has(yard):
     assert ([b"1"], numbers(2, 6)) == (one.heard, two.heard)
 
 
-async def test_a_member_that_acknowledges_nothing_is_dealt_so_many_and_no_more(yard, monkeypatch):
-    monkeypatch.setattr(
-        "rowcast.features.shared_subscriptions.assignments.GROUP_AHEAD_EVENTS_MAX", 4
-    )
+async def test_a_member_that_acknowledges_nothing_is_dealt_so_many_and_no_more():
+    yard = Yard(ahead_events=4)
     silent, busy = yard.worker("a"), yard.worker("b")
     for payload in numbers(1, 20):
         yard.put(payload)
@@ -80,9 +70,9 @@ async def test_a_member_that_acknowledges_nothing_is_dealt_so_many_and_no_more(y
     assert GROUP_AHEAD_EVENTS_MAX >= 4
 
 
-async def test_a_turn_of_the_loop_is_shared(yard, monkeypatch):
+async def test_a_turn_of_the_loop_is_shared():
     """Not everything is dealt at once when others wait for the loop."""
-    monkeypatch.setattr(groups, "GROUP_TURN_EVENTS", 2)
+    yard = Yard(turn_events=2)
     worker = yard.worker("a")
     yard.tell(b"1", b"2", b"3")
     await yard.rounds()
@@ -351,8 +341,8 @@ async def test_what_the_log_lost_meanwhile_is_left_out_and_the_rest_is_dealt(yar
     assert [b"5", b"6"] == one.heard
 
 
-async def test_a_log_that_cannot_be_read_is_tried_again(yard, monkeypatch):
-    monkeypatch.setattr(groups, "GROUP_RETRY_SECONDS", 0)
+async def test_a_log_that_cannot_be_read_is_tried_again(monkeypatch):
+    yard = Yard(retry_seconds=0)
     one = yard.worker("a", durable=True)
     one.rest()
     yard.put(b"1", b"2")

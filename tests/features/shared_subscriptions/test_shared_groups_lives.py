@@ -5,8 +5,6 @@ from random import Random
 import pytest
 from group_workers import Worker, Yard
 
-from subscription_world import limits
-
 
 class Hand(Worker):
     """A worker that says what became of each message."""
@@ -165,12 +163,6 @@ class Life:
                 break
             self.anchor.send()
             self.anchor.finish()
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch):
-    """Queues and pages so small that a group often goes back to the log."""
-    limits(monkeypatch)
 
 
 @pytest.mark.parametrize("kills", [False, True])

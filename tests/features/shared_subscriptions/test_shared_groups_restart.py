@@ -4,15 +4,7 @@ import pytest
 from group_workers import Worker, Yard, numbers
 
 from rowcast.core.errors import Code, Error
-from rowcast.features.shared_subscriptions import groups
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
-from subscription_world import limits
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch):
-    """Queues and pages so small that a group often goes back to the log."""
-    limits(monkeypatch)
 
 
 @pytest.fixture
@@ -95,8 +87,8 @@ async def test_what_is_no_longer_in_the_log_is_left_out(yard):
 
 
 @pytest.mark.parametrize("failure", [Error(Code.BUSY, "the disk refuses"), ValueError("a bug")])
-async def test_reading_again_is_tried_again(yard, monkeypatch, failure):
-    monkeypatch.setattr(groups, "GROUP_RETRY_SECONDS", 0)
+async def test_reading_again_is_tried_again(monkeypatch, failure):
+    yard = Yard(retry_seconds=0)
     yard.worker("a", durable=True, sends=False)
     yard.put(*numbers(1, 3))
     await yard.rounds()
@@ -121,8 +113,8 @@ async def test_reading_again_is_tried_again(yard, monkeypatch, failure):
 # -- when it is written --------------------------------------------------------------------------
 
 
-async def test_a_state_is_written_soon_and_removed_with_the_group(yard, monkeypatch):
-    monkeypatch.setattr("rowcast.features.shared_subscriptions.group_table.GROUP_SAVE_SECONDS", 0)
+async def test_a_state_is_written_soon_and_removed_with_the_group():
+    yard = Yard(save_seconds=0)
     one = yard.worker("a", durable=True)
     await yard.rounds()
     assert ["group/g/Dog/#"] == [owner for owner, _, _ in yard.store.states("group/")]
@@ -135,8 +127,8 @@ async def test_a_state_is_written_soon_and_removed_with_the_group(yard, monkeypa
     assert [] == yard.store.states("")
 
 
-async def test_a_group_that_is_not_durable_is_never_written(yard, monkeypatch):
-    monkeypatch.setattr("rowcast.features.shared_subscriptions.group_table.GROUP_SAVE_SECONDS", 0)
+async def test_a_group_that_is_not_durable_is_never_written():
+    yard = Yard(save_seconds=0)
     one = yard.worker("a")
     yard.put(b"1")
     await yard.rounds()
@@ -145,8 +137,8 @@ async def test_a_group_that_is_not_durable_is_never_written(yard, monkeypatch):
     assert [] == yard.kept
 
 
-async def test_a_state_that_could_not_be_written_is_written_later(yard, monkeypatch):
-    monkeypatch.setattr("rowcast.features.shared_subscriptions.group_table.GROUP_SAVE_SECONDS", 0)
+async def test_a_state_that_could_not_be_written_is_written_later():
+    yard = Yard(save_seconds=0)
     yard.refusal = Error(Code.BUSY, "the disk refuses")
     yard.worker("a", durable=True)
     for _ in range(3):

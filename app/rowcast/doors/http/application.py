@@ -3,6 +3,7 @@
 FastAPI generates their OpenAPI document from models; paths of the schema are added to it.
 """
 
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import orjson
@@ -14,6 +15,7 @@ from starlette.exceptions import HTTPException
 
 from rowcast.codecs import JSON
 from rowcast.core.errors import Error
+from rowcast.core.limits import HTTP_DOCUMENTS_MAX
 from rowcast.core.overload_limits import READY_RETRY_SECONDS
 from rowcast.doors.http.documents.asyncapi import ASYNCAPI_PATH, AsyncDocument
 from rowcast.doors.http.documents.openapi import openapi_document
@@ -101,15 +103,14 @@ def make_application(kernel: Kernel, settings: HttpSettings) -> FastAPI:
     )
     app.include_router(login)
     app.include_router(health)
-    own = get_openapi(title=settings.title, version=settings.version, routes=app.routes)
-    ours = openapi_document(kernel.registry, settings.title, settings.version)
-    document = orjson.dumps(merged(merged(_apart(own), ours), SECURITY))
+    title, version = settings.title, settings.version
+    document = _Described(title, version, openapi_document(kernel.registry, title, version))
     watched = AsyncDocument(kernel.registry, settings.title, settings.version)
 
     @app.head(OPENAPI_PATH, include_in_schema=False)
     @app.get(OPENAPI_PATH, include_in_schema=False)
     async def openapi() -> Response:
-        return Response(document, media_type=JSON)
+        return Response(document.text, media_type=JSON)
 
     @app.head(ASYNCAPI_PATH, include_in_schema=False)
     @app.get(ASYNCAPI_PATH, include_in_schema=False)
@@ -124,12 +125,37 @@ def make_application(kernel: Kernel, settings: HttpSettings) -> FastAPI:
     async def docs() -> RedirectResponse:
         return RedirectResponse(DOCUMENTATION)
 
-    app.openapi = lambda: orjson.loads(document)  # type: ignore[method-assign]
+    app.openapi = lambda: orjson.loads(document.text)  # type: ignore[method-assign]
     return app
 
 
 def _json(model: BaseModel) -> Response:
     return Response(model.model_dump_json(), media_type=JSON)
+
+
+class _Described:
+    """The document of one server: what its schema declares, and the fixed routes.
+
+    It is put together when it is first asked for: a start does not wait for it.
+    """
+
+    def __init__(self, title: str, version: str, declared: Document) -> None:
+        self._title = title
+        self._version = version
+        self._declared = declared
+
+    @cached_property
+    def text(self) -> bytes:
+        """The document as JSON."""
+        own = _own(self._title, self._version)
+        return orjson.dumps(merged(merged(own, self._declared), SECURITY))
+
+
+@lru_cache(maxsize=HTTP_DOCUMENTS_MAX)
+def _own(title: str, version: str) -> Document:
+    """Return the document of the fixed routes, which are the same in each server."""
+    routes = [*login.routes, *health.routes]
+    return _apart(get_openapi(title=title, version=version, routes=routes))
 
 
 def _apart(document: Document) -> Document:

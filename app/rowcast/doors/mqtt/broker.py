@@ -66,7 +66,8 @@ class Broker:
         self.sessions = Sessions(now)
         self.wills = wills.Wills(kernel, loop, self._will_refused)
         self.keeper = SessionPersistence(kernel, self.sessions, self.wills, loop)
-        self.deliveries = Deliveries(kernel, forms, now, self.keeper.touch)
+        most = settings.flush_events
+        self.deliveries = Deliveries(kernel, forms, now, self.keeper.touch, most)
         self.guard = LoginThrottle(settings.guard, self.clock)
         self.refused = Rejections(loop, self.observer.refused, settings.server_reference)
         self.exclusives = Exclusives()

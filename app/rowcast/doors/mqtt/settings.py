@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from rowcast.auth.authenticator import Authenticator
 from rowcast.core.limits import (
     MQTT_CONNECT_TIMEOUT_SECONDS,
+    MQTT_FLUSH_EVENTS,
     MQTT_PACKET_BYTES_MAX,
     MQTT_RECEIVE_MAXIMUM,
     MQTT_SUBSCRIPTIONS_MAX,
@@ -23,6 +24,8 @@ class BrokerSettings:
     packet_bytes_max: int = MQTT_PACKET_BYTES_MAX
     connect_timeout_seconds: float = MQTT_CONNECT_TIMEOUT_SECONDS
     receive_maximum: int = MQTT_RECEIVE_MAXIMUM
+    flush_events: int = MQTT_FLUSH_EVENTS
+    """How many events are encoded for one client at a time."""
     inflight_max: int = PACKET_ID_MAX
     """How many messages of QoS 1 and 2 are on their way to one client, if it takes as many."""
     subscriptions_max: int = MQTT_SUBSCRIPTIONS_MAX

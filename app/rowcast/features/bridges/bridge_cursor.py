@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from rowcast.core.events import Event
 from rowcast.core.gateway_limits import GATEWAY_QUEUE_EVENTS
-from rowcast.core.limits import LOG_PAGE_EVENTS
 from rowcast.features.bridges.backlog import NOTHING, Backlog, Waiting
 from rowcast.features.bridges.outbox import Outbox
 from rowcast.rows.topic_rows import Row
@@ -56,7 +55,7 @@ class BridgeCursor:
         filters, client_id = self.subscription.interests, self.subscription.client_id
         while since < until and filters:
             needs = list(filters.needs(since))
-            page = await self._reader.page(since, LOG_PAGE_EVENTS, needs)
+            page = await self._reader.page(since, self._reader.log_page_events, needs)
             found += (
                 waiting(event)
                 for event in page.events

@@ -19,7 +19,6 @@ from rowcast.core.events import DELETE, PUT, RETAINED, Event, Record
 from rowcast.core.limits import (
     HISTORY_CHANGED_RECORDS_MAX,
     HISTORY_PAGE_EVENTS,
-    SCAN_PAGE_RECORDS,
 )
 from rowcast.core.tables import Role, Table
 from rowcast.core.topic_tables import LogSource, branch_of
@@ -45,6 +44,11 @@ class AsOf:
         self._reader = reader
         self._transcoder = transcoder
         self._shapes = shapes
+
+    @property
+    def page_records(self) -> int:
+        """How many records are given at a time."""
+        return self._reader.table_scan_records
 
     # -- one record ------------------------------------------------------------------------------
 
@@ -95,7 +99,7 @@ class AsOf:
         await then.catch_up(self._reader.announced())
         topics, after = TopicFilter.below(table.path or ""), ""
         while True:
-            page = await self._reader.scan(table, topics, after, SCAN_PAGE_RECORDS)
+            page = await self._reader.scan(table, topics, after, self.page_records)
             await then.catch_up(page.position)
             more = page.more and bool(page.records)
             after = page.records[-1].topic if more else ""
@@ -200,8 +204,9 @@ class _Then:
         self._waiting = self._waiting[cut:]
         found += [(self._rank(item.topic), item) for item in page if item.seq <= self._position]
         found.sort(key=itemgetter(0))
-        for start in range(0, len(found), SCAN_PAGE_RECORDS):
-            part = [item for _, item in found[start : start + SCAN_PAGE_RECORDS]]
+        most = self._asof.page_records
+        for start in range(0, len(found), most):
+            part = [item for _, item in found[start : start + most]]
             events = await self._asof.pick([item for item in part if isinstance(item, int)])
             yield [events[item] if isinstance(item, int) else item for item in part]
 

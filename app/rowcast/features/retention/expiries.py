@@ -18,6 +18,7 @@ from math import inf
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Error
 from rowcast.core.events import RETAINED
+from rowcast.core.limits import SWEEP_RECORDS_MAX
 from rowcast.kernel.expired_records import delete_expired
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.seams import Ending
@@ -32,13 +33,16 @@ Later = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
 class EndOfRecords:
     """Deletes records whose time is over, by writes that every subscriber hears of."""
 
-    def __init__(self, kernel: Kernel, now: WallClock) -> None:
+    def __init__(
+        self, kernel: Kernel, now: WallClock, *, ended_together: int = SWEEP_RECORDS_MAX
+    ) -> None:
         self._kernel = kernel
         self._now = now
+        self._ended_together = ended_together
 
     async def end_due(self) -> float:
         """Delete what is over; return when the next record is."""
-        await delete_expired(self._kernel, self._now)
+        await delete_expired(self._kernel, self._now, commit_records=self._ended_together)
         soonest = await self._kernel.reader.next_expiry()
         return inf if soonest is None else soonest
 

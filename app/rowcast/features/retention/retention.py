@@ -30,6 +30,8 @@ class RetentionSettings:
     sweep_seconds: float
     others: Sequence[tuple[LogSource, Keep]] = ()
     """What is kept of parts that are neither a declared table's nor a topic table's."""
+    step_events: int = SWEEP_EVENTS_MAX
+    """How many events are forgotten at a time."""
 
 
 class Retention:
@@ -70,7 +72,7 @@ class Retention:
         topic_tables = self._kernel.topic_tables
         for branch, keep in topic_tables.keeps() if topic_tables is not None else ():
             trimmed += await self._trim(branch, keep)
-        while await self._kernel.committer.tidy(SWEEP_EVENTS_MAX):
+        while await self._kernel.committer.tidy(self._settings.step_events):
             pass
         self._forget_tombstones()
         if topic_tables is not None:
@@ -84,11 +86,11 @@ class Retention:
             self._kernel.committer.keep(outdated(self._now()))
 
     async def _trim(self, source: LogSource, keep: Keep) -> int:
-        total = 0
+        total, most = 0, self._settings.step_events
         while True:
-            done = await self._kernel.committer.trim(source, keep, self._now(), SWEEP_EVENTS_MAX)
+            done = await self._kernel.committer.trim(source, keep, self._now(), most)
             total += done
-            if done < SWEEP_EVENTS_MAX:
+            if done < most:
                 return total
 
     def _keep(self, table: Table | None) -> Keep:

@@ -5,14 +5,34 @@ member and one round. It knows nothing of the log or of protocols.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from rowcast.core.events import Event
-from rowcast.core.limits import GROUP_AHEAD_EVENTS_MAX
+from rowcast.core.limits import (
+    GROUP_AHEAD_EVENTS_MAX,
+    GROUP_RETRY_SECONDS,
+    GROUP_SAVE_SECONDS,
+    GROUP_TURN_EVENTS,
+)
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 if TYPE_CHECKING:
     from rowcast.features.shared_subscriptions.groups import Group
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimits:
+    """Limits of groups; reasons are where the defaults are."""
+
+    ahead_events: int = GROUP_AHEAD_EVENTS_MAX
+    """Events that one member has and did not complete."""
+    turn_events: int = GROUP_TURN_EVENTS
+    """Events that are dealt in one turn of the loop."""
+    retry_seconds: float = GROUP_RETRY_SECONDS
+    """Until a log that could not be read is read again."""
+    save_seconds: float = GROUP_SAVE_SECONDS
+    """Until a changed state is on disk."""
 
 
 class Member(Protocol):
@@ -79,9 +99,18 @@ class Assignment:
 class MemberState:
     """What a group knows of one member."""
 
-    __slots__ = ("connected", "deals", "durable", "interest", "member", "subscribed")
+    __slots__ = (
+        "ahead_events",
+        "connected",
+        "deals",
+        "durable",
+        "interest",
+        "member",
+        "subscribed",
+    )
 
-    def __init__(self, member: Member, interest: SubscribedFilter) -> None:
+    def __init__(self, member: Member, interest: SubscribedFilter, ahead_events: int) -> None:
+        self.ahead_events = ahead_events
         self.member = member
         self.interest = interest
         self.deals: dict[Assignment, None] = {}
@@ -91,7 +120,7 @@ class MemberState:
     @property
     def room(self) -> int:
         """How many more events it is dealt now."""
-        return min(self.member.room(), GROUP_AHEAD_EVENTS_MAX - len(self.deals))
+        return min(self.member.room(), self.ahead_events - len(self.deals))
 
 
 class RoundRobin:

@@ -1,9 +1,9 @@
 """The table of all groups, and their states on disk.
 
 A durable group's state is a fact beside the log, written behind like that of a session: within
-GROUP_SAVE_SECONDS, and with whatever must not be saved without it (``changes``). A kill of the
-server repeats what was dealt since, and loses none of it. What a state is, the group knows; when a
-group is made and ends, its members say.
+``GroupLimits.save_seconds``, and with whatever must not be saved without it (``changes``). A kill
+of the server repeats what was dealt since, and loses none of it. What a state is, the group knows;
+when a group is made and ends, its members say.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rowcast.bus.durable_filters import DurableFilters
 from rowcast.core.errors import Error
-from rowcast.core.limits import GROUP_SAVE_SECONDS
 from rowcast.core.topics import TopicFilter
+from rowcast.features.shared_subscriptions.assignments import GroupLimits
 from rowcast.features.shared_subscriptions.groups import Group
 from rowcast.kernel.row_views import Views
 from rowcast.store.store import Change
@@ -32,11 +32,19 @@ Keep = Callable[[Sequence[Change], Callable[[Error | None], None]], None]
 class Groups:
     """All groups, by name and filter: the same name with another filter is another group."""
 
-    def __init__(self, reader: Reader, views: Views, keep: Keep, durable: DurableFilters) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        views: Views,
+        keep: Keep,
+        durable: DurableFilters,
+        limits: GroupLimits | None = None,
+    ) -> None:
         self._reader = reader
         self._views = views
         self._keep = keep
         self._durable = durable
+        self._limits = limits or GroupLimits()
         self._logged: set[Group] = set()
         """Durable groups: what their filters select is logged."""
         self._groups: dict[tuple[str, str], Group] = {}
@@ -54,7 +62,9 @@ class Groups:
         """Return the group of a name and a filter, a new one if there is none."""
         key = name, topics.text
         if key not in self._groups:
-            self._groups[key] = Group(name, topics, self._reader, self._views, self._changed)
+            self._groups[key] = Group(
+                name, topics, self._reader, self._views, self._changed, self._limits
+            )
         return self._groups[key]
 
     def _changed(self, group: Group) -> None:
@@ -72,7 +82,7 @@ class Groups:
             self._unsaved[group] = None
             if self._timer is None:
                 loop = asyncio.get_running_loop()
-                self._timer = loop.call_later(GROUP_SAVE_SECONDS, self.save)
+                self._timer = loop.call_later(self._limits.save_seconds, self.save)
 
     # -- facts -------------------------------------------------------------------------------------
 

@@ -28,10 +28,10 @@ from rowcast.bus.missed_while_offline import OfflineSessions
 from rowcast.codecs import CBOR, decode, encode
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
-from rowcast.core.limits import GROUP_RETRY_SECONDS, GROUP_TURN_EVENTS
 from rowcast.core.topics import TopicFilter
 from rowcast.features.shared_subscriptions.assignments import (
     Assignment,
+    GroupLimits,
     Member,
     MemberState,
     RoundRobin,
@@ -55,12 +55,14 @@ class Group:
         reader: Reader,
         views: Views,
         on_change: Callable[["Group"], None],
+        limits: GroupLimits,
     ) -> None:
         self.name = name
         self.topics = topics
         self._reader = reader
         self._views = views
         self._on_change = on_change
+        self._limits = limits
         self._seats: dict[Member, MemberState] = {}
         self._ring = RoundRobin()
         self._members = self._durables = 0
@@ -131,7 +133,7 @@ class Group:
         """
         seat = self._seats.get(member)
         if seat is None:
-            seat = self._seats[member] = MemberState(member, interest)
+            seat = self._seats[member] = MemberState(member, interest, self._limits.ahead_events)
         if not self._members and since is not None:
             self._position = since
         self._members += not seat.subscribed
@@ -265,7 +267,7 @@ class Group:
     def _deal(self) -> None:
         """Deal what there is, as far as there is room and this turn's share reaches."""
         self._scheduled = self._starved = False
-        left = GROUP_TURN_EVENTS
+        left = self._limits.turn_events
         while self._waits and self._subscription is not None:
             if left <= 0:
                 self._schedule()
@@ -341,7 +343,8 @@ class Group:
 
     def _who_takes(self, event: Event) -> MemberState | None:
         """Return who may be given an event: who has most room, or, within reason, has none."""
-        able = (seat for seat in self._ring if len(seat.deals) < GROUP_TURN_EVENTS)
+        most = self._limits.turn_events
+        able = (seat for seat in self._ring if len(seat.deals) < most)
         able = (seat for seat in able if seat.member.takes(event))
         return max(able, key=lambda seat: seat.room, default=None)
 
@@ -400,7 +403,7 @@ class Group:
         """Try again later: the log could not be read."""
         log.warning("the group %r of %r waits: %s", self.name, self.topics.text, error.message)
         self._pause()
-        asyncio.get_running_loop().call_later(GROUP_RETRY_SECONDS, self._start)
+        asyncio.get_running_loop().call_later(self._limits.retry_seconds, self._start)
 
     async def _read_again(self, position: int) -> None:
         """Read from the log what was open when the server ended; then go on the bus."""

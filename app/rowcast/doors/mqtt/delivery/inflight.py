@@ -11,7 +11,7 @@ from typing import cast
 from rowcast.core.callers import SERVER
 from rowcast.core.errors import Error
 from rowcast.core.events import MESSAGE, Event
-from rowcast.core.limits import MQTT_FLUSH_EVENTS, SUBSCRIPTION_TAKE_BYTES_MAX
+from rowcast.core.limits import SUBSCRIPTION_TAKE_BYTES_MAX
 from rowcast.doors.mqtt.delivery.delivery_format import UNSENDABLE, DeliveryFormat, Parts
 from rowcast.doors.mqtt.delivery.outgoing import Outgoing
 from rowcast.doors.mqtt.delivery.sent import Sent, sent_of
@@ -63,7 +63,7 @@ def send_again(client: Outgoing, session: Session) -> None:
     much of it as of new messages, so that the socket can say when it is full.
     """
     window, waiting = session.window, session.resend
-    left, left_bytes = MQTT_FLUSH_EVENTS, SUBSCRIPTION_TAKE_BYTES_MAX
+    left, left_bytes = client.deliveries.flush_events, SUBSCRIPTION_TAKE_BYTES_MAX
     while waiting:
         if left <= 0 or left_bytes <= 0:
             client.ready()

@@ -31,10 +31,11 @@ _OPTIONAL = frozenset({"reason_string", "user_property"})
 class Deliveries:
     """What deliveries to all clients share; its numbers are plain counts.
 
-    ``now`` is in seconds since 1970, ``touch`` saves a session soon.
+    ``now`` is in seconds since 1970, ``touch`` saves a session soon, ``flush_events`` are encoded
+    for one client at a time.
     """
 
-    __slots__ = ("dropped_large", "expired", "forms", "kernel", "now", "touch")
+    __slots__ = ("dropped_large", "expired", "flush_events", "forms", "kernel", "now", "touch")
 
     def __init__(
         self,
@@ -42,7 +43,9 @@ class Deliveries:
         forms: DeliveryFormats,
         now: Callable[[], float],
         touch: Callable[[Session], None],
+        flush_events: int,
     ) -> None:
+        self.flush_events = flush_events
         self.kernel = kernel
         self.forms = forms
         self.now = now

@@ -9,7 +9,6 @@ from math import ceil
 from typing import cast
 
 from rowcast.core.events import SNAPSHOT, Event
-from rowcast.core.limits import MQTT_FLUSH_EVENTS
 from rowcast.doors.mqtt.delivery.ack_latency import begin_timing, begin_timing_dealt
 from rowcast.doors.mqtt.delivery.delivery_format import UNSENDABLE, DeliveryFormat, Frame, Parts
 from rowcast.doors.mqtt.delivery.gap_notices import is_large, mark, tell, tell_all
@@ -25,8 +24,8 @@ from rowcast.subscriptions.subscription import Pair, SubscribedFilter
 
 def deliver(client: Outgoing, session: Session) -> None:
     """Encode what the subscription has, as far as there is room; the rest is for the next turn."""
-    subscription = session.subscription
-    if subscription is None or len(client.later) >= MQTT_FLUSH_EVENTS:
+    subscription, limit = session.subscription, client.deliveries.flush_events
+    if subscription is None or len(client.later) >= limit:
         return  # it is being opened; or the disk is slow: it calls again when it has caught up
     if session.resend:
         send_again(client, session)
@@ -36,7 +35,6 @@ def deliver(client: Outgoing, session: Session) -> None:
         return  # what was sent before goes first (MQTT-4.6.0-1)
     if session.sharing is not None:
         _send_deals(client, session, session.sharing)
-    limit = MQTT_FLUSH_EVENTS
     if session.reliable or subscription.progress.page:
         limit = min(limit, session.window.receive_maximum - len(session.window))
         if limit <= 0:

@@ -381,7 +381,9 @@ def _share(wish: SubscribeRequest, plan: FilterRequest, share: Share) -> Reason:
     session, text, broker = wish.session, plan.wanted.filter, wish.client.broker
     interest, sharing = plan.interest, session.sharing
     if sharing is None:
-        sharing = session.sharing = Sharing(broker.kernel, session, broker.keeper.touch)
+        sharing = session.sharing = Sharing(
+            broker.kernel, session, broker.keeper.touch, broker.deliveries.flush_events
+        )
     if text not in sharing.shares:
         _check_count(broker, session)
         broker.observer.subscribed(session.client_id, text)

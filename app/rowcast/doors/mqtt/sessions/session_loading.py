@@ -133,7 +133,12 @@ class _Recall:
             session.orders = order
         session.reliable = sum(1 for interest in session.filters if interest.qos)
         if self._shares:
-            session.sharing = Sharing(self._deliveries.kernel, session, self._deliveries.touch)
+            session.sharing = Sharing(
+                self._deliveries.kernel,
+                session,
+                self._deliveries.touch,
+                self._deliveries.flush_events,
+            )
             shared = sorted(self._shared, key=lambda item: item[2].order)
             session.sharing.restore(self._shares, shared)
         return session

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from rowcast.core.cursors import parse_cursor
 from rowcast.core.events import Event
-from rowcast.core.limits import MQTT_FLUSH_EVENTS
 from rowcast.doors.mqtt.delivery.sent import Sent
 from rowcast.doors.mqtt.packets.share_filters import Share, filter_of, share_of
 from rowcast.features.shared_subscriptions.assignments import Assignment
@@ -25,13 +24,30 @@ if TYPE_CHECKING:
 
 
 class Sharing:
-    """A session's part in groups, of each of which it is a member; ``touch`` saves it soon."""
+    """A session's part in groups, of each of which it is a member.
 
-    __slots__ = ("_flights", "_kernel", "_stage", "_touch", "given", "session", "shares")
+    ``touch`` saves it soon; ``flush_events`` are encoded for its client at a time.
+    """
+
+    __slots__ = (
+        "_flights",
+        "_flush_events",
+        "_kernel",
+        "_stage",
+        "_touch",
+        "given",
+        "session",
+        "shares",
+    )
 
     def __init__(
-        self, kernel: Kernel, session: "Session", touch: Callable[["Session"], None]
+        self,
+        kernel: Kernel,
+        session: "Session",
+        touch: Callable[["Session"], None],
+        flush_events: int,
     ) -> None:
+        self._flush_events = flush_events
         self._kernel = kernel
         self.session = session
         self._touch = touch
@@ -55,14 +71,14 @@ class Sharing:
         """Return how many more messages may be sent now."""
         session = self.session
         client = session.client
-        if client is None or client.stopped or len(client.later) >= MQTT_FLUSH_EVENTS:
+        if client is None or client.stopped or len(client.later) >= self._flush_events:
             return 0
         if session.resend:  # what was sent before goes first (MQTT-4.6.0-1)
             return 0
         room = session.window.receive_maximum - len(session.window) - len(self.given)
         if room <= 0:
             client.blocked = True  # an acknowledgement calls again
-        return min(room, MQTT_FLUSH_EVENTS - len(self.given))
+        return min(room, self._flush_events - len(self.given))
 
     def takes(self, event: Event) -> bool:
         """Tell whether its client may read an event (G6)."""
