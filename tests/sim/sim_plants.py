@@ -31,8 +31,8 @@ def answer_before_the_commit(monkeypatch):
     """A writer is told "stored" when it only waits."""
     submit = Committer.submit
 
-    def eager(self, writes):
-        submit(self, writes)
+    def eager(self, writes, most=0):
+        submit(self, writes, most)
         for write in writes:
             write.done(Receipt(write.event))
             write.done = lambda _outcome: None
@@ -110,10 +110,11 @@ def keep_callers_pending(monkeypatch):
     """A refused write is never counted off."""
     answer = Committer._answer
 
-    def leaky(self, write, outcome):
-        answer(self, write, outcome)
-        if not isinstance(outcome, Receipt):
-            self.pending[write.caller] = self.pending.get(write.caller, 0) + 1
+    def leaky(self, writes, outcomes):
+        answer(self, writes, outcomes)
+        for write, outcome in zip(writes, outcomes, strict=True):
+            if not isinstance(outcome, Receipt):
+                self.pending[write.caller] = self.pending.get(write.caller, 0) + 1
 
     monkeypatch.setattr(Committer, "_answer", leaky)
 

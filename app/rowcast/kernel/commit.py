@@ -39,7 +39,7 @@ from rowcast.kernel.last_write_wins import places_of_tombstones, stamp_in
 from rowcast.kernel.write import Current, FactsWrite, Kept, Outcome, Receipt, Write, resolver
 from rowcast.reads.record_cache import RecordCache, Unknown
 from rowcast.store.disk import Disk, size_of
-from rowcast.store.store import Change, Keep, Store
+from rowcast.store.store import Appends, Change, Keep
 
 log = logging.getLogger("rowcast.commit")
 
@@ -51,7 +51,7 @@ class Committer:
 
     def __init__(
         self,
-        store: Store,
+        store: Appends,
         bus: Bus,
         cache: RecordCache,
         clock: HybridClock,
@@ -162,8 +162,9 @@ class Committer:
         pending.size += total
         self._waiting_bytes += total
         self._waiting.extend(writes)
-        if not self._scheduled:
-            self._schedule()
+        if not self._scheduled and self._running is None:  # ``_schedule``, inlined
+            self._scheduled = True
+            self._loop.call_soon(self._start)
 
     def keep(self, changes: Sequence[Change], done: Kept | None = None) -> None:
         """Write changes of facts, after all earlier writes; all or none.
@@ -265,8 +266,7 @@ class Committer:
 
     def _refuse(self, batch: Batch) -> None:
         """Refuse all queued writes at shutdown."""
-        for write in batch.writes:
-            self._answer(write, stopping())
+        self._answer(batch.writes, [stopping() for _ in batch.writes])
         for _, keeping in batch.keeps:
             keeping.error = stopping()
         self._tell([keeping for _, keeping in batch.keeps])
@@ -286,9 +286,8 @@ class Committer:
         times.counts[bisect_left(times.bounds, seconds)] += 1  # ``observe``, inlined
         times.total += seconds
         outcomes = future.result()
-        for write, outcome in zip(batch.writes, outcomes, strict=True):
-            self._answer(write, outcome)
         if outcomes:
+            self._answer(batch.writes, outcomes)
             for listener in self.after_append:
                 listener(outcomes)
         if batch.keeps:
@@ -313,26 +312,29 @@ class Committer:
                 waiter.set_result(None)
         waiters.clear()
 
-    def _answer(self, write: Write, outcome: Outcome) -> None:
-        if isinstance(outcome, Receipt) and not outcome.late:
-            event = outcome.event
-            self._bus.publish(event)
-            if event.seq:
-                self.announced = event.seq
-        elif isinstance(outcome, Error) and outcome.code is Code.DENIED:
-            for hear in self.on_denied:
-                hear(write.caller, "write", write.event.topic, outcome)
-        pending, size = self.pending, write.size
-        pending.size -= size
-        left = pending[write.caller] - size
-        if left:
-            pending[write.caller] = left
-        else:
-            del pending[write.caller]
-        try:
-            write.done(outcome)
-        except Exception:
-            log.exception("a writer failed to take the outcome of %r", write.event)
+    def _answer(self, writes: Sequence[Write], outcomes: Sequence[Outcome]) -> None:
+        """Publish each committed event and call the write's callback, in order."""
+        pending, publish = self.pending, self._bus.publish
+        for write, outcome in zip(writes, outcomes, strict=True):
+            if isinstance(outcome, Receipt) and not outcome.late:
+                event = outcome.event
+                publish(event)
+                if event.seq:
+                    self.announced = event.seq
+            elif isinstance(outcome, Error) and outcome.code is Code.DENIED:
+                for hear in self.on_denied:
+                    hear(write.caller, "write", write.event.topic, outcome)
+            size = write.size
+            pending.size -= size
+            left = pending[write.caller] - size
+            if left:
+                pending[write.caller] = left
+            else:
+                del pending[write.caller]
+            try:
+                write.done(outcome)
+            except Exception:
+                log.exception("a writer failed to take the outcome of %r", write.event)
 
     def _tell(self, keeps: Sequence[FactsWrite]) -> None:
         """Call the callbacks of facts; log failures of facts without a callback once."""

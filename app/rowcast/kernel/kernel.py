@@ -36,7 +36,16 @@ from rowcast.kernel.resource_dispatch import ResourceDispatch
 from rowcast.kernel.row_views import TopicTables, Views
 from rowcast.kernel.seams import RowChanged, Seams
 from rowcast.kernel.steps import Steps
-from rowcast.kernel.write import Condition, Kept, Outcome, Receipt, Write, received, resolver
+from rowcast.kernel.write import (
+    Condition,
+    Kept,
+    Outcome,
+    Receipt,
+    Write,
+    received,
+    resolve,
+    resolver,
+)
 from rowcast.kernel.write_path import WritePath
 from rowcast.reads.record_cache import UNKNOWN, Unknown
 from rowcast.rows.transcoder import Transcoder
@@ -127,8 +136,11 @@ class Kernel(Seams):
     ) -> Receipt:
         """Run a write and wait for it; raises its Error."""
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self.submit(event, caller, resolver(future), condition)
-        return received(await future)
+        self.submit(event, caller, partial(resolve, future), condition)
+        outcome = await future
+        if isinstance(outcome, Error):
+            raise outcome
+        return outcome
 
     async def write_all(
         self, events: Sequence[Event], caller: Caller, *, atomic: bool

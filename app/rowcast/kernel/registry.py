@@ -36,36 +36,35 @@ class Entry:
     """The view of a topic table, whose shape this is."""
 
 
-@dataclass(slots=True)
 class Route:
     """The route of a topic: the entry, and the record's id within it."""
 
-    topic: str
-    entry: Entry | None
-    record_id: str
-    plain: bool = False
-    """Whether it is a plain undeclared topic: nothing to validate or transform, and no history."""
-    steps: tuple[Step, ...] | None = None
-    """The steps of each write here, in order; compiled at the first (``steps.py``)."""
-    message_steps: tuple[Step, ...] = ()
-    """The same for a message, which changes no record."""
-    bare: bool = False
-    """Whether a message only needs the checks of rights and content here."""
+    __slots__ = (
+        "bare", "entry", "message_steps", "plain", "record_id", "shape", "steps", "table", "topic",
+        "view",
+    )  # fmt: skip
 
-    @property
-    def shape(self) -> CompiledTable | None:
+    def __init__(
+        self, topic: str, entry: Entry | None, record_id: str, *, plain: bool = False
+    ) -> None:
+        self.topic = topic
+        self.entry = entry
+        self.record_id = record_id
+        self.plain = plain
+        """Whether it is a plain undeclared topic: nothing to validate or transform, and no
+        history."""
+        self.steps: tuple[Step, ...] | None = None
+        """The steps of each write here, in order; compiled at the first (``steps.py``)."""
+        self.message_steps: tuple[Step, ...] = ()
+        """The same for a message, which changes no record."""
+        self.bare = False
+        """Whether a message only needs the checks of rights and content here."""
+        self.shape: CompiledTable | None = entry.shape if entry is not None else None
         """The compiled table; None if there is none."""
-        return self.entry.shape if self.entry is not None else None
-
-    @property
-    def table(self) -> Table | None:
+        self.table: Table | None = self.shape.table if self.shape is not None else None
         """The declared table, if any."""
-        return self.entry.shape.table if self.entry and self.entry.shape else None
-
-    @property
-    def view(self) -> View | None:
+        self.view: View | None = entry.view if entry is not None else None
         """The view of a topic table; None for writable topics."""
-        return self.entry.view if self.entry is not None else None
 
     def overrides(self, verb: str) -> bool:
         """Whether a resource class overrides this verb here."""
@@ -94,6 +93,8 @@ class Registry:
             if table.path is not None
         }
         self._routes: ClearedCache[str, Route] = ClearedCache(routes_max)
+        self.known: Mapping[str, Route] = self._routes
+        """Cached routes by topic; a live view."""
         self.on_first_write: Callable[[Route], object] | None = None
         """Called at the first write at a topic since its route was built."""
 
@@ -188,11 +189,6 @@ class Registry:
     def forget_routes(self) -> None:
         """Clear cached routes and their steps; they are rebuilt on use."""
         self._routes.clear()
-
-    @property
-    def known(self) -> Mapping[str, Route]:
-        """Cached routes by topic; a live view."""
-        return self._routes
 
     def route(self, topic: str) -> Route:
         """Return the route of a topic.

@@ -7,6 +7,7 @@ protocol of the answer: ``done`` is called on the event loop with a ``Receipt`` 
 from asyncio import Future
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 
 from rowcast.core.callers import Caller
@@ -102,12 +103,13 @@ UNHEARD: Final = Unheard()
 
 def resolver(future: "Future[T]") -> Callable[[T], None]:
     """Return a ``done`` that resolves a future, unless it was cancelled."""
+    return partial(resolve, future)
 
-    def resolve(outcome: T) -> None:
-        if not future.done():
-            future.set_result(outcome)
 
-    return resolve
+def resolve(future: "Future[T]", outcome: T) -> None:
+    """Resolve a future, unless it was cancelled."""
+    if not future.done():
+        future.set_result(outcome)
 
 
 def received(outcome: Outcome) -> Receipt:

@@ -94,7 +94,10 @@ class WritePath:
         """Run a write; its ``done`` gets the outcome."""
         try:
             if self.admit(write):
-                self.append((write,))
+                if write.logged:
+                    self._committer.submit((write,))
+                else:
+                    self.append((write,))
         except Error as error:
             for hear in self.on_refused:
                 hear(write.caller, write.event, error)
@@ -112,7 +115,7 @@ class WritePath:
             for step in self._steps.first(event.properties):
                 if step(write):
                     return False
-        route = self._registry.route(event.topic)
+        route = self._known.get(event.topic) or self._registry.route(event.topic)
         steps = route.steps
         if steps is None:
             steps = self._steps.compile(route)

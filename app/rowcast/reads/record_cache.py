@@ -93,15 +93,26 @@ class RecordCache:
 
     def put(self, topic: str, record: Record | None) -> None:
         """Put in committed events: called by the writer only."""
+        written = record is not None and (record.table is not None or record.kind == PATCH)
         with self._lock:
-            self._forget(topic)  # it goes to the end, as the newest
-            written = record is not None and (record.table is not None or record.kind == PATCH)
-            if written and record is not None and len(record.payload) > self._payload_max:
-                self.evictions += 1  # what the store makes of it, the store is asked
-                return
-            self._keep(topic, record)
-            if written:
-                self._written.add(topic)
+            if record is not None and len(record.payload) <= self._payload_max:
+                # As nearly always: what ``_forget`` and ``_keep`` do, without their calls.
+                size = self._weigh(record)
+                if written:
+                    self._written.add(topic)  # first, for a look is made without the lock
+                self._records.pop(topic, None)  # it goes to the end, as the newest
+                self._records[topic] = record
+                self._bytes += size - self._sizes.get(topic, 0)
+                self._sizes[topic] = size
+                self._large.discard(topic)
+                if not written:
+                    self._written.discard(topic)
+            else:
+                self._forget(topic)
+                if written:
+                    self.evictions += 1  # what the store makes of it, the store is asked
+                    return
+                self._keep(topic, record)
             while len(self._records) > self._records_max or self._bytes > self._bytes_max:
                 self.evictions += 1
                 self._forget(next(iter(self._records)))

@@ -74,14 +74,18 @@ class CompiledTable:
             checked = self.with_id(checked, event.topic)
         event.decoded = checked
         if checked is not value:
-            media_type = event.content_type if is_structured(event.content_type) else None
-            event.content_type = media_type or JSON
-            event.payload = encode(self.spell(checked, event.content_type), event.content_type)
+            media_type = event.content_type or JSON
+            if media_type != JSON and not is_structured(media_type):
+                media_type = JSON
+            event.content_type = media_type
+            if self.checker.converts:
+                checked = self.spell(checked, media_type)
+            event.payload = encode(checked, media_type)
 
     def _decoded(self, event: Event) -> object:
         """Return the value, or the event itself when its bytes are to be kept as they are."""
         said = event.content_type
-        if said is not None and not is_structured(said):
+        if said is not None and said != JSON and not is_structured(said):
             if self.open:
                 return event
             raise Error(

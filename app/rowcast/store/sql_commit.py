@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from sqlite3 import Cursor
-from typing import Final, cast
+from typing import Final
 
 from rowcast.core.events import DELETE, MESSAGE, Event
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import DIVIDED, TopicTable, branch_of
 from rowcast.store.records import Key
-from rowcast.store.sql_rows import Cell, Row, Rows, loads, properties_cell
+from rowcast.store.sql_rows import Cell, Row, Rows, properties_cell
 from rowcast.store.sql_statements import LogStatement, RecordStatements
 from rowcast.store.sql_tables import META, TABLES
 
@@ -141,20 +141,21 @@ def write_records(
     cursor: Cursor, share: Share, events: Sequence[Event], existed: list[bool]
 ) -> None:
     """Write a share's records; set ``existed`` for events that found a record."""
-    parts = zip(share.keys, share.indexes, share.tallies, strict=True)
-    changing = [item for item in parts if events[item[1]].kind != MESSAGE]
-    if not changing:
+    last: dict[Key, Event] = {}
+    for key, index in zip(share.keys, share.indexes, strict=True):
+        if events[index].kind != MESSAGE:
+            last[key] = events[index]
+    if not last:
         return
     statements = share.part.statements
     # Sorted by key, neighbours share a page of the B-tree: a third less work.
-    distinct = sorted({key for key, _, _ in changing})
-    before: set[Key] = set()
-    for found in statements.existing.run(cursor, distinct):
-        before.update(cast("list[Key]", loads(found[0])))
+    distinct = sorted(last)
+    before = statements.present(cursor, distinct)
     present = set(before)
-    last: dict[Key, Event] = {}
-    for key, index, tally in changing:
-        event = last[key] = events[index]
+    for key, index, tally in zip(share.keys, share.indexes, share.tallies, strict=True):
+        event = events[index]
+        if event.kind == MESSAGE:
+            continue
         existed[index] = there = key in present
         if event.kind == DELETE:
             if there:
@@ -163,10 +164,13 @@ def write_records(
         elif not there:
             present.add(key)
             tally.added += 1
-    row = share.part.rows.row
-    written = [(key, last[key]) for key in distinct]
-    upserts = [row(key, event) for key, event in written if event.kind != DELETE]
-    deletes = [key for key, event in written if event.kind == DELETE and key in before]
+    row, upserts, deletes = share.part.rows.row, list[Row](), list[Key]()
+    for key in distinct:
+        event = last[key]
+        if event.kind != DELETE:
+            upserts.append(row(key, event))
+        elif key in before:
+            deletes.append(key)
     if upserts:
         statements.upsert(cursor, upserts)
         share.mixed = share.part.rows.mixes(upserts)
@@ -228,13 +232,15 @@ def write_batch(
     return existed
 
 
+WRITE_FACT: Final = (
+    f"INSERT INTO {META} (name,value) VALUES (?,?)"
+    " ON CONFLICT (name) DO UPDATE SET value=excluded.value"
+)
+
+
 def write_fact(cursor: Cursor, name: str, value: object) -> None:
     """Write a fact about the whole store."""
-    cursor.execute(
-        f"INSERT INTO {META} (name,value) VALUES (?,?)"
-        " ON CONFLICT (name) DO UPDATE SET value=excluded.value",
-        (name, str(value)),
-    )
+    cursor.execute(WRITE_FACT, (name, str(value)))
 
 
 def note(share: Share) -> None:

@@ -73,6 +73,8 @@ class Parts:
         self._former_max = former_max
         self.general = general
         self.tables = {part.rows.name: part for part in tables}
+        self._by_identity = {id(part.rows.layout.table): part for part in self.tables.values()}
+        """The same by the tables themselves, which it holds: hashing a table is slow."""
         self.by_level = {
             part.topic_table.branch.level: part for part in branches if part.topic_table is not None
         }
@@ -92,6 +94,9 @@ class Parts:
         """Return the part with the records of a table, or of all undeclared topics."""
         if table is None:
             return self.general
+        part = self._by_identity.get(id(table))
+        if part is not None:
+            return part
         with suppress(KeyError):
             return self.tables[sql_name(table)]
         raise Error(

@@ -10,13 +10,16 @@ statements by their text, so the number of rows comes from a short list of sizes
 from collections.abc import Callable, Sequence
 from itertools import chain
 from sqlite3 import Cursor
-from typing import Final
+from typing import Final, cast
 
 from rowcast.core.limits import STATEMENT_ROWS_MAX, STATEMENT_VARIABLES_MAX
-from rowcast.store.sql_rows import Cell, Row, Rows
+from rowcast.store.records import Key
+from rowcast.store.sql_rows import Cell, Row, Rows, loads
 from rowcast.store.sql_tables import LOG
 
 _SIZES: Final = (STATEMENT_ROWS_MAX, 50, 10, 3, 1)
+_NONE: Final = "[]"
+"""What SQLite makes of no keys as JSON."""
 
 
 class Statement:
@@ -66,7 +69,7 @@ def values(width: int, rows: int) -> str:
 class RecordStatements:
     """The statements that change and find the rows of one record table by key."""
 
-    __slots__ = ("_full", "_short", "_width", "delete", "existing", "find", "select")
+    __slots__ = ("_existing", "_full", "_short", "_width", "delete", "find", "select")
 
     def __init__(self, rows: Rows) -> None:
         name, key, columns = f'"{rows.name}"', rows.key, rows.columns
@@ -76,7 +79,7 @@ class RecordStatements:
         self._full = _upsert(name, columns, cleared)
         defaults = [f"{column}={default}" for column, default in rows.tail]
         self._short = _upsert(name, columns[: -len(defaults)], [*defaults, *cleared])
-        self.existing = Statement(
+        self._existing = Statement(
             # One result row for all existing keys: each row returned costs a call into Python.
             lambda size: (
                 f"SELECT json_group_array({key}) FROM {name} WHERE {key} IN ({marks(size)})"
@@ -90,6 +93,16 @@ class RecordStatements:
         self.delete = Statement(
             lambda size: f"DELETE FROM {name} WHERE {key} IN ({marks(size)})", 1, pads=True
         )
+
+    def present(self, cursor: Cursor, keys: Sequence[Key]) -> set[Key]:
+        """Return which of these keys have a row."""
+        found = self._existing.run(cursor, keys)
+        if len(keys) == 1:
+            return set(keys) if found[0][0] != _NONE else set()
+        present: set[Key] = set()
+        for (text,) in found:
+            present.update(cast("list[Key]", loads(text)))
+        return present
 
     def upsert(self, cursor: Cursor, rows: Sequence[Row]) -> None:
         """Insert or replace rows, short and full ones, by key."""
@@ -139,7 +152,7 @@ class LogStatement:
     def write(self, cursor: Cursor, rows: Sequence[Row]) -> None:
         """Append rows that are all short or all full, so that they stay in order."""
         statement = self._full if len(rows[0]) == self._width else self._short
-        statement.run(cursor, list(chain.from_iterable(rows)))
+        statement.run(cursor, rows[0] if len(rows) == 1 else list(chain.from_iterable(rows)))
 
 
 def _append(columns: str) -> Statement:

@@ -27,7 +27,7 @@ from rowcast.store import sql_log, sql_scan, sql_search, sql_times, sql_topic_ta
 from rowcast.store.page_room import PageRoom
 from rowcast.store.read_limit import ReadLimit
 from rowcast.store.records import Key
-from rowcast.store.sql_commit import LogPartition, note, split, write_batch, write_fact
+from rowcast.store.sql_commit import WRITE_FACT, LogPartition, note, split, write_batch, write_fact
 from rowcast.store.sql_database import Database
 from rowcast.store.sql_migrate import make_own_tables, open_tables
 from rowcast.store.sql_parts import END, Parts, Plan
@@ -118,7 +118,7 @@ class SqlStore:
         with self._database.writing() as cursor:
             existed = write_batch(cursor, shares, events, self._log)
             if version > self._last_version:
-                write_fact(cursor, "last_version", version)
+                cursor.execute(WRITE_FACT, ("last_version", str(version)))
             second = version // PER_SECOND
             if second > self._times.last:
                 self._times.write(cursor, second, events[0].seq)

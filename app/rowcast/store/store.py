@@ -1,7 +1,7 @@
-"""The store: the kernel's interface to the disk, in four protocols that one object implements.
+"""The store: the kernel's interface to the disk, in five protocols that one object implements.
 
-``Log``, ``Records``, ``Facts`` and ``Maintenance``: users of a store declare the one that they
-need.
+``Appends``, ``Log``, ``Records``, ``Facts`` and ``Maintenance``: users of a store declare the one
+that they need.
 
 It has one log of events, one current record for each topic, and facts of other owners (such as an
 MQTT session), all written in the same transaction. Every method blocks and is called off the event
@@ -91,12 +91,22 @@ class Counts(Protocol):
         """Return the number of a source's records, from memory, as in ``figures``."""
 
 
-class Log(Counts, Protocol):
-    """The log of events: read from any position, appended to only by the writer thread."""
+class Head(Protocol):
+    """The identity and the length of the log."""
 
     @property
     def epoch(self) -> str:
         """Eight hexadecimal digits that identify this log."""
+
+    def head(self) -> int:
+        """Return the greatest number committed or trimmed; 0 for a new log."""
+
+
+class Appends(Head, Protocol):
+    """What only the writer thread calls: the interface for the committer."""
+
+    def reserved(self) -> int:
+        """Return the number up to which numbers are reserved."""
 
     def reserve(self, seq: int) -> None:
         """Reserve numbers up to ``seq`` durably, so that none is reused after a restart."""
@@ -121,11 +131,30 @@ class Log(Counts, Protocol):
         later events. Events and records are unchanged. Called by the writer thread.
         """
 
-    def head(self) -> int:
-        """Return the greatest number committed or trimmed; 0 for a new log."""
+    def lookup(self, wanted: Sequence[tuple[Table | None, str]]) -> dict[str, Record]:
+        """Return the current records of these topics, by topic; absent ones are left out."""
 
-    def reserved(self) -> int:
-        """Return the number up to which numbers are reserved."""
+    def facts(self, places: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
+        """Return the values of these facts, by owner and name; absent ones are left out."""
+
+    def trim(self, source: LogSource, keep: Keep, now_seconds: float, limit: int) -> int:
+        """Delete a part's oldest events beyond any limit of ``keep``; return how many.
+
+        An event whose version is more than a minute ahead of ``now_seconds`` has the age of the
+        next one with a valid version. At most ``limit`` are deleted at once. Only the oldest events
+        are deleted, so the rest has no gap. Here a branch means only its table's part, and None the
+        general one. Records are unchanged. ``trimmed(source)`` increases.
+        """
+
+    def tidy(self, limit: int) -> bool:
+        """Do a step of deferred work of ``drop`` and others; return whether more is left.
+
+        At most ``limit`` events are deleted, which bounds the wait of writers.
+        """
+
+
+class Log(Counts, Head, Protocol):
+    """The log of events, read from any position."""
 
     def last_version(self) -> int:
         """Return the greatest version committed since the last ``return_versions``, or 0."""
@@ -178,9 +207,6 @@ class Log(Counts, Protocol):
 class Records(Counts, Protocol):
     """The current record of each topic."""
 
-    def lookup(self, wanted: Sequence[tuple[Table | None, str]]) -> dict[str, Record]:
-        """Return the current records of these topics, by topic; absent ones are left out."""
-
     def get(self, table: Table | None, topic: str) -> Record | None:
         """Return the current record at a topic."""
 
@@ -216,7 +242,7 @@ class Records(Counts, Protocol):
 
 
 class Facts(Protocol):
-    """Durable facts of owners; ``Log.commit`` changes them."""
+    """Durable facts of owners; ``Appends.commit`` changes them."""
 
     def states(self, prefix: str) -> list[tuple[str, str, bytes]]:
         """Return owner, name and value of all facts of owners that begin with ``prefix``.
@@ -224,15 +250,9 @@ class Facts(Protocol):
         Sorted by owner, then by name, in the order of code points.
         """
 
-    def facts(self, places: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
-        """Return the values of these facts, by owner and name; absent ones are left out.
-
-        Called by the writer thread.
-        """
-
 
 class Maintenance(Counts, Protocol):
-    """Opening and closing; creating, trimming and dropping parts of the log."""
+    """Opening and closing; creating and dropping parts of the log."""
 
     def open(self, tables: Sequence[Table]) -> None:
         """Create missing tables and columns, without loss of data.
@@ -242,15 +262,6 @@ class Maintenance(Counts, Protocol):
 
     def close(self) -> None:
         """Close files; committed data stays."""
-
-    def trim(self, source: LogSource, keep: Keep, now_seconds: float, limit: int) -> int:
-        """Delete a part's oldest events beyond any limit of ``keep``; return how many.
-
-        An event whose version is more than a minute ahead of ``now_seconds`` has the age of the
-        next one with a valid version. At most ``limit`` are deleted at once. Only the oldest events
-        are deleted, so the rest has no gap. Here a branch means only its table's part, and None the
-        general one. Records are unchanged. ``trimmed(source)`` increases.
-        """
 
     def define(self, *tables: TopicTable) -> None:
         """Create tables of branches, all or none: their new events form separate parts.
@@ -263,12 +274,6 @@ class Maintenance(Counts, Protocol):
         """Drop a branch's table with its events; no effect if it does not exist.
 
         Retained messages stay, and ``trimmed`` of the branch covers the removed events.
-        """
-
-    def tidy(self, limit: int) -> bool:
-        """Do a step of deferred work of ``drop`` and others; return whether more is left.
-
-        At most ``limit`` events are deleted, which bounds the wait of writers.
         """
 
     def topic_tables(self) -> list[TopicTable]:
@@ -285,5 +290,5 @@ class LogAndRecords(Log, Records, Protocol):
         """
 
 
-class Store(LogAndRecords, Facts, Maintenance, Protocol):
+class Store(Appends, LogAndRecords, Facts, Maintenance, Protocol):
     """The complete store: opened by a server, and tested by the conformance suite."""

@@ -267,6 +267,8 @@ class Rights(Authorizer):
 
     def check_writer(self, topic: str, caller: Caller) -> None:
         """Raise unless the caller may write anything at or below a topic: a body will tell what."""
+        if not self.active and caller.grants.write and topic[:1] != "$":
+            return
         sight = self.sight(caller) if self.active else None
         if sight is None or topic[:1] == "$":
             self.check_write(topic or "/", caller)
