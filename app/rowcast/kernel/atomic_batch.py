@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from rowcast.core.callers import Caller
-from rowcast.core.errors import Code, Error
+from rowcast.core.errors import Code, Error, stopping
 from rowcast.core.events import Event
 from rowcast.core.tables import Table
+from rowcast.kernel.loop_turns import in_turns
 from rowcast.kernel.write import Done, Group, Outcome, Receipt, Write, resolver
 
 if TYPE_CHECKING:
@@ -71,11 +72,11 @@ class AtomicBatch:
     async def _carry_out(
         self, events: Sequence[Event], caller: Caller, dones: Sequence[Done]
     ) -> None:
-        def go_on(became: Sequence[Event | None]) -> None:
+        async def go_on(became: Sequence[Event | None]) -> None:
             for event, left, done in zip(events, became, dones, strict=True):
                 if left is None:
                     done(Receipt(event))
-            self._submit(became, caller, dones)
+            await self._submit(became, caller, dones)
 
         await self._kernel.gate.together(events, caller, go_on)
 
@@ -116,25 +117,37 @@ class AtomicBatch:
             return None
         return None if taken else write.done
 
-    def _submit(
+    async def _submit(
         self, events: Sequence[Event | None], caller: Caller, dones: Sequence[Done]
     ) -> None:
-        """Submit a group; None stands for a write that a hook dropped."""
-        writes = [
-            Write(
-                event, caller, self._kernel.gate.telling(caller, done), passed=True, part_of=BATCH
-            )
-            for event, done in zip(events, dones, strict=True)
-            if event is not None
-        ]
-        for write in writes:
-            self._kernel.writes.admit(write)
+        """Submit a group; None stands for a write that a hook dropped.
+
+        Admission is most of the work, so it runs in several turns of the loop. The group stays
+        atomic, because none of it is queued before all of it is admitted. Raises BUSY if the rules
+        changed meanwhile: its writes were not checked against the same rules then.
+        """
+        kernel, writes = self._kernel, list[Write]()
+        policy = kernel.rights.policy
+        try:
+            async for some in in_turns(list(zip(events, dones, strict=True))):
+                for event, done in some:
+                    if event is not None:
+                        told = kernel.gate.telling(caller, done)
+                        writes.append(Write(event, caller, told, passed=True, part_of=BATCH))
+                        kernel.writes.admit(writes[-1])
+        except asyncio.CancelledError:
+            for done in dones:
+                done(stopping())
+            raise
+        if kernel.rights.policy is not policy:
+            words = "rules changed while the batch was checked; nothing was written, send it again"
+            raise Error(Code.BUSY, words, retry_after_seconds=1)
         _place([write.event for write in writes])
         group = Group(writes)
         for write in writes:
             write.group = group
         if writes:
-            self._kernel.writes.append(writes)
+            kernel.writes.append(writes)
 
 
 def _check_whole(

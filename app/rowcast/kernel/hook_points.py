@@ -4,7 +4,7 @@ Doors report connections and sessions, the kernel asks about subscriptions and w
 feature subclasses ``HookPoints`` and ``WriteGate`` and assigns its own to ``HookSeams``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
@@ -88,14 +88,14 @@ class WriteGate:
         self,
         events: Sequence[Event],
         caller: Caller,  # noqa: ARG002
-        go_on: Callable[[list[Event | None]], None],
+        go_on: Callable[[list[Event | None]], Awaitable[None]],
     ) -> None:
         """Pass the events of an atomic batch; raises the first refusal.
 
-        ``go_on`` is called with the events as changed, None for a dropped one, in the order of the
+        ``go_on`` is awaited with the events as changed, None for a dropped one, in the order of the
         caller's writes.
         """
-        go_on(list(events))
+        await go_on(list(events))
 
     def telling(self, caller: Caller, done: Done) -> Done:  # noqa: ARG002
         """Return a ``done`` that also reports the write when it has succeeded."""

@@ -144,17 +144,20 @@ class HookPipeline(WriteGate):
         return event.changed(kind=MESSAGE), None
 
     async def together(
-        self, events: Sequence[Event], caller: Caller, go_on: Callable[[list[Event | None]], None]
+        self,
+        events: Sequence[Event],
+        caller: Caller,
+        go_on: Callable[[list[Event | None]], Awaitable[None]],
     ) -> None:
         """Ask the hooks about writes that stand or fall together; raises the first refusal.
 
         ``go_on`` gets what became of each, in its turn among the caller's writes.
         """
         if not self._hooks.writing or caller.door == "server":
-            go_on(list(events))
+            await go_on(list(events))
             return
         if not self._hooks.write_waits:
-            go_on([self._ask(event, caller) for event in events])
+            await go_on([self._ask(event, caller) for event in events])
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -164,7 +167,7 @@ class HookPipeline(WriteGate):
 
         async def step() -> None:
             try:
-                go_on([await self._ask_waiting(event, caller) for event in events])
+                await go_on([await self._ask_waiting(event, caller) for event in events])
             except Error as error:
                 refuse(error)
             else:

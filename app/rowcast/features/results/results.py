@@ -271,8 +271,8 @@ def _topics(writes: Sequence[Write]) -> frozenset[str]:
     return topics
 
 
-def _into(became: list[Event | None]) -> Callable[[list[Event | None]], None]:
-    def take(events: list[Event | None]) -> None:
+def _into(became: list[Event | None]) -> Callable[[list[Event | None]], Awaitable[None]]:
+    async def take(events: list[Event | None]) -> None:
         became[:] = events
 
     return take
