@@ -21,11 +21,11 @@ from rowcast.doors.http.documents import pages
 from rowcast.doors.http.documents.health import Readiness
 from rowcast.doors.http.login.signing_in import (
     PATHS,
+    SHOWN,
     SIGNED_IN,
+    TICKET,
     is_nobody,
     is_own_page,
-    peer_of,
-    shows_something,
     sign_in,
 )
 from rowcast.doors.http.login.visitors import admit
@@ -196,7 +196,7 @@ class Edge(Door):
             return None
         return route
 
-    async def _serve(
+    def _serve(
         self,
         headers: Headers,
         scope: Scope,
@@ -204,37 +204,69 @@ class Edge(Door):
         send: TrackedSend,
         *,
         of_known_page: bool = False,
+    ) -> Awaitable[None]:
+        """Return the awaitable that responds to a request, whose credentials it checks first."""
+        path, method = scope["path"], scope["method"]
+        if path in OPEN_PATHS or (path in PATHS and method != "OPTIONS"):
+            return self._routes(scope, receive, send)
+        if path.startswith(pages.ROOT) and pages.is_page(path):
+            return self._page(headers, scope, send)
+        streams = method == "GET" and b"text/event-stream" in headers.get(b"accept", b"").lower()
+        any_host = of_known_page or method == "OPTIONS"
+        if not SHOWN.isdisjoint(headers) or TICKET in scope["query_string"]:
+            return self._sign_in(headers, scope, receive, send, streams, any_host)
+        return self._dispatch(headers, scope, receive, send, streams, any_host)
+
+    async def _sign_in(
+        self,
+        headers: Headers,
+        scope: Scope,
+        receive: Receive,
+        send: TrackedSend,
+        streams: bool,
+        any_host: bool,
     ) -> None:
-        path = scope["path"]
-        if path in OPEN_PATHS or (path in PATHS and scope["method"] != "OPTIONS"):
-            await self._routes(scope, receive, send)
-            return
-        streams = (
-            scope["method"] == "GET" and b"text/event-stream" in headers.get(b"accept", b"").lower()
-        )
+        """Check the credentials of a request, then respond to it."""
         try:
-            if path.startswith(pages.ROOT) and pages.is_page(path):
-                send.path, send.named = pages.ROOT.strip("/"), True
-                await pages.serve(headers, scope, send)
-                return
-            if shows_something(headers, scope):
-                await sign_in(self, headers, scope, "sse" if streams else "http")
-            if not of_known_page and scope["method"] != "OPTIONS" and is_nobody(scope):
-                self.hosts.check(headers)
+            await sign_in(self, headers, scope, "sse" if streams else "http")
         except Error as error:
             await send_problem(self.kernel, error, headers, scope, send)
             return
+        any_host = any_host or not is_nobody(scope)
+        await self._dispatch(headers, scope, receive, send, streams, any_host)
+
+    def _dispatch(
+        self,
+        headers: Headers,
+        scope: Scope,
+        receive: Receive,
+        send: TrackedSend,
+        streams: bool,
+        any_host: bool,
+    ) -> Awaitable[None]:
+        """Return the awaitable that responds to a request of a known caller."""
+        if not any_host and not self.hosts.known.get(headers.get(b"host", b"")):
+            try:
+                self.hosts.check(headers)
+            except Error as error:
+                return send_problem(self.kernel, error, headers, scope, send)
+        path = scope["path"]
         if path in DOCUMENTS:
-            await self._routes(scope, receive, send)
-            return
+            return self._routes(scope, receive, send)
         page = self.kernel.pages.get(path)
         if page is not None:
-            await self._show(page, headers, scope, send)
-            return
+            return self._show(page, headers, scope, send)
         if streams:
-            await sse.serve(self, scope, receive, send)
-        else:
-            await rest.serve(self, headers, scope, receive, send)
+            return sse.serve(self, scope, receive, send)
+        return rest.serve(self, headers, scope, receive, send)
+
+    async def _page(self, headers: Headers, scope: Scope, send: TrackedSend) -> None:
+        """Send a file of the live page."""
+        send.path, send.named = pages.ROOT.strip("/"), True
+        try:
+            await pages.serve(headers, scope, send)
+        except Error as error:
+            await send_problem(self.kernel, error, headers, scope, send)
 
     async def _routes(self, scope: Scope, receive: Receive, send: TrackedSend) -> None:
         """Dispatch to FastAPI's routes, which find this edge in the scope."""
@@ -298,7 +330,8 @@ class Edge(Door):
         signed_in: Caller | None = scope.get(SIGNED_IN)
         if signed_in is not None:
             return signed_in if signed_in.door == door else replace(signed_in, door=door)
-        peer = peer_of(scope)
+        client = scope.get("client")
+        peer = client[0] if client else ""
         if door != "http":
             return self.settings.anonymous(peer, door)
         caller = self._callers.get(peer)

@@ -1,11 +1,13 @@
 """Fast path: all code that uses uvicorn's private attributes, in one file.
 
-Three things need more than ASGI offers:
+Four things need more than ASGI offers:
 
 - **Whole answers** (``write_whole``): ASGI sends a response as two messages, each with a coroutine,
   a pass over all headers and a system call; for a cached record that costs more than all the rest.
   A prepared response is written to the transport with one call, and uvicorn's request cycle is left
   in the same state as after its own ``send``.
+- **Whole bodies** (``take_body``): a small body arrives with its head, and is taken without
+  ``receive``.
 - **Shared frames** (``event_channel_of``, ``socket_channel_of``): a frame shared by many readers is
   written to each socket without a task or a copy, and a stalled reader can be aborted.
 - **Bounded request heads** (``RequestHeadLimits``): uvicorn has no limits for them.
@@ -21,7 +23,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from http import HTTPStatus
 from typing import Any, Final
 
 import uvicorn
@@ -30,33 +31,30 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets import websockets_sansio_impl
 
 from rowcast.core.limits import HTTP_HEAD_BYTES_MAX, HTTP_HEAD_SECONDS_MAX
-from rowcast.doors.http.messages.asgi import HeaderList, Receive, Send, TrackedSend
+from rowcast.doors.http.messages.asgi import Receive, Send, TrackedSend, whole_answer
 from rowcast.doors.http.streams.channels import Channel, EventChannel, Gone, SocketChannel
-from rowcast.doors.http.uvicorn_samples import GET, UPGRADE, at_once, connection
+from rowcast.doors.http.uvicorn_samples import GET, PUT, UPGRADE, at_once, connection
 
 log = logging.getLogger("rowcast.doors.http")
 
-STATUS_LINES: Final = {
-    int(status): f"HTTP/1.1 {status:d} {status.phrase}\r\n".encode() for status in HTTPStatus
-}
-_FINAL_TEXT: Final = 0x81
-_FINAL_BINARY: Final = 0x82
 _SOCKET: Any = getattr(websockets_sansio_impl, "WebSocketsSansIOProtocol", None)
 
 
 # -- whole answers ---------------------------------------------------------------------------------
 
 
-def has_arrived(receive: Receive) -> bool:
-    """Whether the complete body has been received, so that ``receive`` does not wait."""
+def take_body(receive: Receive, bytes_max: int) -> bytes | None:
+    """Return a complete body of at most ``bytes_max``; None: it needs ``receive``."""
     cycle: Any = getattr(receive, "__self__", None)
-    return type(cycle) is _CYCLE and not cycle.more_body
-
-
-def whole_answer(status: int, headers: HeaderList, body: bytes = b"") -> bytes:
-    """Return the bytes of a response; headers must not contain client input."""
-    lines = [name + b": " + value + b"\r\n" for name, value in headers]
-    return b"".join((STATUS_LINES[status], *lines, b"\r\n", body))
+    if type(cycle) is not _CYCLE or cycle.more_body or len(cycle.body) > bytes_max:
+        return None
+    if cycle.disconnected or cycle.response_complete or cycle.waiting_for_100_continue:
+        return None
+    cycle.flow.resume_reading()
+    cycle.message_event.clear()
+    body = bytes(cycle.body)
+    cycle.body = type(cycle.body)()
+    return body
 
 
 def write_whole(send: Send, answer: bytes) -> bool:
@@ -147,13 +145,7 @@ class FastSocketChannel(_Immediate, SocketChannel):
 
     def pack(self, payload: bytes) -> Any:
         """Return a server's complete message: one final frame, not masked (RFC 6455, 5.2)."""
-        first = _FINAL_BINARY if self._binary else _FINAL_TEXT
-        size = len(payload)
-        if size < 126:
-            return bytes((first, size)) + payload
-        if size < 65_536:
-            return bytes((first, 126)) + size.to_bytes(2, "big") + payload
-        return bytes((first, 127)) + size.to_bytes(8, "big") + payload
+        return self.frame_of(payload)
 
     @property
     def open(self) -> bool:
@@ -334,6 +326,14 @@ def _answer(protocol: type[HttpToolsProtocol], *, fast: bool) -> object:
     return wire.written, state, made.server_state.total_requests, cycle.more_body
 
 
+def _bodies(protocol: type[HttpToolsProtocol], *, fast: bool) -> object:
+    made, _ = connection(protocol, PUT)
+    cycle = made.cycle
+    body = take_body(cycle.receive, 2) if fast else at_once(cycle.receive())["body"]
+    more = cycle.body, cycle.more_body, cycle.message_event.is_set(), made.flow.read_paused
+    return body, more, take_body(cycle.receive, -1)
+
+
 def _events(protocol: type[HttpToolsProtocol], *, fast: bool) -> object:
     made, wire = connection(protocol, GET)
     at_once(made.cycle.send({"type": "http.response.start", "status": 200, "headers": []}))
@@ -367,9 +367,12 @@ def find_head_problem() -> str:
     return _difference("limited request heads are answered", one, other)
 
 
+_WAYS: Final = {"answers": _answer, "bodies": _bodies, "events": _events, "messages": _messages}
+
+
 def find_problem() -> str:
     """Return why the fast path does not work with this uvicorn; empty if it does."""
-    for name, way in (("answers", _answer), ("events", _events), ("messages", _messages)):
+    for name, way in _WAYS.items():
         one, other = (partial(way, HTTP_PROTOCOL, fast=fast) for fast in (False, True))
         if found := _difference(f"{name} are sent", one, other):
             return found

@@ -4,15 +4,17 @@ A sample has read a request, and records its output. Nothing of it outlives the 
 """
 
 import asyncio
-import contextlib
 from collections.abc import Coroutine
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import uvicorn
 from uvicorn.server import ServerState
 
+T = TypeVar("T")
+
 GET: Final = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+PUT: Final = b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nok"
 UPGRADE: Final = (
     b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
@@ -60,8 +62,11 @@ def connection(protocol: Any, request: bytes) -> tuple[Any, Wire]:
     return made, wire
 
 
-def at_once(sending: Coroutine[object, object, None]) -> None:
+def at_once(coroutine: Coroutine[object, object, T]) -> T:
     """Run a coroutine that does not wait. Raises RuntimeError where it does."""
-    with contextlib.suppress(StopIteration):
-        sending.send(None)
-        raise RuntimeError("it waits")
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise RuntimeError("it waits")

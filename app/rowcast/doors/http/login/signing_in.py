@@ -34,14 +34,11 @@ TICKETS: Final = "/$SYS/tickets"
 ME: Final = "/$SYS/me"
 PATHS: Final = frozenset({LOGIN, LOGOUT, TICKETS, f"{TICKETS}/", ME})
 """Paths of login (``routes``): no topics, so they are dispatched first."""
-_TICKET: Final = b"ticket="
+SHOWN: Final = frozenset({b"authorization", b"cookie"})
+"""Headers with credentials."""
+TICKET: Final = b"ticket="
+"""The parameter of a URL with a ticket."""
 _STREAMS: Final = frozenset({"ws", "sse"})
-
-
-def shows_something(headers: Headers, scope: Scope) -> bool:
-    """Whether a request has any credentials."""
-    shown = b"authorization" in headers or b"cookie" in headers
-    return shown or _TICKET in scope["query_string"]
 
 
 def is_nobody(scope: Scope) -> bool:
@@ -176,14 +173,14 @@ def is_own_page(edge: "Edge", headers: Headers, scope: Scope) -> bool:
 
 def _has_ticket(scope: Scope) -> bool:
     """Whether the URL has a ticket as a parameter, and not only as part of other text."""
-    return any(part.startswith(_TICKET) for part in scope["query_string"].split(b"&"))
+    return any(part.startswith(TICKET) for part in scope["query_string"].split(b"&"))
 
 
 def _ticket_of(scope: Scope) -> str | None:
     """Remove the ticket from a URL, so that later code neither sees nor logs it."""
     parts = scope["query_string"].split(b"&")
-    found = [part for part in parts if part.startswith(_TICKET)]
+    found = [part for part in parts if part.startswith(TICKET)]
     if not found:
         return None
     scope["query_string"] = b"&".join(part for part in parts if part not in found)
-    return unquote_plus(found[0].removeprefix(_TICKET).decode("latin-1"))
+    return unquote_plus(found[0].removeprefix(TICKET).decode("latin-1"))

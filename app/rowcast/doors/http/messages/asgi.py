@@ -5,7 +5,8 @@ name in a URL and in MQTT (A11).
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from http import HTTPStatus
+from typing import Any, Final
 from urllib.parse import quote, unquote_to_bytes
 
 from rowcast.core.errors import Code, Error
@@ -18,6 +19,9 @@ ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = dict[bytes, bytes]
 HeaderList = list[tuple[bytes, bytes]]
 
+STATUS_LINES: Final = {
+    int(status): f"HTTP/1.1 {status:d} {status.phrase}\r\n".encode() for status in HTTPStatus
+}
 _PATH_SAFE = "/:@!$&'()*,;=~"  # RFC 3986, 3.3: characters allowed in a path
 
 
@@ -73,3 +77,11 @@ def topic_of(scope: Scope) -> str:
 def path_of(topic: str) -> str:
     """Return the path of a topic, percent-encoded."""
     return "/" + quote(topic, safe=_PATH_SAFE)
+
+
+def whole_answer(status: int, headers: HeaderList, body: bytes = b"") -> bytes:
+    """Return the bytes of a response; headers must not contain client input."""
+    answer = STATUS_LINES[status]
+    for name, value in headers:  # a comprehension would be another call
+        answer += name + b": " + value + b"\r\n"
+    return answer + b"\r\n" + body

@@ -10,11 +10,11 @@ from typing import Final
 from rowcast.codecs import CBOR, CBOR_SEQ, JSON, MSGPACK, NDJSON, codec_for, is_structured
 from rowcast.core.errors import Code, Error
 from rowcast.doors.http.messages.asgi import Headers, Receive, text_of
-from rowcast.doors.http.uvicorn_fastpath import has_arrived
 from rowcast.rows.compiled_table import CompiledTable
 
 FORM: Final = "application/x-www-form-urlencoded"
 JSON_PATCH: Final = "application/json-patch+json"
+_JSON: Final = JSON.encode()
 _ARRAYS: Final = {
     CBOR: frozenset(range(0x80, 0xA0)),  # RFC 8949, 3.1: major type 4
     MSGPACK: frozenset({*range(0x90, 0xA0), 0xDC, 0xDD}),
@@ -43,8 +43,6 @@ async def read_body(
     length = headers.get(b"content-length")
     if length is not None and length.isdigit() and int(length) > bytes_max:
         raise too_large(bytes_max)
-    if has_arrived(receive):
-        return await _gather(receive, bytes_max, check)
     try:
         async with asyncio.timeout(seconds_max):
             return await _gather(receive, bytes_max, check)
@@ -92,11 +90,11 @@ def content_type_of(headers: Headers, body: bytes, shape: CompiledTable | None) 
     values, so parameters and aliases of a structured type are dropped; elsewhere the text is stored
     unchanged.
     """
+    if headers.get(b"content-type") == _JSON:
+        return JSON
     said = text_of(headers, b"content-type")
     if not said:
         return None
-    if said == JSON:
-        return JSON
     typed = shape is not None and not shape.open
     if said.lower().startswith(FORM) and (typed or body.lstrip()[:1] in {b"{", b"["}):
         return None

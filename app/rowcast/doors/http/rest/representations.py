@@ -12,11 +12,17 @@ from rowcast.codecs.media_range import parse
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Record
 from rowcast.core.limits import HTTP_DIRECT_BYTES_MAX, HTTP_REPRESENTATIONS_MAX
-from rowcast.doors.http.messages.asgi import HeaderList, Headers, Message, Send
+from rowcast.doors.http.messages.asgi import (
+    HeaderList,
+    Headers,
+    Message,
+    Send,
+    whole_answer,
+)
 from rowcast.doors.http.messages.replies import EMPTY, VARY
 from rowcast.doors.http.rest.conditions import check_read_condition, http_date, not_modified
 from rowcast.doors.http.rest.request import RECORD_TYPES
-from rowcast.doors.http.uvicorn_fastpath import whole_answer, write_whole
+from rowcast.doors.http.uvicorn_fastpath import write_whole
 from rowcast.kernel.kernel import Kernel
 from rowcast.rows.transcoder import Transcoder, structured_type
 

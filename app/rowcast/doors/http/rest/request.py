@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from rowcast.codecs import CBOR, CBOR_SEQ, CSV, JSON, MSGPACK, NDJSON, encode, negotiate
 from rowcast.core.callers import Caller
-from rowcast.core.events import Event
+from rowcast.core.events import MESSAGE, Event
 from rowcast.core.write_marks import numbered, put_mark
 from rowcast.doors.http.messages.asgi import HeaderList, Headers, Receive, Scope, Send, text_of
 from rowcast.doors.http.messages.bodies import read_body
 from rowcast.doors.http.messages.parameters import Parameters
 from rowcast.doors.http.messages.replies import send_bytes
-from rowcast.doors.http.uvicorn_fastpath import has_arrived
+from rowcast.doors.http.uvicorn_fastpath import take_body
 from rowcast.features.idempotency.idempotency_keys import Claim
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.last_write_wins import put_stamp
@@ -66,11 +66,17 @@ class Request:
         """The Accept header."""
         return text_of(self.headers, b"accept")
 
+    def arrived_body(self) -> bytes | None:
+        """Return the whole body if it has arrived; None: call ``body``."""
+        if self.read is None and b"content-encoding" not in self.headers:
+            self.read = take_body(self.receive, self.edge.settings.body_bytes_max)
+        return self.read
+
     async def body(self) -> bytes:
         """Return the whole body; raises TOO_LARGE, UNSUPPORTED, INVALID."""
-        if self.read is None:
+        if self.arrived_body() is None:
             settings, committer = self.edge.settings, self.kernel.committer
-            if self.caller in committer.pending and not has_arrived(self.receive):
+            if self.caller in committer.pending:
                 await committer.room(self.caller)  # otherwise many bodies are in memory at once
             self.read = await read_body(
                 self.headers,
@@ -79,7 +85,7 @@ class Request:
                 settings.body_seconds_max,
                 self.kernel.reader.shedding.check_unfinished,
             )
-        return self.read
+        return self.read or b""
 
     async def answer(
         self, value: object, status: int = HTTPStatus.OK, extra: HeaderList | None = None
@@ -91,9 +97,14 @@ class Request:
 
     def event(self, kind: str, payload: bytes, content_type: str | None) -> Event:
         """Return the event of this request."""
-        event = new_event(self.topic, kind, payload, content_type, self.caller)
-        stamp_from(event, self.headers)
-        self.mark(event)
+        caller, headers = self.caller, self.headers
+        client = caller.client_id or caller.user
+        retain = kind != MESSAGE
+        event = Event(self.route.topic, kind, payload, content_type, 1, retain, client=client)
+        if b"rowcast-version" in headers:
+            stamp_from(event, headers)
+        if self.claim is not None or b"rowcast-producer" in headers:
+            self.mark(event)
         return event
 
     def mark(self, event: Event, index: int = 0) -> None:
@@ -110,7 +121,7 @@ def new_event(
 ) -> Event:
     """Return an event of HTTP: at least once, like a PUBLISH of QoS 1 (B2)."""
     client = caller.client_id or caller.user
-    return Event(topic, kind, payload, content_type, 1, kind != "message", client=client)
+    return Event(topic, kind, payload, content_type, 1, kind != MESSAGE, client=client)
 
 
 def stamp_from(event: Event, headers: Headers) -> None:

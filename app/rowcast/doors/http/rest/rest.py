@@ -11,9 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
+from rowcast.core.topics import DELAYED_PREFIX
 from rowcast.doors.http.messages.asgi import Headers, Receive, Scope, Send, TrackedSend, topic_of
 from rowcast.doors.http.messages.cors import preflight
-from rowcast.doors.http.messages.parameters import read_parameters, write_parameters
+from rowcast.doors.http.messages.parameters import (
+    NO_PARAMETERS,
+    read_parameters,
+    write_parameters,
+)
 from rowcast.doors.http.messages.problems import as_error
 from rowcast.doors.http.messages.replies import send_empty, send_problem
 from rowcast.doors.http.rest import reads, writes
@@ -54,7 +59,9 @@ async def serve(
 ) -> None:
     """Answer one request."""
     try:
-        topic = edge.kernel.registry.named(topic_of(scope))
+        topic = topic_of(scope)
+        if topic.startswith(("/", DELAYED_PREFIX)):
+            topic = edge.kernel.registry.named(topic)
         if scope["method"] == "GET" and not scope["query_string"]:
             kept = _in_memory(edge, scope, headers, topic)
             if kept is not None:
@@ -77,15 +84,15 @@ def _in_memory(edge: "Edge", scope: Scope, headers: Headers, topic: str) -> Repr
     return kept_representation(record, headers.get(b"accept"))
 
 
-async def _serve(
+def _serve(
     edge: "Edge", topic: str, headers: Headers, scope: Scope, receive: Receive, send: TrackedSend
-) -> None:
+) -> Awaitable[None]:
+    """Return the awaitable that responds; it is no coroutine itself, which costs a resumption."""
     method = scope["method"]
     route = route_of(edge.kernel.registry, topic)
     send.path, send.named = label_of(route)
     if method == "OPTIONS":
-        await _options(route, headers, send)
-        return
+        return _options(route, headers, send)
     verb = VERBS.get(method)
     if verb is None or not takes(route, method):
         raise not_offered(route, method)
@@ -96,12 +103,11 @@ async def _serve(
         parameters = read_parameters(query_string, route.table, past=not own)
     else:
         edge.kernel.rights.check_writer(topic, caller)  # before reading an untrusted body
-        parameters = write_parameters(query_string)
+        parameters = write_parameters(query_string) if query_string else NO_PARAMETERS
     request = Request(edge.kernel, edge, scope, headers, route, caller, parameters, receive, send)
     if HEADER in headers and method not in {"GET", "HEAD"}:
-        await carry_out_once(request, verb)
-    else:
-        await verb(request)
+        return carry_out_once(request, verb)
+    return verb(request)
 
 
 def route_of(registry: Registry, topic: str) -> Route:
@@ -109,7 +115,7 @@ def route_of(registry: Registry, topic: str) -> Route:
     if not topic:
         root = next((entry for entry in registry.entries if not entry.path), None)
         return Route("", root, "")
-    route = registry.route(topic)
+    route = registry.known.get(topic) or registry.route(topic)
     table = route.table
     if table is not None and DOOR in table.hidden_from:
         raise Error(Code.NOT_FOUND, f"{table.name} is not offered over REST")

@@ -1,11 +1,12 @@
 """PUT, PATCH, DELETE and POST: each becomes one event, or a batch, for the kernel."""
 
+from collections.abc import Awaitable
 from http import HTTPStatus
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event, Record, local_id
 from rowcast.core.values import parse_id
-from rowcast.doors.http.messages.asgi import path_of
+from rowcast.doors.http.messages.asgi import path_of, whole_answer
 from rowcast.doors.http.messages.bodies import content_type_of, is_batch, patch_type_of
 from rowcast.doors.http.messages.replies import send_empty, send_headers
 from rowcast.doors.http.rest import batch
@@ -13,34 +14,40 @@ from rowcast.doors.http.rest import custom_resources as customs
 from rowcast.doors.http.rest.allowed_methods import is_collection, not_offered
 from rowcast.doors.http.rest.conditions import is_conditional, write_condition
 from rowcast.doors.http.rest.request import Request, outcome_headers, position_headers
-from rowcast.doors.http.uvicorn_fastpath import whole_answer, write_whole
+from rowcast.doors.http.uvicorn_fastpath import write_whole
 from rowcast.kernel.write import A_RECORD, Condition
 
 
-async def put(request: Request) -> None:
+def put(request: Request) -> Awaitable[None]:
     """Set the record to the body; at a collection, each record of a batch."""
+    route = request.route
     if not request.parameters.retain:
-        await _send_message(request)
-    elif is_collection(request.route) and not request.route.record_id:
-        await batch.put(request)
-    else:
-        await _put_record(request)
+        return _send_message(request)
+    if not route.record_id and is_collection(route):
+        return batch.put(request)
+    body = request.arrived_body()
+    return _put_record(request) if body is None else _put(request, body)
 
 
 async def _put_record(request: Request) -> None:
-    shape = request.route.shape
-    body = await request.body()
+    await _put(request, await request.body())
+
+
+def _put(request: Request, body: bytes) -> Awaitable[None]:
     if not body and not request.route.overrides("put"):
         raise Error(Code.INVALID, "the body is empty, which is no record; DELETE removes one")
+    shape = request.route.shape
     event = request.event(PUT, body, content_type_of(request.headers, body, shape))
-    await _write(request, event)
+    return _write(request, event)
 
 
 async def _write(request: Request, event: Event) -> None:
     """Run a write of a record, and respond with 201 if it is new."""
     condition = await _condition(request) if is_conditional(request.headers) else None
     receipt = await request.kernel.write(event, request.caller, condition)
-    extra = [*position_headers(request.kernel, receipt.event), *outcome_headers(receipt)]
+    extra = position_headers(request.kernel, receipt.event)
+    if receipt.late or receipt.repeat:
+        extra += outcome_headers(receipt)
     status = HTTPStatus.NO_CONTENT
     if receipt.event.seq and not receipt.existed:
         status = HTTPStatus.CREATED

@@ -6,9 +6,12 @@ awaits each message; ``uvicorn_fastpath`` has channels that write directly to th
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from rowcast.doors.http.messages.asgi import Send
+
+_FINAL_TEXT: Final = 0x81
+_FINAL_BINARY: Final = 0x82
 
 
 class Gone(Exception):  # noqa: N818 - no error: the peer has closed the connection
@@ -70,6 +73,16 @@ class SocketChannel(Channel):
         if self._binary:
             return {"type": "websocket.send", "bytes": payload}
         return {"type": "websocket.send", "text": payload.decode()}
+
+    def frame_of(self, payload: bytes) -> bytes:
+        """Return a server's message as one final, unmasked frame (RFC 6455, 5.2)."""
+        first = _FINAL_BINARY if self._binary else _FINAL_TEXT
+        size = len(payload)
+        if size < 126:
+            return bytes((first, size)) + payload
+        if size < 65_536:
+            return bytes((first, 126)) + size.to_bytes(2, "big") + payload
+        return bytes((first, 127)) + size.to_bytes(8, "big") + payload
 
     async def send(self, frames: Sequence[Any]) -> None:
         """Send messages one after the other."""
