@@ -23,7 +23,7 @@ CIRCLE = 24
 CROSSINGS = {"kernel": 1, "doors.http": 86, "doors.mqtt": 49}
 """Imports between the rooms inside a room, and from them up to the room itself."""
 SIZES = {
-    "functions over 30 lines": 64,
+    "functions over 30 lines": 60,
     "lines of the longest function": 59,
     "modules over 400 lines": 12,
     "lines of the longest module": 494,

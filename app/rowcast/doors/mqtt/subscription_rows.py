@@ -32,19 +32,7 @@ def subscription_rows(broker: "Broker") -> type[SystemRows]:
             return list(_names(broker))
 
         def row(self, name: str, *, whole: bool) -> Facts | None:  # noqa: ARG002 - it is short
-            session, text = _meant(broker, name)
-            if session is None:
-                return None
-            found = dict(subscriptions_of(session)).get(text)
-            if found is None:
-                return None
-            return {
-                "id": name,
-                "client_id": session.client_id,
-                "user": session.user,
-                "connected": session.client is not None,
-                **subscription_facts(text, found),
-            }
+            return _row(broker, name)
 
         async def delete(self) -> None:
             """End a subscription; its client gets nothing of it any more."""
@@ -54,6 +42,20 @@ def subscription_rows(broker: "Broker") -> type[SystemRows]:
             await self.durable()
 
     return SubscriptionRows
+
+
+def _row(broker: "Broker", name: str) -> Facts | None:
+    session, text = _meant(broker, name)
+    found = dict(subscriptions_of(session)).get(text) if session is not None else None
+    if session is None or found is None:
+        return None
+    return {
+        "id": name,
+        "client_id": session.client_id,
+        "user": session.user,
+        "connected": session.client is not None,
+        **subscription_facts(text, found),
+    }
 
 
 def _end(broker: "Broker", session: "Session", text: str) -> bool:

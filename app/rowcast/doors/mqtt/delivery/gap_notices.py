@@ -84,6 +84,18 @@ def tell(client: Outgoing, session: Session, gap: Gap, frames: list[bytes]) -> b
     if gap.interest is not None and not gap.interest.merged:
         facts["filter"] = gap.interest.asked or gap.interest.topics.text
     event = Event(topic, MESSAGE, encode(facts, JSON), JSON)
+    return _send(client, session, gap, event, tellers, frames)
+
+
+def _send(
+    client: Outgoing,
+    session: Session,
+    gap: Gap,
+    event: Event,
+    tellers: list[SubscribedFilter],
+    frames: list[bytes],
+) -> bool:
+    """Append the message that tells of a gap; return whether it has QoS 2 and must be certain."""
     form = cast("DeliveryFormat", tellers[0].form)
     qos = max(item.qos for item in tellers)
     identifiers = tuple(number for item in tellers for number in item.identifiers)

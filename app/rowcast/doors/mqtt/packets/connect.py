@@ -82,51 +82,26 @@ def _fail(client: "Client", packet: Connect, reason: Reason, message: str) -> No
 
 
 async def _accept(client: "Client", packet: Connect) -> None:
+    """Answer CONNECT with success, unless the client is lost meanwhile. Raises what refuses it."""
     broker = client.broker
-    asked = packet.properties or {}
-    client.problems = asked.get("request_problem_information", 1) == 1
-    client.packet_bytes_max = _number(asked.get("maximum_packet_size"), 0)
-    if asked.get("topic_alias_maximum"):
-        client.aliases = Aliases(_number(asked["topic_alias_maximum"], 0))
-    client.clean_start = packet.clean_start
-    client.form = _form(client, packet)
+    _take_options(client, packet)
     client_id = packet.client_id or uuid4().hex  # MQTT-3.1.3-6, MQTT-3.1.3-7
-    caller, proof = await authenticate(client, packet, client_id)
-    refusal = broker.guard.identify(client.peer, client_id, caller.user)
-    if refusal is not None:  # D56
-        raise Violation(*refusal)
-    await ask_connect(client, packet, caller)
+    caller, proof = await _identified(client, packet, client_id)
     if client.closing:
         return
     client.caller = caller
     if broker.settings.rewriting is not None:
         named = broker.kernel.registry.named
         client.submit = rewritten_submit(broker.settings.rewriting, client.submit, named)
-    v5 = packet.version == MQTT_5
-    client.quota = broker.settings.receive_maximum if v5 else PACKET_ID_MAX
-    client.tells_gaps = user_properties(packet.properties).get("gaps") == "true"
-    client.tells_seq = v5 and client.problems  # MQTT-3.1.2-29
     session, present = _session(client, packet, client_id)
     if session.unsaved:  # also the end of one before is on disk first
-        try:
-            await _saved(client, session)
-        except Error:
-            wills.forget(session)
-            if not present:  # a connection that is refused leaves nothing
-                broker.end(session)
-            raise
+        await _keep(client, session, present=present)
     if present:
         await read_again(client, session)
         await ask_subscriptions(client, session, caller)
     if client.closing or session.client is not client:  # lost, or taken over, meanwhile
         return
-    client.connection.topic_alias_maximum = MQTT_TOPIC_ALIAS_MAXIMUM if v5 else 0
-    if client.caller is not None:  # it was believed some time ago: is it still?
-        client.caller = broker.kernel.access.current(client.caller)
-        broker.kernel.access.expect(client.caller)
-    client.connected(_keep_alive(client, packet))
-    client.send(Connack(present, properties=_offer(client, packet) | proof if v5 else None))
-    client.connection.accept()
+    _welcome(client, packet, proof, present=present)
     caller = client.caller or caller
     _watch(client, session, caller)
     if not present:
@@ -134,6 +109,55 @@ async def _accept(client: "Client", packet: Connect) -> None:
     if session.client is client:
         client.entered = True
         broker.observer.entered(session, caller, present=present)
+
+
+def _take_options(client: "Client", packet: Connect) -> None:
+    """Note what CONNECT says of the connection. Raises a Violation for a form that is not made."""
+    asked, v5 = packet.properties or {}, packet.version == MQTT_5
+    client.problems = asked.get("request_problem_information", 1) == 1
+    client.packet_bytes_max = _number(asked.get("maximum_packet_size"), 0)
+    if asked.get("topic_alias_maximum"):
+        client.aliases = Aliases(_number(asked["topic_alias_maximum"], 0))
+    client.clean_start = packet.clean_start
+    client.quota = client.broker.settings.receive_maximum if v5 else PACKET_ID_MAX
+    client.tells_gaps = user_properties(packet.properties).get("gaps") == "true"
+    client.tells_seq = v5 and client.problems  # MQTT-3.1.2-29
+    client.form = _form(client, packet)
+
+
+async def _identified(
+    client: "Client", packet: Connect, client_id: str
+) -> tuple[Caller, dict[str, object]]:
+    """Return who a CONNECT comes from, and what CONNACK says of it. Raises what refuses it."""
+    caller, proof = await authenticate(client, packet, client_id)
+    refusal = client.broker.guard.identify(client.peer, client_id, caller.user)
+    if refusal is not None:  # D56
+        raise Violation(*refusal)
+    await ask_connect(client, packet, caller)
+    return caller, proof
+
+
+async def _keep(client: "Client", session: Session, *, present: bool) -> None:
+    """Wait until a session is on disk; a connection that is refused for that leaves nothing."""
+    try:
+        await _saved(client, session)
+    except Error:
+        wills.forget(session)
+        if not present:
+            client.broker.end(session)
+        raise
+
+
+def _welcome(client: "Client", packet: Connect, proof: dict[str, object], *, present: bool) -> None:
+    """Send CONNACK, if the caller that was believed some time ago still may be here."""
+    access, v5 = client.broker.kernel.access, packet.version == MQTT_5
+    client.connection.topic_alias_maximum = MQTT_TOPIC_ALIAS_MAXIMUM if v5 else 0
+    if client.caller is not None:
+        client.caller = access.current(client.caller)
+        access.expect(client.caller)
+    client.connected(_keep_alive(client, packet))
+    client.send(Connack(present, properties=_offer(client, packet) | proof if v5 else None))
+    client.connection.accept()
 
 
 def _keep_alive(client: "Client", packet: Connect) -> int:
@@ -186,31 +210,39 @@ def _expiry(client: "Client", packet: Connect) -> int:
     return min(asked, most) if most else asked
 
 
+def _take_over(client: "Client", old: Session, user: str) -> None:
+    """End another connection of the same client id (MQTT-3.1.4-3): its will waits or goes out.
+
+    Raises a Violation if the session is another user's.
+    """
+    if old.user not in {user, ANONYMOUS}:
+        raise Violation(
+            Reason.CLIENT_IDENTIFIER_NOT_VALID,
+            "the session of this client identifier is another user's; choose another identifier",
+        )
+    other, broker = old.client, client.broker
+    if other is None:
+        return
+    broker.takeovers += 1
+    old.takeovers += 1
+    broker.observer.session_changed(old, "taken_over")
+    if other.caller is not None:
+        broker.kernel.listeners.tell("taken_over", other.caller, by=client.peer)
+    other.disconnect(Reason.SESSION_TAKEN_OVER, "another connection uses this client identifier")
+    other.leave()
+
+
 def _session(client: "Client", packet: Connect, client_id: str) -> tuple[Session, bool]:
     """Begin a session or go on with one; return it, and whether it was there (MQTT-3.2.2-2, -3).
 
-    Another connection of the same client id is ended (MQTT-3.1.4-3); its will waits or goes out as
-    if it was lost, and a session that begins anew ends the one before (MQTT-3.1.2-4).
+    A session that begins anew ends the one before (MQTT-3.1.2-4).
     """
     broker, will = client.broker, _will(client, packet.will)
     broker.end_expired()  # a clock that was set may be ahead of the timer (MQTT-4.1.0-2)
     user = client.caller.user if client.caller is not None else ANONYMOUS
     old = broker.sessions.get(client_id)
-    if old is not None and old.user not in {user, ANONYMOUS}:
-        raise Violation(
-            Reason.CLIENT_IDENTIFIER_NOT_VALID,
-            "the session of this client identifier is another user's; choose another identifier",
-        )
-    if old is not None and old.client is not None:
-        broker.takeovers += 1
-        old.takeovers += 1
-        broker.observer.session_changed(old, "taken_over")
-        if old.client.caller is not None:
-            broker.kernel.listeners.tell("taken_over", old.client.caller, by=client.peer)
-        old.client.disconnect(
-            Reason.SESSION_TAKEN_OVER, "another connection uses this client identifier"
-        )
-        old.client.leave()
+    if old is not None:
+        _take_over(client, old, user)
     old = broker.sessions.get(client_id)
     if old is not None and packet.clean_start:
         broker.end(old)
