@@ -17,6 +17,7 @@ from rowcast.features.shared_subscriptions.assignments import Assignment
 from rowcast.features.shared_subscriptions.groups import Group
 from rowcast.kernel.kernel import Kernel
 from rowcast.subscriptions.stage import Stage
+from rowcast.subscriptions.start_position import why_lost
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 if TYPE_CHECKING:
@@ -134,8 +135,8 @@ class Sharing:
         if since is None or isinstance(since, int):
             return since
         cursor, kernel = parse_cursor(since), self._kernel
-        known = cursor.epoch == kernel.reader.epoch and cursor.seq <= kernel.committer.stored
-        return cursor.seq if known else None
+        lost = why_lost(cursor, kernel.reader.epoch, kernel.committer.stored)
+        return None if lost else cursor.seq
 
     def unsubscribe(self, text: str) -> SubscribedFilter | None:
         """Leave a group; return how its messages were wanted, None if it was in no such group."""
