@@ -35,11 +35,9 @@ from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS
 from rowcast.features.slow_subscribers.slow_rows import PATH as SLOW
 from rowcast.features.slow_subscribers.slow_rows import slow_rows
 from rowcast.features.slow_subscribers.slow_subscribers import SlowSubscriptions
-from rowcast.features.undeclared_topics.recent_topics import SeenTopics
-from rowcast.features.undeclared_topics.topic_table_rows import PATH as TOPIC_ROWS
-from rowcast.features.undeclared_topics.topic_table_rows import topic_table_rows
+from rowcast.features.undeclared_topics.feature import UndeclaredTopics
 from rowcast.features.undeclared_topics.topic_tables import OWNER as TOPIC_TABLES
-from rowcast.features.undeclared_topics.topic_tables import TopicTables
+from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.registry import Registry
@@ -134,14 +132,8 @@ class Server:
         self.registry = Registry(
             tables,
             undeclared=undeclared != "reject",
-            logged=undeclared == "table",
             routes_max=routes_max,
         )
-        self.topic_tables = None
-        if topics is not None:
-            self.topic_tables = TopicTables(self.store, committer, self.registry, topics, now)
-            self.registry.add(TOPIC_ROWS, topic_table_rows(self.topic_tables))
-        SeenTopics(self.registry, self.topic_tables, topics_max=seen_max)
         for path, resource in resources:
             self.registry.add(path, resource)
         self.kernel = Kernel(
@@ -150,13 +142,11 @@ class Server:
             committer,
             self.reader,
             now,
-            topic_tables=self.topic_tables,
             **options,
         )
-        self._install(hooks or Hooks())
-        if self.topic_tables is not None:
-            stored = self.store.topic_tables()
-            self.topic_tables.restore(stored, self.store.states(TOPIC_TABLES))
+        logged = undeclared == "table"
+        settings = topics or TopicSettings()
+        self._install(hooks or Hooks(), settings, logged=logged, seen_max=seen_max)
 
     def _reader(self, limits):
         def announced():
@@ -164,18 +154,30 @@ class Server:
 
         return Reader(self.store, self.cache, self.readers, self.tables, announced, **limits)
 
-    def _install(self, hooks):
+    def _install(self, hooks, topics, **options):
         self.people = {}
         """Callers whose rights can be asked about, by name."""
         delayed = DelayedPublish()
         repeats = Idempotency()
         rights = AccessRights(self._person)
         history = History()
-        self.features = (rights, UserHooks(hooks), history, repeats, LateWrites(), delayed)
+        undeclared = UndeclaredTopics(self.store, topics, **options)
+        self.features = (
+            undeclared,
+            rights,
+            UserHooks(hooks),
+            history,
+            repeats,
+            LateWrites(),
+            delayed,
+        )
         for feature in self.features:
             feature.install(self.kernel)
         for client in hooks.clients:
             client.bind(self.kernel)
+        self.topic_tables = tables = undeclared.tables
+        tables.restore(self.store.topic_tables(), self.store.states(TOPIC_TABLES))
+        tables.start()
         self.delayed, self.past = delayed.delayed, history.reads
         self.idempotent_writes, self.rules = repeats.writes, rights.rules
 

@@ -304,7 +304,7 @@ async def test_the_table_of_metrics_is_there_from_the_start_and_stays(tmp_path):
         async with application(tmp_path) as app:
             assert TABLE in app.store.topic_tables()
             await until(app, "clients/connected", "0")
-            await app.topic_tables.clean()
+            await app.features["undeclared_topics"].tables.clean()
             assert TABLE in app.store.topic_tables()
             assert app.store.figures(TABLE.branch).events > 0
 

@@ -16,6 +16,11 @@ NAMES = [plug.name for plug in FEATURES]
 RIGHTS = [plug for plug in FEATURES if plug.name == "rights"]
 
 PROMISES = [
+    (
+        "undeclared_topics",
+        "topic_statistics",
+        "messages are sampled where no topic table logs them",
+    ),
     ("metrics", "client_events", "the last metrics of a server are written after its last event"),
     ("client_events", "overload", "memory that is short at the start is told in the events"),
 ]

@@ -33,7 +33,7 @@ from rowcast.kernel.reauthorization import Reauthorization
 from rowcast.kernel.registry import Registry
 from rowcast.kernel.resource import Incoming, Resource
 from rowcast.kernel.resource_dispatch import ResourceDispatch
-from rowcast.kernel.row_views import TopicTables, Views
+from rowcast.kernel.row_views import Views
 from rowcast.kernel.seams import RowChanged, Seams
 from rowcast.kernel.steps import Steps
 from rowcast.kernel.write import (
@@ -68,7 +68,6 @@ class Kernel(Seams):
         reader: Reader,
         now: WallClock,
         payload_bytes_max: int = PAYLOAD_BYTES_MAX,
-        topic_tables: TopicTables | None = None,
     ) -> None:
         super().__init__()
         self.registry = registry
@@ -79,12 +78,11 @@ class Kernel(Seams):
         self.transcoder = Transcoder(registry.shapes)
         self.access = Reauthorization(now)
         self.readable = Readable(reader, self.visibility, now, self.transcoder)
-        self.views = reader.views = Views(bus, registry, topic_tables)
+        self.views = reader.views = Views(bus, registry)
         self.now = now
         self.durable = DurableFilters()
         """Filters of durable sessions, whose events must be logged."""
         self.groups = Groups(reader, self.views, committer.keep, self.durable)
-        self.topic_tables = topic_tables
         self.steps = Steps(registry)
         self.admission = Admission(now, payload_bytes_max, self.durable, self.steps)
         self.writes = WritePath(registry, self.steps, self.admission, committer)
@@ -93,17 +91,14 @@ class Kernel(Seams):
         self.live = LiveRows(self, bus, registry)
         self._resource_dispatch = ResourceDispatch(self)
         self._atomic_batch = AtomicBatch(self)
-        self._add_steps(topic_tables if registry.logged else None)
+        self._add_steps()
 
-    def _add_steps(self, topic_tables: TopicTables | None) -> None:
+    def _add_steps(self) -> None:
         """Add the kernel's own steps of writes (``steps.py``)."""
         steps = self.steps
         self.writes.on_refused.append(self.listeners.unfit)
         steps.add("resource", self._resource_dispatch.step)
         steps.add("content", self.admission.step)
-        if topic_tables is not None:
-            steps.add("topic_table", topic_tables.step)
-        steps.add("recent", self.registry.first_write_step)
 
     def rows(self, path: str, rows: type[Resource]) -> RowChanged:
         """Register system rows at a path; raises CONFLICT if the path is used."""
@@ -300,8 +295,7 @@ class Kernel(Seams):
         # An unusable cursor starts over, whatever was requested (C11).
         current = current if since is None else position is None
         subscription.add(interest, position, current=current)
-        if self.topic_tables is not None:
-            self.topic_tables.subscribed(subscription.owner, topics)
+        self.tell_subscribed(subscription.owner, topics)
         self.hooks.subscribed(caller, interest)
         return True
 
@@ -355,8 +349,7 @@ class Kernel(Seams):
         """Remove one interest of a subscription; return whether it existed."""
         self.views.leave(subscription, topics)
         ended = subscription.discard(topics)
-        if self.topic_tables is not None:
-            self.topic_tables.unsubscribed(subscription.owner, topics.text)
+        self.tell_unsubscribed(subscription.owner, topics.text)
         if ended:
             self.hooks.unsubscribed(subscription.caller, topics.text)
         return ended
@@ -365,8 +358,7 @@ class Kernel(Seams):
         """Close a subscription and remove it from the bus."""
         for interest in self.views.leave_all(subscription):
             self.hooks.unsubscribed(subscription.caller, interest.topics.text)
-        if self.topic_tables is not None:
-            self.topic_tables.gone(subscription.owner)
+        self.tell_gone(subscription.owner)
         subscription.close()
 
     def suspend(self, subscription: Subscription) -> tuple[int, list[SubscribedFilter]]:
@@ -431,8 +423,6 @@ class Kernel(Seams):
         """Finish running hooks and resource code, and wait until every write is answered."""
         self.access.stop()
         self.groups.stop()
-        if self.topic_tables is not None:
-            await self.topic_tables.stop()
         await self.gate.stop()
         await self._resource_dispatch.stop()
         await self.committer.settle()

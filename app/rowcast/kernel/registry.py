@@ -4,7 +4,7 @@ Built once at start from the schema and from the classes in ``resources/``; a lo
 hit for a known topic. It resolves topics, and does not authorise.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rowcast.core.bounded import ClearedCache
@@ -14,7 +14,7 @@ from rowcast.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
 from rowcast.core.tables import Table
 from rowcast.core.topics import DELAYED_PREFIX, check_topic
 from rowcast.kernel.resource import OVERRIDABLE, Resource
-from rowcast.kernel.write import Step, Write
+from rowcast.kernel.write import Step
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.topic_rows import View
 
@@ -79,13 +79,12 @@ class Registry:
         tables: Sequence[Table],
         *,
         undeclared: bool = True,
-        logged: bool = False,
         routes_max: int = MATCH_CACHE_TOPICS_MAX,
     ) -> None:
         self.shapes = {table.name: CompiledTable(table) for table in tables}
         self.undeclared = undeclared
         """Whether undeclared topics are allowed; the server's own always are."""
-        self.logged = logged
+        self.logged = False
         """Whether messages at such topics have a history."""
         self._entries: dict[str, Entry] = {
             table.path: Entry(table.path, self.shapes[table.name])
@@ -95,8 +94,6 @@ class Registry:
         self._routes: ClearedCache[str, Route] = ClearedCache(routes_max)
         self.known: Mapping[str, Route] = self._routes
         """Cached routes by topic; a live view."""
-        self.on_first_write: Callable[[Route], object] | None = None
-        """Called at the first write at a topic since its route was built."""
 
     @property
     def entries(self) -> Sequence[Entry]:
@@ -173,18 +170,10 @@ class Registry:
         self._entries[path] = Entry(path, overrides=frozenset(verbs))
         self._routes.clear()
 
-    def first_write_step(self, route: Route) -> Step | None:
-        """Return the step that reports the first write since a route was built, once."""
-        tell = self.on_first_write
-        if tell is None:
-            return None
-
-        def first(_write: Write) -> None:
-            tell(route)
-            route.steps = tuple(step for step in route.steps or () if step is not first)
-            route.message_steps = tuple(step for step in route.message_steps if step is not first)
-
-        return first
+    def log_undeclared(self) -> None:
+        """Give messages at undeclared topics a history; the caller adds the step that logs them."""
+        self.logged = True
+        self._routes.clear()
 
     def forget_routes(self) -> None:
         """Clear cached routes and their steps; they are rebuilt on use."""

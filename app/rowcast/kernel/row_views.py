@@ -8,16 +8,13 @@ clients can subscribe to rows before the first message.
 All of it runs on the loop. It knows no store: ``row_reads.py`` reads stored rows.
 """
 
-from collections.abc import Iterable
 from typing import Final, Protocol
 
 from rowcast.bus.bus import Bus, Subscriber
-from rowcast.core.topic_tables import METRICS, PREFIX, TopicRoot, TopicTable
+from rowcast.core.topic_tables import METRICS, PREFIX, TopicTable
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.registry import Registry, Route
-from rowcast.kernel.write import Step
+from rowcast.kernel.registry import Registry
 from rowcast.rows.topic_rows import LogView, MetricsView, RowFilter, View
-from rowcast.store.store import Keep
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter, SubscribedFilters
 
 _PREFIX_CHARS: Final = len(PREFIX)
@@ -32,38 +29,10 @@ class Watcher(Subscriber, Protocol):
         """Called when a filter starts or stops selecting rows."""
 
 
-class TopicTables(Protocol):
-    """The kernel's interface to the feature of topic tables."""
-
-    def show_in(self, views: "Views", /) -> None:
-        """Define a view for each table, now and later, and remove it with the table."""
-
-    def step(self, route: Route, /) -> Step | None:
-        """Return the step that creates tables of undeclared topics and enables logging."""
-
-    def keeps(self) -> Iterable[tuple[TopicRoot, Keep]]:
-        """Return the retention of each table."""
-
-    def subscribed(self, owner: object, topics: TopicFilter, text: str = "") -> None:
-        """Note a client's filter, whose requested text may differ."""
-
-    def unsubscribed(self, owner: object, text: str) -> None:
-        """Note that a client has removed a filter."""
-
-    def gone(self, owner: object) -> None:
-        """Note that a client is gone, with all its filters."""
-
-    async def clean(self) -> int:
-        """Drop unused tables; return how many."""
-
-    async def stop(self) -> None:
-        """Stop dropping tables."""
-
-
 class Views:
     """The readable topic tables by name, and the filters that name one."""
 
-    def __init__(self, bus: Bus, registry: Registry, tables: TopicTables | None = None) -> None:
+    def __init__(self, bus: Bus, registry: Registry) -> None:
         self.bus = bus
         self._registry = registry
         self._views: dict[str, View] = {}
@@ -72,8 +41,6 @@ class Views:
         if not registry.has(METRICS):
             view = self._views[METRICS] = MetricsView()
             registry.show(view)
-        if tables is not None:
-            tables.show_in(self)
 
     def get(self, name: str) -> View | None:
         """Return the view of a table's name; None if that is no topic table."""

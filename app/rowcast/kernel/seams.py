@@ -3,13 +3,14 @@
 Each list documents when it is called. An empty list costs nothing.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, cast
 
 from rowcast.core.callers import Caller
 from rowcast.core.histograms import HistogramFamily
-from rowcast.core.topic_tables import TopicTable
+from rowcast.core.topic_tables import TopicRoot, TopicTable
+from rowcast.core.topics import TopicFilter
 from rowcast.kernel.door import Door
 from rowcast.kernel.hook_points import HookSeams
 from rowcast.kernel.visibility import AccessSeams
@@ -56,6 +57,29 @@ class Sampler(Protocol):
         """Called with the packets, which must not be changed."""
 
 
+class FilterListener(Protocol):
+    """Gets the filters of clients; a disconnected session keeps its filters."""
+
+    def subscribed(self, owner: object, topics: TopicFilter, text: str = "", /) -> None:
+        """Note a client's filter, whose requested text may differ."""
+
+    def unsubscribed(self, owner: object, text: str, /) -> None:
+        """Note that a client has removed a filter; an unknown one is ignored."""
+
+    def gone(self, owner: object, /) -> None:
+        """Note that a client is gone for good, with all its filters."""
+
+
+class LogParts(Protocol):
+    """Parts of the log that are created and dropped, each with its own retention."""
+
+    def keeps(self) -> Iterable[tuple[TopicRoot, Keep]]:
+        """Return the retention of each part."""
+
+    async def clean(self) -> int:
+        """Drop unused parts; return how many."""
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """A document that HTTP serves at a fixed path."""
@@ -88,12 +112,32 @@ class OwnLog:
     keep: Keep
 
 
-class Seams(AccessSeams, HookSeams):
+class RetentionSeams:
+    """The seams for retention of the log, and for expiry."""
+
+    def __init__(self) -> None:
+        self.own_logs: list[OwnLog] = []
+        """Read before anything is restored, to create their tables and apply their retention."""
+        self.log_parts: list[LogParts] = []
+        """Called by each sweep of the log, to apply their retention and to drop unused parts."""
+        self.endings: list[Ending] = []
+        """Called by the expiry timer."""
+        self.on_end_time: list[Callable[[float], None]] = []
+        """Called with a new expiry time of an object of ``endings``."""
+
+    def tell_end(self, at: float) -> None:
+        """Announce an expiry time of an object of ``endings``, in seconds since 1970."""
+        for tell in self.on_end_time:
+            tell(at)
+
+
+class Seams(AccessSeams, HookSeams, RetentionSeams):
     """The part of the kernel in which features install themselves."""
 
     def __init__(self) -> None:
         AccessSeams.__init__(self)
         HookSeams.__init__(self)
+        RetentionSeams.__init__(self)
         self._restores: list[tuple[str, Restore]] = []
         self.doors: list[Door] = []
         """The edges of all protocols, for features."""
@@ -112,13 +156,8 @@ class Seams(AccessSeams, HookSeams):
         classes."""
         self.histograms: list[HistogramFamily] = []
         """Read for each response of ``/metrics``."""
-        self.own_logs: list[OwnLog] = []
-        """Read before anything is restored, to create their tables and apply their retention."""
-
-        self.endings: list[Ending] = []
-        """Called by the expiry timer."""
-        self.on_end_time: list[Callable[[float], None]] = []
-        """Called with a new expiry time of an object of ``endings``."""
+        self.filter_listeners: list[FilterListener] = []
+        """Called when a client subscribes, unsubscribes, and is gone for good."""
         self._services: dict[type, object] = {}
 
     def provide(self, service: object) -> None:
@@ -129,10 +168,20 @@ class Seams(AccessSeams, HookSeams):
         """Return the service of a class; None if its feature is not installed."""
         return cast("T | None", self._services.get(kind))
 
-    def tell_end(self, at: float) -> None:
-        """Announce an expiry time of an object of ``endings``, in seconds since 1970."""
-        for tell in self.on_end_time:
-            tell(at)
+    def tell_subscribed(self, owner: object, topics: TopicFilter, text: str = "") -> None:
+        """Announce a filter of a client, a session or a stream; ``text`` is the requested one."""
+        for listener in self.filter_listeners:
+            listener.subscribed(owner, topics, text)
+
+    def tell_unsubscribed(self, owner: object, text: str) -> None:
+        """Announce that a client has removed a filter."""
+        for listener in self.filter_listeners:
+            listener.unsubscribed(owner, text)
+
+    def tell_gone(self, owner: object) -> None:
+        """Announce that a client is gone for good, with all its filters."""
+        for listener in self.filter_listeners:
+            listener.gone(owner)
 
     def facts(self, owner: str, restore: Restore) -> None:
         """Register ``restore`` to be called with the owner's facts, before any feature starts.

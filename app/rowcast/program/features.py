@@ -35,6 +35,7 @@ from rowcast.features.slow_subscribers.feature import SlowSubscribers
 from rowcast.features.slow_subscribers.settings import SlowSection
 from rowcast.features.snapshots.feature import SnapshotExports
 from rowcast.features.topic_statistics.feature import TopicStatistics
+from rowcast.features.undeclared_topics.feature import UndeclaredTopics
 from rowcast.kernel.feature import Feature
 from rowcast.program import exporting
 from rowcast.program.parts import Parts
@@ -59,10 +60,6 @@ def _client_events(it: Parts) -> Feature:
     return ClientEventLog(events.keep, __version__, enabled=events.enabled)
 
 
-def _topic_statistics(it: Parts) -> Feature:
-    return TopicStatistics(sampled=it.config.topics.undeclared == "route")
-
-
 def _retained(it: Parts) -> Feature:
     settings = it.config.retainer
     return RetainedMessages(
@@ -85,9 +82,17 @@ def _snapshots(it: Parts) -> Feature:
     return SnapshotExports(directory, lambda order: exporting.export_command(it.config, order), due)
 
 
+def _undeclared_topics(it: Parts) -> Feature:
+    topics = it.config.topics
+    settings = topics.settings(it.config.history.keep)
+    return UndeclaredTopics(it.store, settings, logged=topics.undeclared == "table")
+
+
 FEATURES: Final = (
     Plug("rights", lambda it: AccessRights(it.identity.person)),  # its rules before wills
     Plug("hooks", lambda it: UserHooks(it.hooks)),  # asked before others see a write
+    # before topic_statistics, which samples messages where no topic table logs them
+    Plug("undeclared_topics", _undeclared_topics),
     Plug("history", lambda _: History()),
     Plug("delayed", lambda _: DelayedPublish()),
     Plug("idempotency", lambda it: Idempotency(it.config.http.idempotency_seconds)),
@@ -97,7 +102,7 @@ FEATURES: Final = (
     Plug("accounts", lambda it: Accounts(it.identity.directory, it.identity.reload_keys)),
     Plug("audit", lambda _: AuditLog()),
     Plug("metrics", _metrics),
-    Plug("topic_statistics", _topic_statistics),
+    Plug("topic_statistics", lambda _: TopicStatistics()),
     Plug("client_events", _client_events),
     Plug("slow_subscribers", lambda it: SlowSubscribers(it.config.of(SlowSection).settings)),
     Plug("schema_proposal", lambda _: SchemaProposal()),

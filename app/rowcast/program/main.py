@@ -37,11 +37,6 @@ from rowcast.doors.mqtt.sessions.wills import WILLS
 from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS
-from rowcast.features.undeclared_topics.recent_topics import SeenTopics
-from rowcast.features.undeclared_topics.topic_table_rows import PATH as TABLES
-from rowcast.features.undeclared_topics.topic_table_rows import topic_table_rows
-from rowcast.features.undeclared_topics.topic_tables import OWNER as TOPIC_TABLES
-from rowcast.features.undeclared_topics.topic_tables import TopicTables
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
@@ -96,9 +91,8 @@ class Application:
         self._closing = contextlib.AsyncExitStack()
         self.doors = Doors(config, now, self._closing)
         self.schema = load_schema(config.schema_file)
-        undeclared = config.topics.undeclared
         self.registry = Registry(
-            self.schema.tables, undeclared=undeclared != "reject", logged=undeclared == "table"
+            self.schema.tables, undeclared=config.topics.undeclared != "reject"
         )
         self.hooks = Hooks()
         for hook in bundled(config.hooks):
@@ -157,11 +151,7 @@ class Application:
 
     async def _restore(self) -> None:
         """Restore durable state: tables, rules, groups, sessions."""
-        facts = await self._on_writer(self.store.states, TOPIC_TABLES)
         await self._on_writer(self._define_own_logs)
-        own = [log.table for log in self.kernel.own_logs]
-        stored = [table for table in self.store.topic_tables() if table not in own]
-        self.topic_tables.restore(stored, facts)
         await self.kernel.restore(self._facts)
 
     async def _facts(self, owner: str) -> Facts:
@@ -188,8 +178,6 @@ class Application:
         )
         reader.queue.background = self._threads.searches
         reader.queue.query_seconds = self.config.store.query_timeout
-        topics = self.config.topics.settings(self.config.history.keep)
-        self.topic_tables = TopicTables(store, committer, self.registry, topics, self._now)
         self.kernel = Kernel(
             self.registry,
             bus,
@@ -197,13 +185,7 @@ class Application:
             reader,
             self._now,
             self.config.http.max_body_bytes,
-            self.topic_tables,
         )
-        changed = self.kernel.rows(TABLES, topic_table_rows(self.topic_tables))
-        self.topic_tables.on_begin.append(lambda table: changed(table.name, "created"))
-        self.topic_tables.on_end.append(lambda name: changed(name, "dropped"))
-        facts = self.kernel.topic_facts
-        self.seen_topics = SeenTopics(self.registry, self.topic_tables, facts)
         self._closing.callback(reader.queue.stop)
         self._closing.push_async_callback(self.kernel.stop)
         self._install()
@@ -212,7 +194,11 @@ class Application:
         self._keep_facts()
 
     def _keep_facts(self) -> None:
-        """Register restored facts, in this order."""
+        """Register restored facts, in this order.
+
+        Features have registered theirs already: rules are known when wills are judged by them,
+        and topic tables when sessions are counted in them.
+        """
         kernel, wills = self.kernel, list[tuple[str, str, bytes]]()
         kernel.facts(GROUPS, kernel.groups.restore)
         kernel.facts(WILLS, wills.extend)

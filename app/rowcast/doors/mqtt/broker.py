@@ -159,8 +159,7 @@ class Broker:
         """End a session for good: nothing of it is left (MQTT 5, 4.1)."""
         self.sessions.delete(session)
         accounts.end_absence(self.kernel, session)
-        if self.kernel.topic_tables is not None:
-            self.kernel.topic_tables.gone(session)
+        self.kernel.tell_gone(session)
         self.exclusives.release_all(session.client_id)
         self.observer.session_ended(session)
         if session.sharing is not None:
@@ -220,12 +219,10 @@ class Broker:
     def count_share(self, session: Session, text: str, topics: TopicFilter) -> None:
         """Count a session as a subscriber of what it shares; ``text`` is the whole filter."""
         self._uncount(session, text)  # a hook may have given it another meaning
-        if self.kernel.topic_tables is not None:
-            self.kernel.topic_tables.subscribed(session, topics, text)
+        self.kernel.tell_subscribed(session, topics, text)
 
     def _uncount(self, session: Session, text: str) -> None:
-        if self.kernel.topic_tables is not None:
-            self.kernel.topic_tables.unsubscribed(session, text)
+        self.kernel.tell_unsubscribed(session, text)
 
     def take_exclusive(self, session: Session, topics: str) -> None:
         """Give a filter to one session (D53)."""
@@ -318,11 +315,10 @@ class Broker:
 
     def _count(self, session: Session) -> None:
         """Count a session as a subscriber of its filters; it is one while it is away too."""
-        if self.kernel.topic_tables is not None:
-            for interest in session.filters:
-                self.kernel.topic_tables.subscribed(session, interest.topics)
-            for text, (share, _) in session.sharing.shares.items() if session.sharing else ():
-                self.kernel.topic_tables.subscribed(session, share.topics, text)
+        for interest in session.filters:
+            self.kernel.tell_subscribed(session, interest.topics)
+        for text, (share, _) in session.sharing.shares.items() if session.sharing else ():
+            self.kernel.tell_subscribed(session, share.topics, text)
 
     def _left(self, session: Session) -> None:
         """Note that the client of a session is gone now."""

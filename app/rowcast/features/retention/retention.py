@@ -69,14 +69,14 @@ class Retention:
             trimmed += await self._trim(table, self._keep(table))
         for source, keep in self._settings.others:
             trimmed += await self._trim(source, keep)
-        topic_tables = self._kernel.topic_tables
-        for branch, keep in topic_tables.keeps() if topic_tables is not None else ():
-            trimmed += await self._trim(branch, keep)
+        for parts in self._kernel.log_parts:
+            for branch, keep in parts.keeps():
+                trimmed += await self._trim(branch, keep)
         while await self._kernel.committer.tidy(self._settings.step_events):
             pass
         self._forget_tombstones()
-        if topic_tables is not None:
-            await topic_tables.clean()
+        for parts in self._kernel.log_parts:
+            await parts.clean()
         return trimmed
 
     def _forget_tombstones(self) -> None:

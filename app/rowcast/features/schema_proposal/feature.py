@@ -1,5 +1,6 @@
 """The feature: ``$SYS/proposal`` proposes a schema for topics that nobody declared (F34)."""
 
+from rowcast.core.topic_tables import TopicRoot
 from rowcast.features.schema_proposal.proposal_resource import PATH, proposal_resource
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
@@ -10,6 +11,8 @@ class SchemaProposal(Feature):
 
     def install(self, kernel: Kernel) -> None:
         """Put it at its path."""
-        tables = kernel.topic_tables
-        if tables is not None:
-            kernel.rows(PATH, proposal_resource(lambda: [branch for branch, _ in tables.keeps()]))
+
+        def branches() -> list[TopicRoot]:
+            return [branch for parts in kernel.log_parts for branch, _ in parts.keeps()]
+
+        kernel.rows(PATH, proposal_resource(branches))

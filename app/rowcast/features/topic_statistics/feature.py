@@ -15,13 +15,10 @@ from rowcast.mqtt.packets import Publish
 
 
 class TopicStatistics(Feature):
-    """The statistics of one server; ``sampled``: messages of undeclared topics are not logged."""
-
-    def __init__(self, *, sampled: bool) -> None:
-        self._sampled = sampled
+    """The statistics of one server."""
 
     def install(self, kernel: Kernel) -> None:
-        """Count every write that is logged, and samples of what is not."""
+        """Count every write that is logged; where messages are not, samples of them."""
         stats = TopicStats(kernel.now, lambda topic: len(kernel.bus.match(topic)))
 
         def appended(outcomes: Sequence[Outcome]) -> None:
@@ -30,7 +27,7 @@ class TopicStatistics(Feature):
         kernel.committer.after_append.append(appended)
         kernel.topic_facts.append(stats)
         kernel.surveys.append(stats.update)
-        if self._sampled:
+        if kernel.registry.undeclared and not kernel.registry.logged:
             kernel.samplers.append(sampler(stats, kernel.registry))
 
 

@@ -17,6 +17,7 @@ from rowcast.features.undeclared_topics.topic_tables import TopicTables
 from rowcast.kernel.registry import Registry, Route
 from rowcast.kernel.rows.system_rows import SystemRows
 from rowcast.kernel.seams import TopicFacts
+from rowcast.kernel.write import Step, Write
 
 PATH: Final = "$SYS/topics"
 
@@ -27,7 +28,7 @@ class SeenTopics:
     def __init__(
         self,
         registry: Registry,
-        tables: TopicTables | None,
+        tables: TopicTables,
         facts: Sequence[TopicFacts] = (),
         topics_max: int = SEEN_TOPICS_MAX,
     ) -> None:
@@ -36,8 +37,6 @@ class SeenTopics:
         self._topics: BoundedCache[str, None] = BoundedCache(topics_max)
         self.facts = facts
         """What features know of some of them, such as how much is written there."""
-        registry.add(PATH, _rows(self))
-        registry.on_first_write = self.note
 
     def __len__(self) -> int:
         return len(self._topics)
@@ -48,9 +47,17 @@ class SeenTopics:
     def __iter__(self) -> Iterator[str]:
         return iter(self._topics)
 
-    def note(self, route: Route) -> None:
-        """Note the first write at a topic since its route was made."""
-        topic = route.topic
+    def step(self, route: Route) -> Step:
+        """Return the step that notes the first write since a route was made, and no other."""
+
+        def first(_write: Write) -> None:
+            self._note(route.topic)
+            route.steps = tuple(step for step in route.steps or () if step is not first)
+            route.message_steps = tuple(step for step in route.message_steps if step is not first)
+
+        return first
+
+    def _note(self, topic: str) -> None:
         if topic[0] != "$" and len(topic) <= TOPIC_CACHED_BYTES_MAX:
             self._topics.put(topic, None)
 
@@ -59,11 +66,13 @@ class SeenTopics:
         declared = self._registry.route(topic).table
         if declared is not None:
             return declared.name
-        entry = self._tables.of(branch_of(topic)) if self._tables is not None else None
+        entry = self._tables.of(branch_of(topic))
         return entry.table.name if entry is not None else None
 
 
-def _rows(seen: SeenTopics) -> type[SystemRows]:
+def topic_rows(seen: SeenTopics) -> type[SystemRows]:
+    """Return the resource class that lists the topics."""
+
     class TopicRows(SystemRows):
         """One row for each topic."""
 

@@ -106,7 +106,8 @@ class TopicTables:
         """The filters of each client, and the branches that they are of."""
         self._timer: asyncio.TimerHandle | None = None
         self._cleaning: asyncio.Task[int] | None = None
-        self._stopped = False
+        self._stopped = True
+        """Whether nothing is dropped now: before ``start``, and after ``stop``."""
         self._full = False
         """Whether it was told that there are as many tables as may be."""
         self.failures = 0
@@ -175,6 +176,10 @@ class TopicTables:
             self._missing.discard(table.branch.level)
         if created:
             self._committer.keep([Change(OWNER + name, "", None) for name in created])
+
+    def start(self) -> None:
+        """Drop what is over from now on."""
+        self._stopped = False
         self._watch()
 
     # -- who subscribes ----------------------------------------------------------------------------
