@@ -10,6 +10,7 @@ from websockets.exceptions import ConnectionClosed
 from rowcast.core.callers import SERVER
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT, Event
+from rowcast.mqtt.packets import Disconnect
 from rowcast.mqtt.reasons import Reason
 from rowcast.program.features import FEATURES
 from serving import PATIENCE_SECONDS, application
@@ -18,6 +19,7 @@ from talking import Events, Mqtt, open_websocket
 OTHERS = [plug for plug in FEATURES if plug.name != "rights"]
 SECRET = b"the secret of Rex"
 DOG = {"name": "Rex"}
+KEPT = {"session_expiry_interval": 600}
 
 
 class Doors:
@@ -27,6 +29,12 @@ class Doors:
         self.http_port, self.mqtt_port = running.http_port, running.mqtt_port
 
 
+def _subscribed(running):
+    """Leave a session behind that is owed what is written from now on."""
+    with Mqtt(running.mqtt_port, client_id="away", properties=KEPT) as client:
+        assert (1,) == tuple(client.subscribe("home/#").reasons)
+
+
 @pytest.fixture
 async def closed(tmp_path):
     """A server without rights that has a record, a retained message and history of before."""
@@ -34,6 +42,7 @@ async def closed(tmp_path):
         url = f"http://127.0.0.1:{open_to_all.http_port}"
         async with httpx.AsyncClient(trust_env=False, base_url=url) as client:
             assert 201 == (await client.put("/Dog/1", json={"name": SECRET.decode()})).status_code
+        await asyncio.to_thread(_subscribed, open_to_all)
         await open_to_all.kernel.write(Event("home/1", PUT, SECRET, None, 1, True), SERVER)
     async with asyncio.timeout(PATIENCE_SECONDS), application(tmp_path, features=OTHERS) as running:
         yield running
@@ -128,6 +137,16 @@ async def test_mqtt_is_refused(closed):
 
     found, heard = await asyncio.to_thread(asked)
     assert ([Reason.NOT_AUTHORIZED] * 13, False) == (found, heard)
+
+
+async def test_a_session_of_before_is_given_nothing(closed):
+    def resumed():
+        with Mqtt(closed.mqtt_port, client_id="away", properties=KEPT, clean_start=False) as client:
+            assert client.connack.session_present
+            return client.receive()
+
+    farewell = await asyncio.to_thread(resumed)
+    assert (Disconnect, Reason.NOT_AUTHORIZED) == (type(farewell), farewell.reason)
 
 
 async def test_the_server_itself_is_refused(closed):
