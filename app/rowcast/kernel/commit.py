@@ -95,6 +95,8 @@ class Committer:
         """Announces an event that its table does not log; nothing is stored.
         It has neither a number nor a version, so it cannot be read again or compared."""
         self._returns = clock.returns
+        self._no_records = Current(store.epoch)
+        """The known records for a batch that depends on none; always empty."""
         self.commits = 0
         self.failures = 0
         self.commit_seconds = Histogram()
@@ -126,6 +128,8 @@ class Committer:
         """Whether reading from a caller should pause."""
         pending, high = self.pending, self._bounds.backlog_events_high
         crowded = len(self._waiting) >= high or pending.size >= pending.high
+        if not crowded and pending.get(caller, 0) < self._bounds.client_high:
+            return False  # the usual case, without another call
         return pending.slows(caller, crowded=crowded)
 
     async def room(self, caller: Caller) -> None:
@@ -384,7 +388,12 @@ class Committer:
     def _transaction(self, batch: Batch) -> list[Outcome]:
         if self._clock.returns != self._returns:
             self._return_versions()
-        current = self._current(batch.writes)
+        current = self._no_records
+        current.now = self._clock.last
+        for write in batch.writes:
+            if write.depends:
+                current = self._current(batch.writes)
+                break
         outcomes: list[Outcome] = []
         events: list[Event] = []
         changes: list[Change] = []
@@ -438,8 +447,6 @@ class Committer:
                     ask.append((write.event.table, topic))
                 else:
                     current[topic] = record
-        if not current:
-            return current
         current.ceiling = self._clock.ceiling
         if ask:
             current.update(self._store.lookup(ask))
