@@ -1,9 +1,11 @@
 """What the tests of auth share: users in memory, a SCRAM client, and no waiting for threads."""
 
+import asyncio
 import hashlib
 import hmac
 from base64 import b64decode, b64encode
 
+from rowcast.auth.passwords import Passwords
 from rowcast.auth.users import User
 from rowcast.auth.verifier import make_verifier
 from rowcast.core.callers import ALL, Grants
@@ -16,6 +18,11 @@ def user(name, password="pencil", grants=ALL):
     """Return a user whose password costs as little as allowed."""
     salt = hashlib.sha256(name.encode()).digest()[:16]
     return User(name, grants, make_verifier(password, salt, PASSWORD_ITERATIONS_MIN))
+
+
+def cheap_passwords(users, run=asyncio.to_thread):
+    """Return a check of passwords to which a wrong name costs no more than a wrong password."""
+    return Passwords(users, b"key", run, decoy_iterations=PASSWORD_ITERATIONS_MIN)
 
 
 class MemoryUsers:

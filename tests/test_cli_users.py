@@ -5,7 +5,6 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-import rowcast.auth.passwords
 import rowcast.program.commands.users
 from rowcast.auth.users_file import read_users
 from rowcast.core.callers import Grants
@@ -16,7 +15,6 @@ from rowcast.program.cli import command
 @pytest.fixture
 def path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(rowcast.auth.passwords, "PASSWORD_ITERATIONS", 4096)
     return tmp_path / "data" / "users.json"
 
 

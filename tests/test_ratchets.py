@@ -30,7 +30,7 @@ SIZES = {
 }
 
 
-PATCHED_LIMITS = 53
+PATCHED_LIMITS = 45
 """Places in the tests where a constant of a module is replaced."""
 
 

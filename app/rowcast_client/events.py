@@ -54,7 +54,8 @@ class Frame:
 class Frames:
     """Parses frames from chunks of any size."""
 
-    def __init__(self) -> None:
+    def __init__(self, line_bytes_max: int = CLIENT_EVENT_BYTES_MAX) -> None:
+        self._line_bytes_max = line_bytes_max
         self.retry_seconds = 0.0
         """The server's ``retry``: the delay before a reconnect; 0 if not sent."""
         self._parts: list[bytes] = []
@@ -93,8 +94,8 @@ class Frames:
     def _keep(self, part: bytes) -> None:
         self._parts.append(part)
         self._size += len(part)
-        if self._size > CLIENT_EVENT_BYTES_MAX:
-            raise Error(Code.TOO_LARGE, f"an event of over {CLIENT_EVENT_BYTES_MAX} bytes came")
+        if self._size > self._line_bytes_max:
+            raise Error(Code.TOO_LARGE, f"an event of over {self._line_bytes_max} bytes came")
 
 
 def read_fields(data: str, media_type: str = "") -> dict[str, object]:

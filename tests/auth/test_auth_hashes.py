@@ -2,7 +2,7 @@
 
 import pytest
 
-from memory_users import SECRET, MemoryUsers, user
+from memory_users import SECRET, MemoryUsers, cheap_passwords, user
 from rowcast.auth.hashes import Hash, decoy_hash, make_hash, read_hash
 from rowcast.auth.passwords import Passwords, keep_password
 from rowcast.auth.users import User
@@ -69,7 +69,7 @@ class Counter:
 async def checks(users, *names):
     """Return what was computed for each name with a wrong password."""
     counter = Counter()
-    known = Passwords(users, b"key", counter)
+    known = cheap_passwords(users, counter)
     for name in names:
         with pytest.raises(Error, match="wrong"):
             await known.user(name, b"nonsense", SECRET)

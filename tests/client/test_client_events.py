@@ -29,9 +29,8 @@ def test_an_unfinished_frame_is_not_given():
     assert [] == list(Frames().feed(b"data: x\n"))
 
 
-def test_a_line_without_end_is_refused(monkeypatch):
-    monkeypatch.setattr("rowcast_client.events.CLIENT_EVENT_BYTES_MAX", 10)
-    frames = Frames()
+def test_a_line_without_end_is_refused():
+    frames = Frames(line_bytes_max=10)
     assert [] == list(frames.feed(b"data: "))
     with pytest.raises(Error) as caught:
         list(frames.feed(b"x" * 10))

@@ -94,9 +94,8 @@ async def test_a_reader_waits_for_the_client():
     assert 1 == await reading
 
 
-async def test_a_client_that_is_too_fast_waits(monkeypatch):
-    monkeypatch.setattr(module, "STREAM_ITEMS_MAX", 2)
-    incoming = Incoming()
+async def test_a_client_that_is_too_fast_waits():
+    incoming = Incoming(items_max=2)
     for item in (1, 2):
         await incoming.put(item)
     third = asyncio.ensure_future(incoming.put(3))
@@ -136,9 +135,8 @@ async def test_a_stream_sends_what_it_is_given_until_it_is_closed():
     assert [1] == ends
 
 
-async def test_a_client_that_does_not_read_is_told_of_no_more(monkeypatch):
-    monkeypatch.setattr(module, "STREAM_ITEMS_MAX", 1)
-    stream = Stream()
+async def test_a_client_that_does_not_read_is_told_of_no_more():
+    stream = Stream(items_max=1)
     stream.send("a")
 
     async def send():

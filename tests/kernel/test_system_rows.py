@@ -11,7 +11,6 @@ from rowcast.core.query_text import parse_query
 from rowcast.core.tables import Table
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.kernel.rows import system_rows
 from rowcast.kernel.rows.system_rows import SystemRows, time_text
 from rowcast.store.store import Change
 
@@ -22,6 +21,7 @@ class Things(SystemRows):
     """Rows whose names are numbers, the greatest first; every third is gone when it is asked."""
 
     path = "$SYS/things"
+    rows_max, slice_rows = 15, 4
 
     count = 30
 
@@ -42,13 +42,6 @@ def things(room, name="", caller=ANN):
 async def listed(query="", **options):
     rows = await things(Server(), **options).get(parse_query(query, ANY) if query else None)
     return [row["n"] if isinstance(row, dict) else row for row in rows]
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch):
-    """Make a turn's slice and a page so small that a few rows need several."""
-    monkeypatch.setattr(system_rows, "SYSTEM_ROWS_SLICE", 4)
-    monkeypatch.setattr(system_rows, "SYSTEM_ROWS_MAX", 15)
 
 
 @pytest.mark.parametrize(

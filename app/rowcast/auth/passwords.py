@@ -40,11 +40,13 @@ class Passwords:
         run: Run = asyncio.to_thread,
         turns: HashQueue | None = None,
         remembered_max: int = PASSWORD_CACHE_ENTRIES_MAX,
+        decoy_iterations: int = PASSWORD_ITERATIONS,
     ) -> None:
         self._users = users
         self._key = key
         self._run = run
         self._turns = turns or HashQueue()
+        self._decoy_iterations = decoy_iterations
         self._right: BoundedCache[bytes, None] = BoundedCache(remembered_max)
         """Digests of correct passwords, the oldest first."""
 
@@ -78,7 +80,7 @@ class Passwords:
         """Return a decoy hash, as costly to check as a user's; its kind follows from the name."""
         older, newer = self._users.kinds
         if older and (not newer or sign(secret, b"kind " + name.encode())[0] % 2):
-            return decoy(name, secret)
+            return decoy(name, secret, self._decoy_iterations)
         return decoy_hash(name, secret)
 
     async def _check(self, check: Check, password: str, lane: str) -> bool:

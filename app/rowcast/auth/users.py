@@ -149,7 +149,7 @@ def password_text(data: bytes) -> str:
     return text
 
 
-def decoy(name: str, secret: bytes) -> Verifier:
+def decoy(name: str, secret: bytes, iterations: int = PASSWORD_ITERATIONS) -> Verifier:
     """Return a verifier for a name that is no user's: the same each time, and nobody's password's.
 
     Whoever asks for a user's salt cannot tell from the answer whether there is such a user.
@@ -157,4 +157,4 @@ def decoy(name: str, secret: bytes) -> Verifier:
     salt, stored, server = (
         sign(secret, kind + name.encode()) for kind in (b"salt ", b"stored ", b"server ")
     )
-    return Verifier(PASSWORD_ITERATIONS, salt[:PASSWORD_SALT_BYTES], stored, server)
+    return Verifier(iterations, salt[:PASSWORD_SALT_BYTES], stored, server)

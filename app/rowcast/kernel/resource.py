@@ -59,10 +59,11 @@ class Emitter:
 class Incoming(Emitter):
     """A client's messages, as an asynchronous iterator; also emits ``data`` and ``close``.
 
-    At most STREAM_ITEMS_MAX messages are buffered; ``put`` waits while it is full.
+    At most ``items_max`` messages are buffered; ``put`` waits while it is full.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, items_max: int = STREAM_ITEMS_MAX) -> None:
+        self._items_max = items_max
         super().__init__()
         self._items: deque[object] = deque()
         self._closed = False
@@ -77,7 +78,7 @@ class Incoming(Emitter):
             return
         await self._room.wait()
         self._items.append(item)
-        if len(self._items) >= STREAM_ITEMS_MAX:
+        if len(self._items) >= self._items_max:
             self._room.clear()
         self._changed.set()
 
@@ -109,8 +110,10 @@ class Stream(Emitter):
         self,
         subscription: Subscription | None = None,
         on_close: Callable[[], None] | None = None,
+        items_max: int = STREAM_ITEMS_MAX,
     ) -> None:
         super().__init__()
+        self._items_max = items_max
         self.subscription = subscription
         self._on_close = on_close
         self._items: deque[object] = deque()
@@ -123,8 +126,8 @@ class Stream(Emitter):
         """Send a value to the client; raises BUSY when it does not read."""
         if self.closed:
             return
-        if len(self._items) >= STREAM_ITEMS_MAX:
-            raise Error(Code.BUSY, f"the client has not read {STREAM_ITEMS_MAX} messages")
+        if len(self._items) >= self._items_max:
+            raise Error(Code.BUSY, f"the client has not read {self._items_max} messages")
         self._items.append(item)
         self._changed.set()
 
@@ -149,7 +152,7 @@ class Stream(Emitter):
                     yield self._items.popleft()
                 if self.closed:
                     return
-                pairs = self.subscription.take(STREAM_ITEMS_MAX) if self.subscription else []
+                pairs = self.subscription.take(self._items_max) if self.subscription else []
                 for pair in pairs:
                     yield pair
                 if not pairs and not self._items:

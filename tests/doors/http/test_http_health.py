@@ -25,7 +25,7 @@ def refuse(_what):
     raise Error(Code.BUSY, "the disk is full")
 
 
-async def test_a_disk_that_refuses_and_one_that_hangs(monkeypatch):
+async def test_a_disk_that_refuses_and_one_that_hangs():
     """A refusal is asked again at once: it may be over; a disk that hangs holds nobody for long."""
     room = Server()
     room.store.fault = refuse
@@ -33,7 +33,7 @@ async def test_a_disk_that_refuses_and_one_that_hangs(monkeypatch):
     assert "" != await probe()
     room.store.fault = None
     assert "" == await probe()
-    monkeypatch.setattr("rowcast.doors.http.documents.health.READY_WAIT_SECONDS", 0.01)
+    probe._wait_seconds = 0.01
     room.writer.held = True
     probe._asked_at -= READY_PROBE_SECONDS + 1
     assert "no write was done" in await probe()
@@ -66,11 +66,10 @@ async def test_11a_a_commit_as_large_as_the_refused_one_shows_that_there_is_room
     assert "" == room.committer.disk.refused
 
 
-async def test_p1_reads_that_are_not_answered_are_told_with_how_many_wait(monkeypatch):
+async def test_p1_reads_that_are_not_answered_are_told_with_how_many_wait():
     """Many who ask share one read, so that asking does not make it worse."""
-    monkeypatch.setattr("rowcast.doors.http.documents.health.READY_WAIT_SECONDS", 0.01)
     room = Server()
-    probe = ReadProbe(room.reader)
+    probe = ReadProbe(room.reader, wait_seconds=0.01)
     room.readers.held = True
     told = await asyncio.gather(*(probe() for _ in range(5)))
     assert {"no read was done within 0.01 s; 1 are under way and 0 wait"} == set(told)

@@ -9,7 +9,7 @@ from websockets.exceptions import InvalidStatus
 
 from asgi import asgi
 from http_server import STREAM, HttpServer
-from memory_users import MemoryUsers, ann_and_bob
+from memory_users import MemoryUsers, ann_and_bob, cheap_passwords
 from rowcast.auth.authenticator import Authenticator
 from rowcast.auth.tries import LoginRateLimit
 from rowcast.core.callers import NONE, Caller
@@ -158,7 +158,9 @@ async def test_l14_the_letters_of_a_ticket_sign_nobody_in(query):
 def slow_after(failures):
     """Return settings of a server that slows guesses down after so many."""
     tries = LoginRateLimit(failures, 300.0, lambda: 0.0)
-    authenticator = Authenticator("loopback", ann_and_bob(), tries=tries)
+    users = ann_and_bob()
+    authenticator = Authenticator("loopback", users, tries=tries)
+    authenticator._passwords = cheap_passwords(users)
     return {"authenticator": authenticator, "anonymous": authenticator.anonymous}
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memory_users import ScramClient, ann_and_bob, user
+from memory_users import ScramClient, ann_and_bob, cheap_passwords, user
 from mqtt_server import (
     Connack,
     Connect,
@@ -14,7 +14,6 @@ from mqtt_server import (
     payloads,
 )
 from rowcast.auth.authenticator import Authenticator
-from rowcast.auth.passwords import Passwords
 from rowcast.auth.tries import LoginRateLimit
 from rowcast.core.callers import Grants
 from rowcast.mqtt.connection import Connection
@@ -36,7 +35,7 @@ class Guarded(MqttServer):
     def __init__(self, policy="loopback", required=("mqtt",), tries=None, **settings):
         self.users = ann_and_bob()
         self.authenticator = Authenticator(policy, self.users, required, bytes, tries=tries)
-        self.authenticator._passwords = Passwords(self.users, b"key", at_once)
+        self.authenticator._passwords = cheap_passwords(self.users, at_once)
         super().__init__(authenticator=self.authenticator, **settings)
         self.told = []
         self.kernel.hooks.on("auth-failed", lambda *facts: self.told.append(facts))

@@ -25,14 +25,15 @@ from rowcast.core.tables import Table
 from rowcast.kernel.resource import Resource
 
 _LOOSE = frozenset({Operator.EQ, Operator.NE})
-_TOO_MANY = (
-    f"more than {SYSTEM_ROWS_MAX} rows would have to be sorted; add conditions, or leave sort(...) "
-    "out: they come in the order in which they began"
-)
 
 
 class SystemRows(Resource):
     """The rows of one kind of object; extended by the owner of the objects."""
+
+    rows_max = SYSTEM_ROWS_MAX
+    """Rows of one answer, and rows that are sorted."""
+    slice_rows = SYSTEM_ROWS_SLICE
+    """Rows that are made in one turn of the loop."""
 
     def names(self) -> Sequence[str]:
         """Return the ids of all rows, the oldest first."""
@@ -63,13 +64,13 @@ class SystemRows(Resource):
         """Return a page; builds rows until it is full, or all matching ones to sort them."""
         if query.after is not None:
             raise Error(Code.INVALID, "these rows have no page tokens; use limit(from,to)")
-        limit = SYSTEM_ROWS_MAX if query.limit is None else min(query.limit, SYSTEM_ROWS_MAX)
+        limit = self.rows_max if query.limit is None else min(query.limit, self.rows_max)
         wanted = query.offset + limit
         found: list[Row] = []
         known: dict[str, None] = {}
         seen, where = 0, loosened(query.where)
         names = iter(self.names())
-        while some := list(islice(names, SYSTEM_ROWS_SLICE)):
+        while some := list(islice(names, self.slice_rows)):
             for name in some:
                 row = self.row(name, whole=False) if self._may_read(name) else None
                 if row is None:
@@ -82,13 +83,21 @@ class SystemRows(Resource):
                     found.append((name, row))
             if not query.sort and seen >= wanted:
                 break
-            if len(found) > SYSTEM_ROWS_MAX:  # so many only occur in a sort
-                raise Error(Code.TOO_LARGE, _TOO_MANY)
+            if len(found) > self.rows_max:  # so many only occur in a sort
+                raise _too_many(self.rows_max)
             await asyncio.sleep(0)  # yield to the loop
         if seen < wanted or query.sort:  # then all rows were checked
             _check_names(query, known, self.topic, found=bool(seen))
         page = answer(query, found).rows if query.sort else found[:limit]
         return [project(query.select, row, name) for name, row in page]
+
+
+def _too_many(rows: int) -> Error:
+    return Error(
+        Code.TOO_LARGE,
+        f"more than {rows} rows would have to be sorted; add conditions, or leave sort(...) out: "
+        "they come in the order in which they began",
+    )
 
 
 def _check_names(query: Query, known: Mapping[str, None], topic: str, *, found: bool) -> None:

@@ -54,7 +54,10 @@ class StoreProbe:
     check writes more, until that succeeds.
     """
 
-    def __init__(self, committer: Committer, now: WallClock) -> None:
+    def __init__(
+        self, committer: Committer, now: WallClock, wait_seconds: float = READY_WAIT_SECONDS
+    ) -> None:
+        self._wait_seconds = wait_seconds
         self._committer = committer
         self._now = now
         self._loop = asyncio.get_running_loop()
@@ -68,11 +71,12 @@ class StoreProbe:
         if answer is None or (answer.done() and (old or answer.result() or disk.refused)):
             answer = self._answer = self._write()
         try:
-            async with asyncio.timeout(READY_WAIT_SECONDS):
+            async with asyncio.timeout(self._wait_seconds):
                 return await asyncio.shield(answer) or disk.refused
         except TimeoutError:
             waiting = self._committer.backlog
-            return f"no write was done within {READY_WAIT_SECONDS:g} s; {waiting} wait for the disk"
+            seconds = f"{self._wait_seconds:g} s"
+            return f"no write was done within {seconds}; {waiting} wait for the disk"
 
     def _write(self) -> "asyncio.Future[str]":
         self._asked_at = self._loop.time()
@@ -92,7 +96,8 @@ class StoreProbe:
 class ReadProbe:
     """Checks whether reads are answered, with a read that is queued like a query."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, wait_seconds: float = READY_WAIT_SECONDS) -> None:
+        self._wait_seconds = wait_seconds
         self._reader = reader
         self._asked: asyncio.Task[None] | None = None
 
@@ -105,12 +110,12 @@ class ReadProbe:
         if asked is None or asked.done():
             asked = self._asked = asyncio.ensure_future(self._read())
         try:
-            async with asyncio.timeout(READY_WAIT_SECONDS):
+            async with asyncio.timeout(self._wait_seconds):
                 await asyncio.shield(asked)
         except TimeoutError:
             queue = self._reader.queue
             return (
-                f"no read was done within {READY_WAIT_SECONDS:g} s; {queue.running} are under way "
+                f"no read was done within {self._wait_seconds:g} s; {queue.running} are under way "
                 f"and {queue.waiting} wait"
             )
         except Error as error:
