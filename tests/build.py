@@ -18,7 +18,8 @@ from rowcast.core.tables import Attribute, Logs, Role, Table, Type
 from rowcast.core.topic_limits import SEEN_TOPICS_MAX
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.application import make_application
-from rowcast.doors.http.edge import Edge, HttpSettings
+from rowcast.doors.http.door import HttpSettings
+from rowcast.doors.http.edge import Edge
 from rowcast.doors.mqtt.door import make_broker
 from rowcast.doors.mqtt.sessions.session_loading import OWNER as SESSIONS
 from rowcast.doors.mqtt.sessions.wills import WILLS

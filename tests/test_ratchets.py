@@ -18,9 +18,9 @@ LAYERED = ("kernel", "doors.http", "doors.mqtt")
 
 CALLS = {"retained PUBLISH": 108, "plain message": 65, "PUT": 96, "GET": 14}
 """Calls of functions of ``app/rowcast`` by Python 3.11, one subscriber, as the server comes."""
-CIRCLE = 24
+CIRCLE = 5
 """Modules of the largest circle of imports; those for type checkers count."""
-CROSSINGS = {"kernel": 1, "doors.http": 86, "doors.mqtt": 49}
+CROSSINGS = {"kernel": 1, "doors.http": 85, "doors.mqtt": 49}
 """Imports between the rooms inside a room, and from them up to the room itself."""
 SIZES = {
     "functions over 30 lines": 60,

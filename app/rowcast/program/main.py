@@ -27,7 +27,8 @@ from rowcast.core.limits import (
     COLLECTOR_YOUNG_ROUNDS,
 )
 from rowcast.doors.http.application import make_application
-from rowcast.doors.http.edge import Edge, HttpSettings
+from rowcast.doors.http.door import HttpSettings
+from rowcast.doors.http.edge import Edge
 from rowcast.doors.mqtt.broker import Broker
 from rowcast.doors.mqtt.connections.websocket import WebSocketEndpoint
 from rowcast.doors.mqtt.delivery.delivery_format import media_type_wanted

@@ -21,7 +21,7 @@ from rowcast.doors.http.documents.asyncapi import ASYNCAPI_PATH, AsyncDocument
 from rowcast.doors.http.documents.openapi import openapi_document
 from rowcast.doors.http.documents.schemas import Document
 from rowcast.doors.http.documents.servers import servers_at
-from rowcast.doors.http.edge import HttpSettings
+from rowcast.doors.http.door import HttpSettings
 from rowcast.doors.http.login.routes import EdgeOf
 from rowcast.doors.http.login.routes import router as login
 from rowcast.doors.http.login.signing_in import COOKIE

@@ -4,25 +4,17 @@ FastAPI has the fixed routes (login, documentation, health); every other path is
 data-driven and hot, and bypasses the framework.
 """
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable
 from time import perf_counter
 from typing import Final
 
-from rowcast.auth.authenticator import Authenticator
-from rowcast.core.bounded import ClearedCache
-from rowcast.core.callers import Caller
-from rowcast.core.entry_limits import TOKEN_SECONDS
 from rowcast.core.errors import Code, Error
-from rowcast.core.limits import HTTP_BODY_SECONDS_MAX, HTTP_CALLERS_MAX
 from rowcast.doors.http.documents import pages
-from rowcast.doors.http.documents.health import Readiness
+from rowcast.doors.http.door import HttpDoor, HttpSettings
 from rowcast.doors.http.login.signing_in import (
     PATHS,
     SHOWN,
-    SIGNED_IN,
     TICKET,
     is_nobody,
     is_own_page,
@@ -38,8 +30,6 @@ from rowcast.doors.http.messages.asgi import (
     TrackedSend,
     headers_of,
 )
-from rowcast.doors.http.messages.cors import Origins
-from rowcast.doors.http.messages.hosts import Hosts
 from rowcast.doors.http.messages.problems import FACES
 from rowcast.doors.http.messages.replies import send_bytes, send_empty, send_problem
 from rowcast.doors.http.messages.responses import EDGE
@@ -48,14 +38,9 @@ from rowcast.doors.http.rest import rest
 from rowcast.doors.http.rest.representations import send_kept
 from rowcast.doors.http.rest.rest import label_of
 from rowcast.doors.http.streams import sse, websocket
-from rowcast.doors.http.streams.rows import STREAMS, stream_rows
-from rowcast.doors.http.streams.stream_writer import Flusher
-from rowcast.doors.http.streams.watch import Watch
-from rowcast.kernel.door import Door
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.registry import Route
 from rowcast.kernel.seams import Page
-from rowcast.subscriptions.subscription import Subscription
 
 log = logging.getLogger("rowcast.doors.http")
 
@@ -73,35 +58,7 @@ MQTT_PATH: Final = "/mqtt"
 _MQTT_PROTOCOLS: Final = frozenset({"mqtt", "mqttv3.1"})
 
 
-@dataclass(frozen=True, slots=True)
-class HttpSettings:
-    """The settings of HTTP."""
-
-    title: str
-    version: str
-    sse_heartbeat_seconds: float
-    sse_retry_ms: int
-    websocket_heartbeat_seconds: float
-    cors_origins: tuple[str, ...]
-    body_bytes_max: int
-    anonymous: Callable[[str, str], Caller]
-    """Returns the anonymous caller for a peer's address and a door."""
-    body_seconds_max: float = HTTP_BODY_SECONDS_MAX
-    authenticator: Authenticator = field(default_factory=Authenticator)
-    """Authenticates callers."""
-    token_seconds: float = TOKEN_SECONDS
-    """The lifetime of a token issued here."""
-    revoke: Callable[[Caller], Awaitable[None]] | None = None
-    """Revokes all sign-ins of a user."""
-    allowed_hosts: tuple[str, ...] = ()
-    """Host names for which anonymous callers are served, besides safe ones."""
-    ports: Callable[[], Mapping[str, int]] = dict
-    """Returns the open ports by protocol: http, https, mqtt, mqtts."""
-    readiness: Readiness = field(default_factory=Readiness)
-    """The readiness checks."""
-
-
-class Edge(Door):
+class Edge(HttpDoor):
     """The ASGI application; ``fixed`` has the fixed routes, ``mqtt`` takes MQTT over WebSocket."""
 
     def __init__(
@@ -111,38 +68,12 @@ class Edge(Door):
         fixed: ASGIApp,
         mqtt: ASGIApp | None = None,
     ) -> None:
-        self.kernel = kernel
-        self.settings = settings
+        super().__init__(kernel, settings)
         self.fixed = fixed
         self.mqtt = mqtt
-        self.origins = Origins(settings.cors_origins)
-        self.hosts = Hosts(settings.allowed_hosts, settings.cors_origins)
-        self.closing = asyncio.Event()
-        """Set when the server stops; closes streams."""
-        self.flusher = Flusher()
-        self.watch = Watch(
-            self.closing,
-            settings.sse_heartbeat_seconds,
-            kernel.now,
-            lambda number: kernel.live.changed(STREAMS, number),
-            kernel.stream_notices,
-        )
-        kernel.doors.append(self)
         self._times = RequestTimes()
         kernel.histograms.append(self._times.family())
-        kernel.rows(STREAMS, stream_rows(self.watch))
-        self._callers: ClearedCache[str, Caller] = ClearedCache(HTTP_CALLERS_MAX)
         self._known_routes = kernel.registry.known
-        kernel.access.listen(self._judge)
-
-    def subscriptions(self) -> Iterator[Subscription]:
-        """Yield the subscriptions of all open streams."""
-        return self.watch.subscriptions()
-
-    def _judge(self) -> None:
-        """Reauthorise open streams after a change of users or rules (C28)."""
-        self._callers.clear()
-        self.watch.judge()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request or serve one connection."""
@@ -324,20 +255,6 @@ class Edge(Door):
                 await _refuse(scope, receive, send, FACES[error.code].status)
                 return
             await websocket.serve(self, scope, receive, send)
-
-    def caller(self, scope: Scope, door: str) -> Caller:
-        """Return the caller; anonymous requests from one address over plain HTTP share one."""
-        signed_in: Caller | None = scope.get(SIGNED_IN)
-        if signed_in is not None:
-            return signed_in if signed_in.door == door else replace(signed_in, door=door)
-        client = scope.get("client")
-        peer = client[0] if client else ""
-        if door != "http":
-            return self.settings.anonymous(peer, door)
-        caller = self._callers.get(peer)
-        if caller is None:
-            caller = self._callers.put(peer, self.settings.anonymous(peer, door))
-        return caller
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, status: int) -> None:

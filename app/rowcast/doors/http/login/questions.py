@@ -5,19 +5,16 @@ is not recorded as a refusal.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rowcast.core.callers import Caller
 from rowcast.core.entry_limits import QUESTIONS_MAX
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import TopicFilter
-
-if TYPE_CHECKING:
-    from rowcast.doors.http.edge import Edge
+from rowcast.doors.http.door import HttpDoor
 
 
 def readable(
-    edge: "Edge", caller: Caller, asked: Sequence[str], most: int = QUESTIONS_MAX
+    edge: HttpDoor, caller: Caller, asked: Sequence[str], most: int = QUESTIONS_MAX
 ) -> dict[str, bool]:
     """Return for each topic whether a caller may read it.
 
@@ -28,7 +25,7 @@ def readable(
     return {text: _may_read(edge, caller, text) for text in asked}
 
 
-def _may_read(edge: "Edge", caller: Caller, text: str) -> bool:
+def _may_read(edge: HttpDoor, caller: Caller, text: str) -> bool:
     text = edge.kernel.registry.named(text)
     exact = TopicFilter(text).exact
     kernel = edge.kernel

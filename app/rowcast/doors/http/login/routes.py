@@ -22,7 +22,7 @@ from rowcast.core.entry_limits import (
     QUESTIONS_MAX,
 )
 from rowcast.core.errors import Code, Error
-from rowcast.doors.http.edge import Edge
+from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.login.models import (
     CallerFacts,
     LoginRequest,
@@ -37,15 +37,13 @@ from rowcast.doors.http.login.signing_in import (
     LOGIN,
     LOGOUT,
     ME,
-    SIGNED_IN,
     TICKETS,
     host_of,
     is_foreign,
-    peer_of,
     sign_in,
     told_failed,
 )
-from rowcast.doors.http.messages.asgi import Headers, Scope, headers_of
+from rowcast.doors.http.messages.asgi import SIGNED_IN, Headers, Scope, headers_of, peer_of
 from rowcast.doors.http.messages.bodies import read_body
 from rowcast.doors.http.messages.responses import PROBLEM, Answer, edge_of
 from rowcast.kernel.rows.system_rows import time_text
@@ -53,7 +51,7 @@ from rowcast.kernel.rows.system_rows import time_text
 M = TypeVar("M", bound=BaseModel)
 
 router = APIRouter(tags=["Signing in"], responses={"default": PROBLEM})
-EdgeOf = Annotated[Edge, Depends(edge_of)]
+EdgeOf = Annotated[HttpDoor, Depends(edge_of)]
 
 
 # -- dependencies ----------------------------------------------------------------------------------
@@ -198,7 +196,9 @@ async def me(
 # -- parts -----------------------------------------------------------------------------------------
 
 
-async def _with_password(edge: Edge, headers: Headers, scope: Scope, asked: LoginRequest) -> Caller:
+async def _with_password(
+    edge: HttpDoor, headers: Headers, scope: Scope, asked: LoginRequest
+) -> Caller:
     if not {"user", "password"} <= asked.model_fields_set:
         raise Error(Code.INVALID, _SAY)
     peer, secret = peer_of(scope), asked.password.encode(errors="replace")

@@ -11,21 +11,17 @@ cross-site requests are counted separately, so that they slow down nobody else (
 import binascii
 from base64 import b64decode
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote_plus
 
 from rowcast.auth.authenticator import Credentials
 from rowcast.core.callers import NONE, Caller
 from rowcast.core.errors import Code, Error
-from rowcast.doors.http.messages.asgi import Headers, Scope
+from rowcast.doors.http.door import HttpDoor
+from rowcast.doors.http.messages.asgi import SIGNED_IN, Headers, Scope, peer_of
 from rowcast.doors.http.messages.cors import SAFE
 from rowcast.doors.http.messages.problems import FACES
 
-if TYPE_CHECKING:
-    from rowcast.doors.http.edge import Edge
-
-SIGNED_IN: Final = "rowcast.caller"
-"""The key of the authenticated caller in the scope."""
 COOKIE: Final = "rowcast"
 LOGIN: Final = "/$SYS/login"
 """The path of login."""
@@ -47,7 +43,7 @@ def is_nobody(scope: Scope) -> bool:
     return caller is None or caller.user == "anonymous"
 
 
-async def sign_in(edge: "Edge", headers: Headers, scope: Scope, door: str) -> None:
+async def sign_in(edge: HttpDoor, headers: Headers, scope: Scope, door: str) -> None:
     """Authenticate a request, setting its caller. Raises UNAUTHENTICATED, DENIED, BUSY."""
     peer = peer_of(scope)
     ticket = _ticket_of(scope) if door in _STREAMS else None
@@ -69,17 +65,11 @@ async def sign_in(edge: "Edge", headers: Headers, scope: Scope, door: str) -> No
         raise
 
 
-def told_failed(edge: "Edge", nobody: Caller, error: Error) -> None:
+def told_failed(edge: HttpDoor, nobody: Caller, error: Error) -> None:
     """Notify listeners of a failed authentication (L9)."""
     edge.kernel.hooks.auth_failed(nobody, error.message)
     status = FACES[error.code].status
     edge.kernel.listeners.tell("refused", nobody, reason=error.message, code=status)
-
-
-def peer_of(scope: Scope) -> str:
-    """Return the remote address of a request."""
-    client = scope.get("client")
-    return client[0] if client else ""
 
 
 def host_of(headers: Headers) -> str:
@@ -91,7 +81,7 @@ def host_of(headers: Headers) -> str:
     return headers.get(b"host", b"").decode("latin-1").lower()
 
 
-def is_foreign(edge: "Edge", headers: Headers) -> bool:
+def is_foreign(edge: HttpDoor, headers: Headers) -> bool:
     """Whether a page of another site caused a request.
 
     Browsers send Sec-Fetch-Site over trustworthy connections, and Origin for all but plain GETs, to
@@ -139,7 +129,7 @@ def cookie_of(headers: Headers) -> bytes | None:
     return None
 
 
-def check_origin(edge: "Edge", headers: Headers, scope: Scope) -> None:
+def check_origin(edge: HttpDoor, headers: Headers, scope: Scope) -> None:
     """Raise DENIED for possible cross-site request forgery with the cookie.
 
     Unsafe methods and every WebSocket need the Origin of an allowed page: this server's own, or a
@@ -157,7 +147,7 @@ def check_origin(edge: "Edge", headers: Headers, scope: Scope) -> None:
         )
 
 
-def is_own_page(edge: "Edge", headers: Headers, scope: Scope) -> bool:
+def is_own_page(edge: HttpDoor, headers: Headers, scope: Scope) -> bool:
     """Whether a request is from this server's own page, under any host name.
 
     A rebound host name has no credentials, because the browser sends them to no other name. Without

@@ -5,22 +5,20 @@ credentials: for trying the server out (README). It may not write or open a WebS
 create the first administrator (P3).
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rowcast.core.errors import Error
+from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.login.signing_in import is_own_page
 from rowcast.doors.http.messages.asgi import Headers, Scope, Send, text_of
 from rowcast.doors.http.messages.cors import SAFE, is_neighbour, with_cors
-
-if TYPE_CHECKING:
-    from rowcast.doors.http.edge import Edge
 
 _PREFLIGHT: Final = b"access-control-request-method"
 _READING: Final = frozenset({"GET", "HEAD"})
 
 
 def admit(
-    edge: "Edge", headers: Headers, scope: Scope, send: Send, *, public: bool
+    edge: HttpDoor, headers: Headers, scope: Scope, send: Send, *, public: bool
 ) -> tuple[Send, bool]:
     """Return the ``send`` for the answer, and whether the page's origin is allowed. Raises DENIED.
 

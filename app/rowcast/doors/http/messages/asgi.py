@@ -22,6 +22,8 @@ HeaderList = list[tuple[bytes, bytes]]
 STATUS_LINES: Final = {
     int(status): f"HTTP/1.1 {status:d} {status.phrase}\r\n".encode() for status in HTTPStatus
 }
+SIGNED_IN: Final = "rowcast.caller"
+"""The key of the authenticated caller in the scope."""
 _PATH_SAFE = "/:@!$&'()*,;=~"  # RFC 3986, 3.3: characters allowed in a path
 
 
@@ -72,6 +74,12 @@ def topic_of(scope: Scope) -> str:
         raise Error(
             Code.INVALID, "the path is not UTF-8; percent-encode the bytes of its UTF-8 form"
         ) from None
+
+
+def peer_of(scope: Scope) -> str:
+    """Return the remote address of a request."""
+    client = scope.get("client")
+    return client[0] if client else ""
 
 
 def path_of(topic: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fastapi import Request, Response
 from pydantic import BaseModel
@@ -10,11 +10,9 @@ from starlette.exceptions import HTTPException
 
 from rowcast.codecs import JSON, encode
 from rowcast.core.errors import Code, Error
+from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.messages.asgi import HeaderList, Receive, Scope, Send, headers_of
 from rowcast.doors.http.messages.replies import send_bytes, send_empty, send_problem
-
-if TYPE_CHECKING:
-    from rowcast.doors.http.edge import Edge
 
 EDGE: Final = "rowcast.edge"
 """The key of the edge in the scope."""
@@ -64,7 +62,7 @@ class Answer(Response):
 
 async def refuse(request: Request, failure: Exception) -> Response:
     """Respond with problem details (RFC 9457): handles Errors, and unsupported methods."""
-    edge: Edge = edge_of(request)
+    edge: HttpDoor = edge_of(request)
     error = failure if isinstance(failure, Error) else _not_offered(request, failure)
     headers = headers_of(request.scope)
     return Answer(lambda scope, send: send_problem(edge.kernel, error, headers, scope, send))

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 from rowcast.codecs import CBOR, CBOR_SEQ, CSV, JSON, MSGPACK, NDJSON, encode, negotiate
 from rowcast.core.callers import Caller
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.write_marks import numbered, put_mark
+from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.messages.asgi import HeaderList, Headers, Receive, Scope, Send, text_of
 from rowcast.doors.http.messages.bodies import read_body
 from rowcast.doors.http.messages.parameters import Parameters
@@ -18,9 +18,6 @@ from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.last_write_wins import put_stamp
 from rowcast.kernel.registry import Route
 from rowcast.kernel.write import Receipt
-
-if TYPE_CHECKING:
-    from rowcast.doors.http.edge import Edge
 
 VALUE_TYPES = (JSON, CBOR, MSGPACK)
 """Media types of values; the first is the default."""
@@ -33,7 +30,7 @@ class Request:
     """A request: its edge, parameters, caller, and ASGI callables."""
 
     kernel: Kernel
-    edge: "Edge"
+    edge: HttpDoor
     scope: Scope
     headers: Headers
     route: Route

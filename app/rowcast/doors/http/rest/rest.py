@@ -7,11 +7,12 @@ becomes a ``Request`` and is dispatched by its method.
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
 from rowcast.core.topics import DELAYED_PREFIX
+from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.messages.asgi import Headers, Receive, Scope, Send, TrackedSend, topic_of
 from rowcast.doors.http.messages.cors import preflight
 from rowcast.doors.http.messages.parameters import (
@@ -31,9 +32,6 @@ from rowcast.doors.http.rest.representations import (
 )
 from rowcast.doors.http.rest.request import Request
 from rowcast.kernel.registry import Registry, Route
-
-if TYPE_CHECKING:
-    from rowcast.doors.http.edge import Edge
 
 UNDECLARED: Final = "{topic}"
 """The route of all undeclared topics, for the times of requests."""
@@ -55,7 +53,7 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
 
 
 async def serve(
-    edge: "Edge", headers: Headers, scope: Scope, receive: Receive, send: TrackedSend
+    edge: HttpDoor, headers: Headers, scope: Scope, receive: Receive, send: TrackedSend
 ) -> None:
     """Answer one request."""
     try:
@@ -76,7 +74,7 @@ async def serve(
         await send_problem(edge.kernel, error, headers, scope, send)
 
 
-def _in_memory(edge: "Edge", scope: Scope, headers: Headers, topic: str) -> Representation | None:
+def _in_memory(edge: HttpDoor, scope: Scope, headers: Headers, topic: str) -> Representation | None:
     """Return the cached answer to a plain GET if the record has not changed."""
     record = edge.kernel.peek(topic, edge.caller(scope, "http"))
     if not isinstance(record, Event) or record.expires_at:
@@ -85,7 +83,7 @@ def _in_memory(edge: "Edge", scope: Scope, headers: Headers, topic: str) -> Repr
 
 
 def _serve(
-    edge: "Edge", topic: str, headers: Headers, scope: Scope, receive: Receive, send: TrackedSend
+    edge: HttpDoor, topic: str, headers: Headers, scope: Scope, receive: Receive, send: TrackedSend
 ) -> Awaitable[None]:
     """Return the awaitable that responds; it is no coroutine itself, which costs a resumption."""
     method = scope["method"]

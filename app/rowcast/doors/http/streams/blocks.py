@@ -2,16 +2,13 @@
 
 import secrets
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from rowcast.codecs import JSON, encode
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import STREAM_RETRY_SPREAD
+from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.messages.asgi import HeaderList
 from rowcast.doors.http.messages.problems import problem
-
-if TYPE_CHECKING:
-    from rowcast.doors.http.edge import Edge
 
 
 def headers_for(media_type: str, more: HeaderList) -> HeaderList:
@@ -28,13 +25,13 @@ def headers_for(media_type: str, more: HeaderList) -> HeaderList:
     return headers
 
 
-def retry_block(edge: "Edge") -> bytes:
+def retry_block(edge: HttpDoor) -> bytes:
     """Return the retry delay, with jitter to spread reconnects (C17)."""
     least = edge.settings.sse_retry_ms
     return b"retry: %d\n\n" % (least + secrets.randbelow(STREAM_RETRY_SPREAD * least))
 
 
-def problem_block(edge: "Edge", error: Error, instance: str) -> bytes:
+def problem_block(edge: HttpDoor, error: Error, instance: str) -> bytes:
     """Return the final event of a failed stream."""
     details = encode(problem(error, instance, edge.kernel.cursor), JSON)
     return b"event: problem\ndata: %b\n\n" % details

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from secrets import randbelow
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import (
@@ -10,13 +10,11 @@ from rowcast.core.limits import (
     STREAM_SEND_SECONDS,
 )
 from rowcast.core.overload_limits import GOODBYE_RETRY_MS_MIN, GOODBYE_RETRY_SPREAD_MS
+from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.messages.asgi import Message, Receive, Send
 from rowcast.doors.http.messages.problems import FACES
 from rowcast.doors.http.streams.channels import SocketChannel
 from rowcast.doors.http.uvicorn_fastpath import cut, is_closing
-
-if TYPE_CHECKING:
-    from rowcast.doors.http.edge import Edge
 
 RESTART: Final = 1012
 """Service restart: reconnect (RFC 6455's registry of close codes)."""
@@ -31,7 +29,7 @@ def farewell(error: Error) -> tuple[int, str]:
 class Connection:
     """The base of both kinds of connection."""
 
-    def __init__(self, edge: "Edge", media_type: str) -> None:
+    def __init__(self, edge: HttpDoor, media_type: str) -> None:
         self._edge = edge
         self.kernel = edge.kernel
         self.media_type = media_type

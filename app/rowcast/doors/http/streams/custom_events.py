@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
@@ -16,6 +16,7 @@ from rowcast.codecs import JSON, encode
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Error
 from rowcast.core.limits import STREAM_SEND_SECONDS
+from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.messages.asgi import Receive, Scope, Send
 from rowcast.doors.http.messages.problems import as_error
 from rowcast.doors.http.streams.blocks import headers_for, problem_block, retry_block
@@ -26,14 +27,11 @@ from rowcast.kernel.reauthorization import judge_resource
 from rowcast.kernel.resource import Resource
 from rowcast.subscriptions.subscription import Subscription
 
-if TYPE_CHECKING:
-    from rowcast.doors.http.edge import Edge
-
 _FIELDS: Final = frozenset({"event", "data", "id", "retry"})
 
 
 async def serve_resource(
-    edge: "Edge",
+    edge: HttpDoor,
     resource: Resource,
     frames: Frames,
     scope: Scope,
@@ -56,7 +54,7 @@ async def serve_resource(
 class ResourceStream:
     """A resource's running stream; closed when the server stops."""
 
-    def __init__(self, edge: "Edge", resource: Resource, work: Any, send: Send) -> None:
+    def __init__(self, edge: HttpDoor, resource: Resource, work: Any, send: Send) -> None:
         self._edge = edge
         self._resource = resource
         self.path = f"/{resource.topic}"
@@ -113,7 +111,7 @@ class ResourceStream:
 
 
 async def _blocks(
-    edge: "Edge", resource: Resource, frames: Frames
+    edge: HttpDoor, resource: Resource, frames: Frames
 ) -> AsyncIterator[bytes | ServerSentEvent]:
     """Yield a resource's values as blocks of lines."""
     yield retry_block(edge)

@@ -5,13 +5,14 @@ The resource receives and sends values, without envelopes or commands, in the co
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rowcast.codecs import JSON, decode, encode
 from rowcast.core.callers import Caller
 from rowcast.core.limits import (
     STREAM_END_SECONDS,
 )
+from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.messages.asgi import Receive, Send
 from rowcast.doors.http.messages.problems import as_error
 from rowcast.doors.http.streams.channels import Gone, SocketChannel
@@ -22,9 +23,6 @@ from rowcast.kernel.reauthorization import judge_resource, subscription_of
 from rowcast.kernel.resource import Incoming, Resource, Stream
 from rowcast.subscriptions.subscription import Subscription
 
-if TYPE_CHECKING:
-    from rowcast.doors.http.edge import Edge
-
 NORMAL: Final = 1000
 
 
@@ -32,7 +30,7 @@ class ResourceSocket(Connection):
     """A connection to a resource with its own ``connect``."""
 
     def __init__(
-        self, edge: "Edge", resource: Resource, frames: Frames, channel: SocketChannel, send: Send
+        self, edge: HttpDoor, resource: Resource, frames: Frames, channel: SocketChannel, send: Send
     ) -> None:
         super().__init__(edge, frames.media_type)
         self._frames = frames

@@ -11,7 +11,7 @@ writes and little else. A resource's own stream is in ``custom_events``.
 import asyncio
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
@@ -20,6 +20,7 @@ from rowcast.core.limits import (
     STREAM_LEAVE_SECONDS,
     STREAM_SEND_SECONDS,
 )
+from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.messages.asgi import Receive, Scope, Send, headers_of, text_of
 from rowcast.doors.http.messages.problems import FACES, as_error
 from rowcast.doors.http.messages.replies import send_problem
@@ -41,13 +42,10 @@ from rowcast.kernel.hook_points import HookPoints
 from rowcast.kernel.reauthorization import stay
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
-if TYPE_CHECKING:
-    from rowcast.doors.http.edge import Edge
-
 _HEARTBEAT: Final = b":\n\n"
 
 
-async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> None:
+async def serve(edge: HttpDoor, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer a request for an event stream."""
     headers = headers_of(scope)
     caller = edge.caller(scope, "sse")
@@ -100,7 +98,7 @@ def interests_of(request: Request) -> list[SubscribedFilter]:
 class EventStream:
     """One reader's stream."""
 
-    def __init__(self, edge: "Edge", path: str, send: Send) -> None:
+    def __init__(self, edge: HttpDoor, path: str, send: Send) -> None:
         self._edge = edge
         self.path = path
         self._send = send

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rowcast.codecs import CBOR, JSON, MSGPACK, encode, negotiate
 from rowcast.core.callers import Caller
@@ -23,6 +23,7 @@ from rowcast.core.limits import (
 )
 from rowcast.core.memory_limits import SOCKET_ANSWERS_BYTES_HIGH
 from rowcast.core.topics import TopicFilter
+from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.messages.asgi import Receive, Scope, Send, headers_of, path_of, text_of
 from rowcast.doors.http.messages.problems import FACES, as_error
 from rowcast.doors.http.streams.beginnings import Beginning, begin, resource_at, streams_itself
@@ -38,15 +39,12 @@ from rowcast.kernel.reauthorization import stay
 from rowcast.subscriptions.start_position import StartPosition
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
-if TYPE_CHECKING:
-    from rowcast.doors.http.edge import Edge
-
 SUBPROTOCOLS: Final = (("rowcast.json", JSON), ("rowcast.cbor", CBOR), ("rowcast.msgpack", MSGPACK))
 OWN_STREAM: Final = 0
 _OWN: Final = (OWN_STREAM,)
 
 
-async def serve(edge: "Edge", scope: Scope, receive: Receive, send: Send) -> None:
+async def serve(edge: HttpDoor, scope: Scope, receive: Receive, send: Send) -> None:
     """Serve one WebSocket; errors are sent after the handshake, where browsers can read them."""
     await receive()  # websocket.connect
     caller = edge.caller(scope, "ws")
@@ -111,7 +109,7 @@ class Socket(Connection):
     """A connection to records and topics."""
 
     def __init__(
-        self, edge: "Edge", scope: Scope, caller: Caller, media_type: str, *, meta: bool = False
+        self, edge: HttpDoor, scope: Scope, caller: Caller, media_type: str, *, meta: bool = False
     ) -> None:
         super().__init__(edge, media_type)
         self.meta = meta

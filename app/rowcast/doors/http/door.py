@@ -1,0 +1,99 @@
+"""What all requests of HTTP share: the kernel, the settings, open streams, known callers.
+
+``Edge`` dispatches requests; REST, streams and login get the door that it is.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from rowcast.auth.authenticator import Authenticator
+from rowcast.core.bounded import ClearedCache
+from rowcast.core.callers import Caller
+from rowcast.core.entry_limits import TOKEN_SECONDS
+from rowcast.core.limits import HTTP_BODY_SECONDS_MAX, HTTP_CALLERS_MAX
+from rowcast.doors.http.documents.health import Readiness
+from rowcast.doors.http.messages.asgi import SIGNED_IN, Scope
+from rowcast.doors.http.messages.cors import Origins
+from rowcast.doors.http.messages.hosts import Hosts
+from rowcast.doors.http.streams.rows import STREAMS, stream_rows
+from rowcast.doors.http.streams.stream_writer import Flusher
+from rowcast.doors.http.streams.watch import Watch
+from rowcast.kernel.door import Door
+from rowcast.kernel.kernel import Kernel
+from rowcast.subscriptions.subscription import Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSettings:
+    """The settings of HTTP."""
+
+    title: str
+    version: str
+    sse_heartbeat_seconds: float
+    sse_retry_ms: int
+    websocket_heartbeat_seconds: float
+    cors_origins: tuple[str, ...]
+    body_bytes_max: int
+    anonymous: Callable[[str, str], Caller]
+    """Returns the anonymous caller for a peer's address and a door."""
+    body_seconds_max: float = HTTP_BODY_SECONDS_MAX
+    authenticator: Authenticator = field(default_factory=Authenticator)
+    """Authenticates callers."""
+    token_seconds: float = TOKEN_SECONDS
+    """The lifetime of a token issued here."""
+    revoke: Callable[[Caller], Awaitable[None]] | None = None
+    """Revokes all sign-ins of a user."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Host names for which anonymous callers are served, besides safe ones."""
+    ports: Callable[[], Mapping[str, int]] = dict
+    """Returns the open ports by protocol: http, https, mqtt, mqtts."""
+    readiness: Readiness = field(default_factory=Readiness)
+    """The readiness checks."""
+
+
+class HttpDoor(Door):
+    """The state of HTTP in one server."""
+
+    def __init__(self, kernel: Kernel, settings: HttpSettings) -> None:
+        self.kernel = kernel
+        self.settings = settings
+        self.origins = Origins(settings.cors_origins)
+        self.hosts = Hosts(settings.allowed_hosts, settings.cors_origins)
+        self.closing = asyncio.Event()
+        """Set when the server stops; closes streams."""
+        self.flusher = Flusher()
+        self.watch = Watch(
+            self.closing,
+            settings.sse_heartbeat_seconds,
+            kernel.now,
+            lambda number: kernel.live.changed(STREAMS, number),
+            kernel.stream_notices,
+        )
+        kernel.doors.append(self)
+        kernel.rows(STREAMS, stream_rows(self.watch))
+        self._callers: ClearedCache[str, Caller] = ClearedCache(HTTP_CALLERS_MAX)
+        kernel.access.listen(self._judge)
+
+    def subscriptions(self) -> Iterator[Subscription]:
+        """Yield the subscriptions of all open streams."""
+        return self.watch.subscriptions()
+
+    def _judge(self) -> None:
+        """Reauthorise open streams after a change of users or rules (C28)."""
+        self._callers.clear()
+        self.watch.judge()
+
+    def caller(self, scope: Scope, door: str) -> Caller:
+        """Return the caller; anonymous requests from one address over plain HTTP share one."""
+        signed_in: Caller | None = scope.get(SIGNED_IN)
+        if signed_in is not None:
+            return signed_in if signed_in.door == door else replace(signed_in, door=door)
+        client = scope.get("client")
+        peer = client[0] if client else ""
+        if door != "http":
+            return self.settings.anonymous(peer, door)
+        caller = self._callers.get(peer)
+        if caller is None:
+            caller = self._callers.put(peer, self.settings.anonymous(peer, door))
+        return caller
