@@ -32,6 +32,7 @@ from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.idempotency.feature import Idempotency
 from rowcast.features.late_writes.feature import LateWrites
 from rowcast.features.rights.feature import AccessRights
+from rowcast.features.shared_subscriptions.feature import SharedSubscriptions
 from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS
 from rowcast.features.slow_subscribers.slow_rows import PATH as SLOW
 from rowcast.features.slow_subscribers.slow_rows import slow_rows
@@ -163,8 +164,10 @@ class Server:
         rights = AccessRights(self._person)
         history = History()
         undeclared = UndeclaredTopics(self.store, topics, **options)
+        shared = SharedSubscriptions()
         self.features = (
             undeclared,
+            shared,
             rights,
             UserHooks(hooks),
             history,
@@ -179,6 +182,7 @@ class Server:
         self.topic_tables = tables = undeclared.tables
         tables.restore(self.store.topic_tables(), self.store.states(TOPIC_TABLES))
         tables.start()
+        self.groups = shared.groups
         self.delayed, self.past = delayed.delayed, history.reads
         self.idempotent_writes, self.rules = repeats.writes, rights.rules
 
@@ -208,8 +212,9 @@ class Server:
             self.registry.add(SLOW, slow_rows(self.slow))
         self.broker = make_broker(self.kernel, BrokerSettings(**settings), self.now, self.loop)
         self.delayed.loop = self.topic_tables.loop = self.loop
-        self.kernel.groups.restore(self.store.states(GROUPS))
+        self.groups.restore(self.store.states(GROUPS))
         self.broker.restore(self.store.states(SESSIONS), self.store.states(WILLS))
+        self.groups.clean()
         self.delayed.restore(self.store.states(DELAYED))
         self.delayed.start()
         return self.broker

@@ -42,9 +42,7 @@ LIBRARIES = {
 }
 """The rooms that a library stays in."""
 
-TIES: dict[tuple[str, str], int] = {
-    ("kernel", "features.shared_subscriptions"): 1,
-}
+TIES: dict[tuple[str, str], int] = {}
 """Imports against the rule that are left, as (importing room, imported room): how many names.
 
 Each is a feature that the kernel still knows, or one that knows another. They may only become

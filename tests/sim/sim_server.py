@@ -183,8 +183,8 @@ class Server(build.Server):
             *clients,
             *(item.patience for item in clients),
         }
-        mine |= {self.expiries, self.topic_tables, self.kernel.groups, *self.kernel.groups}
-        for group in self.kernel.groups:
+        mine |= {self.expiries, self.topic_tables, self.groups, *self.groups}
+        for group in self.groups:
             group.stop()
         for timer in self.loop.timers():
             owner = getattr(timer._callback, "__self__", None)

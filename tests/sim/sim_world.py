@@ -364,6 +364,7 @@ class World:
         while not all(task.done() for task in others):
             await self.loop.pause(0.5)
         await self.server.topic_tables.stop()
+        self.server.groups.stop()
         await self.server.kernel.stop()
         await self.loop.pause(1)
         self.server.check_empty()

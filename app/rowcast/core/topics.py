@@ -16,6 +16,8 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.limits import DELAY_SECONDS_MAX, TOPIC_BYTES_MAX, TOPIC_LEVELS_MAX
 
 SHARE_PREFIX = "$share/"
+QUEUE_PREFIX = "$queue/"
+"""The prefix of filters of the shared subscription without a name (D55)."""
 DELAYED_PREFIX = "$delayed/"
 GATEWAY_PREFIX = "$gateway/"
 """The prefix, with a broker's name, of topics that are forwarded to that broker only (H27)."""

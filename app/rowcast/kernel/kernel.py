@@ -21,7 +21,6 @@ from rowcast.core.limits import PAYLOAD_BYTES_MAX
 from rowcast.core.queries import Query
 from rowcast.core.tables import Table
 from rowcast.core.topics import SERVERS_OWN, TopicFilter
-from rowcast.features.shared_subscriptions.group_table import Groups
 from rowcast.kernel.admission import Admission
 from rowcast.kernel.atomic_batch import AtomicBatch
 from rowcast.kernel.commit import Committer
@@ -82,7 +81,6 @@ class Kernel(Seams):
         self.now = now
         self.durable = DurableFilters()
         """Filters of durable sessions, whose events must be logged."""
-        self.groups = Groups(reader, self.views, committer.keep, self.durable)
         self.steps = Steps(registry)
         self.admission = Admission(now, payload_bytes_max, self.durable, self.steps)
         self.writes = WritePath(registry, self.steps, self.admission, committer)
@@ -422,7 +420,6 @@ class Kernel(Seams):
     async def stop(self) -> None:
         """Finish running hooks and resource code, and wait until every write is answered."""
         self.access.stop()
-        self.groups.stop()
         await self.gate.stop()
         await self._resource_dispatch.stop()
         await self.committer.settle()

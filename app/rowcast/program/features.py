@@ -31,6 +31,7 @@ from rowcast.features.rights.feature import AccessRights
 from rowcast.features.schedules.feature import ScheduledCalls
 from rowcast.features.schedules.schedules import Schedule
 from rowcast.features.schema_proposal.feature import SchemaProposal
+from rowcast.features.shared_subscriptions.feature import SharedSubscriptions
 from rowcast.features.slow_subscribers.feature import SlowSubscribers
 from rowcast.features.slow_subscribers.settings import SlowSection
 from rowcast.features.snapshots.feature import SnapshotExports
@@ -99,6 +100,7 @@ FEATURES: Final = (
     Plug("late_writes", lambda _: LateWrites()),
     Plug("results", lambda it: BulkResults(it.facts)),
     Plug("retained", _retained),
+    Plug("shared_subscriptions", lambda _: SharedSubscriptions()),
     Plug("accounts", lambda it: Accounts(it.identity.directory, it.identity.reload_keys)),
     Plug("audit", lambda _: AuditLog()),
     Plug("metrics", _metrics),

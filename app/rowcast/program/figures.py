@@ -1,14 +1,12 @@
-"""Statistics of components, as rows below ``$SYS``: clients, hooks, guard, groups, listeners (F33).
+"""Statistics of components, as rows below ``$SYS``: clients, hooks, guard, listeners (F33).
 
 The components provide numbers and know no rows; this module maps numbers to rows.
 """
 
 from typing import Final
-from urllib.parse import quote
 
 from rowcast.doors.mqtt.broker import Broker
 from rowcast.doors.mqtt.client import client_of
-from rowcast.doors.mqtt.packets.share_filters import filter_of
 from rowcast.doors.mqtt.session_rows import connection_facts
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.kernel.kernel import Kernel
@@ -20,7 +18,6 @@ from rowcast.schema.schema import Schema
 CLIENTS: Final = "$SYS/clients"
 GUARD: Final = "$SYS/guard"
 HOOKS: Final = "$SYS/hooks"
-SHARED: Final = "$SYS/shared"
 LISTENERS: Final = "$SYS/listeners"
 SCHEMA: Final = "$SYS/schema"
 
@@ -38,7 +35,6 @@ def add_figures(kernel: Kernel, broker: Broker, doors: Doors, schema: Schema) ->
     )
     add(GUARD, listed_rows(GUARD, lambda: _guard(broker)))
     add(HOOKS, listed_rows(HOOKS, lambda: _hooks(kernel)))
-    add(SHARED, listed_rows(SHARED, lambda: _groups(kernel)))
     add(LISTENERS, listed_rows(LISTENERS, lambda: _listeners(doors)))
     declared = {str(facts["name"]): facts for facts in schema.declared}
     add(SCHEMA, listed_rows(SCHEMA, lambda: declared))
@@ -134,26 +130,6 @@ def _hooks(kernel: Kernel) -> dict[str, Facts]:
             "max_seconds": round(figures.max_seconds, 6),
         }
         for place, figures in enumerate(hooks.figures() if hooks is not None else (), 1)
-    }
-
-
-def _groups(kernel: Kernel) -> dict[str, Facts]:
-    """Return the members of each shared subscription, and their unacknowledged events.
-
-    The id is a topic, so wildcards are percent-encoded.
-    """
-    announced = kernel.committer.announced
-    return {
-        quote(filter_of(group), safe="$/"): {
-            "name": group.name,
-            "filter": group.topics.text,
-            "durable": group.durable,
-            **group.figures,
-            "position": kernel.cursor(group.position),
-            "lag": max(0, announced - group.position),
-            "dropped": group.losses.total,
-        }
-        for group in kernel.groups
     }
 
 

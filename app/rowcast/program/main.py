@@ -37,7 +37,6 @@ from rowcast.doors.mqtt.sessions.session_loading import OWNER
 from rowcast.doors.mqtt.sessions.wills import WILLS
 from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
@@ -198,10 +197,9 @@ class Application:
         """Register restored facts, in this order.
 
         Features have registered theirs already: rules are known when wills are judged by them,
-        and topic tables when sessions are counted in them.
+        topic tables when sessions are counted in them, and groups when sessions join them.
         """
         kernel, wills = self.kernel, list[tuple[str, str, bytes]]()
-        kernel.facts(GROUPS, kernel.groups.restore)
         kernel.facts(WILLS, wills.extend)
         kernel.facts(OWNER, lambda facts: self.broker.restore(facts, wills))
 

@@ -221,7 +221,7 @@ async def check_nothing_is_left(world, devices):
     assert ({}, False, []) == (
         kernel.committer.pending,
         kernel.durable.wanted("t/1"),
-        list(kernel.groups),
+        list(world.groups),
     )
 
 

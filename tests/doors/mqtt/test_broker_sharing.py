@@ -216,5 +216,5 @@ async def test_a_message_that_cannot_be_sent_is_done(world):
     publisher.publish("a/b", b"small", 1, packet_id=2)
     assert [b"small"] == payloads(await peer.hear())
     publisher.publish("a/b", b"gone", 1, packet_id=3, message_expiry_interval=1)
-    group = world.kernel.groups.find("g", "a/#")
+    group = world.groups.find("g", "a/#")
     assert 1 == sum(len(seat.deals) for seat in group._seats.values())

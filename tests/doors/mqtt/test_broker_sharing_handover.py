@@ -154,7 +154,7 @@ async def test_a_clean_start_ends_the_member(world):
     await world.connected("x")
     await two.work()
     assert (texts([1]), texts([1])) == (one.heard, two.heard)
-    assert 1 == len(world.kernel.groups.find("g", "a/#")._seats)
+    assert 1 == len(world.groups.find("g", "a/#")._seats)
 
 
 async def test_a_caller_that_may_no_longer_read_is_no_member(world, monkeypatch):
@@ -168,7 +168,7 @@ async def test_a_caller_that_may_no_longer_read_is_no_member(world, monkeypatch)
 
     monkeypatch.setattr(world.kernel, "authorise_watch", refuse)
     await returned(world, "x")
-    assert None is world.kernel.groups.find("g", "a/#")
+    assert None is world.groups.find("g", "a/#")
 
 
 # -- nobody there, and restarts ------------------------------------------------------------------
@@ -227,9 +227,9 @@ async def test_a_group_is_forgotten_with_its_last_member(plain_world):
     await publish(world, [1])
     one.peer.lose()
     await world.pass_time(3601)
-    world.kernel.groups.save()
+    world.groups.save()
     await world.turn()
-    assert ([], []) == (list(world.kernel.groups), world.store.states(""))
+    assert ([], []) == (list(world.groups), world.store.states(""))
     assert not world.kernel.durable.wanted("a/b")
 
 
@@ -239,7 +239,7 @@ async def test_without_durable_members_nothing_is_logged_or_kept(plain_world):
     await publish(world, [1])
     one.peer.lose()
     await world.turn()
-    world.kernel.groups.save()
+    world.groups.save()
     assert (0, []) == (world.store.head(), world.store.states(""))
 
 
@@ -277,7 +277,7 @@ async def test_what_was_left_of_a_share_is_completed_after_a_kill(world):
     again = await returned(there, "x")
     assert [True] == [packet.dup for packet in again.open]
     await again.work()
-    assert (texts([1]), []) == (again.heard, list(there.kernel.groups))
+    assert (texts([1]), []) == (again.heard, list(there.groups))
     await ended(there)
 
 

@@ -88,7 +88,7 @@ async def test_a_share_may_be_refused_or_sent_elsewhere(killed):
     await back.work()
     (answer,) = await back.peer.ask(Unsubscribe(9, (share,)))
     assert (Reason.SUCCESS,) == answer.reasons
-    assert [] == list(there.kernel.groups)
+    assert [] == list(there.groups)
     await ended(there)
 
 
@@ -112,7 +112,7 @@ async def test_a_table_that_is_hidden_here_is_not_dealt(world):
         await world.put(f"Secret/{number}", b'{"n": 1}')
     for peer in peers:
         assert ([], False) == (payloads(await peer.hear()), peer.closed)
-    group = world.kernel.groups.find("g", "Secret/#")
+    group = world.groups.find("g", "Secret/#")
     assert 0 == sum(len(seat.deals) for seat in group._seats.values())
 
 
@@ -121,4 +121,4 @@ async def test_a_share_that_means_another_filter_now_leaves_the_one_before(world
     one = await worker(world, "x", share="$share/g/old/#")
     world.kernel.hooks.add(Guide())
     assert (1,) == await one.peer.subscribe("$share/g/old/#", qos=1)
-    assert ["a/#"] == [group.topics.text for group in world.kernel.groups]
+    assert ["a/#"] == [group.topics.text for group in world.groups]

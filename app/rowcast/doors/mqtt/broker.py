@@ -296,7 +296,6 @@ class Broker:
             over = self.now() - (session.left_at or 0.0)
             self.wills.arm(session, wills.will_delay(session) - over)
         self._look_at_expired()
-        self.kernel.groups.clean()
 
     def _put_back(self, session: Session) -> None:
         self.sessions.add(session)

@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from math import floor
 
 from rowcast.core.clock import WallClock
-from rowcast.core.topics import SHARE_PREFIX
+from rowcast.core.topics import QUEUE_PREFIX, SHARE_PREFIX
 from rowcast.features.metrics.loads import Loads
 from rowcast.kernel.process_memory import ProcessMemory
-
-QUEUE_PREFIX = "$queue/"
-"""The other spelling of a shared subscription (D55)."""
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rowcast.bus.durable_filters import DurableFilters
 from rowcast.core.errors import Error
-from rowcast.core.topics import TopicFilter
+from rowcast.core.topics import QUEUE_PREFIX, SHARE_PREFIX, TopicFilter
 from rowcast.features.shared_subscriptions.assignments import GroupLimits
 from rowcast.features.shared_subscriptions.groups import Group
 from rowcast.kernel.row_views import Views
@@ -27,6 +27,12 @@ STATE = "state"
 
 Keep = Callable[[Sequence[Change], Callable[[Error | None], None]], None]
 """Makes changes durable, and tells when that is so."""
+
+
+def filter_of(group: Group) -> str:
+    """Return the filter that subscribes to a group."""
+    begin = f"{SHARE_PREFIX}{group.name}/" if group.name else QUEUE_PREFIX
+    return begin + group.topics.text
 
 
 class Groups:

@@ -27,6 +27,7 @@ from rowcast.doors.mqtt.sessions import loss_accounts as accounts
 from rowcast.doors.mqtt.sessions import wills
 from rowcast.doors.mqtt.sessions.session import ANONYMOUS, NEVER, Session
 from rowcast.doors.mqtt.sessions.sharing import Sharing
+from rowcast.features.shared_subscriptions.group_table import Groups
 from rowcast.mqtt.aliases import Aliases
 from rowcast.mqtt.packets import MQTT_5, Connack, Connect, Will
 from rowcast.mqtt.reasons import PacketType, Reason
@@ -365,6 +366,8 @@ def _offer(client: "Client", packet: Connect) -> dict[str, object]:
         "topic_alias_maximum": MQTT_TOPIC_ALIAS_MAXIMUM,
         "user_property": (("seq", client.broker.kernel.head),),  # M1
     }
+    if client.broker.kernel.service(Groups) is None:
+        offer["shared_subscription_available"] = 0  # MQTT 5, 3.2.2.3.13
     if session is not None and session.expiry_seconds != asked.get("session_expiry_interval", 0):
         offer["session_expiry_interval"] = session.expiry_seconds  # MQTT 5, 3.2.2.3.2
     if _keep_alive(client, packet) != packet.keep_alive_seconds:

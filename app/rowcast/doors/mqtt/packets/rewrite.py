@@ -26,10 +26,16 @@ from rowcast.core.limits import (
     REWRITE_RULES_MAX,
     REWRITE_TOPIC_CHARS_MAX,
 )
-from rowcast.core.topics import SHARE_PREFIX, TopicFilter, check_filter, check_topic, fits_level
+from rowcast.core.topics import (
+    QUEUE_PREFIX,
+    SHARE_PREFIX,
+    TopicFilter,
+    check_filter,
+    check_topic,
+    fits_level,
+)
 from rowcast.doors.mqtt.packets.exclusive import EXCLUSIVE_PREFIX
 from rowcast.doors.mqtt.packets.offsets import STREAM_PREFIX
-from rowcast.doors.mqtt.packets.share_filters import QUEUE_PREFIX
 from rowcast.kernel.write import Done
 from rowcast.mqtt.packets import Subscription
 

@@ -7,13 +7,11 @@ the group without a name (D55); both in every version of the protocol.
 from dataclasses import dataclass
 
 from rowcast.core.errors import Error
-from rowcast.core.topics import SHARE_PREFIX, TopicFilter, fits_level
-from rowcast.features.shared_subscriptions.groups import Group
+from rowcast.core.topics import QUEUE_PREFIX, SHARE_PREFIX, TopicFilter, fits_level
+from rowcast.features.shared_subscriptions.group_table import Groups
+from rowcast.kernel.kernel import Kernel
 from rowcast.mqtt.reasons import Reason
 from rowcast.mqtt.violations import Violation
-
-QUEUE_PREFIX = "$queue/"
-"""What a filter for the group without a name begins with (D55)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,12 @@ def share_of(text: str) -> Share | None:
         ) from None
 
 
-def filter_of(group: Group) -> str:
-    """Return the filter that asks for a group."""
-    begin = f"{SHARE_PREFIX}{group.name}/" if group.name else QUEUE_PREFIX
-    return begin + group.topics.text
+def groups_in(kernel: Kernel) -> Groups:
+    """Return the groups of a server; raises what SUBACK says if there are none (MQTT 5, 3.9.3)."""
+    groups = kernel.service(Groups)
+    if groups is None:
+        raise Violation(
+            Reason.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED,
+            "this server has no shared subscriptions; SUBSCRIBE to the filter by itself",
+        )
+    return groups

@@ -32,7 +32,7 @@ from rowcast.doors.mqtt.packets.offsets import (
     started,
 )
 from rowcast.doors.mqtt.packets.rewrite import divided
-from rowcast.doors.mqtt.packets.share_filters import Share, share_of
+from rowcast.doors.mqtt.packets.share_filters import Share, groups_in, share_of
 from rowcast.doors.mqtt.sessions.sharing import Sharing
 from rowcast.mqtt.packets import MQTT_5, Suback, Subscribe, Subscription, Unsuback, Unsubscribe
 from rowcast.mqtt.reasons import PacketType, Reason
@@ -236,6 +236,8 @@ def _understood(wish: SubscribeRequest, wanted: Subscription) -> FilterRequest |
 def _plan(wish: SubscribeRequest, wanted: Subscription) -> FilterRequest:
     """Return what a filter asks for; raises what is wrong with it."""
     share, text = share_of(wanted.filter), wanted.filter
+    if share is not None:
+        groups_in(wish.client.broker.kernel)
     exclusive = share is None and text.startswith(EXCLUSIVE_PREFIX)
     stream = share is None and text.startswith(STREAM_PREFIX)
     topics = share.topics if share else _filter(_bare(text))

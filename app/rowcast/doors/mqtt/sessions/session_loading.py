@@ -21,6 +21,7 @@ from rowcast.doors.mqtt.sessions import wills
 from rowcast.doors.mqtt.sessions.loss_accounts import owed_of
 from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.doors.mqtt.sessions.sharing import Sharing
+from rowcast.features.shared_subscriptions.group_table import Groups
 from rowcast.mqtt.window import Flight, Window
 from rowcast.subscriptions.skipped_ranges import SkippedRange
 from rowcast.subscriptions.subscription import SubscribedFilter
@@ -132,7 +133,9 @@ class _Recall:
             note_rows(session.filters, flight, session.position)
             session.orders = order
         session.reliable = sum(1 for interest in session.filters if interest.qos)
-        if self._shares:
+        if self._shares and self._deliveries.kernel.service(Groups) is None:
+            log.warning("the shared subscriptions of %r are left out", session.client_id)
+        elif self._shares:
             session.sharing = Sharing(
                 self._deliveries.kernel,
                 session,

@@ -22,11 +22,11 @@ from rowcast.core.errors import Error
 from rowcast.core.limits import SESSION_REFRESH_SECONDS, SESSION_SAVE_SECONDS
 from rowcast.doors.mqtt.delivery.delivery_format import facts_of
 from rowcast.doors.mqtt.delivery.sent import Sent, sent_of
-from rowcast.doors.mqtt.packets.share_filters import filter_of
 from rowcast.doors.mqtt.sessions.loss_accounts import owed_facts
 from rowcast.doors.mqtt.sessions.session import Session, Sessions
 from rowcast.doors.mqtt.sessions.session_loading import EXCLUSIVE, FILTER, IN, OUT, OWNER, SHARE
 from rowcast.doors.mqtt.sessions.wills import Wills, wanted
+from rowcast.features.shared_subscriptions.group_table import filter_of
 from rowcast.features.shared_subscriptions.groups import Group
 from rowcast.kernel.kernel import Kernel
 from rowcast.mqtt.window import Flight
@@ -49,7 +49,7 @@ class SessionPersistence:
     def __init__(
         self, kernel: Kernel, sessions: Sessions, wills: Wills, loop: "AbstractEventLoop"
     ) -> None:
-        self._committer, self._group_table = kernel.committer, kernel.groups
+        self._committer = kernel.committer
         self._sessions, self._wills, self._loop = sessions, wills, loop
         self._dirty: dict[Session, None] = {}
         self._ended: dict[str, object] = {}
@@ -199,8 +199,9 @@ class SessionPersistence:
         if session.kept:
             changes += self._place(session)
             changes += self._flights(session, changed)
-        groups = self._groups(session)
-        changes += self._group_table.changes(groups)  # or a group would deal it again
+        sharing, groups = session.sharing, self._groups(session)
+        if sharing is not None:
+            changes += sharing.table.changes(groups)  # or a group would deal it again
         if not changes:
             if done is not None:
                 self._committer.keep((), done)
@@ -214,7 +215,8 @@ class SessionPersistence:
                 del self._saves[session]
             if error is not None:
                 log.warning("the session of %r is not saved: %s", session.client_id, error.message)
-                self._group_table.failed(groups)
+                if sharing is not None:
+                    sharing.table.failed(groups)
                 if current:
                     self._not_saved(session, unsaved, changed)
                 else:

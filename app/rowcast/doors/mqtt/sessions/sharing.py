@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from rowcast.core.cursors import parse_cursor
 from rowcast.core.events import Event
 from rowcast.doors.mqtt.delivery.sent import Sent
-from rowcast.doors.mqtt.packets.share_filters import Share, filter_of, share_of
+from rowcast.doors.mqtt.packets.share_filters import Share, groups_in, share_of
 from rowcast.features.shared_subscriptions.assignments import Assignment
+from rowcast.features.shared_subscriptions.group_table import filter_of
 from rowcast.features.shared_subscriptions.groups import Group
 from rowcast.kernel.kernel import Kernel
 from rowcast.subscriptions.stage import Stage
@@ -39,6 +40,7 @@ class Sharing:
         "given",
         "session",
         "shares",
+        "table",
     )
 
     def __init__(
@@ -50,6 +52,8 @@ class Sharing:
     ) -> None:
         self._flush_events = flush_events
         self._kernel = kernel
+        self.table = groups_in(kernel)
+        """All groups of the server."""
         self.session = session
         self._touch = touch
         self._stage: Stage | None = None
@@ -115,7 +119,7 @@ class Sharing:
         return groups
 
     def _group(self, share: Share) -> Group:
-        return self._kernel.groups.group(share.name, share.topics)
+        return self.table.group(share.name, share.topics)
 
     def subscribe(
         self, text: str, share: Share, interest: SubscribedFilter, since: str | int | None = None

@@ -1,0 +1,36 @@
+"""Rows of ``$SYS/shared``: the shared subscriptions (F33)."""
+
+from typing import Final
+from urllib.parse import quote
+
+from rowcast.features.shared_subscriptions.group_table import Groups, filter_of
+from rowcast.kernel.kernel import Kernel
+from rowcast.kernel.resource import Resource
+from rowcast.kernel.rows.figure_rows import Facts, listed_rows
+
+PATH: Final = "$SYS/shared"
+
+
+def group_rows(kernel: Kernel, groups: Groups) -> type[Resource]:
+    """Return the resource class that lists groups."""
+    return listed_rows(PATH, lambda: _listed(kernel, groups))
+
+
+def _listed(kernel: Kernel, groups: Groups) -> dict[str, Facts]:
+    """Return the members of each shared subscription, and their unacknowledged events.
+
+    The id is a topic, so wildcards are percent-encoded.
+    """
+    announced = kernel.committer.announced
+    return {
+        quote(filter_of(group), safe="$/"): {
+            "name": group.name,
+            "filter": group.topics.text,
+            "durable": group.durable,
+            **group.figures,
+            "position": kernel.cursor(group.position),
+            "lag": max(0, announced - group.position),
+            "dropped": group.losses.total,
+        }
+        for group in groups
+    }
