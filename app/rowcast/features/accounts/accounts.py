@@ -1,11 +1,11 @@
-"""The directory: users and roles as those see them who administer, and what becomes of a change.
+"""The directory: administration of users and roles, and the effects of changes.
 
-A change is written to the file, is in force when it is answered, and is told to who watches. Whom
-it ends is gone by then. The rows themselves are ``user_rows`` and ``role_rows``.
+A change is written to the file, is effective when it is answered, and is published to subscribers.
+Connections that it ends are closed by then. The rows are ``user_rows`` and ``role_rows``.
 
-Whether somebody may change users has been judged before, but what is asked for waits for a hash
-and for the file. So it is judged once more where the list is replaced, which one does at a time: of
-many who would be the first administrator one is (P3).
+The right to change users was checked before, but the change waits for a hash and for the file. So
+it is checked again when the list is replaced, under a lock: of several concurrent first
+administrators only one succeeds (P3).
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _ANONYMOUS = Caller().user
 
 
 class Directory:
-    """Reads and changes users and roles; ``begin`` when there is a kernel."""
+    """Reads and changes users and roles; call ``begin`` with the kernel."""
 
     def __init__(self, users: UsersFile, authenticator: Authenticator, now: WallClock) -> None:
         self.users = users
@@ -42,20 +42,20 @@ class Directory:
         self._kernel: Kernel | None = None
         self._told = users.listed
         self.setup_code = SetupCode()
-        """What the first user is made with."""
+        """The code that creates the first user."""
         self._turns = asyncio.Semaphore(PASSWORD_CHECKS_AT_ONCE)
 
     def begin(self, kernel: Kernel) -> None:
-        """Let the kernel ask who may stay, and tell it of changes from now on."""
+        """Register with the kernel's reauthorization."""
         self._kernel = kernel
         kernel.access.judges.append(self.authenticator.judge)
         kernel.access.removals.append(self.authenticator.is_removed)
 
     async def put_user(self, name: str, value: object, caller: Caller, *, merges: bool) -> None:
-        """Make or change a user. Raises INVALID, NOT_FOUND, CONFLICT, DENIED."""
+        """Create or change a user. Raises INVALID, NOT_FOUND, CONFLICT, DENIED."""
         members = user_members(name, value)
         code = members.get("setup_code")
-        self._judge(self.users.listed, caller, code)  # before any work is done for it
+        self._judge(self.users.listed, caller, code)  # before any work
         kept, password = None, members.get("password")
         if isinstance(password, str):
             text, scram = password_text(password.encode(errors="replace")), members.get("scram")
@@ -68,7 +68,7 @@ class Directory:
         await self._change(said.edit, caller, code)
 
     async def remove_user(self, name: str, caller: Caller) -> None:
-        """Remove a user; whatever it has open ends."""
+        """Remove a user and close its connections."""
 
         def edit(known: UserList) -> UserList:
             return checked(known, _listed(known, name).without_user(name))
@@ -76,11 +76,11 @@ class Directory:
         await self._change(edit, caller)
 
     async def put_role(self, name: str, value: object, caller: Caller, *, merges: bool) -> None:
-        """Make or change a role. Raises INVALID, NOT_FOUND, CONFLICT."""
+        """Create or change a role. Raises INVALID, NOT_FOUND, CONFLICT."""
         await self._change(lambda known: role_edit(name, value, known, merges=merges), caller)
 
     async def remove_role(self, name: str, caller: Caller) -> None:
-        """Remove a role; who has it keeps the word, which grants nothing."""
+        """Remove a role; users keep its name, which grants nothing."""
 
         def edit(known: UserList) -> UserList:
             if name not in known.roles:
@@ -90,9 +90,9 @@ class Directory:
         await self._change(edit, caller)
 
     async def revoke(self, caller: Caller) -> None:
-        """End all that a user has signed in with until now: tokens, cookies, connections.
+        """Revoke all sign-ins of a user: tokens, cookies, connections.
 
-        Raises DENIED for who signed in elsewhere: a user here of that name is somebody else.
+        Raises DENIED for a token of another issuer, whose user is not the one of that name here.
         """
         if caller.issuer:
             raise Error(
@@ -107,7 +107,7 @@ class Directory:
         await self.change(edit)
 
     async def _change(self, edit: Edit, caller: Caller, code: object = None) -> None:
-        """Change them as somebody who still may when the change is made. Raises DENIED."""
+        """Apply a change, checking the right again at that time. Raises DENIED."""
 
         def judged(known: UserList) -> UserList:
             self._judge(known, caller, code)
@@ -116,20 +116,20 @@ class Directory:
         await self.change(judged)
 
     def _judge(self, known: UserList | None, caller: Caller, code: object) -> None:
-        """Raise DENIED for the first user without the code, and for who is late."""
+        """Raise DENIED for a first user without the code, and for one that lost the race."""
         if known is not None and known.users:
             if caller.user == _ANONYMOUS:
                 raise Error(Code.DENIED, "there is an administrator meanwhile; sign in")
-        elif not caller.issuer:  # whose roles a trusted issuer vouches for
+        elif not caller.issuer:  # whose roles come from a trusted issuer
             self.setup_code.check(code)
 
     async def change(self, edit: Edit) -> None:
-        """Change users and roles; who may no longer be here is gone when this returns."""
+        """Change users and roles; connections no longer authorised are closed on return."""
         await self.users.change(edit, secrets.token_bytes)
         self.tell()
 
     def tell(self) -> None:
-        """Tell who is concerned, if the list is another one than when this was called last."""
+        """Notify of differences to the list at the last call."""
         before, after, kernel = self._told, self.users.listed, self._kernel
         if before is after or kernel is None:
             return
@@ -146,7 +146,7 @@ def _listed(known: UserList, name: str) -> UserList:
 
 
 def _differences(before: UserList | None, after: UserList | None) -> list[tuple[str, str, str]]:
-    """Return path, name and what happened, of each user and role that is another one now."""
+    """Return path, name and kind of change of each changed user and role."""
     old = before or UserList(b"")
     new = after or UserList(b"")
     return [*_of(USERS, old.users, new.users), *_of(ROLES, old.roles, new.roles)]

@@ -1,10 +1,10 @@
 """Mosquitto's dialect of administration: the commands of its dynamic-security plugin (L10).
 
 A message at ``$CONTROL/dynamic-security/v1`` is ``{"commands": [{"command": "listClients"}]}``, and
-is answered at ``.../response``, in the order of the commands; POST over HTTP does likewise.
-Each command is changes of rows, written as whoever asks: so rights, the audit and what becomes of
-live connections are those of the rows. What has no equal here is answered with a sentence. The
-message itself is kept nowhere, for it may hold a password.
+is answered at ``.../response``, in the order of the commands; POST over HTTP does likewise. Each
+command is translated to changes of rows, written as the caller: so rights, audit and the effects on
+live connections are those of the rows. Commands without an equivalent are answered with an error.
+The message itself is not stored, because it may contain a password.
 """
 
 import asyncio
@@ -46,9 +46,9 @@ COMMANDS: Final[Mapping[str, Command]] = {**PEOPLE, **ACLS}
 
 
 def control_rows() -> type[Resource]:
-    """Return the resource class that takes commands."""
+    """Return the resource class that executes commands."""
     turns = asyncio.Lock()
-    """One message after the other: a command reads what it then changes."""
+    """Messages are executed sequentially, because a command reads what it then changes."""
 
     class Control(Resource):
         """The topic of the commands."""
@@ -57,7 +57,7 @@ def control_rows() -> type[Resource]:
         kernel: Kernel
 
         async def publish(self, message: object) -> object:
-            """Carry out the commands of a message, and tell how each ended."""
+            """Execute the commands of a message, and publish the result of each."""
             answers = await self._answers(message)
             payload = encode({"responses": answers}, JSON)
             event = Event(RESPONSE, MESSAGE, payload, JSON, 1)
@@ -65,12 +65,12 @@ def control_rows() -> type[Resource]:
             return None
 
         async def post(self, value: object) -> object:
-            """Do likewise, and return the answers."""
+            """Execute the commands and return the answers."""
             self.kernel.rights.check_administer(self.topic, self.caller)
             return {"responses": await self._answers(value)}
 
         async def put(self, value: object) -> None:  # noqa: ARG002 - whatever it is
-            """Refuse: a command is not kept."""
+            """Refuse: commands are not stored."""
             raise Error(Code.NOT_ALLOWED, f"publish to {TOPIC} without retain")
 
         async def patch(self, value: object) -> None:
@@ -95,7 +95,7 @@ def control_rows() -> type[Resource]:
 
 
 async def _answered(rows: Rows, message: object) -> list[dict[str, object]]:
-    """Carry out all commands of a message."""
+    """Execute all commands of a message."""
     try:
         value = decode(message, JSON) if isinstance(message, bytes) else message
         if isinstance(value, str):

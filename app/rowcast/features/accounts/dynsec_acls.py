@@ -1,7 +1,7 @@
 """Commands about roles and their ACLs, which are rules here: rows of ``$SYS/rules``.
 
-An ACL is a rule about one role, one filter and one action, and remembers in its description which
-it was. Rules that somebody wrote otherwise are shown as the ACLs that they come to.
+An ACL is a rule about one role, one filter and one action, whose description contains the ACL.
+Other rules are listed as equivalent ACLs.
 """
 
 import json
@@ -28,7 +28,7 @@ _SHOWN: Final = {
     "subscribe": ("subscribePattern",),
     "all": ("publishClientSend", "publishClientReceive", "subscribePattern"),
 }
-"""What a rule's action comes to, in Mosquitto's words."""
+"""Mosquitto's ACL types of a rule's actions."""
 _PLACES: Final = {"%u": "${username}", "%c": "${clientid}"}
 _DIALECT: Final = "of dynamic-security"
 
@@ -107,7 +107,7 @@ async def _list(rows: Rows, asked: Asked) -> Row:
 
 
 def _rule(role: str, asked: Asked) -> tuple[str, Row]:
-    """Return the rule that an ACL is, and its name. Raises INVALID for what rules cannot say."""
+    """Return the rule of an ACL, and its name. Raises INVALID for unsupported ACLs."""
     kind, topic, allows = asked.text("acltype"), asked.text("topic"), asked.switch("allow")
     check_priority(asked)
     if kind.startswith("unsubscribe"):
@@ -141,18 +141,18 @@ def _rule(role: str, asked: Asked) -> tuple[str, Row]:
 
 
 def _name(role: str, kind: str, topic: str) -> str:
-    """Return what the rule of an ACL is called: the same ACL has the same name."""
+    """Return the deterministic name of an ACL's rule."""
     digest = blake2b(json.dumps([role, kind, topic]).encode(), digest_size=8).hexdigest()
     return f"acl.{re.sub('[^A-Za-z0-9_-]', '-', role)[:40]}.{digest}"
 
 
 def _is_own(row: Row, role: str) -> bool:
-    """Tell whether a rule was made by a command, of this role."""
+    """Whether a rule was created by a command for this role."""
     return row.get("roles") == [role] and str(row.get("description", "")).endswith(_DIALECT)
 
 
 def _told(role: Row, rules: list[Row]) -> Row:
-    """Return a role in Mosquitto's words."""
+    """Return a role in Mosquitto's format."""
     told: Row = {"rolename": role["name"]}
     if role.get("note"):
         told["textdescription"] = role["note"]
@@ -161,7 +161,7 @@ def _told(role: Row, rules: list[Row]) -> Row:
 
 
 def _acls(rule: Row, role: str) -> Iterator[Row]:
-    """Give the ACLs that a rule comes to for a role."""
+    """Yield the equivalent ACLs of a rule for a role."""
     if role not in roles_of(rule):
         return
     text = str(rule.get("filter", ""))

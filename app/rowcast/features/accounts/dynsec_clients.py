@@ -7,7 +7,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.features.accounts.dynsec_rows import ROLES, USERS, Asked, Row, Rows
 
 _NOTES: Final = ("textname", "textdescription")
-"""What Mosquitto keeps of a client for people; here they are attributes."""
+"""Mosquitto's texts of a client; here they are attributes."""
 
 
 async def _create(rows: Rows, asked: Asked) -> None:
@@ -26,7 +26,7 @@ async def _modify(rows: Rows, asked: Asked) -> None:
 
 
 async def _said(rows: Rows, asked: Asked, known: Row) -> Row:
-    """Return what a command says of a user; raises for what users do not have here."""
+    """Return the members of a user in a command; raises for unsupported ones."""
     if asked.maps("groups"):
         raise Error(Code.INVALID, "there are no groups here: give the client their roles")
     if asked.has("clientid"):
@@ -45,7 +45,7 @@ async def _said(rows: Rows, asked: Asked, known: Row) -> Row:
 
 
 async def _role(rows: Rows, asked: Asked) -> str:
-    """Return a role that is named; raises where there is none, or it wants to come first."""
+    """Return the named role; raises if it does not exist, or has a priority."""
     name = asked.text("rolename")
     check_priority(asked)
     await rows.known(ROLES, name)
@@ -53,7 +53,7 @@ async def _role(rows: Rows, asked: Asked) -> str:
 
 
 def check_priority(asked: Asked) -> None:
-    """Raise INVALID for an order in which to ask: here a denial wins."""
+    """Raise INVALID for a priority: here a denial always wins."""
     if asked.number("priority", -1) > 0:
         raise Error(Code.INVALID, "nothing has a priority here: a denial wins over all that allows")
 
@@ -113,12 +113,12 @@ async def _list(rows: Rows, asked: Asked) -> Row:
 
 
 def roles_of(row: Row) -> list[str]:
-    """Return the roles that a user's row names."""
+    """Return the roles in a user's row."""
     return list(cast("list[str]", row.get("roles") or []))
 
 
 def _told(row: Row) -> Row:
-    """Return a user in Mosquitto's words."""
+    """Return a user in Mosquitto's format."""
     attributes = cast("Row", row.get("attributes") or {})
     told: Row = {"username": row["name"]}
     told |= {note: attributes[note] for note in _NOTES if note in attributes}

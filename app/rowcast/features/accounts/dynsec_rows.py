@@ -1,4 +1,4 @@
-"""What commands at ``$CONTROL`` are made of: the rows that they change, and what one asks for."""
+"""Building blocks of commands at ``$CONTROL``: rows, and arguments of a command."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, cast
@@ -34,7 +34,7 @@ class Rows:
         return cast("Row | None", await resource.get()) if resource is not None else None
 
     async def known(self, path: str, name: str) -> Row:
-        """Return one row; raises NOT_FOUND in Mosquitto's words."""
+        """Return one row; raises NOT_FOUND with Mosquitto's message."""
         row = await self.find(path, name)
         if row is None:
             raise Error(Code.NOT_FOUND, "Client not found" if path == USERS else "Role not found")
@@ -53,7 +53,7 @@ class Rows:
         return found
 
     async def put(self, path: str, name: str, value: Row) -> None:
-        """Make a row."""
+        """Write a row."""
         await self._write(PUT, path, name, value)
 
     async def change(self, path: str, name: str, value: Row) -> None:
@@ -73,17 +73,17 @@ class Rows:
 
 
 class Asked:
-    """The members of one command; each is asked for as what it should be. Raises INVALID."""
+    """The arguments of one command, with typed accessors. Raises INVALID."""
 
     def __init__(self, members: Mapping[str, object]) -> None:
         self._members = members
 
     def has(self, name: str) -> bool:
-        """Tell whether a member was given."""
+        """Whether a member was given."""
         return self._members.get(name) is not None
 
     def text(self, name: str) -> str:
-        """Return a text that has to be there."""
+        """Return a required text."""
         value = self._members.get(name)
         if not isinstance(value, str) or not value:
             raise Error(Code.INVALID, f"Invalid/missing {name}")
@@ -95,11 +95,11 @@ class Asked:
         return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
 
     def switch(self, name: str) -> bool:
-        """Return whether something is said to be so."""
+        """Return a boolean."""
         return self._members.get(name) is True
 
     def maps(self, name: str) -> list["Asked"]:
-        """Return a list of maps; none if it was not given."""
+        """Return a list of maps; empty if not given."""
         value = self._members.get(name)
         if value is None:
             return []
@@ -108,6 +108,6 @@ class Asked:
         return [Asked(item) for item in value]
 
     def page(self, names: list[Row]) -> list[Row]:
-        """Return those that ``count`` and ``offset`` select."""
+        """Return the page of ``count`` and ``offset``."""
         first, count = max(self.number("offset", 0), 0), self.number("count", -1)
         return names[first:] if count <= 0 else names[first : first + count]

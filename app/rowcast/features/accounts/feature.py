@@ -17,7 +17,7 @@ log = logging.getLogger("rowcast.auth")
 
 
 class Accounts(Feature):
-    """The users of one server; ``reload_keys`` reads the keys of foreign issuers again (blocks)."""
+    """The users of one server; ``reload_keys`` reloads the keys of foreign issuers (blocks)."""
 
     def __init__(self, directory: Directory, reload_keys: Callable[[], object] | None) -> None:
         self._directory = directory
@@ -25,7 +25,7 @@ class Accounts(Feature):
         self._background = Background()
 
     def install(self, kernel: Kernel) -> None:
-        """Let the kernel ask who may stay, and show users and roles."""
+        """Register reauthorization, and the rows of users and roles."""
         self._directory.begin(kernel)
         kernel.rows(USERS, user_rows(self._directory))
         kernel.rows(ROLES, role_rows(self._directory))
@@ -33,11 +33,11 @@ class Accounts(Feature):
         self._background.run(self._look())
 
     async def stop(self) -> None:
-        """Look at the files no more."""
+        """Stop watching the files."""
         await self._background.stop()
 
     async def _look(self) -> None:
-        """Look at the files regularly, and tell the kernel of each change; never returns."""
+        """Watch the files, and notify the kernel of each change; never returns."""
         while True:
             await asyncio.sleep(USERS_FILE_LOOK_SECONDS)
             try:

@@ -1,7 +1,7 @@
-"""Forms: what somebody writes about a user or a role, read as a new list of all of them.
+"""Forms: values written to a user or a role, applied to the list of all of them.
 
-A row that was read may be written back: members that only the server sets are passed over. Any
-other unknown member is refused, with the name that was meant. It knows neither files nor doors.
+A row that was read may be written back: members that only the server sets are ignored. Other
+unknown members are refused, with a spelling suggestion. It knows neither files nor doors.
 """
 
 from collections.abc import Mapping
@@ -41,16 +41,16 @@ _USER: Final = (
 )
 _ROLE: Final = ("grants", *GRANTS, "note")
 _USUAL: Final = Grants(read=True, write=True)
-"""What a user may do of whom nothing is said, as with ``rowcast user add``."""
+"""The default grants of a user, as with ``rowcast user add``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What is to become of one user: the members that were given, and what is kept of a password.
+    """A change of one user: the given members, and the stored form of a password.
 
-    ``merges``: what is not given stays, as with PATCH. ``kept`` None: the password stays; it is
-    removed by ``password: null``. ``at`` and ``issue`` are a new user's: when it was made, and what
-    no earlier user of this name had.
+    ``merges``: missing members are unchanged, as with PATCH. ``kept`` None: the password is
+    unchanged; ``password: null`` removes it. ``at`` and ``issue`` are for a new user: its creation
+    time, and a value that no earlier user of this name had.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Said:
     issue: int = 0
 
     def edit(self, known: UserList) -> UserList:
-        """Return the list with this user as it is to be. Raises INVALID, NOT_FOUND, CONFLICT."""
+        """Return the list with this user changed. Raises INVALID, NOT_FOUND, CONFLICT."""
         old = known.users.get(self.name)
         if old is None and self.merges:
             raise Error(Code.NOT_FOUND, f"there is no user {self.name!r}; put one")
@@ -86,7 +86,7 @@ class Said:
 
 
 def user_members(name: str, value: object) -> Mapping[str, object]:
-    """Return what is said about a user. Raises INVALID."""
+    """Return the members of a user's value. Raises INVALID."""
     if user_name(name) != name:
         raise Error(Code.INVALID, f"a user of this name is written {user_name(name)!r} (RFC 4013)")
     members = _members(value, _USER, 'a user is a map such as {"password": "...", "roles": []}')
@@ -97,7 +97,7 @@ def user_members(name: str, value: object) -> Mapping[str, object]:
 
 
 def role_edit(name: str, value: object, known: UserList, *, merges: bool) -> UserList:
-    """Return the list with a role as it is to be. Raises INVALID, NOT_FOUND, CONFLICT."""
+    """Return the list with a role changed. Raises INVALID, NOT_FOUND, CONFLICT."""
     if role_name(name) == ADMIN:
         raise Error(Code.CONFLICT, f"the role {ADMIN!r} may do everything; it cannot be changed")
     members = _members(value, _ROLE, 'a role is a map such as {"read": true, "note": "..."}')
@@ -112,7 +112,7 @@ def role_edit(name: str, value: object, known: UserList, *, merges: bool) -> Use
 
 
 def checked(before: UserList, after: UserList) -> UserList:
-    """Return the later list; raises CONFLICT for one that nobody could change any more."""
+    """Return the new list; raises CONFLICT for one without an administrator."""
     if not after.administered and not before.users:
         raise Error(
             Code.CONFLICT,
@@ -140,7 +140,7 @@ def _members(value: object, names: tuple[str, ...], hint: str) -> Mapping[str, o
 
 
 def _grants(members: Mapping[str, object], base: Grants) -> Grants:
-    """Return the grants: those under ``grants``, and those beside it."""
+    """Return the grants: those under ``grants``, and those at the top level."""
     under = members.get("grants", {})
     if not isinstance(under, dict) or not set(under) <= set(GRANTS):
         example = '{"read": true, "write": false}'

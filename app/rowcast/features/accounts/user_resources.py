@@ -1,8 +1,8 @@
-"""Rows of ``$SYS/users`` and ``$SYS/roles``: who may sign in, as what, and when it did (L10, M11).
+"""Rows of ``$SYS/users`` and ``$SYS/roles``: users, roles and last logins (L10, M11).
 
-PUT and PATCH make and change one, DELETE removes it; SSE, WebSocket and MQTT show each change. Only
-administrators see them, a user its own row too (``kernel/rights``). A password goes in and never
-comes out. When a user was here is known since the server started.
+PUT and PATCH create and change one, DELETE removes it; SSE, WebSocket and MQTT publish each change.
+Only administrators see them, and a user its own row. Passwords are write-only. Last logins are
+known since the server's start.
 """
 
 from collections.abc import Sequence
@@ -32,15 +32,15 @@ def user_rows(directory: Directory) -> type[SystemRows]:
             return None if user is None else _user(directory, user)
 
         async def put(self, value: object) -> None:
-            """Make a user as it is said."""
+            """Create or replace a user."""
             await directory.put_user(self.id, value, self.caller, merges=False)
 
         async def patch(self, value: object) -> None:
-            """Change what is said of a user."""
+            """Change members of a user."""
             await directory.put_user(self.id, value, self.caller, merges=True)
 
         async def delete(self) -> None:
-            """Remove a user; whatever it has open ends."""
+            """Remove a user and close its connections."""
             await directory.remove_user(self.id, self.caller)
 
     return UserRows
@@ -50,7 +50,7 @@ def role_rows(directory: Directory) -> type[SystemRows]:
     """Return the resource class that reads and changes roles."""
 
     class RoleRows(SystemRows):
-        """One row for each role; that of administrators is always there."""
+        """One row for each role; the administrators' always exists."""
 
         path = ROLES
 
@@ -61,11 +61,11 @@ def role_rows(directory: Directory) -> type[SystemRows]:
             return _role(directory, name)
 
         async def put(self, value: object) -> None:
-            """Make a role as it is said."""
+            """Create or replace a role."""
             await directory.put_role(self.id, value, self.caller, merges=False)
 
         async def patch(self, value: object) -> None:
-            """Change what is said of a role."""
+            """Change members of a role."""
             await directory.put_role(self.id, value, self.caller, merges=True)
 
         async def delete(self) -> None:

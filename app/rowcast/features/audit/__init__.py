@@ -1,1 +1,1 @@
-"""Audit: who administered what, and who was refused, as messages for administrators."""
+"""Audit: administrative actions and refusals, as messages for administrators."""

@@ -1,9 +1,9 @@
-"""Audit: who administered what, when and by which door, as messages in a part of the log (L15).
+"""Audit: administrative actions with user, time and door, as messages in a part of the log (L15).
 
-What somebody writes below ``$SYS`` changes the server and is no record, so it is told at
-``$AUDIT/<what was written>``: who, the verb, the names of the members that were given and never
-their values, and how it ended. Only administrators read it. Nothing is counted together or left
-out: whoever may administer is few. Who wrote a record stands with its event (``_user``).
+A write below ``$SYS`` changes the server and is no record, so it is reported at ``$AUDIT/<topic>``:
+the user, the verb, the names of the given members without their values, and the outcome. Only
+administrators may read it. No action is aggregated or left out, because administrators are few. The
+writer of a record is stored with its event (``_user``).
 """
 
 import logging
@@ -30,12 +30,12 @@ from rowcast.store.store import Keep
 log = logging.getLogger("rowcast.audit")
 
 TABLE: Final = TopicTable(AUDIT, TopicRoot(AUDIT_LEVEL))
-"""Its part of the log: it is made at the start, and never dropped."""
+"""Its part of the log, created at start, and never dropped."""
 KEPT: Final = Keep(AUDIT_KEEP_SECONDS, AUDIT_KEEP_EVENTS, 0)
 
 
 class Audit:
-    """Hears what was administered."""
+    """The listener for administrative actions."""
 
     def __init__(self, kernel: Kernel, now: WallClock) -> None:
         self._kernel = kernel
@@ -45,8 +45,8 @@ class Audit:
     def __call__(
         self, caller: Caller, action: str, topic: str, value: object, error: Error | None
     ) -> None:
-        """Write down what somebody did, or was not let do."""
-        if topic == RESULTS or topic.startswith(f"{RESULTS}/"):  # whoever may write does it
+        """Log an action or its refusal."""
+        if topic == RESULTS or topic.startswith(f"{RESULTS}/"):  # open to every writer
             return
         told = {
             "at": time_text(self._now()),
@@ -71,7 +71,7 @@ class Audit:
 
 
 def _members(value: object) -> list[str] | None:
-    """Return the names of what was given; values may be secrets."""
+    """Return the names of the given members; values may be secrets."""
     if not isinstance(value, dict):
         return None
     names = [str(name)[:AUDIT_TEXT_CHARS_MAX] for name in value]

@@ -1,4 +1,4 @@
-"""The feature: logs what was administered (L15) and what was refused (L9) below ``$AUDIT``."""
+"""The feature: logs administrative actions (L15) and refusals (L9) below ``$AUDIT``."""
 
 from rowcast.features.audit import audit, refusals
 from rowcast.features.audit.audit import Audit
@@ -9,7 +9,7 @@ from rowcast.kernel.seams import OwnLog
 
 
 class AuditLog(Feature):
-    """The two logs, each with limits of its own."""
+    """The two logs, with separate limits."""
 
     def install(self, kernel: Kernel) -> None:
         """Listen to administration and refusals."""

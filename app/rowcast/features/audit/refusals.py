@@ -1,13 +1,13 @@
-"""Refusals: who was not let in, read, write or administer, as messages in the log (L9, L15).
+"""Refusals of logins, reads, writes and administration, as messages in the log (L9, L15).
 
-What is not taken because of what it is, such as a value that is not of its table's types, is told
-there too. Each write that is refused for that, or because its writer may not write there, is a line
-of the server's output as well: before MQTT 5 its writer hears nothing of it (P5).
+Writes with invalid content, such as a value of a wrong type, are reported there, too. Each write
+refused for that reason, or for missing rights, is also a line of the server's output, because
+before MQTT 5 its writer gets no error (P5).
 
-They are told at ``$AUDIT/refused/<what>``, in a part of the log of their own, so that a stranger
-who is refused all day pushes out nothing of what administrators did. Who is refused again and again
-is told a few times, then every ten seconds, with how often since (``more``); all together have a
-rate, too (``others``: how many fell under that). Only administrators read it.
+They are reported at ``$AUDIT/refused/<what>``, in a separate part of the log, so that they do not
+evict audit events. Repeated refusals of one caller are logged a few times, then every ten seconds
+with a count (``more``); all together have a rate limit, too (``others``: the number suppressed by
+it). Only administrators may read it.
 """
 
 import logging
@@ -38,12 +38,12 @@ from rowcast.store.store import Keep
 log = logging.getLogger("rowcast.refused")
 
 TABLE: Final = TopicTable(REFUSALS, TopicRoot(REFUSALS_LEVEL))
-"""Its part of the log: it is made at the start, and never dropped."""
+"""Its part of the log, created at start, and never dropped."""
 KEPT: Final = Keep(REFUSALS_KEEP_SECONDS, REFUSALS_KEEP_EVENTS, 0)
 
 
 class _Refused:
-    """Somebody: its rate, and how many refusals were not told since the last one that was."""
+    """A refused caller: its rate, and the number of suppressed refusals."""
 
     __slots__ = ("_first", "_rate", "more")
 
@@ -53,7 +53,7 @@ class _Refused:
         self.more = 0
 
     def may_be_told(self, now: float) -> bool:
-        """Tell whether one more is told now, and count it."""
+        """Whether another refusal may be logged now; counts it."""
         if self._first:
             self._first -= 1
             return True
@@ -61,7 +61,7 @@ class _Refused:
 
 
 class RefusalLog:
-    """Hears what was refused."""
+    """The listener for refusals."""
 
     def __init__(self, kernel: Kernel, now: WallClock) -> None:
         self._kernel = kernel
@@ -72,11 +72,11 @@ class RefusalLog:
             REFUSALS_RATED_MAX, self._forget
         )
         self.untold = 0
-        """How many were not told, of those who are not known any more or came all at once."""
+        """The number suppressed by the common rate, or of evicted callers."""
         self._unheard = Unheard(self._fail)
 
     def __call__(self, caller: Caller, action: str, topic: str, code: str, reason: str) -> None:
-        """Write down what somebody was refused, or count it."""
+        """Log a refusal, or count it."""
         one = self._of(caller, code)
         now = self._now()
         crowded = self._kernel.committer.crowded
@@ -106,9 +106,9 @@ class RefusalLog:
         self._kernel.writes.append((Write(event, SERVER, self._unheard),))
 
     def _of(self, caller: Caller, code: str) -> _Refused:
-        """Return who it is: who has not signed in is its address, whatever name it gave."""
+        """Return the entry of a caller: by address if it has not signed in."""
         nobody = code == Code.UNAUTHENTICATED
-        kind = "write" if code in UNFIT else ""  # a sensor's mistakes hide nobody's attempts
+        kind = "write" if code in UNFIT else ""  # mistakes must not hide attempts
         key = "" if nobody else caller.user, caller.peer if nobody else kind
         return self._known.use(key) or self._known.put(key, _Refused(self._now()))
 
@@ -120,7 +120,7 @@ class RefusalLog:
 
 
 def _log(told: dict[str, object]) -> None:
-    """Write one line of what was not taken: its writer was perhaps told nothing (P5)."""
+    """Write one line of output, because the writer may have got no error (P5)."""
     who = told["client_id"] or told["user"]
     words = f"a write of {who} at {told['topic']} is refused: {told['reason']}"
     more = f" ({told['more']} more of this user since the last line)" if told["more"] else ""
@@ -128,5 +128,5 @@ def _log(told: dict[str, object]) -> None:
 
 
 def _text(text: str) -> str:
-    """Return a stranger's text as JSON takes it, and no more of it than is worth keeping."""
+    """Return untrusted text, valid in JSON and truncated."""
     return text[:AUDIT_TEXT_CHARS_MAX].encode(errors="replace").decode()

@@ -1,1 +1,1 @@
-"""Bridges to other brokers: each a cursor on the log whose reader is another broker."""
+"""Bridges to other brokers: cursors on the log whose readers are brokers."""

@@ -1,11 +1,11 @@
-"""A backlog: how much of the log waits for a bridge, and what is too much (H24, H39).
+"""The backlog of a bridge: undelivered events of the log, and their caps (H24, H39).
 
-The log is the outbox, so it must be known how much of it waits without reading it: what the bus
-offers is counted, in blocks of a hundredth of what may wait, and counted down as it is taken. After
-a restart the log is read for it once. What is too much is marked here, and passed over when its
-turn comes: the oldest that was not taken yet; by ``drop-newest``, what comes while it is full; by
-``conflate``, all but the newest of each topic, and only then the oldest. What is too old goes in
-each case. By ``refuse`` nothing goes: whoever writes more is told to come later, see ``full``.
+The log is the outbox, so the backlog is counted without reading it: events offered by the bus are
+counted, in blocks of a hundredth of the cap, and counted down when they are read. After a restart
+the log is read once for that. Excess events are marked here, and skipped in their turn: by default
+the oldest unread ones; by ``drop-newest``, incoming ones while it is full; by ``conflate``, all but
+the newest of each topic, and only then the oldest. Events that are too old are always dropped. By
+``refuse`` none is dropped: writers get BUSY, see ``full``.
 
 It does no I/O and knows no clock: time is an argument, in seconds.
 """
@@ -25,7 +25,7 @@ from rowcast.core.gateway_limits import (
 
 
 class Policy(StrEnum):
-    """What goes when too much waits."""
+    """The policy for a full backlog."""
 
     DROP_OLDEST = "drop-oldest"
     DROP_NEWEST = "drop-newest"
@@ -35,7 +35,7 @@ class Policy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """How much may wait; 0: no bound."""
+    """The caps of a backlog; 0: none."""
 
     events: int = 0
     size_bytes: int = 0
@@ -50,7 +50,7 @@ class Caps:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What counts of an event: its number, its version, its bytes, and what newer ones replace."""
+    """The counted properties of an event: number, version, bytes, and conflation key."""
 
     seq: int
     version: int
@@ -60,12 +60,12 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What is taken and not delivered: it waits too."""
+    """Events read and not delivered, which count, too."""
 
     events: int = 0
     size_bytes: int = 0
     oldest: float | None = None
-    """When the oldest was written, if that is known."""
+    """When the oldest was written, if known."""
 
 
 NOTHING = Held()
@@ -73,7 +73,7 @@ NOTHING = Held()
 
 @dataclass(slots=True)
 class Block:
-    """Some events that wait, one after the other."""
+    """A block of consecutive waiting events."""
 
     first: int
     last: int
@@ -85,7 +85,7 @@ class Block:
 
 @dataclass(slots=True)
 class Dropped:
-    """Events that were dropped and not told of yet: how many, and between which numbers."""
+    """Dropped events not reported yet: their number and range."""
 
     first: int
     last: int
@@ -95,31 +95,31 @@ class Dropped:
 
 @dataclass(slots=True)
 class Backlog:
-    """What waits for one bridge and was not taken."""
+    """The unread events of one bridge."""
 
     caps: Caps = field(default_factory=Caps)
     events: int = 0
     size_bytes: int = 0
     floor: int = 0
-    """The number up to which nothing more is taken: it was dropped."""
+    """The number up to which all unread events were dropped."""
     holes: deque[tuple[int, int]] = field(default_factory=deque)
-    """First and last number of what was dropped behind something that waits."""
+    """First and last numbers of ranges dropped after waiting events."""
     dropped: int = 0
     untold: Dropped | None = None
     conflated: int = 0
-    """The number up to which only the newest of each topic is taken."""
+    """The number up to which only the newest of each topic is read."""
     _growths: dict[str, float] = field(default_factory=dict)
-    """What each cap looks at, and by how much a second that grew lately."""
+    """The recent growth per second of each cap's measure."""
     _before: dict[str, float] = field(default_factory=dict)
     _blocks: deque[Block] = field(default_factory=deque)
     _open: bool = False
-    """Whether the newest event was dropped, so that the next belongs to the same hole."""
+    """Whether the newest event was dropped, so that the next one extends the range."""
     counted: bool = True
-    """Whether it is known what waits since before the server was started."""
+    """Whether events from before the start have been counted."""
     _newest: dict[str, Waiting] = field(default_factory=dict)
-    """The newest that waits of each topic, by number, where it conflates."""
+    """With conflation, the newest waiting event of each topic, by number."""
     _kept: set[int] = field(default_factory=set)
-    """What is still to be taken up to ``conflated``."""
+    """Numbers still to read up to ``conflated``."""
 
     # -- in ----------------------------------------------------------------------------------------
 
@@ -139,14 +139,14 @@ class Backlog:
             self._shrink(held)
 
     def full(self, held: Held, size_bytes: int, now: float) -> str:
-        """Return the cap that allows no more event of this size, if any; asked by ``refuse``."""
+        """Return the cap that another event of this size would exceed, if any; for ``refuse``."""
         oldest, age = self.oldest(held), self.caps.age_seconds
         if age and oldest is not None and oldest <= now - age:
             return "outbox_max_age_seconds"
         return self._full(held, size_bytes)
 
     def _full(self, held: Held, size_bytes: int, more: int = 1) -> str:
-        """Return the cap that does not allow so much more, if any."""
+        """Return the cap that would be exceeded, if any."""
         caps = self.caps
         if caps.events and self.events + held.events + more > caps.events:
             return "outbox_max_events"
@@ -172,7 +172,7 @@ class Backlog:
             self._newest[event.topic] = event
 
     def _ends(self, block: Block, written: float) -> bool:
-        """Tell whether a block is as large as one may be: what goes at once is one block."""
+        """Whether a block is full; events are dropped in blocks."""
         caps, age = self.caps, written - block.written
         most = caps.events // GATEWAY_BLOCKS if caps.events else GATEWAY_BLOCK_EVENTS
         return (
@@ -182,7 +182,7 @@ class Backlog:
         )
 
     def _conflate(self, held: Held, why: str) -> None:
-        """Keep the newest of each topic, and of these the newest, with room for a hundredth."""
+        """Keep the newest of each topic, and of these the newest, leaving a hundredth free."""
         caps, share = self.caps, 1 - 1 / GATEWAY_BLOCKS
         first, last, before = self._blocks[0].first, self._blocks[-1].last, self.events
         kept = deque(self._newest.values())
@@ -202,7 +202,7 @@ class Backlog:
         self._drop(first, last, before - self.events, why)
 
     def recount(self, events: Iterable[Waiting], held: Held = NOTHING) -> None:
-        """Put what was in the log before a restart before what came since."""
+        """Prepend events from before a restart."""
         blocks, self._blocks = self._blocks, deque()
         newest, self._newest = self._newest, {}
         early: dict[str, Waiting] = {}
@@ -225,7 +225,7 @@ class Backlog:
         self._shrink(held)
 
     def _shrink(self, held: Held) -> None:
-        """Drop what is too much of what was there."""
+        """Drop excess events from before a restart."""
         policy, full = self.caps.policy, self._full(held, 0, more=0)
         if full and policy is Policy.CONFLATE and self._blocks:
             self._conflate(held, full)
@@ -236,7 +236,7 @@ class Backlog:
     # -- out ---------------------------------------------------------------------------------------
 
     def passes_over(self, seq: int) -> bool:
-        """Tell whether an event was dropped; asked in the order of the log."""
+        """Whether an event was dropped; called in the order of the log."""
         if 0 < seq <= self.floor or (seq <= self.conflated and seq not in self._kept):
             return True
         while self.holes and self.holes[0][1] < seq:
@@ -246,7 +246,7 @@ class Backlog:
         return bool(self.holes) and self.holes[0][0] <= seq
 
     def taken(self, event: Waiting) -> None:
-        """Count an event down that is taken."""
+        """Count down an event that is read."""
         self.passed(event.seq - 1)
         block = self._blocks[0] if self._blocks else None
         if block is not None and block.first <= event.seq:
@@ -257,13 +257,13 @@ class Backlog:
             self.size_bytes -= event.size_bytes
 
     def passed(self, upto: int) -> None:
-        """Forget what is before a place."""
+        """Remove entries before a position."""
         while self._blocks and self._blocks[0].last <= upto:
             self._end(self._blocks.popleft())
         self._pass(upto)
 
     def _pass(self, upto: int) -> None:
-        """Forget which were the newest up to a place."""
+        """Remove conflation entries up to a position."""
         while self._newest and (first := next(iter(self._newest.values()))).seq <= upto:
             del self._newest[first.topic]
         if 0 < self.conflated <= upto:
@@ -274,7 +274,7 @@ class Backlog:
         self.size_bytes -= block.size_bytes
 
     def expire(self, now: float) -> None:
-        """Drop what has waited for too long."""
+        """Drop events that are too old."""
         age = self.caps.age_seconds if self.caps.policy is not Policy.REFUSE else 0
         while age and self._blocks and self._blocks[0].written <= now - age:
             self._drop_oldest("outbox_max_age_seconds")
@@ -296,26 +296,26 @@ class Backlog:
             untold.events += events
             untold.why = why
 
-    # -- to look at --------------------------------------------------------------------------------
+    # -- status ------------------------------------------------------------------------------------
 
     def oldest(self, held: Held = NOTHING) -> float | None:
-        """Return when the oldest was written that waits or is in hand."""
+        """Return when the oldest undelivered event was written."""
         if held.oldest is not None:
             return held.oldest
         return self._blocks[0].written if self._blocks and self.events else None
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The numbers of the first and the last that wait; after some were taken, the next one."""
+        """The first and the last waiting number."""
         return (self._blocks[0].first, self._blocks[-1].last) if self._blocks else ()
 
     def tell(self) -> Dropped | None:
-        """Return what was dropped since this was last asked."""
+        """Return the events dropped since the last call."""
         untold, self.untold = self.untold, None
         return untold
 
     def look(self, held: Held, seconds: float, now: float) -> None:
-        """Note how much waits, ``seconds`` after the last look."""
+        """Sample the backlog, ``seconds`` after the last sample."""
         for cap, (_, value) in self._measures(held, now).items():
             grown = (value - self._before.get(cap, 0.0)) / seconds
             self._growths[cap] = self._growths.get(cap, 0.0) * 0.8 + grown * 0.2
@@ -323,11 +323,11 @@ class Backlog:
 
     @property
     def growth(self) -> float:
-        """Events a second by which it grew lately."""
+        """The recent growth in events per second."""
         return self._growths.get("events", 0.0)
 
     def _measures(self, held: Held, now: float) -> dict[str, tuple[int, float]]:
-        """Return, for each cap, its value and how much there is of it."""
+        """Return, for each cap, its value and the current measure."""
         caps, oldest = self.caps, self.oldest(held)
         return {
             "events": (caps.events, self.events + held.events),
@@ -336,7 +336,7 @@ class Backlog:
         }
 
     def full_in_seconds(self, held: Held, now: float) -> float | None:
-        """Return when a cap is reached if all goes on like this; None when none ever is."""
+        """Return when a cap will be reached at the current growth; None if never."""
         left = [
             max(0.0, most - value) / growth
             for cap, (most, value) in self._measures(held, now).items()

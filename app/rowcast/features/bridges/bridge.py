@@ -1,14 +1,13 @@
 """A bridge: a cursor on the log whose reader is another broker (seed 5; H1-H26).
 
-It reads as any subscriber does: from memory at the head of the log, from the disk when it is
-behind, in one order. So there is no switch from a hot path to a cold one that could lose or
-reorder anything; ``mode`` only tells which of them serves now. What is read waits in an ``Outbox``
-until the broker acknowledged it; its place is saved every half second, and after a restart it goes
-on there.
+It reads like any subscriber: from memory at the head of the log, from disk when it has fallen
+behind, in one order. So there is no switch between a hot and a cold path that could lose or reorder
+events; ``mode`` only reports which is in use. Events read are kept in an ``Outbox`` until the
+broker acknowledges them; the position is saved every half second, and a restart resumes there.
 
-Everything of a bridge runs in one task, woken by events, acknowledgements and the clock. A broker
-that is away costs a connection attempt now and then; writers never wait for it, and no write fails
-because of it (H20).
+A bridge runs in one task, woken by events, acknowledgements and the clock. An unreachable broker
+costs periodic connection attempts; writers never wait for it, and no write fails because of it
+(H20).
 """
 
 import asyncio
@@ -82,24 +81,24 @@ class Bridge:
         self._saving = self._changed = False
         self._save_at = 0.0
         self._kept = 0
-        """The place on the disk: before it nothing will ever be sent again."""
+        """The saved position, before which nothing is sent again."""
         self._seen = 0
-        """Up to where events may have been sent before the server was started."""
+        """The position up to which events may have been sent before the start."""
         self.connected = self._hot = False
         self.sent = self.failed = self.dead = self.dropped = 0
         self.last_error = ""
 
     @property
     def client_id(self) -> str:
-        """Who writes here what comes from there; the bridge does not send it back (H34)."""
+        """The writer of messages from this broker, which the bridge does not send back (H34)."""
         return f"{GATEWAY_PREFIX}{self.plan.name}"
 
     @property
     def mode(self) -> str:
-        """``hot``: what is written is sent from memory; ``cold``: it waits, on the disk.
+        """``hot``: events are sent from memory; ``cold``: they wait on disk.
 
-        Cold when the broker is away, when an event failed, or when memory did not hold what came;
-        hot again when all has arrived (seed 5).
+        Cold when the broker is unreachable, when an event failed, or when the queue overflowed; hot
+        again when all has been delivered (seed 5).
         """
         hot = self.connected and not self.outbox.retrying and self._keeps_up
         self._hot = hot and (self._hot or self.idle)
@@ -111,17 +110,17 @@ class Bridge:
 
     @property
     def lag(self) -> int:
-        """How many numbers of the log it has not read yet."""
+        """The number of unread positions of the log."""
         return max(0, self._kernel.committer.announced - self.subscription.settled)
 
     @property
     def idle(self) -> bool:
-        """Whether the broker has all that is written."""
+        """Whether everything has been delivered."""
         return self.connected and not self.lag and not len(self.outbox)
 
     @property
     def waits(self) -> Held:
-        """What is in hand, and since when."""
+        """Events read and not delivered, and since when."""
         first = min(self.outbox, key=lambda item: item.seq, default=None)
         event = first.event if first is not None else None
         written = seconds_of(event.version) if event is not None else None
@@ -130,7 +129,7 @@ class Bridge:
     # -- life --------------------------------------------------------------------------------------
 
     def start(self, saved: Saved | None) -> None:
-        """Begin to read where it left off, or, when it is new, with what is written from now on."""
+        """Start reading at the saved position, or, if it is new, from now on."""
         announced = self._kernel.committer.announced
         since = None
         if saved is not None and self.plan.mode is not Mode.MEMORY:
@@ -158,14 +157,14 @@ class Bridge:
         return self._check_room
 
     def _check_room(self, write: Write) -> None:
-        """Refuse a write that would wait with too many others, where that is asked for (H24)."""
+        """Refuse a write if the backlog is full and the policy is ``refuse`` (H24)."""
         if not write.logged:
             return
         event = write.event
         route = self._route(event)
         if route is None or event.client == self.client_id:
             return
-        if event.topic[0] == "$" and not route.direct:  # what the server tells of itself
+        if event.topic[0] == "$" and not route.direct:  # the server's own events
             return
         cap = self.backlog.full(self.waits, len(event.payload), self._now())
         if cap:
@@ -177,16 +176,16 @@ class Bridge:
             )
 
     async def _count(self, since: int, until: int) -> None:
-        """Count once what waits since before the server was started."""
+        """Count the backlog from before the start, once."""
         try:
-            await self._fill()  # so that it is known how old they are
+            await self._fill()  # to know their age
             await self._recount(since, until)
         except Error as error:
             log.warning("what waits for the bridge %s is not known: %s", self.plan.name, error)
             self.backlog.conflated, self.backlog.counted = (
                 0,
                 True,
-            )  # rather too much than too little
+            )  # overestimates rather than underestimates
         self._wake.now()
 
     async def _recount(self, since: int, until: int) -> None:
@@ -195,7 +194,7 @@ class Bridge:
         self.backlog.passed(self.subscription.settled)
 
     async def stop(self) -> None:
-        """End it; what is not delivered is sent the next time."""
+        """Stop; undelivered events are sent after the next start."""
         for task in (self._task, self._counting):
             if task is not None:
                 task.cancel()
@@ -209,7 +208,7 @@ class Bridge:
 
     @property
     def saved(self) -> Saved:
-        """What the next one must know of this one, which has stopped."""
+        """The state for the successor of this stopped bridge."""
         return kept_of(self.outbox, self.backlog)
 
     async def _run(self) -> None:
@@ -219,7 +218,7 @@ class Bridge:
             try:
                 await self._connect()
                 wait = self.plan.reconnect_interval_seconds
-                pause = GATEWAY_RECONNECT_SECONDS_MIN  # it was there a moment ago
+                pause = GATEWAY_RECONNECT_SECONDS_MIN  # existed a moment ago
                 await self._serve()
             except Error as error:
                 self._note(error.message)
@@ -241,7 +240,7 @@ class Bridge:
         log.info("the bridge %s is connected", self.plan.name)
 
     def _remote(self) -> Remote:
-        """Return the broker; two servers have no client identifier in common unless told to."""
+        """Return the broker, with a client identifier unique to this server by default."""
         remote = self.plan.remote
         own = f"rowcast-{self.plan.name}-{self._kernel.reader.epoch}"
         return remote if remote.client_id else replace(remote, client_id=own)
@@ -261,20 +260,20 @@ class Bridge:
         self._wake.now()
 
     def _note(self, problem: str) -> None:
-        """Keep the newest problem; log it when it is another one than before."""
+        """Set the current problem; log it when it has changed."""
         if problem != self.last_error:
             log.warning("the bridge %s: %s", self.plan.name, problem)
         self.last_error = problem
 
     async def _pause(self, seconds: float) -> None:
-        """Wait to connect again; meanwhile the place is kept up to date."""
+        """Wait before a reconnect, while the position is kept up to date."""
         until = self._now() + seconds
         while (left := until - self._now()) > 0:
             await self._sleep(left)
             self._save_when_due()
 
     async def _sleep(self, seconds: float | None) -> None:
-        """Wait until something happens, at most so long."""
+        """Wait for an event, with a timeout."""
         if self._changed:
             due = max(0.0, self._save_at - self._now())
             seconds = due if seconds is None else min(seconds, due)
@@ -302,7 +301,7 @@ class Bridge:
         self._note(self._lost)
 
     async def _fill(self) -> None:
-        """Read again the events whose turn is near; what is gone from the log is dropped."""
+        """Read events whose turn is near from the log; trimmed ones are dropped."""
         missing = self.outbox.missing()
         if not missing:
             return
@@ -315,22 +314,22 @@ class Bridge:
                 self.outbox.fill(item, self._as_taken(event))
 
     def _as_taken(self, event: Event) -> Event:
-        """Return an event of the log as it goes out: itself if that is wanted, else a row."""
+        """Return an event of the log in its outgoing form: itself, or a row."""
         if self._route(event) is not None:
             return event
         rows = (self._kernel.reader.seeing(item.topics)(event) for item in self._routes)
         return next((row for row in rows if row is not None), event)
 
     def _take(self) -> None:
-        """Take events from the cursor as far as there is room."""
+        """Read events from the cursor while there is room."""
         if self.backlog.conflated and not self.backlog.counted:
-            return  # it is not known yet which are the newest
+            return  # the newest ones are not known yet
         room = min(self.outbox.room, GATEWAY_TAKE_EVENTS)
         for event, interest in self.subscription.take(room) if room else ():
             if event.kind in {GAP, RESET}:
                 self._tell_loss(event)
             elif isinstance(event, Row) and event.leads:
-                continue  # the event itself goes out: each goes once
+                continue  # the event itself is sent, once
             elif event.seq and self.backlog.passes_over(event.seq):
                 self.outbox.upto, self._changed = max(self.outbox.upto, event.seq), True
             elif is_news(event) and interest is not None:
@@ -355,7 +354,7 @@ class Bridge:
         self._note(f"events were lost to it: {facts.get('reason', 'unknown')}")
 
     def _send(self) -> bool:
-        """Send what may be sent; return whether the broker reads too slowly to go on."""
+        """Send ready items; return whether the broker reads too slowly to continue."""
         link = self._link
         while link is not None and not self._lost:
             if link.crowded:
@@ -379,14 +378,14 @@ class Bridge:
             message = message_of(
                 event, kernel.transcoder, sender, now, again=item.again, waited=waited
             )
-        if route is None or message is None:  # its time is over, or the plan has changed
+        if route is None or message is None:  # expired, or the plan has changed
             self._drop(item.seq, "")
             return
         done, topic = self._answer(item.seq), route.topic(item.lane or event.topic)
         if route.feed and item.told:
             message = as_feed(message, item.told)
         try:
-            check_topic(topic)  # a broker would close the connection
+            check_topic(topic)  # the broker would close the connection
             qos, retain = route.qos, message.retain
             if route.direct:
                 qos, retain = event.qos, retain or event.retain
@@ -400,7 +399,7 @@ class Bridge:
             done(f"it cannot be sent: {failure}")
 
     def _sender(self, item: Item) -> Sender:
-        """Return who sends; a dead letter is numbered apart, because its turn is long over."""
+        """Return the sender; a dead letter has a separate number, because its turn has passed."""
         epoch, name = self._kernel.reader.epoch, self.plan.name
         return (
             Sender(epoch, f"{name}/letters") if item.letter else Sender(epoch, name, self._kept + 1)
@@ -410,7 +409,7 @@ class Bridge:
         return next((item for item in self._routes if item.topics.matches(event.topic)), None)
 
     def _answer(self, seq: int) -> Callable[[str | None], None]:
-        """Return what hears of the broker's answer for an event."""
+        """Return the callback for the broker's answer to an event."""
 
         def done(refusal: str | None) -> None:
             known, self._changed = self._changed, True
@@ -439,7 +438,7 @@ class Bridge:
             self._note(f"an event was dropped: {why}")
 
     def _bury(self, item: Item) -> None:
-        """Make an item a dead letter; only when that is durable it is done with."""
+        """Write an item as a dead letter; it is done when that is durable."""
         event = item.event
         if event is None:
             self._drop(item.seq, "it failed and is no longer in the log")
@@ -451,7 +450,7 @@ class Bridge:
             self._kernel.submit(part, SERVER)
 
         def buried(outcome: Outcome) -> None:
-            if isinstance(outcome, Error):  # the disk refuses: it is tried once more
+            if isinstance(outcome, Error):  # the disk refuses: retry
                 item.attempts -= 1
                 self.outbox.failed(item.seq, item.error, self._now())
             else:
@@ -467,7 +466,7 @@ class Bridge:
         self._kernel.submit(letter, SERVER, buried)
 
     def replay(self, event: Event) -> None:
-        """Send a dead letter once more."""
+        """Send a dead letter again."""
         if self.outbox.replay(event, self._feed.lane(event.topic)):
             self._wake.now()
 
@@ -480,7 +479,7 @@ class Bridge:
             self._save()
 
     def _save(self) -> None:
-        """Write the place behind what it depends on; a failure is made good by the next save."""
+        """Save the position after writes that it depends on; the next save repairs a failure."""
         if self.plan.mode is Mode.MEMORY or self._saving:
             return
         self._saving, self._changed = True, False

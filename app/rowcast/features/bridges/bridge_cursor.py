@@ -1,4 +1,4 @@
-"""A bridge's cursor on the log: every event that it is offered is counted, queued or not."""
+"""A bridge's cursor on the log; counts every offered event, queued or not."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from rowcast.subscriptions.subscription import Subscription
 
 
 class BridgeCursor:
-    """The subscription of a bridge, and how it keeps up with the log."""
+    """The subscription of a bridge, with its backlog."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class BridgeCursor:
         cold: bool = False,
         queue_size: int = 0,
     ) -> None:
-        """``cold``: read everything from the log. ``queue_size``: events in memory, 0 as usual."""
+        """``cold``: read everything from the log. ``queue_size``: events in memory; 0: default."""
         self.subscription = Subscription(
             reader,
             client_id,
@@ -38,10 +38,10 @@ class BridgeCursor:
         self._outbox = outbox
         self._cold = cold
         self._late_since: float | None = None
-        """Since when memory has not held what comes."""
+        """The time since when the queue has been overflowing."""
 
     def keeps_up(self, now: float, patience_seconds: float) -> bool:
-        """Tell whether memory holds what comes, or has not for a short time only."""
+        """Whether the queue keeps up, or has overflowed only for a short time."""
         if self.subscription.from_memory:
             self._late_since = None
             return True
@@ -50,7 +50,7 @@ class BridgeCursor:
         return now - self._late_since < patience_seconds
 
     async def waiting_between(self, since: int, until: int) -> list[Waiting]:
-        """Return what counts of the events that it wants between two places of the log."""
+        """Return the counted properties of matching events between two positions."""
         found: list[Waiting] = []
         filters, client_id = self.subscription.interests, self.subscription.client_id
         while since < until and filters:
@@ -65,7 +65,7 @@ class BridgeCursor:
         return found
 
     def _offered(self, event: Event) -> bool:
-        """Count an event that is logged and not its own; return whether it is to be queued."""
+        """Count a logged event that is not its own; return whether to queue it."""
         if event.seq and event.client != self.subscription.client_id:
             held = self._outbox.waits if self._backlog.caps.some else NOTHING
             self._backlog.add(waiting(event), held)
@@ -73,6 +73,6 @@ class BridgeCursor:
 
 
 def waiting(event: Event) -> Waiting:
-    """Return what counts of an event."""
+    """Return the counted properties of an event."""
     topic = event.about if isinstance(event, Row) else event.topic
     return Waiting(event.seq, event.version, len(event.payload), topic)

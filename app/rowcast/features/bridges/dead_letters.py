@@ -1,8 +1,8 @@
-"""Dead letters: events that a bridge gave up on, as records below ``$SYS/gateway/<bridge>``.
+"""Dead letters: events that a bridge could not deliver, as records below ``$SYS/gateway/<bridge>``.
 
-A record is durable, readable and watched on every door, and ends by itself when its time is over,
-so a dead letter needs nothing of its own (H13, H14; M11). A large payload is a record
-beside it, because a record's size has a bound too.
+A record is durable, can be read and subscribed to on every door, and expires, so dead letters need
+no mechanism of their own (H13, H14; M11). A large payload is a separate record, because a record's
+size is bounded.
 """
 
 from base64 import b64decode, b64encode
@@ -29,13 +29,13 @@ def letters_of(bridge: str) -> TopicFilter:
 
 
 def topic_of_letter(bridge: str, seq: int) -> str:
-    """Return where the dead letter of an event is."""
+    """Return the topic of an event's dead letter."""
     return f"{ROOT}/{bridge}/dead_letters/{seq}"
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """Why and when an event was given up."""
+    """The reason and time of a failed delivery."""
 
     bridge: str
     now_ms: int
@@ -43,9 +43,9 @@ class DeadLetter:
 
 
 def letter_of(burial: DeadLetter, item: Item, event: Event) -> list[Event]:
-    """Return the writes that make an item a dead letter, with all that helps to find out why.
+    """Return the writes of an item's dead letter, with information for diagnosis.
 
-    The letter is the last of them. Its payload is text where it is text, else base64.
+    The letter is the last of them. Its payload is text if possible, else base64.
     """
     topic = topic_of_letter(burial.bridge, item.seq)
     apart = len(event.payload) > GATEWAY_LETTER_PAYLOAD_BYTES_MAX
@@ -86,14 +86,14 @@ def _spelled(payload: bytes) -> tuple[str, str]:
 
 
 def facts_of(record: Record) -> Facts:
-    """Return what a dead letter tells."""
+    """Return the content of a dead letter."""
     return cast("Facts", decode(record.payload, JSON))
 
 
 def event_in(facts: Facts, payload: bytes | None) -> Event:
-    """Return the event of a dead letter, to be sent again; ``payload``: that which is kept apart.
+    """Return the event of a dead letter, to send again; ``payload``: if stored separately.
 
-    Raises INVALID for what has been changed into something that is none.
+    Raises INVALID for an edited letter that is no valid event.
     """
     try:
         event = Event(
@@ -116,7 +116,7 @@ def event_in(facts: Facts, payload: bytes | None) -> Event:
 
 def _payload(facts: Facts) -> bytes:
     said = facts["payload"]
-    if not isinstance(said, str):  # a value, put in its place by whoever mended it
+    if not isinstance(said, str):  # a value set by an operator
         return encode(said, JSON)
     return b64decode(said) if facts.get("payload_encoding") == "base64" else said.encode()
 

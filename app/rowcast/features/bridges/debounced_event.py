@@ -1,9 +1,8 @@
-"""A wake: what a bridge waits for, which is that something is to be done, or a time.
+"""A debounced event: wakes a bridge's task, at once or with a minimum interval.
 
-An acknowledgement that lets something go on wakes it at once. News of the log wake it at once too,
-but not within a millisecond of the last time: who writes one thing after the other would pay for
-the sending of each before it could go on, and the bridge for one call of the system for each. So a
-single write is sent without delay, and many are gathered (H3).
+An acknowledgement wakes it at once. New events of the log do, too, but not within a millisecond of
+the last time: otherwise sequential writers would wait for the sending of each event, and each would
+cost a system call. So a single write is sent without delay, and many are batched (H3).
 """
 
 import asyncio
@@ -27,7 +26,7 @@ class DebouncedEvent:
         self._event.set()
 
     def soon(self) -> None:
-        """Wake it, at most so often."""
+        """Wake it, with the minimum interval."""
         left = self._last + self._gather_seconds - self._loop.time()
         if left <= 0:
             self._event.set()
@@ -35,7 +34,7 @@ class DebouncedEvent:
             self._later = self._loop.call_later(left, self._event.set)
 
     async def wait(self, seconds: float | None) -> None:
-        """Wait until it is woken, at most so long."""
+        """Wait until woken, with a timeout."""
         alarm = None if seconds is None else self._loop.call_later(seconds, self._event.set)
         try:
             await self._event.wait()
@@ -44,6 +43,6 @@ class DebouncedEvent:
                 if timer is not None:
                     timer.cancel()
             self._later = None
-        await asyncio.sleep(0)  # who wrote what woke it hears of that first (H3)
+        await asyncio.sleep(0)  # let writers get their answers first (H3)
         self._event.clear()
         self._last = self._loop.time()

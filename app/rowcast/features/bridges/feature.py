@@ -1,4 +1,4 @@
-"""The feature: bridges to other MQTT brokers, configured or made at run time (H2)."""
+"""The feature: bridges to other MQTT brokers, configured or created at run time (H2)."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ class Bridges(Feature):
         self._facts: list[tuple[str, str, bytes]] = []
 
     def install(self, kernel: Kernel) -> None:
-        """Show the bridges as rows, and restore what they had not delivered."""
+        """Register the rows of bridges, and restore their state."""
         self.gateway = Gateway(kernel, self._plans, self._make, kernel.now)
         kernel.facts(OWNER, self._facts.extend)
 
@@ -29,5 +29,5 @@ class Bridges(Feature):
         self._facts.clear()
 
     async def stop(self) -> None:
-        """Disconnect; what is not delivered is sent after the next start."""
+        """Disconnect; undelivered events are sent after the next start."""
         await self.gateway.stop()

@@ -1,9 +1,9 @@
-"""The change feed: what changed, as old and new, for a broker that wants more than values (H28).
+"""The change feed: changes with old and new values, for a broker (H28).
 
 A route with ``feed: row`` carries a message for each change of a record; with ``feed: statement``
-one for each write or atomic batch of a table, when the last of it comes by. What was there before
-is read from the log: the last change at the topic before this one. So a feed costs a read for each
-change, on a reader's thread, and a writer nothing.
+one for each write or atomic batch of a table, when the last of it comes by. The old value is read
+from the log: the last change at the topic before this one. So a feed costs a read for each change,
+on a reader's thread, and nothing for writers.
 """
 
 from base64 import b64encode
@@ -32,19 +32,19 @@ Change = dict[str, object]
 
 
 class Feed:
-    """Tells of changes, for the routes of one bridge."""
+    """Builds change messages for the routes of one bridge."""
 
     def __init__(self, kernel: "Kernel", routes: Sequence[Route]) -> None:
         self._kernel = kernel
         self._routes = routes if any(route.feed for route in routes) else ()
 
     def route(self, topic: str) -> Route | None:
-        """Return the route of a topic, if it wants changes."""
+        """Return the route of a topic, if it is a change feed."""
         first = next((item for item in self._routes if item.topics.matches(topic)), None)
         return first if first is not None and first.feed else None
 
     def lane(self, topic: str) -> str:
-        """Return what keeps one order: of statements, that of their table."""
+        """Return the ordering key: for statements, their table."""
         route = self.route(topic) if self._routes else None
         if route is None or route.feed != STATEMENT:
             return ""
@@ -54,11 +54,11 @@ class Feed:
     def _table(self, topic: str) -> Table | None:
         try:
             return self._kernel.registry.route(topic).table
-        except Error:  # what waits is older than the schema that has no place for it
+        except Error:  # a waiting event of an older schema
             return None
 
     async def prepare(self, outbox: Outbox) -> None:
-        """Give those that are to be sent soon what they tell; raises BUSY when it is not read."""
+        """Build the messages of items to send soon; raises BUSY when a read fails."""
         while self._routes:
             items = [item for item in outbox.near() if self._wants(item)]
             if not items:
@@ -67,17 +67,17 @@ class Feed:
                 event, route = item.event, self.route(item.topic)
                 if event is not None and route is not None:
                     item.told = await self._told(event, route.feed)
-                if not item.told:  # no change, or not the last of its batch
+                if not item.told:  # not a change, or not the last of its batch
                     outbox.delivered(item.seq)
 
     def _wants(self, item: Item) -> bool:
         return item.event is not None and item.told is None and self.route(item.topic) is not None
 
     async def _told(self, event: Event, feed: str) -> bytes:
-        """Return a message; an empty one for what is no change, or is not the last of its batch."""
+        """Return a message; empty for no change, or not the last of its batch."""
         if isinstance(event, Row) or event.kind not in RETAINED:
             return b""
-        if event.table is None:  # a dead letter does not know it
+        if event.table is None:  # unknown for a dead letter
             event = event.changed(table=self._table(event.topic))
         name, number, count, span = place_of(event)
         txid = name or self._kernel.cursor(event.seq)
@@ -109,7 +109,7 @@ class Feed:
         }
 
     async def _change(self, event: Event) -> Change:
-        """Return old and new; UPSERT where the log no longer says which of two it was."""
+        """Return the old and new value; UPSERT if the log was trimmed."""
         source = self._source(event)
         before = await self._kernel.reader.change(source, event.topic, event.seq - 1)
         old = None if before is None or before.kind == DELETE else self._value(before)
@@ -124,7 +124,7 @@ class Feed:
         return {"topic": event.topic, "old": old, "new": new, "_operation": operation}
 
     def _value(self, event: Event) -> object:
-        """Return a value as every door shows it: what is hidden is not in it."""
+        """Return a value without hidden attributes."""
         try:
             return decode(self._kernel.transcoder.payload(event, JSON), JSON)
         except Error:  # plain bytes

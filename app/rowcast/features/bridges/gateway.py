@@ -1,8 +1,8 @@
-"""The gateway: all bridges, those of the configuration and those that were made while it runs.
+"""The gateway: all bridges, configured or created at run time.
 
-Each bridge is for itself: one that is down, misconfigured or refused does not touch the others, nor
-a local write (H23, H38). What they are doing is readable under ``$SYS/brokers`` and told
-under ``$SYS/gateway/<bridge>`` whenever it changes.
+Bridges are independent: one that is down, misconfigured or refused does not affect the others, nor
+local writes (H23, H38). Their status is readable under ``$SYS/brokers`` and published under
+``$SYS/gateway/<bridge>`` on each change.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class Gateway:
     ) -> None:
         self._kernel = kernel
         self._make = make
-        """Makes a plan of what a broker is in the configuration; raises INVALID."""
+        """Builds a plan from a broker's section of the configuration; raises INVALID."""
         self._now = now
         self._fixed = {plan.name for plan in plans}
         self.bridges = {plan.name: Bridge(plan, kernel, now) for plan in plans}
@@ -62,7 +62,7 @@ class Gateway:
             kernel.rows(rows.path or "", rows)
 
     def start(self, facts: Sequence[tuple[str, str, bytes]]) -> None:
-        """Begin all bridges where they left off; ``facts`` are those of owners ``gateway/``."""
+        """Start all bridges at their saved positions; ``facts`` have owners ``gateway/``."""
         for owner, name, value in facts:
             broker = owner.removeprefix(OWNER)
             if name == SETTINGS and broker not in self.bridges:
@@ -79,7 +79,7 @@ class Gateway:
         self._task = asyncio.create_task(self._tell())
 
     async def stop(self) -> None:
-        """End all bridges; what they have not delivered is sent the next time."""
+        """Stop all bridges; undelivered events are sent after the next start."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait((self._task,))
@@ -88,7 +88,7 @@ class Gateway:
     # -- at run time -------------------------------------------------------------------------------
 
     async def change(self, name: str, settings: dict[str, Any]) -> None:
-        """Make a bridge, or change one; what waits for it stays (H2)."""
+        """Create or change a bridge, keeping its backlog (H2)."""
         self._check_changeable(name)
         plan = self._make(settings | {"name": name})
         old = self.bridges.pop(name, None)
@@ -101,7 +101,7 @@ class Gateway:
         bridge.start(saved)
 
     async def remove(self, name: str) -> None:
-        """End a bridge; raises NOT_FOUND."""
+        """Remove a bridge; raises NOT_FOUND."""
         self._check_changeable(name)
         await self._bridge(name).stop()
         del self.bridges[name]
@@ -129,14 +129,14 @@ class Gateway:
     # -- dead letters ------------------------------------------------------------------------------
 
     async def letter(self, name: str, seq: int) -> Facts | None:
-        """Return what a dead letter tells."""
+        """Return the content of a dead letter."""
         record = await self._kernel.reader.get(None, topic_of_letter(name, seq))
         return None if record is None else facts_of(record)
 
     async def replay(self, name: str, seq: int, changes: Facts) -> None:
-        """Send a dead letter again, with some members changed; it ends when it is delivered (H15).
+        """Send a dead letter again, with changed members; it is removed when delivered (H15).
 
-        Raises NOT_FOUND when there is no such letter, or no such bridge any more.
+        Raises NOT_FOUND when the letter or the bridge does not exist.
         """
         bridge = self._bridge(name)
         facts = await self.letter(name, seq)
@@ -161,7 +161,7 @@ class Gateway:
         return len(numbers)
 
     async def discard(self, name: str, seq: int) -> None:
-        """Forget a dead letter; raises NOT_FOUND."""
+        """Remove a dead letter; raises NOT_FOUND."""
         if await self.letter(name, seq) is None:
             raise Error(Code.NOT_FOUND, f"the broker {name} has no dead letter {seq}")
         await self._kernel.write_all(ends_of_letter(name, seq), SERVER, atomic=False)
@@ -169,7 +169,7 @@ class Gateway:
     # -- status ------------------------------------------------------------------------------------
 
     def status(self, name: str) -> Facts | None:
-        """Return what a bridge is doing: ten fields of its state, and its counters."""
+        """Return a bridge's status: ten fields of its state, and its counters."""
         bridge = self.bridges.get(name)
         if bridge is None:
             return None
@@ -206,12 +206,12 @@ class Gateway:
         }
 
     def lag_seconds(self, bridge: Bridge) -> float:
-        """Return how old the oldest event is that a bridge has not delivered."""
+        """Return the age of a bridge's oldest undelivered event."""
         since = bridge.backlog.oldest(bridge.waits)
         return 0.0 if since is None else round(max(0.0, self._now() - since), 3)
 
     async def _tell(self) -> None:
-        """Publish what has changed of each bridge, once in a while."""
+        """Publish changes of each bridge's status, at intervals."""
         while True:
             for name, bridge in self.bridges.items():
                 self._tell_dropped(bridge)
@@ -226,7 +226,7 @@ class Gateway:
             await asyncio.sleep(GATEWAY_STATUS_SECONDS)
 
     def _tell_dropped(self, bridge: Bridge) -> None:
-        """Drop what is too old, and tell what was dropped since the last look (H24)."""
+        """Drop events that are too old, and report drops since the last time (H24)."""
         backlog, name = bridge.backlog, bridge.plan.name
         backlog.expire(self._now())
         backlog.look(bridge.waits, GATEWAY_STATUS_SECONDS, self._now())

@@ -1,12 +1,12 @@
-"""An inlet: what a bridge takes from its broker, over a connection of its own (H33).
+"""Inbound messages of a bridge, over a separate connection (H33).
 
-The broker keeps the session of this connection while the bridge is away, so what came meanwhile at
-QoS 1 and 2 comes later. It is a connection of its own because the other one, which sends, must
-begin anew each time: gmqtt would use identifiers again of what an older one had on the way.
+The broker keeps this connection's session while the bridge is disconnected, so QoS 1 and 2 messages
+arrive later. It is separate because the sending connection must start a new session each time:
+gmqtt would reuse identifiers of an older connection's flights.
 
-A message is acknowledged when it is durable here. When the disk refuses it, the connection is ended
-without an acknowledgement, and the broker sends it again; what is refused for what it is, is
-acknowledged and counted, because it would never be taken.
+A message is acknowledged when it is durable here. When the disk refuses it, the connection is
+closed without an acknowledgement, and the broker sends it again; an invalid message is acknowledged
+and counted, because a retry would fail, too.
 """
 
 from collections.abc import Callable
@@ -23,11 +23,11 @@ from rowcast.features.bridges.remote import Remote
 from rowcast.kernel.kernel import Kernel
 
 _OURS: Final = frozenset({Code.BUSY, Code.INTERNAL})
-"""Refusals that are the server's, not the message's: sent again, it may be taken."""
+"""Errors of the server, not of the message: a retry may succeed."""
 
 
 class InboundBridge:
-    """The way in of one bridge."""
+    """The inbound connection of one bridge."""
 
     def __init__(
         self,
@@ -43,11 +43,11 @@ class InboundBridge:
         self._link: Link | None = None
         self._writer = f"$gateway/{plan.name}"
         self._caller = Caller(self._writer, ALL, "gateway", client_id=self._writer)
-        """Who writes what comes in: hooks are asked, and the server's own topics are closed."""
+        """The caller of inbound messages: hooks apply, and the server's own topics are closed."""
         self.received = self.refused = 0
 
     async def open(self, remote: Remote) -> None:
-        """Connect and subscribe, if anything is to come in; raises BUSY with the reason."""
+        """Connect and subscribe, if there are inbound routes; raises BUSY with the reason."""
         routes = self._plan.into
         if not routes:
             return
@@ -57,15 +57,15 @@ class InboundBridge:
         await self._link.open(self._hear, filters, GATEWAY_SESSION_SECONDS)
 
     async def close(self) -> None:
-        """End the connection; the broker keeps the session."""
+        """Close the connection; the broker keeps the session."""
         link, self._link = self._link, None
         if link is not None:
             await link.close()
 
     async def _hear(self, topic: str, payload: bytes, qos: int, properties: dict[str, Any]) -> bool:
-        """Take a message; return whether it is to be acknowledged."""
+        """Write a message; return whether to acknowledge it."""
         route = next((item for item in self._plan.into if item.topics.matches(topic)), None)
-        if route is None:  # of a plan before this one
+        if route is None:  # of an earlier plan
             return True
         epoch = self._kernel.reader.epoch
         try:

@@ -1,11 +1,10 @@
-"""A link: one connection to a remote broker, made, used and thrown away.
+"""A link: one connection to a remote broker, used once.
 
-gmqtt speaks MQTT; this is all that knows it. What it lacks is made up for here, and only here: it
-tells nobody of an acknowledgement, does not read the reason of a PUBACK, connects without a limit
-of time, and connects again on its own, with packet identifiers that are never free again. So each
-connection is a new gmqtt client that never reconnects; acknowledgements come by way of its storage
-of unacknowledged packets; reasons are read by wrappers of two of its handlers. When to connect
-again is for whoever made the link.
+Only this module uses gmqtt, and works around its limitations: it has no callback for
+acknowledgements, does not parse the reason of a PUBACK, has no connect timeout, and reconnects on
+its own without releasing packet identifiers. So each connection is a new gmqtt client that never
+reconnects; acknowledgements are detected in its storage of unacknowledged packets; reasons are
+parsed by wrappers of two of its handlers. The owner of the link decides when to reconnect.
 """
 
 import asyncio
@@ -28,12 +27,12 @@ from rowcast.core.gateway_limits import (
 from rowcast.features.bridges.remote import MQTT_5, Remote
 
 Done = Callable[[str | None], None]
-"""Told None when the broker has a message, else why it refused it."""
+"""Called with None when the broker has a message, else with the reason of its refusal."""
 Heard = Callable[[str, bytes, int, dict[str, Any]], Awaitable[bool]]
-"""Takes a message: topic, payload, QoS and gmqtt's properties; False: it is to come again."""
+"""Handles a message: topic, payload, QoS and gmqtt's properties; False: not acknowledged."""
 
 _REFUSED: Final = 0x80
-"""Reasons from here on say that a message was not taken (MQTT 5, 2.4)."""
+"""Reason codes from here on are errors (MQTT 5, 2.4)."""
 _REASONS: Final = {
     0x80: "unspecified error",
     0x83: "implementation specific error",
@@ -45,27 +44,27 @@ _REASONS: Final = {
     0x99: "payload format invalid",
 }
 _NEVER: Final = -2
-"""A number of reconnections that gmqtt takes for: none at all; 0 would be one."""
+"""gmqtt's value for no reconnects; 0 would be one."""
 
 
 class _Acknowledgements(PersistentStorage):  # type: ignore[misc] # gmqtt has no types
-    """Where gmqtt puts what is not acknowledged: the one place that hears of acknowledgements."""
+    """gmqtt's storage of unacknowledged packets, which detects acknowledgements."""
 
     def __init__(self) -> None:
         super().__init__()
         self.next: Done | None = None
-        """Who waits for the message that is being published."""
+        """The callback of the message being published."""
         self.waiting: dict[int, Done] = {}
         self.refusals: dict[int, str] = {}
 
     def push_message(self, mid: int, raw_package: bytes) -> None:
-        """Note a PUBLISH; for QoS 2 again, when PUBREL takes its place: it waits on then."""
+        """Store a PUBLISH; for QoS 2 again, when PUBREL replaces it."""
         super().push_message(mid, raw_package)
         if self.next is not None:
             self.waiting[mid], self.next = self.next, None
 
     def remove_message_by_mid(self, mid: int) -> None:
-        """Tell who waits that a message is acknowledged, or refused."""
+        """Call the callback of an acknowledged or refused message."""
         super().remove_message_by_mid(mid)
         done = self.waiting.pop(mid, None)
         if done is not None:
@@ -73,11 +72,11 @@ class _Acknowledgements(PersistentStorage):  # type: ignore[misc] # gmqtt has no
 
 
 class _Intake:
-    """Counts the messages in hand, and has gmqtt read no more while there are too many.
+    """Counts pending messages, and pauses gmqtt's reading above a bound.
 
-    Receive Maximum (MQTT 5, 3.1.2.11.3) speaks neither of QoS 0 nor to brokers before MQTT 5. A
-    task of gmqtt begins with the message, so it is counted one turn late: what one read brought
-    is in hand at the most beyond the bound.
+    Receive Maximum (MQTT 5, 3.1.2.11.3) covers neither QoS 0 nor brokers before MQTT 5. gmqtt
+    starts a task for each message, so it is counted one turn late: the bound may be exceeded by one
+    read.
     """
 
     def __init__(self) -> None:
@@ -86,25 +85,25 @@ class _Intake:
         self._room.set()
 
     def bound(self, protocol: Any) -> None:
-        """Make the reading of a connection wait for room."""
+        """Let reads of a connection wait for room."""
         read = protocol.read
 
         async def read_when_room(n: int = -1) -> bytes:
-            await asyncio.sleep(0)  # so that what the last read brought is counted
+            await asyncio.sleep(0)  # so that messages of the last read are counted
             await self._room.wait()
             return cast("bytes", await read(n))
 
         protocol.read = read_when_room
 
     def add(self, size_bytes: int) -> None:
-        """Count a message that came."""
+        """Count a received message."""
         self.count += 1
         self.size_bytes += size_bytes
         if self._full:
             self._room.clear()
 
     def done(self, size_bytes: int) -> None:
-        """Count off a message that is stored, or refused."""
+        """Count down a stored or refused message."""
         self.count -= 1
         self.size_bytes -= size_bytes
         if not self._full:
@@ -116,7 +115,7 @@ class _Intake:
 
 
 class Link:
-    """One connection. ``lost`` is called once, when it ends for any reason but ``close``."""
+    """One connection. ``lost`` is called once, when it closes for any reason but ``close``."""
 
     def __init__(self, remote: Remote, lost: Callable[[str], None]) -> None:
         self._remote = remote
@@ -127,7 +126,7 @@ class Link:
         self._flush: Callable[[], None] = _nothing
         self._gathered_bytes = 0
         self.flying_max = 0
-        """Publishes that the broker takes at once."""
+        """The broker's Receive Maximum."""
 
     async def open(
         self,
@@ -165,9 +164,9 @@ class Link:
         allowed = client._package_handler.id_generator._max - 2
         self.flying_max = max(1, min(remote.flying_max, allowed))
         if filters:
-            # As published: else a new value of a record could not be told from a message. Before
-            # MQTT 5 it cannot: only what was retained when the subscription began says so.
-            # A session that goes on has the retained ones already (retain handling 1).
+            # Retain as published: otherwise a new record and a message would look alike. Before
+            # MQTT 5 it cannot: only what was retained when the subscription began says so. A
+            # session that goes on has the retained ones already (retain handling 1).
             told = remote.version == MQTT_5
             once = 1 if told and session_seconds else 0
             client.subscribe(
@@ -180,9 +179,9 @@ class Link:
             )
 
     def _gather_packets(self, protocol: Any, handler: Any) -> None:
-        """Have all that is published in one turn sent at once: a call of the system costs most.
+        """Send all publishes of one turn with one system call.
 
-        And have no packet sent that is larger than the broker takes (MQTT-3.2.2-15).
+        And send no packet larger than the broker's maximum (MQTT-3.2.2-15).
         """
         told = handler._connack_properties.get("maximum_packet_size")
         most = told[0] if told else None
@@ -245,7 +244,7 @@ class Link:
                 finally:
                     self._intake.done(len(payload))
                 if not taken and qos:
-                    self._abort("a message is to be sent again")  # so this is not acknowledged
+                    self._abort("a message is to be sent again")  # so that this is not acknowledged
                 return 0
 
             client.on_message = on_message
@@ -253,7 +252,7 @@ class Link:
         return client
 
     def _reading(self, handle: Callable[[int, bytes], None]) -> Callable[[int, bytes], None]:
-        """Return a handler that notes the reason in a PUBACK or PUBREC (MQTT 5, 3.4.2.1)."""
+        """Wrap a handler to parse the reason in a PUBACK or PUBREC (MQTT 5, 3.4.2.1)."""
 
         def handle_reason(command: int, packet: bytes) -> None:
             reason = packet[2] if len(packet) > 2 else 0
@@ -276,14 +275,14 @@ class Link:
             lost(why)
 
     def _abort(self, why: str) -> None:
-        """End the connection at once; nothing more is said on it."""
+        """Abort the connection."""
         if self._client is not None:
             self._client._connection._transport.abort()
         self._end(why)
 
     @property
     def crowded(self) -> bool:
-        """Whether the broker reads more slowly than is written to it."""
+        """Whether the broker reads too slowly."""
         transport = self._client._connection._transport  # type: ignore[union-attr]
         waits = transport.get_write_buffer_size() + self._gathered_bytes
         return bool(waits > GATEWAY_WRITE_BYTES_HIGH)
@@ -297,9 +296,9 @@ class Link:
         properties: dict[str, Any],
         done: Done,
     ) -> None:
-        """Send a message; ``done`` is told at once for QoS 0, else when it is acknowledged.
+        """Send a message; ``done`` is called at once for QoS 0, else when it is acknowledged.
 
-        Raises BUSY when the connection is gone, TOO_LARGE for what the broker does not take.
+        Raises BUSY when the connection is lost, TOO_LARGE above the broker's maximum.
         """
         client = self._client
         if client is None or not client.is_connected:
@@ -315,19 +314,19 @@ class Link:
             done(None)
 
     async def close(self) -> None:
-        """End the connection; nobody is told."""
+        """Close the connection without calling ``lost``."""
         self._lost = None
         client, self._client = self._client, None
         self._acknowledgements.waiting.clear()
         if client is not None:
-            with suppress(Exception, asyncio.CancelledError):  # it is to be gone, however
+            with suppress(Exception, asyncio.CancelledError):  # it must be closed in any case
                 self._flush()
                 async with asyncio.timeout(GATEWAY_CONNECT_SECONDS):
                     await client.disconnect()
 
 
 def _nothing() -> None:
-    """Flush what is not connected."""
+    """Do nothing: not connected."""
 
 
 def _unreachable(remote: Remote, why: str) -> Error:

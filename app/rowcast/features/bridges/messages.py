@@ -1,7 +1,7 @@
-"""From an event to a PUBLISH for another broker and back: payload, flags, properties, marks.
+"""Translation between events and PUBLISH of another broker: payload, flags, properties, marks.
 
-Marks are user properties, for MQTT 5: who receives can put messages in their order, drop a double,
-and, if it is a Rowcast too, keep the newest of two values that crossed on the way (E26, H36, H41).
+Marks are user properties of MQTT 5: with them receivers can order messages, drop duplicates, and,
+if they are Rowcast servers, resolve concurrent writes by last-writer-wins (E26, H36, H41).
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,17 +18,17 @@ from rowcast.rows.transcoder import Transcoder
 ID: Final = "rowcast-id"
 """The cursor of the event: the same for each copy of it."""
 AGAIN: Final = "rowcast-again"
-"""There may have been a copy before."""
+"""Possibly a duplicate."""
 HISTORICAL: Final = "rowcast-historical"
-"""It waited for the broker; the value is its time of writing."""
+"""Delivered late; the value is its time of writing."""
 PATH: Final = "rowcast-path"
-"""The logs that it has been in, so that none takes it twice (H34)."""
+"""The logs that it has been in, to prevent loops (H34)."""
 VERSION: Final = "rowcast-version"
 ORIGIN: Final = "rowcast-origin"
 PRODUCER: Final = "rowcast-producer"
-"""The mark by which another Rowcast knows a repeat (M8)."""
+"""The idempotency key for another Rowcast (M8)."""
 LOW: Final = "rowcast-low"
-"""Below this number all is done: nobody needs to remember it."""
+"""All numbers below this one are done and need not be remembered."""
 _OURS: Final = frozenset({ID, AGAIN, HISTORICAL, PATH, VERSION, ORIGIN, PRODUCER, LOW})
 
 Pairs = Sequence[tuple[str, str]]
@@ -36,7 +36,7 @@ Pairs = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is published to another broker."""
+    """A message for another broker."""
 
     payload: bytes
     retain: bool
@@ -45,9 +45,9 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Who sends: the log, the bridge, and the number below which the bridge is done with all.
+    """The sender: the log, the bridge, and the number below which all is done.
 
-    0: there is none, because what is sent was given up before.
+    0: none, for a dead letter.
     """
 
     epoch: str
@@ -58,7 +58,7 @@ class Sender:
 def message_of(
     event: Event, transcoder: Transcoder, sender: Sender, now: float, *, again: bool, waited: bool
 ) -> Message | None:
-    """Return an event as it goes to another broker; None when its time is over.
+    """Return the message of an event; None when it has expired.
 
     A record is a retained message, its deletion an empty one; a value of a declared table is JSON.
     """
@@ -81,7 +81,7 @@ def message_of(
 
 
 def as_feed(message: Message, told: bytes) -> Message:
-    """Return a message that tells of a change: not retained, with the marks of its event."""
+    """Return a change message: not retained, with the marks of its event."""
     return Message(told, False, message.properties | {"content_type": JSON})
 
 
@@ -92,7 +92,7 @@ def _payload(event: Event, transcoder: Transcoder) -> tuple[bytes, str | None]:
         return event.payload, event.content_type
     try:
         return transcoder.payload(event, JSON), JSON
-    except Error:  # plain bytes have no other form
+    except Error:  # plain bytes have no other format
         return event.payload, event.content_type
 
 
@@ -122,9 +122,9 @@ def _pairs(given: object) -> list[tuple[str, str]]:
 def event_of(
     topic: str, payload: bytes, qos: int, properties: Mapping[str, Any], writer: str, epoch: str
 ) -> Event | None:
-    """Return the event that a message from another broker is here; None when it was here before.
+    """Return the event of a message from another broker; None for a loop.
 
-    ``properties`` are gmqtt's. Raises INVALID for a stamp that is none.
+    ``properties`` are gmqtt's. Raises INVALID for a malformed stamp.
     """
     pairs = _pairs(properties.get("user_property"))
     told = dict(pairs)
@@ -150,11 +150,11 @@ def event_of(
 
 
 def _first(properties: Mapping[str, Any], name: str) -> Any:
-    """Return a property; gmqtt gives a list of each."""
+    """Return a property; gmqtt returns lists."""
     value = properties.get(name)
     return value[0] if isinstance(value, list) else value
 
 
 def is_news(event: Event) -> bool:
-    """Tell whether a bridge carries this: an event, or a record that stands for events it lost."""
+    """Whether a bridge forwards this: an event, or a record that replaces lost events."""
     return event.kind in {PUT, "patch", DELETE, MESSAGE, SNAPSHOT}

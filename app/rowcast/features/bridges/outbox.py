@@ -1,14 +1,14 @@
-"""An outbox: what a bridge has taken from the log and its broker has not acknowledged.
+"""An outbox: events that a bridge has read and its broker has not acknowledged.
 
-The log is the outbox on disk and this is its front in memory, with one order for both
-(X13, X14): events come in by number, and each stays until it was delivered or buried as a dead
-letter. It decides what may be sent now. In strict order a topic has at most one event on the way,
-so one that fails holds back its own topic and no other. In relaxed order it holds back nothing.
+The log is the outbox on disk and this is its front in memory, in the same order (X13, X14): events
+are added by number, and each stays until it is delivered or written as a dead letter. It decides
+which may be sent now. In strict order a topic has at most one event in flight, so a failure blocks
+only its own topic. In relaxed order it blocks nothing.
 
-A failed event is due again after 1, 2, 4 and 8 seconds; the fifth failure is its last (seed 5,
-"Poison message guardrails"). When the broker closes the connection, any event that was on the way
-may be the cause: the next time only half as many are sent at once, until one is alone with its
-fault. It does no I/O and knows no clock: time is an argument, in seconds.
+A failed event is retried after 1, 2, 4 and 8 seconds; the fifth failure is final (seed 5, "Poison
+message guardrails"). When the broker closes the connection, any event in flight may be the cause:
+the next time only half as many are in flight, until the cause is isolated. It does no I/O and knows
+no clock: time is an argument, in seconds.
 """
 
 import heapq
@@ -28,73 +28,72 @@ from rowcast.features.bridges.backlog import Held
 
 @dataclass(slots=True, eq=False)
 class Item:
-    """One event on its way to a broker."""
+    """One event for a broker."""
 
     seq: int
-    """Its number in the log; a negative one of its own when it is not logged."""
+    """Its number in the log; a negative one when it is not logged."""
     topic: str
     event: Event | None
-    """None when it waits behind many others of its topic: it is read again when it is its turn."""
+    """None when it waits behind many others of its topic; it is read again in its turn."""
     attempts: int = 0
     error: str = ""
     due: float = 0.0
-    """When it may be sent again; 0: at once."""
+    """When it may be retried; 0: at once."""
     again: bool = False
-    """Whether it may have been delivered before: its acknowledgement was lost, or the server was
-    killed."""
+    """Whether it may be a duplicate: its acknowledgement was lost, or the server was killed."""
     letter: bool = False
-    """Whether it is a dead letter that is sent once more."""
+    """Whether it is a replayed dead letter."""
     lane: str = ""
-    """What it shares its order with, if not with its topic alone."""
+    """Its ordering key, if not its topic."""
     told: bytes | None = None
-    """What a change feed says of it; empty when that is nothing."""
+    """Its message in a change feed; empty for none."""
     size_bytes: int = 0
-    """Its payload; not known of what is from before a restart until it is read again."""
+    """Its payload size; unknown after a restart until it is read."""
 
 
 @dataclass(slots=True)
 class Rules:
-    """How an outbox treats what fails."""
+    """Retry rules of an outbox."""
 
     attempts_max: int = 5
     flying_max: int = 100
-    """Events on the way at once."""
+    """Maximum events in flight."""
     held_max: int = 500
-    """Events in memory."""
+    """Maximum events in memory."""
     strict: bool = True
 
 
 @dataclass(slots=True)
 class Outbox:
-    """What is on the way of one bridge."""
+    """The outbox of one bridge."""
 
     rules: Rules = field(default_factory=Rules)
     upto: int = 0
-    """The number up to which events were taken from the log."""
+    """The number up to which events were read."""
     items: dict[int, Item] = field(default_factory=dict)
-    """All that is not done, by number."""
+    """Undone items, by number."""
     flying: dict[int, Item] = field(default_factory=dict)
     _queues: dict[str, deque[Item]] = field(default_factory=dict)
     _ready: deque[Item] = field(default_factory=deque)
     _later: list[tuple[float, int, Item]] = field(default_factory=list)
     _suspects: set[int] = field(default_factory=set)
     _limit: int = 0
-    """Events on the way at once while suspects are told apart; 0: as many as the rules say."""
+    """Maximum in flight while a cause is being isolated; 0: that of the rules."""
     held: int = 0
     """Events in memory."""
     size_bytes: int = 0
-    """Payload of all that is not done."""
+    """Payload bytes of undone items."""
     _unlogged: int = 0
 
     # -- from the log ------------------------------------------------------------------------------
 
     @property
     def room(self) -> int:
-        """How many more events it can take."""
+        """The free capacity in events."""
         return max(0, min(self.rules.held_max - self.held, GATEWAY_ITEMS_MAX - len(self.items)))
 
     def take(self, event: Event, *, again: bool = False, lane: str = "") -> None:
-        """Take the next event of the log; one that is here already is not taken twice."""
+        """Add the next event of the log; duplicates are ignored."""
         self.upto = max(self.upto, event.seq)
         if event.seq in self.items:
             return
@@ -106,7 +105,7 @@ class Outbox:
         self._add(Item(seq, event.topic, kept, again=again, lane=lane, size_bytes=size))
 
     def replay(self, event: Event, lane: str = "") -> bool:
-        """Take a dead letter once more, behind what waits at its topic; False: it is here."""
+        """Add a dead letter again, after waiting events of its topic; False: already present."""
         if event.seq in self.items:
             return False
         size = len(event.payload)
@@ -116,7 +115,7 @@ class Outbox:
         return True
 
     def restore(self, upto: int, items: Iterable[Item]) -> None:
-        """Go on after a restart with what was open then; the events are read again."""
+        """Restore open items after a restart; their events are read again."""
         self.upto = upto
         for item in items:
             self._add(item)
@@ -131,7 +130,7 @@ class Outbox:
             self._ready.append(item)
 
     def fill(self, item: Item, event: Event) -> None:
-        """Give an item back its event."""
+        """Set the event of an item."""
         if item.event is None and item.seq in self.items:
             item.event = event
             self.held += 1
@@ -141,9 +140,9 @@ class Outbox:
     # -- to the broker -----------------------------------------------------------------------------
 
     def send(self) -> Item | None:
-        """Return the next item to send, which counts as on the way from now on.
+        """Return the next item to send, which counts as in flight from now on.
 
-        None when nothing may be sent now. Its ``event`` may have to be read first: ``missing``.
+        None when none may be sent now. Items without an event are in ``missing``.
         """
         self._tidy()
         if not self._ready or len(self.flying) >= (self._limit or self.rules.flying_max):
@@ -156,29 +155,29 @@ class Outbox:
 
     @property
     def ready(self) -> bool:
-        """Whether anything could be sent, if not too much is on the way."""
+        """Whether an item is ready, apart from the limit in flight."""
         return bool(self._ready)
 
     def missing(self) -> list[Item]:
-        """Return the items whose turn is near and whose events must be read again."""
+        """Return the items whose turn is near and whose events must be read."""
         return [item for item in self.near() if item.event is None]
 
     def near(self) -> Iterator[Item]:
-        """Give the items whose turn is near."""
+        """Yield the items whose turn is near."""
         self._tidy()
         near = islice(self._ready, self.rules.flying_max)
         return (item for item in near if self.items.get(item.seq) is item)
 
     def _tidy(self) -> None:
-        """Forget what was done before its turn came: nothing of it was sent."""
+        """Remove items that were done before their turn."""
         ready = self._ready
         while ready and self.items.get(ready[0].seq) is not ready[0]:
             ready.popleft()
 
     def delivered(self, seq: int) -> Item | None:
-        """Note that the broker has an event, or that it was buried; return what it was.
+        """Mark an item as delivered or dead-lettered; return it.
 
-        One that was not sent may be done too, because there is nothing of it to be sent.
+        An unsent item may be done, too, if there is nothing to send.
         """
         item = self.items.pop(seq, None)
         if item is None:
@@ -200,9 +199,9 @@ class Outbox:
         return item
 
     def failed(self, seq: int, error: str, now: float) -> bool:
-        """Note that the broker refused an event; return whether that was the last attempt.
+        """Record a refusal by the broker; return whether that was the last attempt.
 
-        Then it is neither sent nor forgotten until it is buried: ``delivered``.
+        Then it is kept, unsent, until its dead letter is written: ``delivered``.
         """
         item = self.items.get(seq)
         if item is None:
@@ -217,10 +216,10 @@ class Outbox:
         return False
 
     def lost(self, error: str, now: float, *, blame: bool = True) -> list[int]:
-        """Note that the connection is gone; return the numbers of those that failed for good.
+        """Record a lost connection; return the numbers that failed for good.
 
-        What was on the way is sent again, in its order. With ``blame`` the broker ended it: one
-        event that was alone is taken for the cause, several are suspects.
+        Items in flight are sent again, in order. With ``blame`` the broker closed it: a single
+        event in flight is the cause, several are suspects.
         """
         flying = sorted(self.flying)
         for item in self.flying.values():
@@ -237,7 +236,7 @@ class Outbox:
         return []
 
     def wake(self, now: float) -> float | None:
-        """Make ready what is due again; return when the next is, None when none waits."""
+        """Make due retries ready; return the time of the next one, None if there is none."""
         while self._later and self._later[0][0] <= now:
             _, seq, item = heapq.heappop(self._later)
             if seq in self.items:
@@ -245,7 +244,7 @@ class Outbox:
                 self._ready.append(item)
         return self._later[0][0] if self._later else None
 
-    # -- to look at --------------------------------------------------------------------------------
+    # -- status ------------------------------------------------------------------------------------
 
     @property
     def place(self) -> int:
@@ -260,15 +259,15 @@ class Outbox:
 
     @property
     def waits(self) -> Held:
-        """What of it counts for a cap, without when the oldest was written."""
+        """Its counts for caps, without the time of the oldest."""
         return Held(len(self.items), self.size_bytes)
 
     @property
     def retrying(self) -> int:
-        """How many events have failed and wait for their next attempt."""
+        """The number of failed events waiting for a retry."""
         return sum(item.due > 0 for item in self.items.values())
 
 
 def backoff_seconds(attempts: int) -> float:
-    """Return how long to wait after so many failures: 1, 2, 4, 8, and never longer than a bound."""
+    """Return the delay after so many failures: 1, 2, 4, 8, up to a bound."""
     return min(2.0 ** (attempts - 1), GATEWAY_BACKOFF_SECONDS_MAX)

@@ -1,4 +1,4 @@
-"""A remote broker: where it is, how to sign in, and what of MQTT it is spoken to with."""
+"""A remote broker: address, credentials and MQTT options."""
 
 from dataclasses import dataclass, field
 from ssl import SSLContext
@@ -22,4 +22,4 @@ class Remote:
     tls: SSLContext | None = field(default=None, repr=False)
     keep_alive_seconds: int = 30
     flying_max: int = GATEWAY_FLYING_MAX
-    """Publishes on the way at once, if the broker allows as many."""
+    """Maximum publishes in flight, within the broker's Receive Maximum."""

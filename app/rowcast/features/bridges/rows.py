@@ -1,10 +1,9 @@
-"""What is shown of the gateway, and what may be done with it, as rows (H2, H13-H17; M11).
+"""The rows of the gateway (H2, H13-H17; M11).
 
-``$SYS/brokers``: a row for each bridge. PUT one, with the members that a broker has in the
-configuration, and the bridge is there within a second; DELETE it, and it is gone.
-``$SYS/dead_letters``: what bridges gave up on. PUT one with another ``payload``, or any other
-member, to send it again as it should have been; DELETE discards it; POST ``{"broker", "limit"}`` to
-the collection sends the oldest again. Only administrators may change anything.
+``$SYS/brokers``: a row for each bridge. PUT creates or changes one within a second, with the
+members of a broker's configuration; DELETE removes it. ``$SYS/dead_letters``: undeliverable events.
+PUT sends one again, with a changed ``payload`` or other members; DELETE discards it; POST
+``{"broker", "limit"}`` to the collection sends the oldest again. Only administrators may write.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -45,7 +44,7 @@ def broker_rows(gateway: "Gateway") -> type[SystemRows]:
             return gateway.status(name)
 
         async def put(self, value: object) -> None:
-            """Make or change a bridge."""
+            """Create or change a bridge."""
             if not isinstance(value, dict) or not self.id:
                 raise Error(
                     Code.INVALID,
@@ -62,7 +61,7 @@ def broker_rows(gateway: "Gateway") -> type[SystemRows]:
             await self.durable()
 
         async def delete(self) -> None:
-            """End a bridge; what waits for it is forgotten."""
+            """Remove a bridge and its backlog."""
             await gateway.remove(self.id)
             await self.durable()
 
@@ -70,7 +69,7 @@ def broker_rows(gateway: "Gateway") -> type[SystemRows]:
 
 
 def letter_rows(gateway: "Gateway") -> type[Resource]:
-    """Return the resource class that reads, mends and discards dead letters."""
+    """Return the resource class that reads, replays and discards dead letters."""
 
     class LetterRows(Resource):
         """One row for each dead letter; its id is the bridge's name and the event's number."""
@@ -78,7 +77,7 @@ def letter_rows(gateway: "Gateway") -> type[Resource]:
         path = LETTERS
 
         async def get(self, query: Query | None = None) -> object:
-            """Return one, or those that a query selects, the oldest of a bridge first."""
+            """Return one, or those that match a query, the oldest of a bridge first."""
             self.kernel.authorise_read(self.topic, self.caller)
             query = query or Query()
             if self.id:
@@ -101,7 +100,7 @@ def letter_rows(gateway: "Gateway") -> type[Resource]:
             return [project(query.select, facts, name) for name, facts in page]
 
         async def put(self, value: object) -> None:
-            """Send one again, with these members instead of its own."""
+            """Send one again, with these members replaced."""
             changes = value if isinstance(value, dict) else {}
             await gateway.replay(*_parts(self.id), changes)
 
@@ -122,7 +121,7 @@ def letter_rows(gateway: "Gateway") -> type[Resource]:
 
 
 async def dead_letters(reader: Reader, bridge: str = "+") -> AsyncIterator[tuple[str, Facts]]:
-    """Give the dead letters of one bridge or of all, each with its id."""
+    """Yield the dead letters of one bridge or of all, each with its id."""
     after, more = "", True
     while more:
         page = await reader.scan(None, letters_of(bridge), after, SCAN_PAGE_RECORDS)

@@ -1,7 +1,7 @@
-"""What a bridge must know after a restart, as one fact: up to where it took, and what is open.
+"""The durable state of a bridge, as one fact: its position, and open items.
 
-What was open, and what comes after the saved place, may have been sent later and not noted as such,
-so what is sent after a restart says so: its receiver can tell a double (H41).
+Open items, and events after the saved position, may have been sent after the save, so they are
+marked as possible duplicates after a restart (H41).
 """
 
 from collections.abc import Sequence
@@ -15,28 +15,28 @@ from rowcast.features.bridges.outbox import Item, Outbox
 from rowcast.store.store import Change
 
 OWNER: Final = "gateway/"
-"""What the owners of these facts begin with; the bridge's name follows."""
+"""The prefix of owners of these facts, followed by the bridge's name."""
 _PLACE: Final = "place"
 SETTINGS: Final = "settings"
-"""The name of the fact that has the settings of a bridge made at run time."""
+"""The name of the fact with the settings of a bridge created at run time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What was saved: the number up to which events were taken, and those that were not done."""
+    """Saved state: the number up to which events were read, and undone ones."""
 
     upto: int
     open: tuple[Item, ...]
     floor: int = 0
     holes: tuple[tuple[int, int], ...] = ()
     conflated: int = 0
-    """What was dropped, as a backlog knows it."""
+    """The dropped ranges of the backlog."""
 
 
 def kept_of(outbox: Outbox, backlog: Backlog) -> Saved:
-    """Return what of an outbox is to be gone on with.
+    """Return the state of an outbox to save.
 
-    Not dead letters, which are records until they are delivered, and not what was never logged.
+    Without dead letters, which are records until delivered, and without unlogged events.
     """
     flying = outbox.flying
     return Saved(
@@ -65,7 +65,7 @@ def change_of(name: str, outbox: Outbox, backlog: Backlog) -> Change:
 
 
 def saved_in(facts: Sequence[tuple[str, str, bytes]]) -> dict[str, Saved]:
-    """Return what was saved of each bridge; one that cannot be read is left out."""
+    """Return the saved state of each bridge; unreadable ones are left out."""
     found: dict[str, Saved] = {}
     for owner, name, value in facts:
         if name != _PLACE:

@@ -1,8 +1,8 @@
-"""The two summaries for operators: what waits, and what was given up (H16).
+"""The two summaries for operators: backlogs, and dead letters (H16).
 
 ``$SYS/outbox_summary`` and ``$SYS/dead_letter_summary`` have a row for each bridge, under the names
-that the extension's views have. The first is what stands in the bridge's own row; the second is
-counted when it is asked for, because dead letters are records, which end by themselves.
+of the extension's views. The first is part of the bridge's own row; the second is counted on
+request, because dead letters are records, which expire.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -26,10 +26,10 @@ def summaries(gateway: "Gateway") -> tuple[type[Resource], ...]:
     """Return the resource classes of both."""
 
     class Summary(Resource):
-        """A row for each bridge; made when it is asked for."""
+        """A row for each bridge, built on request."""
 
         async def get(self, query: Query | None = None) -> object:
-            """Return one bridge's row, or those that a query selects."""
+            """Return one bridge's row, or those that match a query."""
             self.kernel.authorise_read(self.topic, self.caller)
             query = query or Query()
             if self.id:
@@ -42,27 +42,27 @@ def summaries(gateway: "Gateway") -> tuple[type[Resource], ...]:
             return [project(query.select, row, name) for name, row in answer(query, found).rows]
 
         async def row(self, name: str) -> Facts | None:
-            """Return the row of a bridge; None where there is no such bridge."""
+            """Return the row of a bridge; None if it does not exist."""
             raise NotImplementedError
 
     class OutboxSummary(Summary):
-        """What waits for each bridge."""
+        """The backlog of each bridge."""
 
         path = OUTBOX
 
         async def row(self, name: str) -> Facts | None:
-            """Return what waits for one."""
+            """Return the backlog of one bridge."""
             status = gateway.status(name)
             outbox = status["outbox"] if status is not None else None
             return {"broker_name": name, **outbox} if isinstance(outbox, dict) else None
 
     class DeadLetterSummary(Summary):
-        """What each bridge gave up on."""
+        """The dead letters of each bridge."""
 
         path = DEAD_LETTERS
 
         async def row(self, name: str) -> Facts | None:
-            """Return how much one gave up, and when, and the last reason."""
+            """Return the count, times and last reason of one bridge's dead letters."""
             if name not in gateway.bridges:
                 return None
             tally = _Tally()
@@ -74,7 +74,7 @@ def summaries(gateway: "Gateway") -> tuple[type[Resource], ...]:
 
 
 class _Tally:
-    """What some dead letters have in common."""
+    """Aggregates of dead letters."""
 
     def __init__(self) -> None:
         self._count = self._attempts = 0

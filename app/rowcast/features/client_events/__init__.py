@@ -1,1 +1,1 @@
-"""Client event log: what happens to clients on every door, under ``$SYS/events``."""
+"""Client event log: events of clients of every door, under ``$SYS/events``."""

@@ -1,13 +1,12 @@
-"""What happens to clients, and to the server, as messages at ``$SYS/events/<client id>`` (O6).
+"""Events of clients and of the server, as messages at ``$SYS/events/<client id>`` (O6).
 
-Who has no client id, such as a reader of SSE or WebSocket, is at ``$SYS/events/<door>/<user>``; the
-server itself at SERVER_TOPIC. They are messages in a part of the log of their own, so every door
-reads their past and watches them, and they push out nothing else.
+A client without an id, such as a reader of SSE or WebSocket, has ``$SYS/events/<door>/<user>``; the
+server itself SERVER_TOPIC. They are messages in a separate part of the log, so every door can read
+their history and subscribe, and they evict nothing else.
 
-What comes at a greater rate than may be written is held back and counted: one message for each
-client and kind, with the last of it and how many those were, when there is room again. Order is
-kept for each client, but for what is counted together. A killed server said nothing of its end: the
-next start says so.
+Events above the rate limits are suppressed and counted: later one message for each client and kind
+has the last event and the count. Order is kept for each client, except for counted events. The end
+of a killed server is reported at the next start.
 """
 
 import asyncio
@@ -37,7 +36,7 @@ from rowcast.subscriptions.gaps import LossCounter
 log = logging.getLogger("rowcast.events")
 
 TABLE: Final = TopicTable(CLIENT_EVENTS, TopicRoot(EVENTS_LEVEL))
-"""Their part of the log: it is made at the start, and never dropped."""
+"""Their part of the log, created at start, and never dropped."""
 SERVER_TOPIC: Final = f"{EVENTS_LEVEL}/server/process"
 STARTED: Final = "started"
 STOPPED: Final = "stopped"
@@ -47,19 +46,19 @@ Facts = dict[str, object]
 
 
 def topic_of(caller: Caller) -> str:
-    """Return where it is told what happens to a caller: a client id is one level, as in a URL."""
+    """Return the topic of a caller's events: a client id is one level, as in a URL."""
     return f"{EVENTS_LEVEL}/{levels_of(caller)}"
 
 
 def _plain(value: object) -> object:
-    """Return a fact as JSON takes it: numbers that have names, and texts of strangers."""
+    """Return a JSON value: enum numbers as names, and untrusted texts truncated."""
     if isinstance(value, str):
         return value[:EVENTS_TEXT_CHARS_MAX].encode(errors="replace").decode()
     return int(value) if isinstance(value, int) else value
 
 
 class Held:
-    """What was held back of one kind at one topic: the last of it, and how many."""
+    """Suppressed events of one kind at one topic: the last one, and the count."""
 
     __slots__ = ("count", "facts")
 
@@ -69,7 +68,7 @@ class Held:
 
 
 class ClientEvents:
-    """The history of the clients of one server; a listener (``kernel/listeners.py``)."""
+    """The client event log of one server; a listener (``kernel/listeners.py``)."""
 
     def __init__(self, kernel: Kernel, now: WallClock) -> None:
         self._kernel = kernel
@@ -80,21 +79,21 @@ class ClientEvents:
             EVENTS_PER_CLIENT_PER_SECOND_MAX, EVENTS_RATED_CLIENTS_MAX
         )
         self._due: list[tuple[str, Facts]] = []
-        """What is written at the end of this turn."""
+        """Events to write at the end of this turn."""
         self._held: dict[str, dict[str, Held]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._missed: set[LossCounter] = set()
-        """Of readers that were not passed on everything since the last look."""
+        """Counters of readers with losses since the last report."""
         self.left_out: dict[str, int] = {}
-        """How many there were, by kind, of clients for which there was no room."""
+        """Counts by kind for clients beyond the bound."""
         self.failures = 0
-        """Events that the disk refused."""
+        """Events refused by the disk."""
         self._refused = Unheard(self._fail)
 
     # -- the server --------------------------------------------------------------------------------
 
     async def start(self, **facts: object) -> None:
-        """Tell that the server is there, and if the one before was killed; then hear of clients."""
+        """Report the start, and a killed earlier run; then listen to clients."""
         last = await self._kernel.reader.history(TABLE.branch, SERVER_TOPIC, 1)
         before = decode(last[0].payload, JSON) if last else None
         if isinstance(before, dict) and before.get("event") != STOPPED:
@@ -107,8 +106,8 @@ class ClientEvents:
         self._arm()
 
     def stop(self) -> None:
-        """Write what was held back, and that the server stops; hear of nothing more."""
-        if self._timer is None:  # it was not started
+        """Write suppressed events and the stop, and stop listening."""
+        if self._timer is None:  # not started
             return
         self._timer.cancel()
         self._kernel.listeners.clients.remove(self)
@@ -121,13 +120,13 @@ class ClientEvents:
         self._write()
 
     def tell(self, what: str, facts: Facts) -> None:
-        """Tell what happened to the server itself."""
+        """Report an event of the server itself."""
         self._put(SERVER_TOPIC, {"event": what, "at": self._at(), **facts})
 
     # -- clients -----------------------------------------------------------------------------------
 
     def __call__(self, what: str, caller: Caller, /, **facts: object) -> None:
-        """Hear what happened to a caller; ``facts`` that are None are left out."""
+        """Report an event of a caller; ``facts`` that are None are left out."""
         topic = topic_of(caller)
         told: Facts = {
             "event": what,
@@ -149,12 +148,12 @@ class ClientEvents:
         return time_text(self._now())
 
     def _has_room(self, topic: str) -> bool:
-        """Tell whether an event of a client may be written now, and count it."""
+        """Whether an event of a client may be written now; counts it."""
         now = self._loop.time()
         return self._may_write(now) and self._rates.allows(topic, 1, now)
 
     def _may_write(self, now: float) -> bool:
-        """Tell whether one more event of anybody may be written now, and count it."""
+        """Whether another event may be written now; counts it."""
         return not self._kernel.committer.crowded and self._rate.take_if_room(1, now)
 
     def _hold(self, topic: str, what: str, facts: Facts) -> None:
@@ -172,7 +171,7 @@ class ClientEvents:
         self._timer = self._loop.call_later(EVENTS_HELD_SECONDS, self._look)
 
     def _look(self) -> None:
-        """Write what was held back, as far as the rates allow it now."""
+        """Write suppressed events, within the rates."""
         self._arm()
         self._tell_missed()
         for topic in list(self._held):
@@ -185,7 +184,7 @@ class ClientEvents:
             self._tell_left_out()
 
     def _tell_missed(self) -> None:
-        """Tell what readers were not passed on, by reason: it is counted anyway (M4)."""
+        """Report losses of readers by reason (M4)."""
         while self._missed:
             account = self._missed.pop()
             counts = account.news()
@@ -193,7 +192,7 @@ class ClientEvents:
                 self("gap", account.caller, messages=sum(counts.values()), reasons=counts)
 
     def _release(self, topic: str) -> None:
-        """Write what was held back at one topic, at most one event of each kind."""
+        """Write suppressed events of one topic, at most one of each kind."""
         for held in self._held.pop(topic).values():
             more = {"count": held.count} if held.count > 1 else {}
             self._put(topic, held.facts | more)
@@ -211,7 +210,7 @@ class ClientEvents:
         self._due.append((topic, facts))
 
     def _write(self) -> None:
-        """Write what is due, together."""
+        """Write pending events in one batch."""
         due, self._due = self._due, []
         events = (Event(topic, MESSAGE, encode(facts, JSON), JSON, 1) for topic, facts in due)
         writes = [Write(event, _WRITER, self._refused) for event in events]

@@ -1,4 +1,4 @@
-"""The feature: logs what happens to clients and to the server under ``$SYS/events`` (O6)."""
+"""The feature: logs events of clients and of the server under ``$SYS/events`` (O6)."""
 
 from rowcast.features.client_events.client_events import TABLE, ClientEvents
 from rowcast.kernel.feature import Feature
@@ -8,7 +8,7 @@ from rowcast.store.store import Keep
 
 
 class ClientEventLog(Feature):
-    """The log of clients; what earlier runs logged is kept also while it is not ``enabled``."""
+    """The client event log; earlier events are kept even if it is not ``enabled``."""
 
     def __init__(self, keep: Keep, version: str, *, enabled: bool) -> None:
         self._keep = keep
@@ -23,11 +23,11 @@ class ClientEventLog(Feature):
             self._events = ClientEvents(kernel, kernel.now)
 
     async def start(self) -> None:
-        """Log that the server is there, and listen."""
+        """Log the start, and listen."""
         if self._events is not None:
             await self._events.start(version=self._version)
 
     async def stop(self) -> None:
-        """Log that the server stops."""
+        """Log the stop."""
         if self._events is not None:
             self._events.stop()

@@ -1,13 +1,12 @@
-"""Deadlines: a record that is not written in time becomes stale, and fresh when it returns (M4).
+"""Deadlines: a record that is not written in time becomes stale, and fresh when written (M4).
 
-It listens on the bus like any subscriber. Each record that is awaited is in a heap once: a write
-only notes its time, and whether the record is late is asked when its turn comes. So a write costs
-a dictionary entry, and each record one look for each deadline. What becomes stale is put as a
-record of its own at ``$stale/<topic>``, and deleted there when the other is written: events of the
-log like all others, because only so a reader that was away, or begins, learns the truth on every
-door; and they are few, at most two for each deadline that is missed.
+It listens on the bus like any subscriber. Each record is in a heap once: a write only stores its
+time, and lateness is checked in the heap's turn. So a write costs a dictionary entry, and each
+record one check per deadline. A stale record gets a record at ``$stale/<topic>``, which is deleted
+when it is written again: these are ordinary logged events, so that returning and new readers get
+the correct state on every door; there are at most two for each missed deadline.
 
-At the start, all is worked out from what is stored, a page at a time, while writes go on.
+At start, the state is computed from stored records, page by page, during concurrent writes.
 """
 
 import asyncio
@@ -41,7 +40,7 @@ _GONE = 0.0
 
 
 class Deadlines:
-    """The records of tables with a deadline: when each was seen, and which are late."""
+    """The records of tables with a deadline: last writes, and stale ones."""
 
     def __init__(self, kernel: Kernel, tables: Sequence[Table], now: WallClock) -> None:
         self._kernel = kernel
@@ -49,22 +48,22 @@ class Deadlines:
         self._loop = asyncio.get_running_loop()
         self._tables = [item for item in tables if item.deadline_seconds and item.path is not None]
         self._seen: dict[str, float] = {}
-        """When each awaited record was written, in seconds since 1970; those in the heap."""
+        """The last write of each record in the heap, in seconds since 1970."""
         self._due: list[tuple[float, str, float]] = []
-        """A heap of when to look, at what, and the deadline in seconds."""
+        """A heap of check times, topics, and deadlines in seconds."""
         self._stale: set[str] = set()
         self._returned: list[str] = []
-        """What is fresh again and to be told at the end of this turn."""
+        """Fresh records to report at the end of this turn."""
         self._timer: asyncio.TimerHandle | None = None
         self._looking = False
-        """Whether what is due is not looked at to its end: ``_look`` comes again."""
+        """Whether due entries remain: ``_look`` runs again."""
         self._starting = True
         self._full = False
         for table in self._tables:
             kernel.bus.add(TopicFilter.below(table.path or ""), self)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop the checks."""
         if self._timer is not None:
             self._timer.cancel()
         for table in self._tables:
@@ -75,7 +74,7 @@ class Deadlines:
     # -- the bus's side ----------------------------------------------------------------------------
 
     def offer(self, event: Event) -> None:
-        """Note that a record was written, or is gone."""
+        """Note that a record was written or deleted."""
         table = event.table
         if table is None or not table.deadline_seconds or event.kind not in RETAINED:
             return
@@ -110,7 +109,7 @@ class Deadlines:
             log.error("more than %d records have a deadline; not all are told of", len(self._seen))
 
     def _return(self, topic: str) -> None:
-        """Tell soon that a record is fresh: nothing is written while the bus announces."""
+        """Report a fresh record at the end of the turn, because the bus is announcing now."""
         self._stale.discard(topic)
         if not self._returned:
             self._loop.call_soon(self._tell_returned)
@@ -125,7 +124,7 @@ class Deadlines:
     # -- time --------------------------------------------------------------------------------------
 
     def _arm(self) -> None:
-        """Look when the next record is due."""
+        """Set the timer for the next due record."""
         if self._looking or not self._due:
             return
         seconds = min(max(0.0, self._due[0][0] - self._now()), DEADLINE_TIMER_SECONDS_MAX)
@@ -137,7 +136,7 @@ class Deadlines:
         self._timer = self._loop.call_at(when, self._look)
 
     def _look(self) -> None:
-        """Look at what is due, so much in one turn, and not ahead of a disk that is behind."""
+        """Check due records, bounded per turn, and not while the disk is behind."""
         self._timer = None
         now, due = self._now(), self._due
         self._looking = True
@@ -188,19 +187,19 @@ class Deadlines:
     # -- the start ---------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Work out from what is stored who is late, and correct what is told of it."""
+        """Compute stale records from stored ones, and correct ``$stale/``."""
         try:
             told = await self._told()
             for table in self._tables:
                 await self._read(table, told)
-            for topic in told - self._stale:  # gone, or fresh, or without a deadline now
+            for topic in told - self._stale:  # deleted, fresh, or without a deadline now
                 self._return(topic)
         except Error:
             log.exception("deadlines could not be worked out; only what is written counts")
         self._starting = False
 
     async def _told(self) -> set[str]:
-        """Return the topics of which it is told that they are stale."""
+        """Return the topics reported as stale."""
         topics, after = TopicFilter(STALE_PREFIX + "#"), ""
         told: set[str] = set()
         while True:
@@ -211,7 +210,7 @@ class Deadlines:
             after = page.records[-1].topic
 
     async def _read(self, table: Table, told: set[str]) -> None:
-        """Note when the records of a table were written; late ones of which is told stay so."""
+        """Read the last writes of a table's records; reported stale ones stay stale."""
         topics, after = TopicFilter.below(table.path or ""), ""
         while True:
             page = await self._kernel.reader.scan(table, topics, after, SCAN_PAGE_RECORDS)

@@ -1,4 +1,4 @@
-"""The feature: tells at ``$stale/<topic>`` which records were not written in time (M4)."""
+"""The feature: reports records not written in time at ``$stale/<topic>`` (M4)."""
 
 from collections.abc import Sequence
 
@@ -21,12 +21,12 @@ class RecordDeadlines(Feature):
         self._kernel = kernel
 
     async def start(self) -> None:
-        """Watch what is written, and work out from what is stored who is late."""
+        """Listen to writes, and compute stale records from stored ones."""
         self._deadlines = Deadlines(self._kernel, self._tables, self._kernel.now)
         self._background.run(self._deadlines.start())
 
     async def stop(self) -> None:
-        """Watch no more."""
+        """Stop listening."""
         await self._background.stop()
         if self._deadlines is not None:
             self._deadlines.stop()

@@ -1,1 +1,1 @@
-"""Delayed publish: writes that are kept now and submitted when they are due."""
+"""Delayed publish: writes that are stored and submitted when due."""

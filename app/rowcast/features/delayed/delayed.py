@@ -1,12 +1,12 @@
 """Delayed writes: ``$delayed/<seconds>/<topic>`` is ``<topic>``, published later (D52).
 
-Whatever the door, such a write is judged at once as what it will be, kept as a fact, and answered
-when that is on disk. When it is due, it is submitted as if it came then; the fact goes in the same
-transaction, so a kill of the server neither loses nor doubles it. Writes that are due at the same
-time keep their order. What is waiting is bounded in number and bytes, is in memory as the bytes of
-its fact, and can be seen, cancelled and given another time at ``$SYS/delayed``.
+On every door such a write is checked like the final one, stored as a fact, and answered when that
+is durable. When due, it is submitted like a new write, and the fact is removed in the same
+transaction, so a kill of the server neither loses nor repeats it. Writes due at the same time keep
+their order. Waiting writes are bounded in number and bytes, are in memory as the bytes of their
+facts, and can be listed, cancelled and rescheduled at ``$SYS/delayed``.
 
-It knows no protocol; what the write means is the kernel's.
+It knows no protocol; the kernel interprets the write.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("rowcast.delayed")
 
 DELAYED: Final = DELAYED_PREFIX.rstrip("/")
-"""The path that is kept for delayed writes."""
+"""The path of delayed writes."""
 OWNER: Final = "delayed"
 """The owner of their facts."""
 
@@ -61,17 +61,17 @@ class Waiting:
 
     @property
     def id(self) -> str:
-        """Its id, whenever it is due."""
+        """Its id, independent of its due time."""
         return str(self.number)
 
     @property
     def name(self) -> str:
-        """The name of its fact: those of all are in the order in which they are due."""
+        """The name of its fact; names sort by due time."""
         return f"{int(self.due * 1000):014d}-{self.number:06d}"
 
     @property
     def facts(self) -> Facts:
-        """What it is."""
+        """Its decoded fact."""
         return cast("Facts", decode(self.fact, CBOR))
 
 
@@ -85,20 +85,20 @@ class Delayed:
         self._waiting: dict[str, Waiting] = {}
         """By their ids."""
         self._heap: list[tuple[float, int]] = []
-        """When, and which number; what was cancelled or is due at another time is skipped."""
+        """Due times and numbers; cancelled and rescheduled entries are skipped."""
         self._number = 0
         self._count = self._bytes = 0
-        """What is bounded: also what is on its way to the disk."""
+        """The bounded totals, including pending saves."""
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
         kernel.registry.reserve(DELAYED, VERB_OF_KIND.values())
         self.changed: RowChanged = _nobody
-        """Told which row of ``$SYS/delayed`` is new, another or gone."""
+        """Notifies of changes of rows of ``$SYS/delayed``."""
 
-    # -- taking ------------------------------------------------------------------------------------
+    # -- submission --------------------------------------------------------------------------------
 
     def step(self, route: Route) -> Step | None:
-        """Return the step that keeps what is written for later, where that is written."""
+        """Return the step that stores delayed writes, at their path."""
         if route.entry is None or route.entry.path != DELAYED:
             return None
 
@@ -110,9 +110,9 @@ class Delayed:
         return take
 
     def submit(self, write: Write) -> None:
-        """Keep a write for later; it is answered when it is on disk, with what came with it.
+        """Store a write; it is answered when it is durable, with its changes of facts.
 
-        Raises what the write would be refused with now.
+        Raises the Error that would refuse the write now.
         """
         event, caller, done = write.event, write.caller, write.done
         delay, topic = split_delayed(event.topic)
@@ -143,7 +143,7 @@ class Delayed:
         if event.kind == PUT and not event.payload:
             raise Error(Code.INVALID, "the body is empty, which is no record; DELETE removes one")
         route = self._kernel.registry.route(topic)
-        if not route.overrides(VERB_OF_KIND[event.kind]):  # else the class decides, in time
+        if not route.overrides(VERB_OF_KIND[event.kind]):  # otherwise the class decides when due
             judged = _event(_facts(event, topic, 0.0, caller))
             self._kernel.writes.admit(Write(judged, caller, passed=True))
 
@@ -158,7 +158,7 @@ class Delayed:
         self._bytes += size
 
     def _forget(self, waiting: Waiting) -> None:
-        """Note that it waits no more; who watches is told, unless it never did."""
+        """Remove a waiting write, and notify subscribers if it was listed."""
         self.changed(waiting.id, "over")
         self._count -= 1
         self._bytes -= len(waiting.fact)
@@ -173,7 +173,7 @@ class Delayed:
         heappush(self._heap, (waiting.due, waiting.number))
 
     def restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
-        """Take up what an earlier run kept; ``start`` begins to publish it."""
+        """Restore stored writes; ``start`` begins to publish them."""
         for owner, name, fact in facts:
             if owner != OWNER:
                 continue
@@ -187,7 +187,7 @@ class Delayed:
     # -- publishing --------------------------------------------------------------------------------
 
     def _arm(self, seconds: float = 0.0) -> None:
-        """Look again when the next one is due, not before ``seconds`` have passed."""
+        """Set the timer for the next due write, at least ``seconds`` from now."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -198,16 +198,16 @@ class Delayed:
             )
 
     def start(self) -> None:
-        """Publish from now on what is due; what is overdue soon."""
+        """Start publishing due writes, and overdue ones soon."""
         self._arm()
 
     def stop(self) -> None:
-        """Publish no more; what waits is on disk."""
+        """Stop publishing; waiting writes are on disk."""
         self._stopped = True
         self._arm()
 
     def _publish_due(self) -> None:
-        """Publish what is due, as much as is one turn's share."""
+        """Publish due writes, bounded per turn."""
         now, left = self._now(), DELAYED_TURN_EVENTS
         committer = self._kernel.committer
         while self._heap and self._heap[0][0] <= now and left and not committer.crowded:
@@ -230,15 +230,15 @@ class Delayed:
             except Error as error:
                 ended(error)
                 return
-        else:  # an earlier version kept no rights, for it had judged by them
+        else:  # an earlier version stored no rights
             caller = Caller(str(facts["user"]), ALL, "server", event.client)
         self._kernel.writes.carry_out(Write(event, caller, ended, changes=(gone,), passed=True))
 
     def _as_now(self, caller: Caller) -> Caller:
-        """Return who wrote it, with what it may do now (L8).
+        """Return the writer with its current rights (L8).
 
-        Raises for a user who was removed or disabled; who has to sign in anew, as with another
-        password, need not do so for what was taken before. The server's own are no users.
+        Raises for a removed or disabled user; a changed password does not invalidate earlier
+        writes. The server's own callers are no users.
         """
         access = self._kernel.access
         if caller.user.startswith("$"):
@@ -251,7 +251,7 @@ class Delayed:
             return caller
 
     def _ended(self, waiting: Waiting, outcome: Outcome) -> None:
-        """Hear what became of a write; one that the disk refused is tried again."""
+        """Handle a write's outcome; retries if the disk refused it."""
         self._forget(waiting)
         if not isinstance(outcome, Error):
             return
@@ -264,18 +264,18 @@ class Delayed:
         log.warning("the delayed %s was refused: %s", waiting.name, outcome.message)
         self._kernel.committer.keep((Change(OWNER, waiting.name, None),))
 
-    # -- looking -----------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------
 
     def names(self) -> list[str]:
-        """Return the ids of all that wait."""
+        """Return the ids of waiting writes."""
         return list(self._waiting)
 
     def get(self, number: str) -> Waiting | None:
-        """Return what waits under an id."""
+        """Return the waiting write of an id."""
         return self._waiting.get(number)
 
     def cancel(self, number: str) -> bool:
-        """Forget a write before it is due; return whether it waited still."""
+        """Cancel a write; return whether it was waiting."""
         waiting = self._waiting.pop(number, None)
         if waiting is None:
             return False
@@ -285,9 +285,9 @@ class Delayed:
         return True
 
     def move(self, number: str, due: float) -> bool:
-        """Have a write published at another time; return whether it waited still.
+        """Reschedule a write; return whether it was waiting.
 
-        One transaction takes the old fact and brings the new, so a kill leaves one of the two.
+        One transaction removes the old fact and writes the new one.
         """
         old = self._waiting.get(number)
         if old is None:
@@ -306,7 +306,7 @@ class Delayed:
         return True
 
     def _tidy(self) -> None:
-        """Keep what is skipped from outgrowing what waits."""
+        """Rebuild the heap when most entries are obsolete."""
         if len(self._heap) > 2 * len(self._waiting) + DELAYED_TURN_EVENTS:
             self._heap = sorted((item.due, item.number) for item in self._waiting.values())
 
@@ -328,7 +328,7 @@ def _facts(event: Event, topic: str, due: float, caller: Caller) -> Facts:
 
 
 def _event(facts: Facts) -> Event:
-    """Return a new event of what was kept of one."""
+    """Restore an event from its fact."""
     return Event(
         cast("str", facts["topic"]),
         cast("str", facts["kind"]),
@@ -343,4 +343,4 @@ def _event(facts: Facts) -> Event:
 
 
 def _nobody(_name: str, _happened: str = "", /) -> None:
-    """Tell nobody."""
+    """Notify nobody."""

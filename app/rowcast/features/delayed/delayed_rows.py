@@ -1,4 +1,4 @@
-"""Rows of ``$SYS/delayed``: what waits, which can be cancelled or given another time (D52)."""
+"""Rows of ``$SYS/delayed``: waiting writes, which can be cancelled or rescheduled (D52)."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,7 +13,7 @@ PATH: Final = "$SYS/delayed"
 
 
 def delayed_rows(delayed: Delayed) -> type[SystemRows]:
-    """Return the resource class that shows what waits, cancels it or gives it another time."""
+    """Return the resource class that lists, cancels and reschedules waiting writes."""
 
     class DelayedRows(SystemRows):
         """One row for each delayed write."""
@@ -28,7 +28,7 @@ def delayed_rows(delayed: Delayed) -> type[SystemRows]:
             return None if waiting is None else _row(waiting)
 
         async def patch(self, value: object) -> None:
-            """Give a write another time."""
+            """Reschedule a write."""
             if not delayed.move(self.id, _due_of(value)):
                 raise Error(Code.NOT_FOUND, f"nothing delayed waits as {self.id!r}")
             await self.durable()
@@ -43,7 +43,7 @@ def delayed_rows(delayed: Delayed) -> type[SystemRows]:
 
 
 def _due_of(value: object) -> float:
-    """Return the time that a patch asks for, in seconds since 1970."""
+    """Return the due time in a patch, in seconds since 1970."""
     if not isinstance(value, dict) or set(value) != {"due"}:
         raise Error(
             Code.UNPROCESSABLE,

@@ -10,16 +10,16 @@ class DelayedPublish(Feature):
     """The delayed writes of one server."""
 
     def install(self, kernel: Kernel) -> None:
-        """Take writes to its path, once they were judged by whoever may refuse them."""
+        """Add the step of its path, after steps that may refuse a write."""
         delayed = self.delayed = Delayed(kernel, kernel.now)
         delayed.changed = kernel.rows(PATH, delayed_rows(delayed))
         kernel.steps.add("delay", delayed.step)
         kernel.facts(OWNER, delayed.restore)
 
     async def start(self) -> None:
-        """Publish what is due: the sessions that it may be for are restored."""
+        """Start publishing due writes, after sessions are restored."""
         self.delayed.start()
 
     async def stop(self) -> None:
-        """Publish no more; what waits is on disk."""
+        """Stop publishing; waiting writes are on disk."""
         self.delayed.stop()

@@ -1,1 +1,1 @@
-"""Heartbeats: events on streams that show that the connection lives and how far the log is."""
+"""Heartbeats: periodic events on streams with the head of the log."""

@@ -1,8 +1,8 @@
 """The feature: sends heartbeats with the head of the log on streams of SSE and WebSocket.
 
-A client that hears none for longer than two periods has lost its connection, and connects anew from
-its last cursor. A heartbeat carries no ``id``: the head says how far the log is, not what the
-client has, so a browser's Last-Event-ID stays where it was.
+A client that gets none for longer than two periods has lost its connection, and should reconnect
+from its last cursor. A heartbeat has no ``id``: the head is not what the client has received, so a
+browser's Last-Event-ID does not change.
 """
 
 from typing import Final
@@ -22,11 +22,11 @@ class Heartbeats(Feature):
         self._seconds = seconds
 
     def install(self, kernel: Kernel) -> None:
-        """Have streams send them."""
+        """Register the notice of streams."""
         notice = StreamNotice(NAME, self._seconds, lambda: {"head": kernel.head})
         kernel.stream_notices.append(notice)
 
 
 def heartbeats(settings: HeartbeatSettings) -> Heartbeats | None:
-    """Return the feature, None where none are to be sent."""
+    """Return the feature; None if it is disabled."""
     return Heartbeats(settings.seconds) if settings.seconds else None

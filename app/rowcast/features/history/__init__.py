@@ -1,1 +1,1 @@
-"""What was: the log and the records as of then, as pages, windows and series."""
+"""History: the log and past records, as pages, windows and time series."""

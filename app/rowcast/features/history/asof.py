@@ -1,11 +1,11 @@
-"""Records as they were: read out of the log as of one position (B14).
+"""As-of reads: records at a past position, reconstructed from the log (B14).
 
 A record that has not changed since is the current one; any other is its last change before. The
-answer is exact or it is refused: where the log no longer has that change, and nothing shows that
-there was no record, it is GONE. A table is read in the order of its ids, a page at a time, while
-writes go on: what changes meanwhile is taken from the log like what changed before.
+result is exact or an error: GONE if the log no longer has that change, and it is not certain that
+there was no record. A table is read in the order of its ids, page by page; concurrent changes are
+read from the log like earlier ones.
 
-It knows no protocol, and asks nobody whether a caller may: ``past`` does.
+It knows no protocol and does not authorise: ``history.py`` does.
 """
 
 from bisect import bisect_right
@@ -32,7 +32,7 @@ from rowcast.subscriptions.reader import Reader
 _NOT_THERE: Final = -1
 
 Rank = tuple[int, str]
-"""A key's place in the order of keys, which are numbers or text, one kind in a table."""
+"""The sort key of a record's key: numbers or text, one kind in a table."""
 
 
 class AsOf:
@@ -53,7 +53,7 @@ class AsOf:
     # -- one record ------------------------------------------------------------------------------
 
     async def record(self, table: Table | None, topic: str, position: int) -> Record | None:
-        """Return what was at a topic; raises GONE where the log does not reach."""
+        """Return the record at a topic; raises GONE if the log was trimmed."""
         reader = self._reader
         source: LogSource = table if table is not None else branch_of(topic)
         current = await reader.get(table, topic)
@@ -63,13 +63,13 @@ class AsOf:
         if change is not None:
             return None if change.kind == DELETE else change
         later = await self._began_later(source, topic, position)
-        trimmed = reader.trimmed([source])  # asked last: it only grows
+        trimmed = reader.trimmed([source])  # checked after the read: it only grows
         if trimmed > position or (trimmed and not later):
             raise forgotten(reader, f"what {topic!r} was before", trimmed)
         return None
 
     async def _began_later(self, source: LogSource, topic: str, position: int) -> bool:
-        """Tell whether it is certain that there was no record, by what changed first after it."""
+        """Whether the first later change proves that there was no record."""
         after = position
         while True:
             page = await self._reader.read(after, HISTORY_PAGE_EVENTS, [source])
@@ -77,11 +77,11 @@ class AsOf:
                 if event.topic == topic and event.kind in RETAINED:
                     return self._began(event)
             if len(page) < HISTORY_PAGE_EVENTS:
-                return True  # nothing changed since, and now there is none
+                return True  # no change since, and no record now
             after = page[-1].seq
 
     def _began(self, event: Event) -> bool:
-        """Tell whether a change made its record, by the time of creation that the server keeps."""
+        """Whether a change created its record, by the server-set time of creation."""
         shape = self._shapes[event.table.name] if event.table is not None else None
         if shape is None or event.kind != PUT or not self._transcoder.structured(event):
             return False
@@ -94,7 +94,7 @@ class AsOf:
     # -- a table ---------------------------------------------------------------------------------
 
     async def records(self, table: Table, position: int) -> AsyncIterator[list[Record]]:
-        """Give the records of a table, by id, a page at a time; raises GONE, TOO_LARGE."""
+        """Yield the records of a table in pages, sorted by id; raises GONE, TOO_LARGE."""
         then = _Then(self, table, position)
         await then.catch_up(self._reader.announced())
         topics, after = TopicFilter.below(table.path or ""), ""
@@ -103,7 +103,7 @@ class AsOf:
             await then.catch_up(page.position)
             more = page.more and bool(page.records)
             after = page.records[-1].topic if more else ""
-            trimmed = self._reader.trimmed([table])  # what ended before that is not known
+            trimmed = self._reader.trimmed([table])  # earlier deletions are unknown
             if trimmed > position:
                 raise forgotten(self._reader, f"what {table.name} was then", trimmed)
             async for records in then.merged(page.records, after):
@@ -114,7 +114,7 @@ class AsOf:
     async def changed(
         self, table: Table, after: int, until: int, known: dict[str, int]
     ) -> dict[str, bool]:
-        """Return which records changed between two positions, and whether they began with that."""
+        """Return the records changed between two positions, and whether they were created then."""
         found: dict[str, bool] = {}
         while after < until:
             page = await self._reader.read(after, HISTORY_PAGE_EVENTS, [table])
@@ -138,7 +138,7 @@ class AsOf:
     ) -> dict[str, int]:
         """Return the numbers of the last changes up to a position; raises GONE.
 
-        Of a record that was not there it is less than 0.
+        Negative for a record that did not exist.
         """
         numbers = {topic: _NOT_THERE for topic, later in began.items() if later}
         wanted = {topic for topic, later in began.items() if not later}
@@ -152,7 +152,7 @@ class AsOf:
             if len(page) < HISTORY_PAGE_EVENTS:
                 break
             before = page[-1].seq
-        trimmed = self._reader.trimmed([table])  # asked last: it only grows
+        trimmed = self._reader.trimmed([table])  # checked after the read: it only grows
         if wanted and trimmed:
             raise forgotten(self._reader, f"what {min(wanted)!r} was before", trimmed)
         return numbers | dict.fromkeys(wanted, _NOT_THERE)
@@ -166,7 +166,7 @@ class AsOf:
 
 
 class _Then:
-    """One table as of a position, while it is read."""
+    """An as-of read of one table."""
 
     def __init__(self, asof: AsOf, table: Table, position: int) -> None:
         self._asof = asof
@@ -174,15 +174,15 @@ class _Then:
         self._position = position
         self._layout = Layout(table)
         self._numbers: dict[str, int] = {}
-        """What changed since: the number of each record then."""
+        """The former number of each record that changed since."""
         self._waiting: list[tuple[Rank, int]] = []
-        """Rank and number of these records, as long as they are to be given, by rank."""
+        """Rank and number of pending records, sorted by rank."""
         self._last: Rank | None = None
-        """The rank up to which all were given."""
+        """The rank up to which all were returned."""
         self._upto = position
 
     async def catch_up(self, upto: int) -> None:
-        """Take in what changed up to a position at which current records were read."""
+        """Add changes up to the position of a read of current records."""
         if upto <= self._upto:
             return
         asof, table, last = self._asof, self._table, self._last
@@ -195,7 +195,7 @@ class _Then:
         self._upto = upto
 
     async def merged(self, page: Sequence[Record], after: str) -> AsyncIterator[list[Record]]:
-        """Give the records up to the end of a page of current ones, by rank."""
+        """Yield the records up to the end of a page of current ones, sorted by rank."""
         cut = len(self._waiting)
         if after:
             self._last = self._rank(after)

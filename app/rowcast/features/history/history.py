@@ -1,8 +1,8 @@
-"""The past: windows of the log, read as an answer and not as a stream.
+"""History: windows of the log, as a response and not as a stream.
 
-A window is what happened after one position and up to another, at the topics of one filter. It is
-read a page at a time, so it costs the memory of a page, and it ends where the log was when it was
-asked for. What a caller may not read is left out, as in any other read (G6).
+A window has the events after one position and up to another, at the topics of one filter. It is
+read page by page, in the memory of a page, and ends at the log's end at the time of the request.
+Events that the caller may not read are left out, as in any other read (G6).
 
 It knows no protocol and no format.
 """
@@ -35,14 +35,14 @@ Wanted = Callable[[Event], bool]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A part of the past: what the filter selects after one position, up to another."""
+    """A window: the filter's events after one position, up to another."""
 
     topics: TopicFilter
     source: LogSource
     after: int
     until: int
     trimmed: int = 0
-    """Up to where the log was trimmed, if what is gone may have been a part of this."""
+    """The trim position of the log, if it may affect the window."""
 
 
 class HistoryReads:
@@ -55,11 +55,11 @@ class HistoryReads:
         self._now = now
 
     def moment(self, value: object, name: str) -> Moment:
-        """Read a moment as a caller writes it; ``name`` says what it is for. Raises INVALID."""
+        """Parse a time or cursor; ``name`` is the parameter. Raises INVALID."""
         return moment_of(value, name, self._now())
 
     def bygone(self, value: object, name: str) -> Moment:
-        """Read a moment of the past: one that is to come is refused, for nobody knows it."""
+        """Parse a past time; raises for one in the future."""
         return bygone_of(value, name, self._now())
 
     async def window(
@@ -70,7 +70,7 @@ class HistoryReads:
         start: Moment | None = None,
         end: Moment | None = None,
     ) -> Window:
-        """Return what happened from one moment to another; raises INVALID, DENIED, GONE."""
+        """Return the window from one time to another; raises INVALID, DENIED, GONE."""
         self.authorise(topics, caller)
         reader, source = self._reader, self._source(topics, table)
         until = await position_of(reader, source, end) if end else reader.announced()
@@ -78,20 +78,20 @@ class HistoryReads:
         if start and end and _is_reversed(start, end, after, until):
             raise Error(Code.INVALID, "from is after to; a window begins before it ends")
         trimmed = reader.trimmed([source])
-        by_cursor = start is not None and start.cursor is not None  # of which nothing is gone
+        by_cursor = start is not None and start.cursor is not None  # nothing of it was trimmed
         gone = trimmed if not by_cursor and await self._reaches_beyond(source, after) else 0
         if end and gone and gone >= until:
             raise forgotten(reader, "what was before that", trimmed)
         return Window(topics, source, max(after, trimmed), until, gone)
 
     def authorise(self, topics: TopicFilter, caller: Caller) -> None:
-        """Raise unless the caller may read what the filter selects."""
+        """Raise unless the caller may read the filter."""
         self._seams.rights.check_watch(topics, caller)
         if topics.exact and not self._seams.visibility.may_read(caller, topics.text):
             raise Error(Code.DENIED, f"{caller.user} may not read {topics.text!r}")
 
     async def _reaches_beyond(self, source: LogSource, after: int) -> bool:
-        """Tell whether what was trimmed may have been after a position that a time gave."""
+        """Whether trimmed events may be after a position resolved from a time."""
         trimmed = self._reader.trimmed([source])
         if not trimmed or trimmed > after:
             return bool(trimmed)
@@ -99,9 +99,9 @@ class HistoryReads:
         return bool(first) and after < first[0].seq
 
     async def pages(self, window: Window, caller: Caller) -> AsyncIterator[list[Event]]:
-        """Give the events of a window, oldest first; a page may be empty.
+        """Yield the events of a window, oldest first; a page may be empty.
 
-        Raises GONE if the log is trimmed meanwhile beyond what was read.
+        Raises GONE if the log is trimmed beyond the read position meanwhile.
         """
         after, limit = window.after, HISTORY_FIRST_EVENTS
         while after < window.until:
@@ -119,7 +119,7 @@ class HistoryReads:
         return source_of(topics, table) if rows is None else rows.view.branch
 
     def _names_a_topic(self, topics: TopicFilter) -> bool:
-        """Tell whether a filter is one topic, of which the log can be asked by name."""
+        """Whether a filter is a single topic, which the log can look up."""
         return topics.exact and self._reader.rows(topics) is None
 
     async def _page(self, window: Window, after: int, limit: int) -> list[Event]:
@@ -145,12 +145,12 @@ class HistoryReads:
         if topics.exact:
             of_it = [event for event in inside if event.topic == topics.text]
             return self._seams.visibility.events(caller, of_it)
-        parent = topics.prefix  # which "home/#" selects too, and which is of another branch
+        parent = topics.prefix  # which "home/#" matches, too, and which is of another branch
         found = [e for e in inside if topics.matches(e.topic) and e.topic != parent]
         return self._seams.visibility.events(caller, found)
 
     async def known(self, topics: TopicFilter, table: Table | None, caller: Caller) -> bool:
-        """Tell whether the caller could see anything at a topic, as far as the log reaches."""
+        """Whether the log has any event at a topic that the caller may see."""
         rows = self._reader.rows(topics)
         if rows is not None:
             return await find_row(self._reader, rows.view, rows.row_id) is not None
@@ -163,9 +163,9 @@ class HistoryReads:
     async def last(
         self, window: Window, caller: Caller, count: int, wanted: Wanted | None = None
     ) -> list[Event]:
-        """Return the last events of a window that are wanted, oldest first.
+        """Return the last matching events of a window, oldest first.
 
-        Raises TOO_LARGE when they are too large to be in memory together.
+        Raises TOO_LARGE when they exceed the memory bound.
         """
         found: list[Event] = []
         before, limit, size = window.until + 1, min(count, HISTORY_FIRST_EVENTS), 0
@@ -193,7 +193,7 @@ class HistoryReads:
     async def record(
         self, topic: str, table: Table | None, moment: Moment, caller: Caller
     ) -> Record:
-        """Return the record that was at a topic; raises NOT_FOUND, DENIED, GONE."""
+        """Return the past record at a topic; raises NOT_FOUND, DENIED, GONE."""
         topics = TopicFilter(topic)
         self.authorise(topics, caller)
         self._check_changes(topics)
@@ -208,7 +208,7 @@ class HistoryReads:
         return record
 
     def _check_changes(self, topics: TopicFilter) -> None:
-        """Raise where there is nothing but rows: they are as they always were."""
+        """Raise for topic tables, whose rows never change."""
         rows = self._reader.rows(topics)
         if rows is not None:
             raise Error(
@@ -218,14 +218,14 @@ class HistoryReads:
             )
 
     async def position(self, table: Table, moment: Moment) -> int:
-        """Return the position that a table is read at, as of a moment; all of it is before."""
+        """Return the position of an as-of read of a table."""
         self._check_changes(TopicFilter(table.topic("#")))
         return await position_of(self._reader, table, moment.later(1), kept=False)
 
     async def records(
         self, table: Table, position: int, caller: Caller
     ) -> AsyncIterator[list[Record]]:
-        """Give a table's records as they were, by id; raises DENIED, GONE, TOO_LARGE."""
+        """Yield a table's past records, sorted by id; raises DENIED, GONE, TOO_LARGE."""
         self._seams.rights.check_table(table, caller)
         async for page in self._asof.records(table, position):
             yield self._seams.visibility.records(caller, page)
@@ -244,14 +244,14 @@ def history_of(kernel: Seams) -> HistoryReads:
 
 
 def source_of(topics: TopicFilter, table: Table | None) -> LogSource:
-    """Return the part of the log where a table's topics are, or undeclared ones of a branch."""
+    """Return the source of a table's topics, or of a branch's undeclared ones."""
     if table is not None:
         return table
     return branch_of(topics.text) if topics.prefix else None
 
 
 def _is_reversed(start: Moment, end: Moment, after: int, until: int) -> bool:
-    """Tell whether a window ends before it begins: by its times if it has two, else by position."""
+    """Whether a window ends before it starts: by times if it has two, else by positions."""
     if start.cursor or end.cursor:
         return after > until
     return start.version > end.version
@@ -263,6 +263,6 @@ def bytes_of(events: Sequence[Event]) -> int:
 
 
 def _next_limit(page: Sequence[Event]) -> int:
-    """Return how many events the page after this one is to have, by how large these are."""
+    """Return the size of the next page in events, by the size of these."""
     fitting = HISTORY_PAGE_BYTES * len(page) // max(1, bytes_of(page))
     return max(1, min(HISTORY_PAGE_EVENTS, 4 * len(page), fitting))

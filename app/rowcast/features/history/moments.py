@@ -1,7 +1,7 @@
-"""Moments of the log: the position that a time or a cursor is in one part of it.
+"""Resolution of a time or a cursor to a position in a part of the log.
 
-As a position a time is the one just before the first event of at least that time, so a window from
-one moment to the next has each event once. It knows neither who asks nor what is read.
+A time resolves to the position just before the first event of at least that time, so adjacent
+windows contain each event once. It knows neither the caller nor the read.
 """
 
 from rowcast.core.errors import Code, Error
@@ -13,17 +13,17 @@ from rowcast.subscriptions.reader import Reader
 async def position_of(
     reader: Reader, source: LogSource, moment: Moment, *, kept: bool = True
 ) -> int:
-    """Return the position that a moment is in a part of the log.
+    """Return the position of a time or cursor in a part of the log.
 
     Raises GONE for a cursor of another log or beyond the end of this one, and, with ``kept``, for
-    one after which something is no longer there.
+    one after which events were trimmed.
     """
     cursor, announced = moment.cursor, reader.announced()
     if cursor is None:
         return min(announced, await reader.since(source, moment.version))
     if cursor.epoch != reader.epoch:
         raise Error(Code.GONE, f"{str(cursor)!r} is of another log; this one is {reader.epoch!r}")
-    if cursor.seq > (head := reader.committed()):  # a listing may run ahead of the bus
+    if cursor.seq > (head := reader.committed()):  # a listing may be ahead of the bus
         raise Error(
             Code.GONE, f"{str(cursor)!r} is beyond the end of the log, {reader.epoch}:{head}"
         )
@@ -34,7 +34,7 @@ async def position_of(
 
 
 def forgotten(reader: Reader, what: str, trimmed: int) -> Error:
-    """Return the refusal to tell of what the log no longer has."""
+    """Return the GONE Error for trimmed events."""
     oldest = f"{reader.epoch}:{trimmed}"
     return Error(
         Code.GONE,

@@ -1,9 +1,9 @@
-"""Series: the numbers of many events as one row for each stretch of time.
+"""Time series: aggregates of events' numbers per time bucket.
 
-Stretches ("buckets") are aligned to UTC, those of whole weeks to Mondays; one without an event is
-left out. What is counted are the numbers in a value's attributes, or the value itself where that
-is a number or, in plain bytes, the text of one. Events come in any order; the rows are by time,
-then by topic. All rows are held at once, so their number is bounded.
+Buckets are aligned to UTC, those of whole weeks to Mondays; empty ones are left out. Aggregated are
+the numbers in a value's attributes, or the value itself if it is a number or, in plain bytes, the
+text of one. Events may be in any order; the rows are sorted by time, then by topic. All rows are in
+memory, so their number is bounded.
 """
 
 import math
@@ -22,7 +22,7 @@ Number = int | float | Decimal
 Path = tuple[str, ...]
 
 BARE: Final = "value"
-"""What a number is called that is no attribute."""
+"""The name of a number that is no attribute."""
 _WEEK: Final = 7 * 86_400_000
 _MONDAY: Final = 4 * 86_400_000
 """The first Monday of 1970."""
@@ -31,7 +31,7 @@ _TEXT: Final = re.compile(r"\s*[+-]?[0-9]{1,30}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1
 
 @dataclass(slots=True)
 class Tally:
-    """What is known of some numbers."""
+    """Aggregates of numbers."""
 
     first: Number
     last: Number
@@ -41,7 +41,7 @@ class Tally:
     count: int = 1
 
     def add(self, number: Number) -> None:
-        """Take in one more."""
+        """Add a number."""
         self.last = number
         self.least = min(self.least, number)
         self.most = max(self.most, number)
@@ -66,7 +66,7 @@ FUNCTIONS: Final[dict[str, Callable[[Tally], Number]]] = {
     "first": lambda tally: tally.first,
     "last": lambda tally: tally.last,
 }
-"""What may be asked of a bucket."""
+"""The aggregate functions."""
 
 
 class Series:
@@ -123,7 +123,7 @@ class Series:
                 yield BARE, number
 
     def rows(self) -> Iterator[dict[str, object]]:
-        """Give the rows, by time and then by topic."""
+        """Yield the rows, sorted by time and then by topic."""
         for start, topic in sorted(self._buckets):
             tallies = self._buckets[start, topic]
             yield {
@@ -148,13 +148,13 @@ def number_of(value: object) -> Number | None:
 
 
 def _told(number: Number) -> int | float:
-    """Return a number that every format has."""
+    """Return a number that every format supports."""
     exact = isinstance(number, int) and number.bit_length() < 64
     return int(number) if exact else float(number)
 
 
 def _number_in_text(text: str) -> Number | None:
-    """Return the number that plain text is, as metrics are published."""
+    """Parse the number in plain text, as in published metrics."""
     if len(text) > 80 or _TEXT.fullmatch(text) is None:
         return None
     stripped = text.strip()
