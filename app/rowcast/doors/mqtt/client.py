@@ -1,10 +1,10 @@
 """One connected client: bytes in through the codec, packets out once per turn of the loop.
 
 A client has no task, except while its CONNECT is answered. ``receive`` is called by the transport;
-``flush`` by the loop at the end of each turn in which something became ready: all that is due then
-is one write. Neither blocks; what must be on disk first comes back as a callback (``write_saved``).
-Memory of a client is bounded: its subscription's queue, its window, the socket's buffer. A client
-that stops reading is not written to, not read from, and disconnected after a while (D4).
+``flush`` by the loop at the end of each turn with pending output, which is then one write. Neither
+blocks; output that requires a save is sent by a callback (``write_saved``). Memory of a client is
+bounded: its subscription's queue, its window, the socket's buffer. For a client that stops reading,
+writing and reading pause, and it is disconnected after a timeout (D4).
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class Dialogue(Protocol):
     """An authentication by AUTH packets, which may need several of them (MQTT 5, 4.12)."""
 
     def take(self, packet: Auth) -> None:
-        """Take an AUTH. Raises a Violation for one that may not come now."""
+        """Process an AUTH. Raises a Violation for an unexpected one."""
 
     def abandon(self) -> None:
         """Hear that the connection ends."""
@@ -87,31 +87,32 @@ class Client(Outgoing):
         self.media_type = media_type
         """How it wants messages, unless its CONNECT says otherwise."""
         self.opening: asyncio.Task[None] | None = None
-        """Answers CONNECT."""
+        """The task that answers CONNECT."""
         self.dialogue: Dialogue | None = None  # with an Authentication Method only
         self.held: list[Packet | Violation] = []
-        """Packets that came while CONNECT was being answered."""
+        """Packets received while CONNECT is being answered."""
         self.clean_start = False
         self.connected_at = 0.0
         self.last_seen = self.loop.time()
         self.tells_seq = False
-        """Whether acknowledgements tell the position: MQTT 5, unless ``problems`` forbids it."""
+        """Whether acknowledgements contain the position: MQTT 5, unless ``problems`` forbids it."""
         self.submit = broker.kernel.submit
         self.unheard = Unheard(self.note_refusal)
         self.quota = 0
-        """How many of its publishes of QoS 1 and 2 may be unanswered at once."""
+        """The maximum of its unanswered publishes of QoS 1 and 2."""
         self.taken = self.answered = 0
-        """Publishes of QoS 1 and 2: the number of the last one, and of the last one answered."""
+        """Numbers of the last received and the last answered publish of QoS 1 and 2."""
         self.early: dict[int, tuple[int, int, Outcome]] = {}
-        """By number: first bytes of answers, packet identifiers, outcomes that wait for others."""
+        """Outcomes that wait for earlier answers, by number: first byte, packet identifier,
+        outcome."""
         self.unreleased: set[int] = set()
-        """QoS 2 identifiers that were answered with PUBREC on this connection, and not released."""
+        """QoS 2 identifiers answered with PUBREC on this connection, and not released."""
         self.refused = 0
-        """Publishes of this connection that were refused, for those who look."""
+        """Refused publishes of this connection, for statistics."""
         self.before, self.noted = Traffic(), False
         self.meter = broker.settings.rates.meter(self.last_seen)
-        """Counts what it sends; None when nothing is limited (D57)."""
-        self.trouble = "the connection was lost"  # why it ends; empty when it said DISCONNECT
+        """The rate limits of incoming packets; None without limits (D57)."""
+        self.trouble = "the connection was lost"  # the reason of the end; empty after DISCONNECT
         # behind: SUBSCRIBE waits for its writes; entered: hooks have heard that it came, and not
         # that it is gone; tells_gaps: CONNECT asked for them (M4)
         self.tells_gaps = self.behind = self.entered = self._paused = False
@@ -119,18 +120,18 @@ class Client(Outgoing):
 
     @property
     def accepted(self) -> bool:
-        """Whether its CONNECT was answered with success."""
+        """Whether its CONNECT was accepted."""
         return self.connected_at > 0
 
     @property
     def stopped(self) -> bool:
-        """Whether it is sent no messages now: its socket is full, or it is going."""
+        """Whether sending messages pauses: its socket is full, or it is closing."""
         return self._paused or self.closing
 
     # -- read side ---------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
-        """Take bytes from the transport; a failure is this client's alone (D8)."""
+        """Process bytes from the transport; a failure affects only this client (D8)."""
         if self.closing:
             return
         try:
@@ -142,7 +143,7 @@ class Client(Outgoing):
                 self.broker.tally.note(self)
             if self.meter is not None and not self._within_rate(self.meter, len(data), packets):
                 return
-            if packets or len(data) >= MQTT_PROGRESS_BYTES:  # MQTT-3.1.2-22 asks for packets
+            if packets or len(data) >= MQTT_PROGRESS_BYTES:  # MQTT-3.1.2-22 counts packets
                 self.last_seen = self.loop.time()
             if packets:
                 if self.broker.samplers and self.caller is not None:
@@ -165,7 +166,7 @@ class Client(Outgoing):
             self._fail(what, failure)
 
     def _fail(self, what: str, failure: Exception) -> None:
-        """Answer a breach, log a mistake of ours; both end the connection."""
+        """Answer a protocol violation, or log a bug; both close the connection."""
         if isinstance(failure, Violation):
             self.refuse(failure)
             return
@@ -173,7 +174,7 @@ class Client(Outgoing):
         self.disconnect(Reason.UNSPECIFIED_ERROR, "the server failed; its log has the reason")
 
     def _within_rate(self, meter: Meter, size: int, packets: Sequence[Packet | Violation]) -> bool:
-        """Count what was read; over the rate, read no more for a while, or end it (D57)."""
+        """Apply rate limits to packets read: pause reading, or disconnect (D57)."""
         messages = sum(type(packet) is Publish for packet in packets)
         seconds = meter.read(size, messages, self.loop.time())
         if not seconds:
@@ -200,9 +201,9 @@ class Client(Outgoing):
                 return
 
     def _hold(self, packets: list[Packet | Violation]) -> None:
-        """Keep packets until CONNECT is answered; a client need not wait for that (MQTT 5, 3.1).
+        """Buffer packets until CONNECT is answered, for which clients need not wait (MQTT 5, 3.1).
 
-        But in a dialogue it is the client's turn: what comes may be its answer, or its leaving.
+        But in an AUTH exchange the client must answer, or may disconnect.
         """
         at_once = Auth | Disconnect | Violation
         in_dialogue = self.dialogue is not None and self.session is None
@@ -213,7 +214,7 @@ class Client(Outgoing):
             self.transport.pause_reading()
 
     def opened(self) -> None:
-        """Hear that CONNECT is answered, or a write stored: take what came meanwhile."""
+        """Process buffered packets, after CONNECT is answered or a write is stored."""
         self.opening, self.behind = None, False
         held, self.held = self.held, []
         if not self.closing and held:
@@ -222,17 +223,17 @@ class Client(Outgoing):
 
     @property
     def silenced(self) -> bool:
-        """Whether it is not read from: then its silence is ours."""
+        """Whether reading pauses, so that its silence does not count."""
         return self._paused or self.patience.throttles or enough_held(self.held)
 
     def read_again(self) -> None:
-        """Read on, unless something else is against it."""
+        """Resume reading, unless another reason to pause remains."""
         if not self.closing and not self.silenced:
-            self.last_seen = self.loop.time()  # it was not heard: its silence was ours
+            self.last_seen = self.loop.time()  # it could not be read: silence does not count
             self.transport.resume_reading()
 
     def note_refusal(self, error: Error) -> None:
-        """Count a publish that was refused; before MQTT 5, and with QoS 0, nobody is told."""
+        """Count a refused publish; before MQTT 5, and with QoS 0, the client gets no error."""
         self.refused += 1
         self.broker.refusals += 1
         log.debug("a publish of %s was refused: %s", self.name, error.message)
@@ -270,7 +271,7 @@ class Client(Outgoing):
         self.transport.write(data)
 
     def _save(self) -> None:
-        """Save the session, then send what waits for that."""
+        """Save the session, then send the output that waits for it."""
         session, frames = self.session, self.later
         if session is None:
             return
@@ -288,12 +289,12 @@ class Client(Outgoing):
         self.ready()
 
     def overflow(self) -> None:
-        """Make room in the subscription's queue now, if the client can take it."""
+        """Drain the subscription's queue now, if the client can be written to."""
         if not self._paused and not self.closing and self.session is not None:
             self.flush()
 
     def pause_writing(self) -> None:
-        """Hear that the socket is full: write no messages, read nothing that asks for answers."""
+        """Called when the socket is full: pause messages, and reading."""
         if self._paused or self.closing:
             return
         self._paused = True
@@ -301,7 +302,7 @@ class Client(Outgoing):
         self.patience.watch_stall()
 
     def cut(self) -> None:
-        """Cut off a client that never reads."""
+        """Abort a client that does not read."""
         log.info("%s from %s reads nothing; closing", self.name, self.peer)
         self.broker.stalled += 1
         self.closing, self.trouble = True, "it reads nothing"
@@ -309,21 +310,21 @@ class Client(Outgoing):
         self.transport.abort()
 
     def resume_writing(self) -> None:
-        """Hear that the socket has room again."""
+        """Called when the socket is writable again."""
         self._paused = False
         self.patience.unwatch_stall()
         self.read_again()
         self.ready()
 
     def connected(self, keep_alive_seconds: int) -> None:
-        """Hear that it is accepted."""
+        """Called when CONNECT is accepted."""
         self.connected_at = self.broker.now()
         self.patience.accept(keep_alive_seconds)
 
     # -- the end -----------------------------------------------------------------------------------
 
     def refuse(self, violation: Violation) -> None:
-        """Answer a breach of the specification (MQTT 5, 4.13): say why if that can be; close."""
+        """Answer a protocol violation (MQTT 5, 4.13), with the reason if possible, and close."""
         log.info("%s from %s: %s", self.name, self.peer, violation.message)
         if isinstance(violation, UnsupportedVersion):
             self.out.append(violation.connack)  # MQTT-3.1.2-2
@@ -334,7 +335,7 @@ class Client(Outgoing):
             self.disconnect(violation.reason, violation.message)
 
     def _refuse_connect(self, violation: Violation) -> None:
-        """Answer a CONNECT that could not be read, where its version has an answer."""
+        """Answer a malformed CONNECT, if its version has an answer."""
         version = self.connection.version = self.connection.version or violation.version
         told = version == MQTT_5 or violation.reason == Reason.CLIENT_IDENTIFIER_NOT_VALID
         if version and told:  # MQTT-3.1.3-9 of 3.1.1; otherwise 3.1.1 closes (MQTT-3.1.4-1)
@@ -350,14 +351,14 @@ class Client(Outgoing):
     def disconnect(
         self, reason: Reason, message: str = "", properties: dict[str, object] | None = None
     ) -> None:
-        """End the connection from this side; MQTT 5 is told why (MQTT-3.14.0-1)."""
+        """Disconnect the client; MQTT 5 gets the reason (MQTT-3.14.0-1)."""
         if self.accepted and not self.closing and self.connection.version == MQTT_5:
             told = (self.explain(message) or {} if message else {}) | (properties or {})
             self.send(Disconnect(reason, told or None))
         self.end(Cause(message or Reason(reason).name, reason))
 
     def end(self, trouble: str = "") -> None:
-        """Send what is due and close; the transport then calls ``lost``."""
+        """Send pending output and close; the transport then calls ``lost``."""
         if self.closing:
             return
         self.closing, self.trouble = True, trouble
@@ -368,7 +369,7 @@ class Client(Outgoing):
             self.dialogue.abandon()
         self.transport.close()
         self.patience.close_soon()
-        # Not within this call: it may come from the middle of an announcement.
+        # Not within this call, which may be in the middle of an announcement.
         self.loop.call_soon(self.leave)
 
     def leave(self) -> None:
@@ -376,7 +377,7 @@ class Client(Outgoing):
         self.broker.leave(self)
 
     def lost(self) -> None:
-        """Hear that the transport is closed: release everything, let the session wait or end."""
+        """Called when the transport is closed: release everything, keep or end the session."""
         if not self.closing and self.held and isinstance(self.held[-1], Disconnect):
             # MQTT-3.14.4-3: it was read
             self._guard("the goodbye of", self._handle, self.held[-1:])
@@ -386,7 +387,7 @@ class Client(Outgoing):
             self.dialogue.abandon()
         self.patience.end()
         try:
-            self.leave()  # it counts what was not written
+            self.leave()  # counts undelivered events
         finally:
             self.connection.lost()
             self.out.clear()

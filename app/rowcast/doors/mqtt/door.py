@@ -44,7 +44,7 @@ class MqttDoor(Door):
         self._broker = broker
 
     def figures(self) -> DoorFigures:
-        """Return what was counted until now."""
+        """Return the counters."""
         broker = self._broker
         traffic = broker.tally.look()
         return DoorFigures(
@@ -64,11 +64,11 @@ class MqttDoor(Door):
         )
 
     def in_flight(self) -> int:
-        """Return how many messages were sent and are not acknowledged."""
+        """Return the number of unacknowledged messages."""
         return sum(len(session.window) for session in self._broker.sessions)
 
     def subscriptions(self) -> Iterator[Subscription]:
-        """Give the subscriptions of all clients that are connected."""
+        """Yield the subscriptions of all connected clients."""
         for session in self._broker.sessions:
             if session.subscription is not None:
                 yield session.subscription

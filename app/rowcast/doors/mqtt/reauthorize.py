@@ -1,8 +1,8 @@
-"""Judging those that are connected anew, when users, roles or rules have changed (L8).
+"""Reauthorises connected clients when users, roles or rules have changed (L8).
 
-Who may not be here is disconnected with the reason; a session of somebody who was removed is ended,
-its client connected or not. What a client writes later is judged with what it may do now. A will is
-a write: that of somebody who may not write any more is refused when it is due.
+Clients no longer authorised are disconnected with the reason; sessions of removed users are ended,
+connected or not. Later writes use the current rights. A will is a write, and is refused when due if
+its client may no longer write.
 """
 
 from dataclasses import replace
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def judge(broker: "Broker") -> None:
-    """Judge every client, and every session that waits for one."""
+    """Reauthorise every client, and every offline session."""
     for client in list(broker.clients):
         if client.accepted and not client.closing:
             _judge(client)
@@ -53,5 +53,5 @@ def _judge(client: "Client") -> None:
             for share, _ in session.sharing.shares.values():
                 kernel.authorise_watch(share.topics, current)
             session.sharing.serve()
-    except Error as error:  # the filter is left out when the client comes back
+    except Error as error:  # the filter is left out when the client returns
         client.disconnect(Reason.NOT_AUTHORIZED, error.message)

@@ -1,7 +1,7 @@
-"""Rows of ``$SYS/sessions``: what every client and its session are now (D10, D20, M11).
+"""Rows of ``$SYS/sessions``: the state of clients and sessions (D10, D20, M11).
 
-A row is made when it is asked for, so that a session costs nothing to be readable. The payload of
-a will is nobody else's business; neither is what a client signed in with.
+A row is built on request, so that sessions have no cost for it. Payloads of wills and credentials
+are not included.
 """
 
 import math
@@ -32,7 +32,7 @@ Facts = dict[str, object]
 
 
 def session_rows(broker: Broker) -> type[SystemRows]:
-    """Return the resource class that reads, and ends, the sessions of a broker."""
+    """Return the resource class that lists and ends the sessions of a broker."""
 
     class SessionRows(SystemRows):
         """One row for each session, its client connected or not."""
@@ -48,7 +48,7 @@ def session_rows(broker: Broker) -> type[SystemRows]:
             return None if session is None else _row(broker, session, most)
 
         async def delete(self) -> None:
-            """End a session; its client is told why (MQTT 5: 0x98)."""
+            """End a session; its client gets the reason (MQTT 5: 0x98)."""
             session = broker.sessions.get(self.id)
             if session is None:
                 raise Error(Code.NOT_FOUND, f"there is no session of the client {self.id!r}")
@@ -91,7 +91,7 @@ def _row(broker: Broker, session: Session, most: int) -> Facts:
 
 
 def connection_facts(broker: Broker, client: Client | None) -> Facts:
-    """Return what is true of the connection; of none there is nothing to be said."""
+    """Return facts about the connection; empty without one."""
     if client is None or client.caller is None:
         absent = ("peer", "door", "transport", "version", "keep_alive_seconds")
         return dict.fromkeys((*absent, "connected_at", "last_activity"))
@@ -115,7 +115,7 @@ def _transport(client: Client) -> str:
 
 
 def _properties(session: Session, client: Client | None) -> Facts:
-    """Return the limits that hold, in the words of CONNECT; 0 is none for the packet size."""
+    """Return the effective limits, by names of CONNECT; packet size 0: none."""
     return {
         "session_expiry_interval": session.expiry_seconds,
         "receive_maximum": session.window.receive_maximum if client is not None else None,
@@ -131,13 +131,13 @@ def _aliases(client: Client | None) -> int | None:
 
 
 def _queued(session: Session) -> int:
-    """Return how many messages wait in memory; what waits in the log is told by the lag."""
+    """Return the number of messages in memory; those in the log are shown by the lag."""
     waiting = session.subscription.waiting if session.subscription is not None else 0
     return waiting + (len(session.sharing.given) if session.sharing is not None else 0)
 
 
 def subscriptions_of(session: Session) -> list[tuple[str, SubscribedFilter]]:
-    """Return filters as they were asked for, and how their messages are wanted."""
+    """Return the requested filters, with their interests."""
     own = [(interest.topics.text, interest) for interest in session.interests]
     if session.sharing is None:
         return own
@@ -145,7 +145,7 @@ def subscriptions_of(session: Session) -> list[tuple[str, SubscribedFilter]]:
 
 
 def subscription_facts(text: str, interest: SubscribedFilter) -> Facts:
-    """Return how the messages of one filter are wanted."""
+    """Return the options of one filter."""
     form = cast("DeliveryFormat | None", interest.form)
     return {
         "filter": text,
@@ -158,7 +158,7 @@ def subscription_facts(text: str, interest: SubscribedFilter) -> Facts:
 
 
 def _flights(session: Session) -> Iterator[Facts]:
-    """Give what is in flight; of the light flights of clean sessions only the number is known."""
+    """Yield flights; of compact ones of clean sessions only the identifier is known."""
     for packet_id, flight in session.window:
         sent = sent_of(flight)
         yield {
@@ -186,7 +186,7 @@ def _will(session: Session) -> Facts | None:
 
 
 def _counters(broker: Broker, session: Session, client: Client | None) -> Facts:
-    """Return the counts of this connection; ``dropped`` are those since the server started."""
+    """Return the counters of this connection; ``dropped`` counts since the server's start."""
     dropped = session.gaps.losses.rows()
     expired = dropped.pop(GapCause.EXPIRED.value, 0)
     counted = broker.tally.of(client) if client is not None else Traffic()

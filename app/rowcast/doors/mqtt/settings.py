@@ -1,4 +1,4 @@
-"""What the MQTT edge is told by its owner; it reads no configuration itself."""
+"""Settings of the MQTT door, passed in by the program."""
 
 from dataclasses import dataclass, field
 
@@ -19,7 +19,7 @@ from rowcast.subscriptions.backlog import Overflow
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """Limits, and who says who a client is."""
+    """Limits, and the authenticator."""
 
     packet_bytes_max: int = MQTT_PACKET_BYTES_MAX
     connect_timeout_seconds: float = MQTT_CONNECT_TIMEOUT_SECONDS
@@ -27,27 +27,27 @@ class BrokerSettings:
     flush_events: int = MQTT_FLUSH_EVENTS
     """How many events are encoded for one client at a time."""
     inflight_max: int = PACKET_ID_MAX
-    """How many messages of QoS 1 and 2 are on their way to one client, if it takes as many."""
+    """Maximum messages of QoS 1 and 2 in flight to one client, within its Receive Maximum."""
     subscriptions_max: int = MQTT_SUBSCRIPTIONS_MAX
-    """How many filters one client may have."""
+    """Maximum filters of one client."""
     keep_alive_seconds_max: int = 0
-    """Longest Keep Alive, told to clients that ask for more or none (MQTT 5); 0 is any."""
+    """Maximum Keep Alive, sent to clients with a longer one or none (MQTT 5); 0: any."""
     tcp_keep_alive_seconds: int = 0
-    """Silence after which the kernel probes a peer; 0 is never."""
+    """Silence after which TCP probes a peer; 0: never."""
     session_expiry_seconds_max: int = 0
-    """Longest that a session outlives its connection; 0 is as long as its client asks."""
+    """Maximum session expiry; 0: the client's."""
     session_queue_max: int = 0
-    """How many messages may wait for a session whose client comes back; 0 is what the log keeps."""
+    """Backlog limit of a returning session in messages; 0: the log's retention."""
     session_queue_policy: Overflow = Overflow.DROP_OLDEST
     authenticator: Authenticator = field(default_factory=Authenticator)
-    """Says who a client is."""
+    """Authenticates clients."""
     guard: GuardSettings = field(default_factory=GuardSettings)
     rates: RateSettings = field(default_factory=RateSettings)
     rewriting: Rewriting | None = None
     auto_subscriptions: AutoSubscriptions | None = None
     media_type: str | None = None
-    """How clients that say nothing of it get their messages; None is as they are (X19)."""
+    """The default media type of messages; None: unchanged (X19)."""
     clears_silently: bool = False
-    """Whether nobody is sent the empty message that clears a retained one (E20)."""
+    """Whether empty messages that clear retained ones are not delivered (E20)."""
     server_reference: str = ""
-    """Another server, told to those who are sent away (MQTT 5, 4.11)."""
+    """Another server, sent to refused clients (MQTT 5, 4.11)."""

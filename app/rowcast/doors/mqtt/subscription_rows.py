@@ -1,6 +1,6 @@
 """Rows of ``$SYS/subscriptions``: one for each filter of each session (M11).
 
-An id is the client's and the filter, both written as in a URL because neither need be a topic:
+An id has the client id and the filter, percent-encoded because neither need be a topic:
 ``sensor-7/home/%23``. Deleting a row ends the subscription, as if its client had.
 """
 
@@ -21,10 +21,10 @@ Facts = dict[str, object]
 
 
 def subscription_rows(broker: "Broker") -> type[SystemRows]:
-    """Return the resource class that reads, and ends, the subscriptions of a broker's clients."""
+    """Return the resource class that lists and ends the subscriptions of a broker's clients."""
 
     class SubscriptionRows(SystemRows):
-        """One row for each filter, of clients that are connected or not."""
+        """One row for each filter of each client, connected or not."""
 
         path = SUBSCRIPTIONS
 
@@ -35,7 +35,7 @@ def subscription_rows(broker: "Broker") -> type[SystemRows]:
             return _row(broker, name)
 
         async def delete(self) -> None:
-            """End a subscription; its client gets nothing of it any more."""
+            """End a client's subscription."""
             session, text = _meant(broker, self.id)
             if session is None or not _end(broker, session, text):
                 raise Error(Code.NOT_FOUND, f"there is no subscription {self.id!r}")
@@ -59,7 +59,7 @@ def _row(broker: "Broker", name: str) -> Facts | None:
 
 
 def _end(broker: "Broker", session: "Session", text: str) -> bool:
-    """End a subscription; return whether there was one."""
+    """End a subscription; return whether it existed."""
     sharing = session.sharing
     if sharing is not None and text in sharing.shares:
         return broker.forget_share(sharing, text)

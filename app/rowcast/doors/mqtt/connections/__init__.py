@@ -1,1 +1,1 @@
-"""Connections: what carries bytes, who may connect, and how long a peer is waited for."""
+"""Connections: transports, admission, timers and limits."""

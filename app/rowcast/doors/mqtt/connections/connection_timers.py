@@ -1,7 +1,6 @@
-"""How long a client is waited for: its CONNECT, a sign of life, its reading, its going.
+"""Timers of a connection: CONNECT, keepalive, stalled reading, closing.
 
-All timers of a connection are here. The loop's clock is all that they know; what is done when one
-is over, the client does.
+All timers of a connection are here. They only know the loop's clock; the client acts on them.
 """
 
 import asyncio
@@ -28,13 +27,13 @@ class TimedClient(Protocol):
 
     @property
     def silenced(self) -> bool:
-        """Whether it is not read from: then its silence is ours."""
+        """Whether reading pauses, so that its silence does not count."""
 
     def read_again(self) -> None:
-        """Read on, unless something else is against it."""
+        """Resume reading, unless another reason to pause remains."""
 
     def cut(self) -> None:
-        """Cut off a client that never reads."""
+        """Abort a client that does not read."""
 
     def end(self, trouble: str = "") -> None:
         """Send what is due and close."""
@@ -59,9 +58,9 @@ class ConnectionTimers:
     def __init__(self, client: TimedClient, connect_seconds: float) -> None:
         self._client = client
         self.keep_alive_seconds = 0.0
-        """The greatest silence, one and a half times the Keep Alive; 0 for any."""
+        """The keepalive timeout, 1.5 times the Keep Alive; 0: none."""
         self._ahead = False
-        """Whether too much of what it sent waits for the disk."""
+        """Whether too many of its writes wait for the disk."""
         no_timer: asyncio.TimerHandle | None = None
         self._stall = self._throttle = self._close = no_timer
         self._timer = client.loop.call_later(connect_seconds, self._connect_timeout)
@@ -71,14 +70,14 @@ class ConnectionTimers:
         self._client.end("it sent no CONNECT in time")
 
     def accept(self, keep_alive_seconds: int) -> None:
-        """Clear the deadline of CONNECT; begin to watch for the client's silence."""
+        """Cancel the timer of CONNECT; start the keepalive timer."""
         self._timer.cancel()
         self.keep_alive_seconds = keep_alive_seconds * MQTT_KEEP_ALIVE_FACTOR
         if keep_alive_seconds:
             self._timer = self._client.loop.call_later(self.keep_alive_seconds, self._keep_alive)
 
     def _keep_alive(self) -> None:
-        """Close when nothing came for one and a half times the Keep Alive (MQTT-3.1.2-22)."""
+        """Close after silence of 1.5 times the Keep Alive (MQTT-3.1.2-22)."""
         client = self._client
         left = client.last_seen + self.keep_alive_seconds - client.loop.time()
         if client.silenced:
@@ -89,9 +88,9 @@ class ConnectionTimers:
             client.disconnect(Reason.KEEP_ALIVE_TIMEOUT, "nothing was received in time")
 
     def watch_stall(self) -> None:
-        """Begin to watch a client whose socket is full: one that never reads is cut off.
+        """Start the timer of a full socket, after which the client is aborted.
 
-        Its keep-alive cannot tell, as it is not read from.
+        Its keepalive does not apply, because reading pauses.
         """
         self._watch_stall(self._client.transport.get_write_buffer_size())
 
@@ -107,13 +106,13 @@ class ConnectionTimers:
             self._client.cut()
 
     def unwatch_stall(self) -> None:
-        """Hear that the socket has room again."""
+        """Stop that timer: the socket is writable again."""
         if self._stall is not None:
             self._stall.cancel()
             self._stall = None
 
     def let_disk_follow(self, committer: Committer, caller: Caller) -> None:
-        """Read nothing for as long as too much of what the client sent waits for the disk."""
+        """Pause reading while too many of the client's writes wait for the disk."""
         if not self._ahead and committer.slows(caller):
             self._ahead = True
             self._client.transport.pause_reading()
@@ -125,11 +124,11 @@ class ConnectionTimers:
 
     @property
     def throttles(self) -> bool:
-        """Whether the client is not read from, because it sent too much (D57)."""
+        """Whether reading pauses because of the rate limit (D57)."""
         return self._throttle is not None or self._ahead
 
     def throttle(self, seconds: float) -> None:
-        """Read nothing for so long."""
+        """Pause reading for so long."""
         if self._throttle is not None:
             self._throttle.cancel()
         self._throttle = self._client.loop.call_later(seconds, self._unthrottled)
@@ -139,12 +138,12 @@ class ConnectionTimers:
         self._client.read_again()
 
     def close_soon(self) -> None:
-        """Cut the connection when the peer does not take its end."""
+        """Abort the connection when the peer does not close in time."""
         transport = self._client.transport
         self._close = self._client.loop.call_later(MQTT_CLOSE_SECONDS, transport.abort)
 
     def end(self) -> None:
-        """Wait for nothing more."""
+        """Cancel all timers."""
         for timer in (self._timer, self._stall, self._throttle, self._close):
             if timer is not None:
                 timer.cancel()

@@ -1,14 +1,14 @@
-"""The guard: who may connect now, and who is refused for a while (D6, D56, D57).
+"""The guard: admission of connections, and temporary bans (D6, D56, D57).
 
-It decides over counts and a clock that is passed in; it knows no socket, no session and no packet.
-What it remembers of strangers is bounded and fades, so that a flood from a million addresses costs
-a fixed amount of memory. An IPv6 peer is its /64 network: that is what one customer is given.
+It uses counts and a clock that is passed in; it knows neither sockets, sessions nor packets. Its
+state is bounded and expires, so that a flood from a million addresses costs a fixed amount of
+memory. An IPv6 peer is its /64 network, which one customer has.
 
-Connections that ended without a goodbye are *offences*, counted from the first one on for a fixed
-time: those of one client id, and, as many clients may share an address, BAN_PEER_FACTOR times as
-many of one peer. They are counted for each user apart, and judged when it is known who it is, or
-whoever has no password could lock out others (P3). Failed logins ban nobody: they are
-slowed down where passwords are checked (``auth.tries``).
+Connections closed without DISCONNECT are *offences*, counted in a fixed window from the first one:
+those of one client id, and, as many clients may share an address, BAN_PEER_FACTOR times as many of
+one peer. They are counted per user, and checked after authentication; otherwise a client without a
+password could lock out others (P3). Failed logins cause no ban: they are slowed down where
+passwords are checked (``auth.tries``).
 """
 
 import logging
@@ -27,16 +27,16 @@ log = logging.getLogger("rowcast.mqtt")
 
 
 class Refusal(NamedTuple):
-    """Why a connection is not taken: the reason of its CONNACK, and a sentence."""
+    """The refusal of a connection: the reason of its CONNACK, and a message."""
 
     reason: Reason
     message: str
 
 
 class Ban(NamedTuple):
-    """Somebody who is refused for a while: a ``peer``, or a ``client`` id.
+    """A temporary ban of a ``peer``, or a ``client`` id.
 
-    ``name`` is the address or the client id, and whose it is, if it is a user's.
+    ``name`` is the address or the client id, and its user, if any.
     """
 
     kind: str
@@ -50,29 +50,29 @@ class GuardSettings:
     """Limits; 0 is none."""
 
     sent_away: Reason | None = None
-    """Why nobody is taken any more: Use another server or Server moved (MQTT 5, 4.11)."""
+    """The reason to refuse all clients: Use another server or Server moved (MQTT 5, 4.11)."""
     full: Reason = Reason.QUOTA_EXCEEDED
-    """What those over ``connections_max`` are told; Use another server, where there is one."""
+    """The reason beyond ``connections_max``; Use another server, if there is one."""
     connections_max: int = 0
     connections_per_peer_max: int = 0
     connects_per_second: float = 0
     connects_per_peer_per_second: float = 0
     drops: int = 0
-    """Connections of one client id that end without a goodbye, before it is banned."""
+    """Connections of one client id closed without DISCONNECT, before it is banned."""
     within_seconds: float = 60
     ban_seconds: float = 300
 
 
 class LoginThrottle:
-    """Counts connections and offences; its numbers are plain counts."""
+    """Counts connections and offences."""
 
     def __init__(self, settings: GuardSettings, now: Callable[[], float]) -> None:
         self.settings = settings
         self._now = now
         self.connections = 0
-        """Connections that were let in and are open."""
+        """Open connections."""
         self.shedding = False
-        """Whether memory is so short that nobody is taken (K9)."""
+        """Whether connections are refused because memory is short (K9)."""
         self._by_peer: dict[str, int] = {}
         self._rate: TokenBucket | None = None
         rate = settings.connects_per_peer_per_second
@@ -82,14 +82,14 @@ class LoginThrottle:
         self.refusals: dict[Reason, int] = {}
         """Connections refused, by reason."""
         self.banned = 0
-        """Bans ever."""
+        """All bans so far."""
 
     # -- connections -------------------------------------------------------------------------------
 
     def enter(self, address: str) -> Refusal | None:
-        """Count a connection that is let in; return why it is not.
+        """Admit and count a connection, or return the refusal.
 
-        Asked before anything is kept for it. Who was let in must ``exit``.
+        Called before any state is created. Admitted connections must ``exit``.
         """
         peer = network(address)
         refusal = self._check(peer)
@@ -101,7 +101,7 @@ class LoginThrottle:
         return None
 
     def exit(self, address: str) -> None:
-        """Count a connection that is over."""
+        """Count a closed connection."""
         peer = network(address)
         self.connections -= 1
         if peer:
@@ -132,7 +132,7 @@ class LoginThrottle:
         return None
 
     def _within_rates(self, peer: str, now: float) -> bool:
-        """Count a try; the peer's own rate first, so that one peer cannot use up everybody's."""
+        """Apply the rates; the peer's first, so that one peer cannot use up the global one."""
         limits = self.settings
         if self._peer_rates is not None and peer and not self._peer_rates.allows(peer, 1, now):
             return False
@@ -143,7 +143,7 @@ class LoginThrottle:
         return self._rate.take_if_room(1, now)
 
     def identify(self, address: str, client_id: str, user: str) -> Refusal | None:
-        """Return why a client is refused of which is known who it is: it is banned."""
+        """Return the ban of an authenticated client, if any."""
         if not len(self._bans):
             return None
         now = self._now()
@@ -158,7 +158,7 @@ class LoginThrottle:
     # -- offences ----------------------------------------------------------------------------------
 
     def dropped(self, address: str, client_id: str, user: str) -> None:
-        """Count a connection of a known client that ended without a goodbye."""
+        """Count a connection of an authenticated client closed without DISCONNECT."""
         client, peer = _names(address, client_id, user)
         self._offend(client, self.settings.drops)
         self._offend(peer, self.settings.drops * BAN_PEER_FACTOR)
@@ -172,7 +172,7 @@ class LoginThrottle:
         log.warning("%s is banned for %g s: %s", words, seconds, _FLAPS)
 
     def _counts(self, who: "_Who", most: int) -> bool:
-        """Count an offence; tell whether there were so many that something is done about it."""
+        """Count an offence; return whether the limit is reached."""
         if not most or who[:2] == ("peer", ""):
             return False
         now = self._now()
@@ -190,7 +190,7 @@ class LoginThrottle:
 
     @property
     def bans(self) -> list[Ban]:
-        """Who is refused now, those first whose ban ends first."""
+        """Current bans, earliest expiry first."""
         return [
             Ban(who[0], " ".join(who[1:]), why, left)
             for who, why, left in self._bans.left(self._now())
@@ -200,12 +200,12 @@ class LoginThrottle:
 _Who = tuple[str, ...]
 _ANONYMOUS = Caller().user
 _Offences = TtlMap[_Who, list[int]]
-"""How many, in a list of one, so that counting does not lengthen their time."""
+"""The count, in a list of one, so that counting does not extend its expiry."""
 _BANNED = Refusal(Reason.BANNED, "refused for a while, after many connections that failed")
 _FLAPS = "connections that end without a goodbye"
 
 
 def _names(address: str, client_id: str, user: str) -> tuple[_Who, _Who]:
-    """Return under which names somebody's offences are counted: as a client, and at its peer."""
+    """Return the keys for offences of a client, and of its peer."""
     whose = () if user == _ANONYMOUS else (short(user),)
     return ("client", short(client_id), *whose), ("peer", network(address), *whose)

@@ -1,8 +1,7 @@
-"""Rates: the three buckets that one client's packets are counted in (D57).
+"""Rates: the three token buckets of one client's packets (D57).
 
-What was read cannot be unread, so it is taken whole and then paid for by waiting: nothing is lost.
-It must not know clocks or sockets: the time is given with each call, and what a wait means is the
-owner's.
+Packets that were read are counted in full and paid for by waiting, so nothing is lost. It knows
+neither clocks nor sockets: each call passes the time, and the owner waits.
 """
 
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from rowcast.core.rate_limit import TokenBucket
 
 @dataclass(frozen=True, slots=True)
 class RateSettings:
-    """What one client may do in a second; 0 is no limit."""
+    """Limits of one client per second; 0: none."""
 
     messages: float = 0
     """PUBLISH packets."""
@@ -21,10 +20,10 @@ class RateSettings:
     subscribes: float = 0
     """Filters in SUBSCRIBE."""
     disconnects: bool = False
-    """Whether it is disconnected when it sends more; else it is read from more slowly."""
+    """Whether it is disconnected above them; otherwise reading is slowed down."""
 
     def meter(self, now: float) -> "Meter | None":
-        """Return what counts for one client; None when nothing is limited."""
+        """Return the meter of one client; None without limits."""
         return Meter(self, now) if self.messages or self.bytes or self.subscribes else None
 
 
@@ -40,12 +39,12 @@ class Meter:
         self._subscribes = TokenBucket(settings.subscribes, now) if settings.subscribes else None
 
     def read(self, size_bytes: int, messages: int, now: float) -> float:
-        """Count what was read; return the seconds to read nothing more for."""
+        """Count packets read; return the seconds to pause reading."""
         wait = self._bytes.take(size_bytes, now) if self._bytes is not None else 0.0
         if self._messages is not None:
             wait = max(wait, self._messages.take(messages, now))
         return wait
 
     def may_subscribe(self, filters: int, now: float) -> bool:
-        """Tell whether so many filters more are within the rate; if so, they are counted."""
+        """Whether ``filters`` more are within the rate; counts them if so."""
         return self._subscribes is None or self._subscribes.take_if_room(filters, now)

@@ -1,9 +1,8 @@
-"""Refusing connections with an answer: CONNECT is read, CONNACK says why, and that is all (D6).
+"""Refusing connections with an answer: reads CONNECT, and sends CONNACK with the reason (D6).
 
-Such a connection has no client, no caller and no session: a small buffer and a timer. The whole
-CONNECT is taken before the answer, because bytes that nobody read would make the close a reset that
-overtakes it. There is room for REFUSED_CONNECTIONS_MAX at a time; further ones are closed at once,
-which costs nothing.
+Such a connection has no client, caller or session, only a small buffer and a timer. CONNECT is read
+completely before the answer, because unread bytes would turn the close into a reset that overtakes
+it. At most REFUSED_CONNECTIONS_MAX are open at a time; further ones are closed at once.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ _ELSEWHERE = frozenset({Reason.USE_ANOTHER_SERVER, Reason.SERVER_MOVED})
 
 
 class Refused:
-    """One connection that is refused; to what carries its bytes it looks like a client."""
+    """One refused connection, with the interface of a client for its transport."""
 
     __slots__ = ("_connection", "_others", "_refusal", "_timer", "_transport", "peer")
 
@@ -45,7 +44,7 @@ class Refused:
         self._timer = others.loop.call_later(REFUSED_SECONDS, transport.abort)
 
     def receive(self, data: bytes) -> None:
-        """Answer CONNECT and close; anything else is closed, and what comes later ignored."""
+        """Answer CONNECT and close; other packets close it, and later ones are ignored."""
         packets = self._connection.receive(data) if self._connection is not None else None
         if not packets:
             return
@@ -77,19 +76,19 @@ class Refused:
         return frame if fits else encode(answer, MQTT_5)
 
     def pause_writing(self) -> None:
-        """Hear that the socket is full; the answer is short, and there is only one."""
+        """Ignore a full socket: there is only one short answer."""
 
     def resume_writing(self) -> None:
-        """Hear that the socket has room again."""
+        """Ignore that the socket is writable again."""
 
     def lost(self) -> None:
-        """Hear that the transport is closed."""
+        """Called when the transport is closed."""
         self._timer.cancel()
         self._others.leave(self)
 
 
 class Rejections:
-    """The connections that are being refused."""
+    """Open refused connections."""
 
     def __init__(
         self,
@@ -105,14 +104,14 @@ class Rejections:
         """Where to go instead, for reasons that send elsewhere (MQTT 5, 3.2.2.3.16)."""
         self.open_max = open_max
         self.unanswered = 0
-        """Connections that were closed without a word: there were too many of them."""
+        """Connections closed without an answer, because there were too many."""
         self._open: set[Refused] = set()
 
     def __len__(self) -> int:
         return len(self._open)
 
     def refuse(self, transport: "Transport", peer: str, refusal: Refusal) -> Refused | None:
-        """Begin to refuse a connection; None if it is closed already."""
+        """Start refusing a connection; None if it was closed at once."""
         if len(self._open) >= self.open_max:
             self.unanswered += 1
             transport.abort()
@@ -122,5 +121,5 @@ class Rejections:
         return refused
 
     def leave(self, refused: Refused) -> None:
-        """Forget a connection that is closed."""
+        """Remove a closed connection."""
         self._open.discard(refused)

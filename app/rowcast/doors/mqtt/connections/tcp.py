@@ -9,7 +9,7 @@ from rowcast.doors.mqtt.connections.transport import Entrance, Receiver
 
 
 class TcpConnection(asyncio.Protocol):
-    """One connection of a client; TLS, where there is some, was agreed before it is made."""
+    """One connection of a client, after the TLS handshake, if any."""
 
     def __init__(self, entrance: Entrance, keep_alive_seconds: int = 0) -> None:
         self._entrance = entrance
@@ -18,7 +18,7 @@ class TcpConnection(asyncio.Protocol):
         self._client: Receiver | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take a new connection; over the limit it is closed before anything is kept (D6)."""
+        """Accept a new connection, or close it over the limit (D6)."""
         stream = cast("asyncio.Transport", transport)
         peer = stream.get_extra_info("peername")
         self._client = self._entrance.enter(stream, peer[0] if peer else "")
@@ -32,17 +32,17 @@ class TcpConnection(asyncio.Protocol):
             self._client.receive(data)
 
     def pause_writing(self) -> None:
-        """Pass on that the peer does not read."""
+        """Forward that the peer does not read."""
         if self._client is not None:
             self._client.pause_writing()
 
     def resume_writing(self) -> None:
-        """Pass on that the peer reads again."""
+        """Forward that the peer reads again."""
         if self._client is not None:
             self._client.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        """Pass on that it is over."""
+        """Forward the end of the connection."""
         if self._client is not None:
             self._client.lost()
             self._client = None

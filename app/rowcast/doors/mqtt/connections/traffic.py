@@ -1,8 +1,7 @@
-"""Traffic: what passes over the connections of this edge, in plain numbers.
+"""Traffic statistics of MQTT connections.
 
-A client counts once for each read and each write, for itself. What all have counted is added up for
-whoever listens only when it is asked for, and only of those that had traffic since the last time:
-counting costs a busy connection little, and an idle one nothing.
+A client counts its own reads and writes. Totals are computed on request, over clients with traffic
+since the last time: counting costs a busy connection little, and an idle one nothing.
 """
 
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from rowcast.mqtt.packets import MQTT_5
 
 
 class Traffic:
-    """What came in and went out: bytes and packets of any kind, messages and their payload."""
+    """Counters in both directions: bytes, packets, messages and their payload."""
 
     __slots__ = (
         "bytes_in",
@@ -31,17 +30,17 @@ class Traffic:
         self.clear()
 
     def clear(self) -> None:
-        """Begin to count anew."""
+        """Reset the counters."""
         self.bytes_in = self.packets_in = self.publishes_in = self.payload_in = 0
         self.bytes_out = self.packets_out = self.publishes_out = self.payload_out = 0
 
     def sent(self, publishes: int, payload_bytes: int) -> None:
-        """Count messages that go out."""
+        """Count outgoing messages."""
         self.publishes_out += publishes
         self.payload_out += payload_bytes
 
     def add(self, other: "Traffic") -> None:
-        """Count what another has counted too."""
+        """Add another counter."""
         self.bytes_in += other.bytes_in
         self.packets_in += other.packets_in
         self.publishes_in += other.publishes_in
@@ -65,16 +64,16 @@ class CountedClient(Protocol):
 
 
 class Tally:
-    """The traffic of all connections, also of those that are gone."""
+    """The traffic of all connections, including closed ones."""
 
     def __init__(self, listeners: Sequence[MqttListener]) -> None:
         self._total = Traffic()
         self._busy: list[CountedClient] = []
-        """Clients with traffic that was not added up yet."""
+        """Clients with traffic that is not in the total yet."""
         self._listeners = listeners
 
     def note(self, client: CountedClient) -> None:
-        """Remember a client that has traffic, until the next look."""
+        """Register a client with traffic for the next total."""
         client.noted = True
         self._busy.append(client)
         if len(self._busy) == 1:
@@ -82,7 +81,7 @@ class Tally:
                 listener.traffic()
 
     def look(self) -> Traffic:
-        """Return the traffic of all until now."""
+        """Return the total traffic so far."""
         busy, self._busy = self._busy, []
         for client in busy:
             client.noted = False

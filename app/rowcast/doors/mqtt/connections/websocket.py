@@ -1,4 +1,4 @@
-"""MQTT over WebSocket: an ASGI endpoint that gives a client the face of a byte stream.
+"""MQTT over WebSocket: an ASGI endpoint with the interface of a byte stream.
 
 Packets may span frames or share them (MQTT-6.0.0-2); only binary frames are data (MQTT-6.0.0-1).
 """
@@ -21,7 +21,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 SUBPROTOCOLS = ("mqtt", "mqttv3.1")
-"""What a client may call it (MQTT-6.0.0-3); the second is what clients of 3.1 say."""
+"""Accepted subprotocols (MQTT-6.0.0-3); the second is that of clients of 3.1."""
 NORMAL = 1000
 UNSUPPORTED_DATA = 1003
 TRY_AGAIN_LATER = 1013
@@ -52,34 +52,34 @@ class WebSocketTransport:
             self.client.pause_writing()
 
     def get_write_buffer_size(self) -> int:
-        """Return how many bytes wait for the peer to take them."""
+        """Return the number of unsent bytes."""
         return self._size
 
     def get_extra_info(self, name: str, default: object = None) -> object:  # noqa: ARG002
-        """Return nothing: the HTTP server asks no client for a certificate."""
+        """Return None: the HTTP server requests no client certificates."""
         return default
 
     def close(self) -> None:
-        """Close after what was written."""
+        """Close after pending output is sent."""
         self._closing = True
         self._changed.set()
 
     def abort(self) -> None:
-        """Close without what was written."""
+        """Close, dropping pending output."""
         self._frames.clear()
         self.aborted.set()
         self.close()
 
     def pause_reading(self) -> None:
-        """Receive no more frames for now."""
+        """Pause incoming frames."""
         self._reading.clear()
 
     def resume_reading(self) -> None:
-        """Receive frames again."""
+        """Resume incoming frames."""
         self._reading.set()
 
     async def may_read(self) -> None:
-        """Wait until frames are wanted."""
+        """Wait until reading is not paused."""
         await self._reading.wait()
 
     async def run(self) -> None:
@@ -128,7 +128,7 @@ class WebSocketEndpoint:
     async def _serve(
         self, client: Receiver, transport: WebSocketTransport, receive: Receive, send: Send
     ) -> None:
-        """Read and write until one of the two ends; then the other one does."""
+        """Run reader and writer until one ends; then stop the other."""
         name = f"mqtt websocket {client.peer}"
         reader = asyncio.create_task(self._read(client, transport, receive), name=f"{name} reader")
         writer = asyncio.create_task(transport.run(), name=f"{name} writer")
@@ -150,12 +150,12 @@ class WebSocketEndpoint:
     async def _close(send: Send, code: int) -> None:
         try:
             await send({"type": "websocket.close", "code": code})
-        except (OSError, RuntimeError):  # the peer was faster
+        except (OSError, RuntimeError):  # the peer closed first
             return
 
     @staticmethod
     async def _read(client: Receiver, transport: WebSocketTransport, receive: Receive) -> int:
-        """Pass frames on; return the close code to send, 0 when the peer has closed."""
+        """Forward frames; return the close code to send, 0 when the peer has closed."""
         while True:
             await transport.may_read()
             message = await receive()
@@ -168,7 +168,7 @@ class WebSocketEndpoint:
 
 
 def _accepted(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """Return what the upgrade's Accept asks for, if it names a format that is written here."""
+    """Return the delivery format of the upgrade's Accept, if it is supported."""
     accept = b",".join(value for name, value in headers if name == b"accept").decode("latin-1")
     try:
         return media_type_wanted(accept)
@@ -177,12 +177,12 @@ def _accepted(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
 
 
 def _close_code(reader: "asyncio.Task[int]", writer: "asyncio.Task[None]") -> int:
-    """Return the code to close with, now that one of the two has ended; 0 for none."""
+    """Return the close code after one of the two has ended; 0 for none."""
     ended: asyncio.Task[Any] = reader if reader.done() else writer
     if ended.cancelled():
         return 0
     error = ended.exception()
-    if isinstance(error, OSError):  # the peer is gone
+    if isinstance(error, OSError):  # the peer has disconnected
         return 0
     if error is not None:
         log.error("%s failed", ended.get_name(), exc_info=error)

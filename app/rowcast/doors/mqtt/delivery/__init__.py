@@ -1,1 +1,1 @@
-"""Delivery: what subscriptions have for a client becomes frames, and is in flight."""
+"""Delivery: encodes a subscription's events as frames, and tracks messages in flight."""

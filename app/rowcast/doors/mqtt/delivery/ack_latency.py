@@ -1,9 +1,9 @@
-"""How long clients take to acknowledge, for the features that want to know (O7).
+"""Latency of acknowledgements, for features (O7).
 
-Of all that goes to a client in one write the last message is timed: acknowledgements come in the
-order of what they are for (MQTT-4.6.0-2), so none of the others takes longer. What is timed ends
-with its connection. While a client has several open, only the first of them are timed, for the same
-reason. It costs a third of a microsecond for each write and its acknowledgement.
+The last message of each write to a client is timed: acknowledgements are in order (MQTT-4.6.0-2),
+so none of the others takes longer. Timings end with the connection. With several writes in flight,
+only the first ones are timed, for the same reason. It costs a third of a microsecond for each write
+and its acknowledgement.
 """
 
 from rowcast.core.events import Event
@@ -23,7 +23,7 @@ def begin_timing(
     *,
     again: bool = False,
 ) -> None:
-    """Note that a message is sent now; ``again``: another client had it before.
+    """Start the timing of a message; ``again``: another client got it before.
 
     QoS 0 is not acknowledged.
     """
@@ -47,11 +47,11 @@ def begin_timing_dealt(
     interest: SubscribedFilter,
     packet_id: int = 0,
 ) -> None:
-    """Note when a message that a group dealt is sent."""
+    """Start the timing of a message assigned by a group."""
     caller, subscription = client.caller, session.subscription
     if subscription is None or caller is None:
         return
-    if not deal.tried:  # else it is others who let it wait
+    if not deal.tried:  # otherwise other members delayed it
         for feature in client.deliveries.kernel.reader.delivered:
             feature.delivered(GroupMember(caller, subscription.joined), ((event, interest),))
     if packet_id:
@@ -59,7 +59,7 @@ def begin_timing_dealt(
 
 
 def end_timing(client: Outgoing, session: Session, packet_id: int) -> None:
-    """Note that a message is acknowledged."""
+    """Stop the timing of an acknowledged message."""
     sent = client.timed.pop(packet_id, None) if client.timed else None
     if sent is None or client.caller is None or session.subscription is None:
         return

@@ -1,9 +1,8 @@
-"""Forms: how one kind of client wants its messages, and the frames that are made for it.
+"""Delivery formats: the encoding of messages for one kind of client, and cached frames.
 
-A frame is made at most once for each event and form and shared by all clients of that form; with
-QoS 1 and 2 only the packet identifier differs, so its frame is kept as head and tail
-(D64). What few clients share (subscription identifiers, remaining expiry) is remembered for the
-last of them.
+A frame is encoded at most once for each event and format and shared by all clients of that format;
+with QoS 1 and 2 only the packet identifier differs, so its frame is cached as head and tail (D64).
+Rare variants (subscription identifiers, remaining expiry) are cached for the last one.
 """
 
 import logging
@@ -31,10 +30,10 @@ Parts = tuple[bytes, bytes]
 """A PUBLISH before and after its packet identifier."""
 
 Frame = bytes | Parts
-"""A whole PUBLISH with QoS 0, its parts with QoS 1 and 2."""
+"""A complete PUBLISH with QoS 0, its parts with QoS 1 and 2."""
 
 UNSENDABLE: Parts = (b"", b"")
-"""In the place of a frame that cannot be made or is not for MQTT: nobody is sent the event."""
+"""Marks an event that cannot be encoded or is not for MQTT, and is not sent."""
 
 _FIRST_BYTES = tuple(
     tuple(bytes((0x30 | flags, size)) for size in range(128)) for flags in range(6)
@@ -42,40 +41,40 @@ _FIRST_BYTES = tuple(
 """The first byte of a PUBLISH and its length, when that has one byte, by flags and length."""
 
 _LAST = 6
-"""Where the last frame that few clients share is kept: after three QoS, retained or not."""
+"""The cache index of the last variant: after three QoS, retained or not."""
 _ALIASED = 7
-"""Where the last frame with a Topic Alias is kept."""
+"""The cache index of the last frame with a Topic Alias."""
 
 _SIZE = 8
-"""Where the size of the payload is kept."""
+"""The cache index of the payload's size."""
 
 _SAID_BY_KIND = frozenset({PUT, MESSAGE, SNAPSHOT})
-"""Kinds that need no ``op``: the packet itself says what they are."""
+"""Kinds without ``op``, because the packet determines them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeliveryFormat:
-    """A version of the protocol, a media type (None: as it came), and what is told besides.
+    """A protocol version, a media type (None: original), and additional user properties.
 
-    Compared by identity: ``DeliveryFormats`` makes one of each. ``keys`` are where its frames are
-    kept on an event: at ``qos * 2 + retain``, one more for the last frame that few clients share,
-    one for the last with a Topic Alias, and one for the size of the payload.
+    Compared by identity: ``DeliveryFormats`` creates one of each. ``keys`` are the cache keys of
+    its frames on an event: at ``qos * 2 + retain``, one for the last variant, one for the last with
+    a Topic Alias, and one for the size of the payload.
     """
 
     version: int
     media_type: str | None
     tells_seq: bool
     tells_meta: bool
-    """Whether where a message is from is told as user properties (A17)."""
+    """Whether messages have metadata as user properties (A17)."""
     keys: tuple[object, ...]
     plain: bool
-    """Whether bytes are written as they came, and nothing is told but them."""
+    """Whether the original bytes are sent, without additional properties."""
     no_properties: bytes
-    """What stands before the payload when there are no properties."""
+    """The bytes before the payload when there are no properties."""
 
 
 class DeliveryFormats:
-    """The forms in use, and the making of frames."""
+    """The formats in use, and the encoder of frames."""
 
     def __init__(
         self,
@@ -93,7 +92,7 @@ class DeliveryFormats:
     def form(
         self, version: int, media_type: str | None, *, tells_seq: bool, tells_meta: bool = False
     ) -> DeliveryFormat:
-        """Return the one form of this kind."""
+        """Return the unique format of this kind."""
         name = (version, media_type, tells_seq, tells_meta)
         form = self._forms.get(name)
         if form is None:
@@ -107,18 +106,18 @@ class DeliveryFormats:
         return form
 
     def restored(self, version: int, facts: Mapping[str, Any]) -> DeliveryFormat:
-        """Return the form that ``facts_of`` was told of, in a version."""
+        """Restore a format from ``facts_of``, for a protocol version."""
         meta = bool(facts.get("meta"))
         return self.form(version, facts["media"], tells_seq=facts["tells"], tells_meta=meta)
 
     def frame(self, event: Event, form: DeliveryFormat, qos: int, retain: bool) -> Frame:
-        """Make the shared frame of an event, and keep it on the event.
+        """Encode the shared frame of an event, and cache it on the event.
 
-        The most frequent one of all, bytes as they came, is made without a detour.
+        The most frequent case, original bytes, is inlined.
         """
         topic = self._topics.get(event.topic)
         if topic is None and event.kind is SNAPSHOT:
-            topic = text(event.topic)  # of a million that are read once, none is remembered (E9)
+            topic = text(event.topic)  # records read once are not cached (E9)
         if (
             topic is None
             or event.table is not None
@@ -131,7 +130,7 @@ class DeliveryFormats:
         else:
             tail = form.no_properties + event.payload
             size = len(topic) + len(tail) + (2 if qos else 0)
-            if size < 128:  # as ``_head``, which would be one more call for each message
+            if size < 128:  # as ``_head``, inlined
                 head = _FIRST_BYTES[qos << 1 | retain][size] + topic
             else:
                 head = _head(topic, len(tail), qos, retain)
@@ -152,7 +151,7 @@ class DeliveryFormats:
         identifiers: tuple[int, ...],
         left_seconds: int,
     ) -> Parts:
-        """Return a frame with subscription identifiers and the expiry that remains, -1 for none."""
+        """Return a frame with subscription identifiers and the remaining expiry, -1 for none."""
         added: dict[str, object] = {}
         if form.version == MQTT_5 and identifiers:
             added["subscription_identifier"] = identifiers  # MQTT-3.3.4-3
@@ -172,7 +171,7 @@ class DeliveryFormats:
     def aliased(
         event: Event, form: DeliveryFormat, frame: Frame, number: int, *, known: bool
     ) -> Frame:
-        """Return a frame with a Topic Alias; clients that know a topic by one number share it."""
+        """Return a frame with a Topic Alias; shared by clients with the same alias."""
         if event.encodings is None:
             event.encodings = {}
         wanted = (number, known)
@@ -188,7 +187,7 @@ class DeliveryFormats:
         return made
 
     def withholds(self, event: Event) -> bool:
-        """Tell whether an event is not for MQTT at all: then nobody here misses it."""
+        """Whether an event is not for MQTT, so that it does not count as missed."""
         if event.table is not None:
             return DOOR in event.table.hidden_from
         return self._clears_silently and event.kind == DELETE and event.topic[0] != "$"  # E20
@@ -196,7 +195,7 @@ class DeliveryFormats:
     def _make(
         self, event: Event, form: DeliveryFormat, qos: int, retain: bool, added: dict[str, object]
     ) -> Parts:
-        """Make any frame; what cannot be written concerns this event alone (D8)."""
+        """Encode any frame; a failure affects only this event (D8)."""
         if self.withholds(event):
             return UNSENDABLE
         try:
@@ -217,26 +216,26 @@ class DeliveryFormats:
             return UNSENDABLE
 
     def _remembered(self, topic: str) -> bytes:
-        """Return a topic's bytes, kept for the next message there."""
+        """Return a topic's bytes, cached."""
         raw = text(topic)
         if len(raw) <= TOPIC_CACHED_BYTES_MAX:
             self._topics.put(topic, raw)
         return raw
 
     def _content(self, event: Event, form: DeliveryFormat) -> tuple[bytes, dict[str, object]]:
-        """Return payload and properties in a form; before MQTT 5 there are no properties."""
+        """Return payload and properties in a format; before MQTT 5 there are no properties."""
         payload, media_type = self._payload(event, form)
         if form.version != MQTT_5:
             return payload, {}
         properties: dict[str, object] = {}
-        if event.properties:  # MQTT's, and what the server notes there for itself
+        if event.properties:  # MQTT's, and the server's own
             given = event.properties
             properties = {name: given[name] for name in given if name in KEPT}
-            properties.pop("message_expiry_interval", None)  # it is told as what remains
+            properties.pop("message_expiry_interval", None)  # sent as the remaining expiry
         if media_type is not None:
             properties["content_type"] = media_type
             if media_type != event.content_type:
-                properties.pop("payload_format_indicator", None)  # it was of other bytes
+                properties.pop("payload_format_indicator", None)  # it described other bytes
         told = self._told(event, form)
         if told:
             users = properties.get("user_property", ())
@@ -244,26 +243,27 @@ class DeliveryFormats:
         return payload, properties
 
     def _payload(self, event: Event, form: DeliveryFormat) -> tuple[bytes, str | None]:
-        """Return the payload: as asked, else JSON for a declared table, else as it came."""
+        """Return the payload: as requested, else JSON for a declared table, else unchanged."""
         if event.kind == DELETE:
             return b"", None
         wanted = form.media_type or (JSON if event.table is not None else None)
         if wanted is None:
             return event.payload, event.content_type
         if wanted != event.content_type and not self._transcoder.structured(event):
-            return event.payload, event.content_type  # plain bytes have no other form
+            return event.payload, event.content_type  # plain bytes have no other format
         return self._transcoder.payload(event, wanted), wanted
 
     @staticmethod
     def size(event: Event, form: DeliveryFormat) -> int:
-        """Return how many bytes of payload were sent of an event in a form."""
+        """Return the payload size of an event in a format."""
         known = event.encodings.get(form.keys[_SIZE]) if event.encodings is not None else None
         return known if isinstance(known, int) else len(event.payload)
 
     def _told(self, event: Event, form: DeliveryFormat) -> tuple[tuple[str, str], ...]:
-        """Return what Rowcast adds as user properties: always on a declared table, else if asked.
+        """Return Rowcast's user properties: always for a declared table, else on request.
 
-        An open topic gives back exactly the properties that came, unless the client asked for more.
+        An undeclared topic returns exactly the original properties, unless the client requests
+        more.
         """
         told: list[tuple[str, str]] = []
         if event.table is not None or form.tells_seq:
@@ -279,7 +279,7 @@ class DeliveryFormats:
 
 
 def _head(topic: bytes, tail_bytes: int, qos: int, retain: bool) -> bytes:
-    """Return what comes before the packet identifier; of short packets the start is ready made."""
+    """Return the bytes before the packet identifier; starts of short packets are precomputed."""
     size = len(topic) + tail_bytes + (2 if qos else 0)
     flags = qos << 1 | retain
     if size < 128:
@@ -288,13 +288,13 @@ def _head(topic: bytes, tail_bytes: int, qos: int, retain: bool) -> bytes:
 
 
 def facts_of(form: DeliveryFormat) -> dict[str, object]:
-    """Return what a form is, but for the version, in plain values."""
+    """Return a format without the version, as plain values."""
     facts: dict[str, object] = {"media": form.media_type, "tells": form.tells_seq}
     return facts | {"meta": True} if form.tells_meta else facts
 
 
 def meta_wanted(users: Mapping[str, str]) -> bool:
-    """Return whether user properties ask for metadata (A17); raises INVALID."""
+    """Return whether user properties request metadata (A17); raises INVALID."""
     said = users.get("meta", "false")
     if said not in {"true", "false"}:
         raise Error(Code.INVALID, f"the user property meta is true or false, not {said[:40]!r}")
@@ -302,8 +302,8 @@ def meta_wanted(users: Mapping[str, str]) -> bool:
 
 
 def media_type_wanted(accept: str) -> str | None:
-    """Return the media type that ``accept`` asks for (X19, D47); None is as it came.
+    """Return the media type in ``accept`` (X19, D47); None: unchanged.
 
-    Raises NOT_ACCEPTABLE for one that is not written here.
+    Raises NOT_ACCEPTABLE for an unsupported one.
     """
     return None if accept in {"", "*/*"} else negotiate(accept, (JSON, CBOR, MSGPACK))

@@ -1,9 +1,9 @@
-"""Telling: what the server says to a client of its subscriptions, under topics of its own.
+"""Notices to a client about its subscriptions, at the server's own topics.
 
-Marks go to clients that asked where they stand (C12, M1). Gaps (M4) go to those that asked
-for them with a user property, under ``$gap/<subscription identifier>``, with the QoS of the
-subscription that lost something, and to whoever subscribed to ``$gap/#``, with the QoS of that; so
-a plain client is never sent what it did not ask for.
+Marks are sent to clients that requested them (C12, M1). Gaps (M4) are sent to clients that
+requested them with a user property, at ``$gap/<subscription identifier>``, with the QoS of the
+subscription concerned, and to subscribers of ``$gap/#``, with the QoS of that; plain clients get
+neither.
 """
 
 from typing import cast
@@ -23,7 +23,7 @@ from rowcast.subscriptions.subscription import SubscribedFilter
 MARKS = {CURRENT: "$snapshot/end", RESET: "$reset"}
 """Topics of marks."""
 GAPS = "$gap/"
-"""What topics of gaps begin with."""
+"""The prefix of topics of gaps."""
 
 
 def mark(
@@ -33,10 +33,10 @@ def mark(
     interest: SubscribedFilter | None,
     frames: list[bytes],
 ) -> bool:
-    """Tell a client that asked for it where it stands; return whether that has QoS 2."""
+    """Send a mark to a client that requested it; return whether it has QoS 2."""
     if isinstance(event, Gap):
         return tell(client, session, event, frames)
-    if interest is None:  # it concerns all of them: one that asked says how to tell it
+    if interest is None:  # it concerns all: use the options of one that requested it
         asked = (item for item in session.interests if cast("DeliveryFormat", item.form).tells_seq)
         interest = next(asked, None)
         name = 0
@@ -62,7 +62,7 @@ def mark(
 def tell_all(
     client: Outgoing, session: Session, frames: list[bytes], most: int | None = None
 ) -> bool:
-    """Tell of what could not be passed on just now; return whether any of it has QoS 2."""
+    """Send pending gaps; return whether any has QoS 2."""
     certain = False
     for gap in session.gaps.told(most):
         certain |= tell(client, session, gap, frames)
@@ -70,7 +70,7 @@ def tell_all(
 
 
 def tell(client: Outgoing, session: Session, gap: Gap, frames: list[bytes]) -> bool:
-    """Tell a client of a gap if it asked for that; return whether it is told with QoS 2."""
+    """Send a gap to a client that requested it; return whether it has QoS 2."""
     concerned = _concerned(session, gap.interest)
     numbers = gap.interest.identifiers if gap.interest is not None else ()
     topic = f"{GAPS}{numbers[0] if numbers else 0}"
@@ -119,7 +119,7 @@ def _send(
 
 
 def _concerned(session: Session, interest: SubscribedFilter | None) -> SubscribedFilter | None:
-    """Return the subscription that lost something, or any if all did, if it wants to be told."""
+    """Return the subscription concerned, or any if all are, if it requested gaps."""
     if interest is not None:
         return interest if interest.gaps else None
     shares = session.sharing.shares.values() if session.sharing is not None else ()
@@ -128,7 +128,7 @@ def _concerned(session: Session, interest: SubscribedFilter | None) -> Subscribe
 
 
 def is_large(client: Outgoing, frame: Frame) -> bool:
-    """Tell whether a packet is over the client's limit (MQTT-3.1.2-24)."""
+    """Whether a packet is over the client's limit (MQTT-3.1.2-24)."""
     most = client.packet_bytes_max
     size = len(frame) if isinstance(frame, bytes) else len(frame[0]) + len(frame[1]) + 2
     return 0 < most < size

@@ -30,7 +30,7 @@ _PUBREL_BYTES = 4
 
 
 def begin_again(session: Session) -> None:
-    """Queue everything in flight to be sent again, in the order in which it was (MQTT-4.6.0-1)."""
+    """Queue all flights to be sent again, in their order (MQTT-4.6.0-1)."""
     session.resend.clear()
     session.resend.extend(packet_id for packet_id, _ in session.window)
 
@@ -45,7 +45,7 @@ def begin_flight(
     retain: bool,
     deal: Assignment | None = None,
 ) -> int:
-    """Put a message in flight with all it takes to send it again; return its identifier."""
+    """Add a flight with the state to send it again; return its identifier."""
     wanted = cast("SubscribedFilter", interest)
     form = cast("DeliveryFormat", wanted.form)
     sent = Sent(event, form, qos, retain, wanted.identifiers, session.next_order())
@@ -57,10 +57,10 @@ def begin_flight(
 
 
 def send_again(client: Outgoing, session: Session) -> None:
-    """Send flights of an earlier connection again, as far as the Receive Maximum permits.
+    """Send flights of an earlier connection again, within the Receive Maximum.
 
-    It counts anew on each connection (MQTT 5, 4.9); PUBRELs need no room. One turn sends about as
-    much of it as of new messages, so that the socket can say when it is full.
+    It is reset on each connection (MQTT 5, 4.9); PUBRELs do not count. One turn sends as much as of
+    new messages, so that a full socket is noticed.
     """
     window, waiting = session.window, session.resend
     left, left_bytes = client.deliveries.flush_events, SUBSCRIPTION_TAKE_BYTES_MAX
@@ -80,7 +80,7 @@ def send_again(client: Outgoing, session: Session) -> None:
 
 
 def _send_one(client: Outgoing, session: Session, packet_id: int, flight: Flight) -> int:
-    """Send one flight again; return how many bytes that are."""
+    """Send one flight again; return its size in bytes."""
     sent = sent_of(flight)
     flight.sent_again(client.deliveries.now())
     if flight.released:
@@ -88,7 +88,7 @@ def _send_one(client: Outgoing, session: Session, packet_id: int, flight: Flight
         return _PUBREL_BYTES
     parts = UNSENDABLE if sent is None or sent.event is None else _parts(client, sent, sent.event)
     size = len(parts[0]) + len(parts[1]) + 2
-    if not parts[0] or 0 < client.packet_bytes_max < size:  # nothing that could be sent
+    if not parts[0] or 0 < client.packet_bytes_max < size:  # nothing to send
         _missed(client, session, sent, parts)
         return _give_up(client, session, packet_id, sent)
     head = bytes((parts[0][0] | _DUP,)) + parts[0][1:]  # MQTT-3.3.1-1
@@ -99,10 +99,10 @@ def _send_one(client: Outgoing, session: Session, packet_id: int, flight: Flight
 
 
 def _give_up(client: Outgoing, session: Session, packet_id: int, sent: Sent | None) -> int:
-    """End a flight that cannot be sent any more; return how many bytes that takes.
+    """End a flight that can no longer be sent; return the bytes sent for that.
 
-    With QoS 2 the client may have the message, and then it holds the identifier: it would take the
-    next message with it for this one. PUBREL lets go of it, whether it is held or not.
+    With QoS 2 the client may have the message, and remember the identifier: it would take the next
+    message with it for a duplicate. PUBREL releases it in either case.
     """
     session.changed.add(packet_id)
     if session.sharing is not None and sent is not None:
@@ -121,7 +121,7 @@ def _pubrel(client: Outgoing, packet_id: int) -> bytes:
 
 
 def _missed(client: Outgoing, session: Session, sent: Sent | None, parts: Parts) -> None:
-    """Note what is not sent again; what is kept from the client is no gap."""
+    """Record a gap for a flight that is not sent again, unless the event is withheld."""
     kernel = client.deliveries.kernel
     kept = kernel.hooks.delivering or kernel.rights.active
     if sent is None or (sent.event is None and (not sent.seq or kept)):
@@ -138,7 +138,7 @@ def _missed(client: Outgoing, session: Session, sent: Sent | None, parts: Parts)
 
 
 def _parts(client: Outgoing, sent: Sent, event: Event) -> Parts:
-    """Return the PUBLISH anew: its delivery has begun, so it is completed although it expired."""
+    """Encode the PUBLISH again; started deliveries are completed even if expired."""
     left = -1
     if event.expires_at:
         left = max(0, ceil(event.expires_at - client.deliveries.now()))
@@ -153,10 +153,9 @@ def _parts(client: Outgoing, sent: Sent, event: Event) -> Parts:
 
 
 async def read_again(client: Outgoing, session: Session) -> None:
-    """Read from the log what was in flight when the server ended.
+    """Read the events from the log that were in flight when the server stopped.
 
-    What the log has no more is looked for among the current records; what is gone for good cannot
-    be sent, and its flight ends when its turn comes.
+    Trimmed events are looked up in the current records; flights of lost events end in their turn.
     """
     wanted: dict[int, list[Sent]] = {}
     for _, flight in session.window:

@@ -25,7 +25,7 @@ from rowcast.subscriptions.delivery import Sent
 log = logging.getLogger("rowcast.mqtt")
 
 _OPTIONAL = frozenset({"reason_string", "user_property"})
-"""Properties that are left out rather than sending more than the client takes."""
+"""Properties that are left out of packets that are too large for the client."""
 
 
 class Deliveries:
@@ -53,7 +53,7 @@ class Deliveries:
         self.dropped_large = 0
         """Messages over a client's Maximum Packet Size."""
         self.expired = 0
-        """Messages whose time was over before they could be sent."""
+        """Messages that expired before they could be sent."""
 
 
 class Outgoing(ABC):
@@ -90,21 +90,21 @@ class Outgoing(ABC):
         self.session: Session | None = None
         self.caller: Caller | None = None
         self.packet_bytes_max = 0
-        """The greatest packet that the client takes; 0 is no limit (MQTT 5, 3.1.2.11.4)."""
-        self.aliases: Aliases | None = None  # if it keeps some (MQTT-3.1.2-27)
+        """The client's maximum packet size; 0: no limit (MQTT 5, 3.1.2.11.4)."""
+        self.aliases: Aliases | None = None  # if it supports them (MQTT-3.1.2-27)
         self.traffic = Traffic()
         """Counted since the last look at all traffic."""
         self.timed: dict[int, Sent] | None = None  # by packet identifier
         self.out: list[bytes] = []
-        """What is due at the end of this turn."""
+        """Output for the end of this turn."""
         self.later: list[bytes] = []
-        """What is due when the session is saved as it is now."""
+        """Output after the next save of the session."""
         self.saving: list[bytes] = []
-        """What is due when the save that goes on is done."""
+        """Output after the running save."""
         self.blocked = False
         """Whether it waits for an acknowledgement, as its window is full."""
         self.problems = True
-        """Whether the client wants to be told why (Request Problem Information)."""
+        """Whether the client wants reasons (Request Problem Information)."""
         self.closing = False
         """Whether it is over, and nothing more is written."""
         self._scheduled = False
@@ -123,19 +123,19 @@ class Outgoing(ABC):
         """Write what is due and close; ``trouble`` is why, empty if it said DISCONNECT."""
 
     def send(self, packet: Packet) -> None:
-        """Send a packet at the end of this turn, unless the client takes none of its size."""
+        """Send a packet at the end of this turn, unless it is too large for the client."""
         frame = self._frame(packet)
         if frame:
             self.write(frame)
 
     def send_saved(self, packet: Packet) -> None:
-        """Send a packet when the session as it is now is on disk; at once if it is not kept."""
+        """Send a packet after the session is saved; at once if it is not durable."""
         frame = self._frame(packet)
         if frame:
             self.write_saved((frame,))
 
     def _frame(self, packet: Packet) -> bytes:
-        """Return a packet's bytes; none when the client takes none of its size."""
+        """Return a packet's bytes; empty if it is too large for the client."""
         most = self.packet_bytes_max
         frame = fitted(packet, self.connection.version, most)
         if not most or len(frame) <= most:
@@ -153,7 +153,7 @@ class Outgoing(ABC):
             self.loop.call_soon(self.flush)
 
     def write_saved(self, frames: Iterable[bytes]) -> None:
-        """Send bytes when the session as it is now is on disk; at once if it is not kept."""
+        """Send bytes after the session is saved; at once if it is not durable."""
         if self.session is not None and self.session.kept:
             self.later += frames
         else:
@@ -161,13 +161,13 @@ class Outgoing(ABC):
         self.ready()
 
     def ready(self) -> None:
-        """Hear that the subscription has something; it is sent at the end of this turn."""
+        """Called when the subscription has events, which are sent at the end of this turn."""
         if not self._scheduled:
             self._scheduled = True
             self.loop.call_soon(self.flush)
 
     def explain(self, message: str) -> dict[str, object] | None:
-        """Return a Reason String, where the version has one and the client wants it."""
+        """Return a Reason String, if the version supports it and the client wants it."""
         if self.connection.version != MQTT_5 or not self.problems:  # MQTT-3.1.2-29
             return None
         clean = message[:MQTT_REASON_CHARS_MAX].encode(errors="replace").decode()
@@ -175,9 +175,9 @@ class Outgoing(ABC):
 
 
 def fitted(packet: Packet, version: int, bytes_max: int) -> bytes:
-    """Return a packet's bytes, more than ``bytes_max`` only if they cannot be fewer; 0: no limit.
+    """Return a packet's bytes, shortened towards ``bytes_max`` where possible; 0: no limit.
 
-    What may be left out is left out (MQTT-3.2.2-19, -20, MQTT-3.4.2-2, -3 and their like).
+    Leaves out optional properties (MQTT-3.2.2-19, -20, MQTT-3.4.2-2, -3 and similar).
     """
     frame = encode(packet, version)
     if not bytes_max or len(frame) <= bytes_max:

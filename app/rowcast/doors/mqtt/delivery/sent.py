@@ -18,7 +18,7 @@ from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 
 class Mark(bytes):
-    """The frame of what is no message; ``gap`` is what it tells of, if a lost frame loses that."""
+    """The frame of a notice; ``gap`` is its content, to be repeated if the frame is lost."""
 
     gap: Gap | None = None
 
@@ -26,8 +26,8 @@ class Mark(bytes):
 class Sent:
     """A message as it was sent to one client.
 
-    ``event`` is None for one that was in flight when the server ended, until it is read from the
-    log again; ``seq`` is 0 for what is not logged, which can be sent again only by this process.
+    ``event`` is None for one that was in flight when the server stopped, until it is read from the
+    log; ``seq`` is 0 for an unlogged event, which can only be sent again by this process.
     """
 
     __slots__ = (
@@ -63,25 +63,25 @@ class Sent:
         self.seq = event.seq if event is not None else seq
         self.topic = event.topic if event is not None else topic
         self.named = retain or event is None or isinstance(event, Row)
-        """Whether it is found again by its topic too, not by its number alone."""
+        """Whether it is looked up by its topic, too, not only by its number."""
         self.deal: Assignment | None = None
-        """What a group dealt and is to be told of."""
+        """The assignment of a group, completed with this flight."""
 
 
 class CompactInflight(Enum):
-    """A QoS 2 message in flight to a clean session: it ends with the connection (MQTT 5, 4.1)."""
+    """A QoS 2 message in flight to a clean session; ends with the connection (MQTT 5, 4.1)."""
 
     SENT = "sent"
     RELEASED = "released"
 
 
 def sent_of(flight: Flight) -> Sent | None:
-    """Return what a flight carries; None for the light ones of clean sessions."""
+    """Return the state of a flight; None for compact ones of clean sessions."""
     return flight.item if isinstance(flight.item, Sent) else None
 
 
 def note_rows(filters: Iterable[SubscribedFilter], flight: Flight, position: int) -> None:
-    """Note after a kill which rows were sent whose events, at the same position, were not."""
+    """Note after a kill the rows that were sent without their events at the same position."""
     sent = sent_of(flight)
     if sent is None or sent.seq <= position or not sent.topic.startswith(PREFIX):
         return

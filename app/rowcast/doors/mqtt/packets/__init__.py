@@ -1,1 +1,1 @@
-"""Packets: what a client asks for with each, in the kernel's words."""
+"""Packets: the translation of each packet to the kernel's verbs."""

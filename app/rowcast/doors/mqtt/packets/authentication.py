@@ -1,8 +1,8 @@
-"""How a client proves who it is: by CONNECT alone, or by a dialogue of AUTH packets (MQTT 5, 4.12).
+"""Authentication of clients: by CONNECT alone, or by an exchange of AUTH packets (MQTT 5, 4.12).
 
-A dialogue is carried here and judged in ``auth``. In CONNECT it is part of the opening, which waits
-for the client's answers until its connect time-out. On a live connection nothing waits: each AUTH
-begins a short task, and all other packets go on meanwhile (MQTT 5, 4.12.1).
+This module transports the exchange, and ``auth`` evaluates it. During CONNECT the connection waits
+for the client's answers until the connect timeout. On a live connection nothing waits: each AUTH
+starts a short task, and other packets are processed meanwhile (MQTT 5, 4.12.1).
 """
 
 import asyncio
@@ -30,9 +30,9 @@ log = logging.getLogger("rowcast.mqtt")
 async def authenticate(
     client: "Client", packet: Connect, client_id: str
 ) -> tuple[Caller, dict[str, object]]:
-    """Return who a CONNECT comes from, and what CONNACK is to say of it. Raises Error.
+    """Return the caller of a CONNECT, and properties for CONNACK. Raises Error.
 
-    The hooks are told of a refusal (L9).
+    Hooks are notified of a refusal (L9).
     """
     certificate = certificate_of(client.transport)
     shown = Credentials(packet.username, packet.password, certificate, client_id, client.peer, DOOR)
@@ -48,13 +48,13 @@ async def authenticate(
 
 
 def _refused(client: "Client", name: str, shown: Credentials, error: Error) -> None:
-    """Note that somebody could not prove who it is."""
+    """Report a failed authentication."""
     caller = Caller(name or "anonymous", NONE, DOOR, shown.client_id, shown.peer)
     client.broker.kernel.hooks.auth_failed(caller, error.message)
 
 
 class Dialogue:
-    """One client's exchange by AUTH packets, and the next ones on the same connection."""
+    """One client's exchange of AUTH packets, and later ones on the same connection."""
 
     __slots__ = (
         "_answer",
@@ -72,14 +72,14 @@ class Dialogue:
         self._shown = shown
         self._authenticator = client.broker.settings.authenticator
         self._answer: asyncio.Future[bytes] | None = None
-        """What an opening waits for."""
+        """The answer that CONNECT waits for."""
         self._exchange: Exchange | None = None
-        """What is under way."""
+        """The running exchange."""
         self._task: asyncio.Task[None] | None = None
         """A step of a re-authentication."""
 
     async def connect(self, data: bytes) -> tuple[Caller, dict[str, object]]:
-        """Return who it is, and the properties of CONNACK (MQTT-4.12.0-5)."""
+        """Return the caller, and the properties of CONNACK (MQTT-4.12.0-5)."""
         try:
             step = await self._step(data)
             while step.user is None:
@@ -94,7 +94,7 @@ class Dialogue:
         return caller, self._properties(step)
 
     def take(self, packet: Auth) -> None:
-        """Take an AUTH. Raises a Violation for one that may not come now."""
+        """Process an AUTH. Raises a Violation for an unexpected one."""
         if (packet.properties or {}).get("authentication_method") != self._method:
             raise Violation(  # MQTT-4.12.0-5, MQTT-4.12.1-1
                 Reason.BAD_AUTHENTICATION_METHOD,
@@ -113,19 +113,19 @@ class Dialogue:
         self._task = asyncio.get_running_loop().create_task(self._renew(data))
 
     def abandon(self) -> None:
-        """Hear that the connection ends: an opening that waits for an answer ends too."""
+        """Called when the connection closes: cancels a waiting exchange."""
         if self._answer is not None:
             self._answer.cancel()
 
     def _answered(self, packet: Auth, data: bytes) -> None:
-        """Lead an answer to the opening that asked (MQTT-4.12.0-3)."""
+        """Pass an answer to the waiting CONNECT (MQTT-4.12.0-3)."""
         answer = self._answer
         if packet.reason != Reason.CONTINUE_AUTHENTICATION or answer is None or answer.done():
             raise protocol_error("before CONNACK each AUTH is 0x18 and answers one of the server's")
         answer.set_result(data)
 
     async def _step(self, data: bytes) -> Step:
-        """Let the exchange judge what the client said; the first time, begin one."""
+        """Run the next step of the exchange, starting one if needed."""
         if self._exchange is None:
             self._exchange = await self._authenticator.exchange(self._method)
             if self._exchange is None:  # MQTT-4.12.0-1
@@ -133,7 +133,7 @@ class Dialogue:
                     Code.UNSUPPORTED, f"the authentication method {self._method!r} is not offered"
                 )
             return await self._begin(self._exchange, data)
-        if not self._exchange.claimed:  # it was asked to begin
+        if not self._exchange.claimed:  # it was requested to start
             return await self._begin(self._exchange, data)
         trial = self._authenticator.trial(self._exchange.claimed, self._shown)
         with self._authenticator.tries.begin(trial) as attempt:
@@ -147,7 +147,7 @@ class Dialogue:
             return step
 
     async def _begin(self, exchange: Exchange, data: bytes) -> Step:
-        """Hear who it says it is. Raises BUSY while too many guess that user's password."""
+        """Start with the client's user name. Raises BUSY while its password is being guessed."""
         step = await exchange.step(data)
         if exchange.claimed:
             trial = self._authenticator.trial(exchange.claimed, self._shown)
@@ -160,7 +160,7 @@ class Dialogue:
         _refused(self._client, name, self._shown, error)
 
     async def _renew(self, data: bytes) -> None:
-        """Take a step of a re-authentication."""
+        """Run a step of a re-authentication."""
         client = self._client
         try:
             step = await self._step(data)
@@ -182,7 +182,7 @@ class Dialogue:
             self._say(Reason.CONTINUE_AUTHENTICATION if more else Reason.SUCCESS, step)
 
     def _accept(self, user: User) -> None:
-        """Go on as the same user, with what it may do now."""
+        """Continue as the same user, with its current rights."""
         client = self._client
         if client.caller is None or user.name != client.caller.user:
             raise Error(Code.DENIED, "a connection stays its user's; connect anew as somebody else")

@@ -2,15 +2,15 @@
 
 As in EMQX: the prefix is no part of the filter, so publishers and other subscribers use the plain
 topic; a second client that asks for the same filter with the prefix is refused (0x97); wildcards
-are allowed, and two filters exclude each other only if they are the same text. What a session
-holds, it holds until it unsubscribes or ends, also while its client is away.
+are allowed, and two filters exclude each other only if they are the same text. A session keeps a
+filter until it unsubscribes or ends, also while offline.
 """
 
 EXCLUSIVE_PREFIX = "$exclusive/"
 
 
 class Exclusives:
-    """Which client id has which filters for itself."""
+    """Exclusive filters by client id."""
 
     def __init__(self) -> None:
         self._owners: dict[str, str] = {}
@@ -20,16 +20,16 @@ class Exclusives:
         return len(self._owners)
 
     def may_take(self, topics: str, client_id: str) -> bool:
-        """Tell whether no other client has a filter."""
+        """Whether no other client has a filter."""
         return self._owners.get(topics, client_id) == client_id
 
     def take(self, topics: str, client_id: str) -> None:
-        """Give a filter that may be taken to a client."""
+        """Assign a free filter to a client."""
         self._owners[topics] = client_id
         self._held.setdefault(client_id, set()).add(topics)
 
     def release(self, topics: str, client_id: str) -> bool:
-        """Take a filter back; tell whether this client had it."""
+        """Release a filter; return whether this client had it."""
         if self._owners.get(topics) != client_id:
             return False
         del self._owners[topics]
@@ -40,6 +40,6 @@ class Exclusives:
         return True
 
     def release_all(self, client_id: str) -> None:
-        """Take back all that a session which ends has."""
+        """Release all filters of an ended session."""
         for topics in self._held.pop(client_id, ()):
             del self._owners[topics]

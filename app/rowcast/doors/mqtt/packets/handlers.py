@@ -1,7 +1,7 @@
-"""What each packet of a client does: the table of handlers, and the small ones themselves.
+"""The table of packet handlers, and the small handlers.
 
-A handler translates: it asks the kernel and answers with what the kernel said. It decides nothing
-about rights, types or storage.
+A handler translates: it calls the kernel and answers with the result. It makes no decision about
+rights, types or storage.
 """
 
 from collections.abc import Callable
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 
 def on_pingreq(client: "Client", _packet: Pingreq) -> None:
-    """Answer a sign of life (MQTT-3.12.4-1)."""
+    """Answer a ping (MQTT-3.12.4-1)."""
     client.send(Pingresp())
 
 
 def on_disconnect(client: "Client", packet: Disconnect) -> None:
-    """End as the client wishes; only a normal end forgets the will (MQTT-3.14.4-3)."""
+    """Close at the client's request; only a normal disconnect discards the will (MQTT-3.14.4-3)."""
     session = client.session
     if session is not None:
         asked = (packet.properties or {}).get("session_expiry_interval")
@@ -54,8 +54,8 @@ def on_disconnect(client: "Client", packet: Disconnect) -> None:
 
 
 def _set_expiry(client: "Client", session: "Session", seconds: int) -> None:
-    """Change how long the session outlives the connection (MQTT 5, 3.14.2.2.2)."""
-    if seconds and not session.durable:  # it is not taken for a DISCONNECT
+    """Change the session expiry interval (MQTT 5, 3.14.2.2.2)."""
+    if seconds and not session.durable:  # it does not count as a DISCONNECT
         raise protocol_error(
             "A Session Expiry Interval that was 0 in CONNECT must not be set in DISCONNECT."
         )
@@ -64,7 +64,7 @@ def _set_expiry(client: "Client", session: "Session", seconds: int) -> None:
 
 
 def on_pubrel(client: "Client", packet: Pubrel) -> None:
-    """Release a QoS 2 identifier; on disk it is free before PUBCOMP says so (MQTT-4.3.3-11)."""
+    """Release a QoS 2 identifier, on disk before PUBCOMP is sent (MQTT-4.3.3-11)."""
     session = client.session
     if session is None:  # the table of legal packets refuses it
         return
@@ -82,8 +82,8 @@ def on_pubrel(client: "Client", packet: Pubrel) -> None:
 def on_pubrec(client: "Client", packet: Pubrec) -> None:
     """Note that a QoS 2 message arrived, and answer with PUBREL (MQTT-4.3.3-4).
 
-    On disk it is released before PUBREL goes out: after that the client may forget the identifier,
-    and would take the message for a new one.
+    It is released on disk before PUBREL is sent: after that the client may reuse the identifier,
+    and would take a repeat for a new message.
     """
     session, packet_id = client.session, packet.packet_id
     if session is None:  # the table of legal packets refuses it
@@ -119,7 +119,7 @@ def _is_qos_2(item: object) -> bool:
 
 
 def on_pubcomp(client: "Client", packet: Pubcomp) -> None:
-    """End a QoS 2 flight; an unknown identifier is ignored, as a late one may be."""
+    """Complete a QoS 2 flight; unknown identifiers are ignored, because they may be late."""
     session = client.session
     if session is None:  # the table of legal packets refuses it
         return
@@ -145,7 +145,7 @@ def _complete(client: "Client", session: "Session", packet_id: int) -> None:
 
 
 def on_auth(client: "Client", packet: Auth) -> None:
-    """Lead AUTH to the client's authentication; without a method there is none (MQTT-4.12.0-7)."""
+    """Pass AUTH to the client's exchange; without a method there is none (MQTT-4.12.0-7)."""
     if client.dialogue is None:
         raise protocol_error("AUTH must not be sent: no authentication method is in use")
     client.dialogue.take(packet)
@@ -164,4 +164,4 @@ HANDLERS: dict[type, Callable[..., None]] = {
     Disconnect: on_disconnect,
     Auth: on_auth,
 }
-"""Packet class to what it does (D12)."""
+"""Handlers by packet class (D12)."""

@@ -1,4 +1,4 @@
-"""Packets that came before they can be carried out: behind CONNECT, or behind a SUBSCRIBE."""
+"""Packets buffered behind a CONNECT or a SUBSCRIBE."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from rowcast.mqtt.violations import Violation
 
 
 def enough_held(packets: Sequence[Packet | Violation]) -> bool:
-    """Tell whether no more should be read, for so much is held already."""
+    """Whether reading should pause because of buffered packets."""
     if len(packets) >= MQTT_HELD_PACKETS_MAX:
         return True
     held = sum(len(packet.payload) for packet in packets if isinstance(packet, Publish))

@@ -23,14 +23,14 @@ _NOT_NOW = frozenset({Code.BUSY})
 
 
 def reason_of(error: Error, packet: PacketType, usual: Reason) -> Reason:
-    """Return the reason that a hook chose, where the packet may carry it; else the usual one."""
+    """Return a hook's reason code, if valid for the packet; else the usual one."""
     if isinstance(error, Refusal) and error.reason >= Reason.UNSPECIFIED_ERROR:
         return REASONS[packet].get(error.reason, usual)
     return usual
 
 
 async def ask_connect(client: "Client", packet: Connect, caller: Caller) -> None:
-    """Ask whether a client may come in; raises the refusal (G2)."""
+    """Call hooks to admit a client; raises the refusal (G2)."""
     hooks = client.broker.kernel.hooks
     try:
         await hooks.connect(caller, packet)
@@ -41,16 +41,16 @@ async def ask_connect(client: "Client", packet: Connect, caller: Caller) -> None
 
 
 async def ask_subscriptions(client: "Client", session: "Session", caller: Caller) -> None:
-    """Ask hooks whether the filters of a session that goes on are still allowed.
+    """Call hooks to check the filters of a resumed session.
 
-    What they would change about them they have changed when they were new.
+    Changes by hooks were applied when the filters were new.
     """
     broker, hooks = client.broker, client.broker.kernel.hooks
     if not hooks.subscribing:
         return
     for interest in list(session.filters):
         allowed = await _is_allowed(broker, interest, caller)
-        if session.client is not client:  # taken over: another connection asks
+        if session.client is not client:  # taken over: the other connection does it
             return
         if not allowed:
             session.filters.remove(interest)
@@ -71,5 +71,5 @@ async def _is_allowed(broker: "Broker", interest: SubscribedFilter, caller: Call
     try:
         await broker.kernel.hooks.subscribe_waiting(caller, asked)
     except Error as error:
-        return error.code in _NOT_NOW  # too much at once is no reason to lose a filter for good
+        return error.code in _NOT_NOW  # overload must not remove a filter for good
     return True

@@ -1,4 +1,4 @@
-"""From a PUBLISH or a will to an event: what its flags and properties say, in the kernel's words.
+"""Translation of a PUBLISH or a will to an event: flags and properties.
 
 Retained is put, retained and empty is delete, anything else is a message (D48-D50).
 """
@@ -16,7 +16,7 @@ from rowcast.mqtt.packets import Will
 from rowcast.mqtt.properties import Properties
 
 DOOR = "mqtt"
-"""This edge's name in the callers that it makes and in ``Table.hidden_from``."""
+"""This door's name in callers and in ``Table.hidden_from``."""
 
 KEPT = frozenset(
     {
@@ -27,7 +27,7 @@ KEPT = frozenset(
         "user_property",
     }
 )
-"""Publish properties that travel with the payload (MQTT-3.3.2-4, -15, -16, -17, -18)."""
+"""Publish properties forwarded with the payload (MQTT-3.3.2-4, -15, -16, -17, -18)."""
 
 
 Pairs = tuple[tuple[str, str], ...]
@@ -35,24 +35,24 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 def user_properties(properties: Properties) -> dict[str, str]:
-    """Return user properties by name; of several of one name the last counts."""
+    """Return user properties by name; the last one of a name wins."""
     given = (properties or {}).get("user_property", ())
     return dict(cast("Pairs", given))
 
 
 def describe(event: Event, properties: dict[str, object]) -> None:
-    """Give an event what its properties say of it; what they mean in time is the kernel's."""
+    """Set an event's content type, expiry and properties from a packet's."""
     content_type = properties.get("content_type")
     if content_type:
         event.content_type = str(content_type)
     kept = {name: properties[name] for name in properties if name in KEPT}
-    if "user_property" in kept:  # lists, as the store gives them back: tuples are no values
+    if "user_property" in kept:  # lists, as the store returns them: tuples are no values
         kept["user_property"] = [list(pair) for pair in cast("Pairs", kept["user_property"])]
     event.properties = kept or None
 
 
 def condition_of(properties: Properties, epoch: str) -> Condition | None:
-    """Read the user property ``if-match``: a cursor, ``*`` or, for no record, ``none`` (A16).
+    """Parse the user property ``if-match``: a cursor, ``*`` or, for no record, ``none`` (A16).
 
     Raises INVALID for anything else.
     """
@@ -72,7 +72,7 @@ def condition_of(properties: Properties, epoch: str) -> Condition | None:
 
 
 def stamp_from(event: Event, properties: Properties) -> None:
-    """Read the user properties ``rowcast-version`` and ``rowcast-origin`` (E26)."""
+    """Parse the user properties ``rowcast-version`` and ``rowcast-origin`` (E26)."""
     given = user_properties(properties)
     version = given.get("rowcast-version")
     if version is not None:
@@ -80,7 +80,7 @@ def stamp_from(event: Event, properties: Properties) -> None:
 
 
 def mark_from(event: Event, properties: Properties) -> None:
-    """Read the user properties ``rowcast-producer``, ``-low`` and ``-path`` (M8, H34)."""
+    """Parse the user properties ``rowcast-producer``, ``-low`` and ``-path`` (M8, H34)."""
     given = user_properties(properties)
     if "rowcast-path" in given:
         put_path(event, given["rowcast-path"])
@@ -90,7 +90,7 @@ def mark_from(event: Event, properties: Properties) -> None:
 
 
 def event_of_will(will: Will, client_id: str) -> Event:
-    """Return the event that a will is (MQTT-3.1.2-8)."""
+    """Return the event of a will (MQTT-3.1.2-8)."""
     kind = MESSAGE if not will.retain else PUT if will.payload else DELETE
     event = Event(will.topic, kind, will.payload, None, will.qos, will.retain, None, client_id)
     if will.properties:

@@ -1,8 +1,8 @@
-"""``$stream/<filter>``: a subscription that begins somewhere in the log (D55).
+"""``$stream/<filter>``: a subscription that starts at a position of the log (D55).
 
-Where, the user property ``stream-offset`` of SUBSCRIBE says; a new shared subscription begins
-there too. It is a subscription to the filter like any other but for its beginning: what is
-delivered has its own topic, and a filter that the client has already goes on where it is.
+The user property ``stream-offset`` of SUBSCRIBE sets the start, also of a new shared subscription.
+Otherwise it is an ordinary subscription to the filter: events have their own topics, and an
+existing filter of the client continues at its position.
 """
 
 from collections.abc import Mapping
@@ -22,24 +22,24 @@ from rowcast.subscriptions.start_position import (
 
 STREAM_PREFIX: Final = "$stream/"
 OFFSET: Final = "stream-offset"
-"""The user property that says where a stream begins."""
+"""The user property with the start of a stream."""
 NEXT: Final = "next"
 SYSTEM: Final = "$SYS/"
 """The server's own topics that are logged (F27)."""
 WORDS: Final = tuple(word for word in START_WORDS if word not in {"since", "start"})
-"""The user properties besides ``since`` that say where any subscription begins."""
+"""The user properties besides ``since`` with the start of any subscription."""
 
 
 async def beginning(kernel: Kernel, topics: TopicFilter, offset: str) -> str | int | None:
-    """Return the position, or cursor, after which a stream begins; None for now."""
+    """Return the position, or cursor, after which a stream starts; None for now."""
     _check_history(kernel, topics)
     return await _position(kernel, topics, stream_offset(offset))
 
 
 def start_of(kernel: Kernel, users: Mapping[str, str]) -> StartPosition | None:
-    """Return where the user properties of a SUBSCRIBE say that it begins (C24).
+    """Return the start position in the user properties of a SUBSCRIBE (C24).
 
-    None if they do not, or only with ``since``. Raises INVALID.
+    None if there is none, or only ``since``. Raises INVALID.
     """
     given = {name: users[name] for name in ("since", *WORDS) if name in users}
     start = start_position(given, kernel.now())
@@ -47,7 +47,7 @@ def start_of(kernel: Kernel, users: Mapping[str, str]) -> StartPosition | None:
 
 
 async def started(kernel: Kernel, topics: TopicFilter, start: StartPosition) -> str | int | None:
-    """Return the position, or cursor, after which a subscription begins."""
+    """Return the position, or cursor, after which a subscription starts."""
     _check_history(kernel, topics)
     return await _position(kernel, topics, start)
 
@@ -58,7 +58,7 @@ async def _position(kernel: Kernel, topics: TopicFilter, start: StartPosition) -
 
 
 def _check_history(kernel: Kernel, topics: TopicFilter) -> None:
-    """Raise where there is nothing to read: the log has no event that the filter could select."""
+    """Raise if the log can have no event that matches the filter."""
     text = topics.text
     if text.startswith("$") and not text.startswith(SYSTEM):
         raise Error(

@@ -1,9 +1,8 @@
-"""PUBLISH and its answers: a message goes to the kernel, and its answer back to who sent it.
+"""PUBLISH and its answers: submits messages to the kernel, and acknowledges them.
 
-The kernel decides whether it is allowed, valid and stored; here is only which words of MQTT say so.
-Answers go out in the order of the publishes (MQTT-4.6.0-2), although a refusal is known at once and
-a commit takes a while: each publish of QoS 1 and 2 has a number, and an answer waits for those
-before it.
+The kernel decides whether it is allowed, valid and stored; this module maps the result to MQTT.
+Answers are sent in the order of the publishes (MQTT-4.6.0-2), although a refusal is immediate and a
+commit takes time: each publish of QoS 1 and 2 has a number, and its answer waits for earlier ones.
 """
 
 from functools import partial
@@ -44,14 +43,14 @@ REASONS: dict[Code, Reason] = {
     Code.BUSY: Reason.QUOTA_EXCEEDED,
     Code.INTERNAL: Reason.UNSPECIFIED_ERROR,
 }
-"""The kernel's codes as the reasons that a PUBACK may carry (MQTT 5, 3.4.2.1)."""
+"""Error codes as reasons of a PUBACK (MQTT 5, 3.4.2.1)."""
 
 _NOT_STORED = frozenset({Code.BUSY, Code.INTERNAL})
-"""Refusals that are the server's, not the message's: sent again, it may succeed."""
+"""Errors of the server, not of the message: a retry may succeed."""
 
 
 def on_publish(client: "Client", packet: Publish) -> None:
-    """Make an event of a PUBLISH and submit it."""
+    """Translate a PUBLISH to an event and submit it."""
     caller = client.caller
     if caller is None:  # the table of legal packets refuses it before
         return
@@ -82,7 +81,7 @@ def on_publish(client: "Client", packet: Publish) -> None:
 
 
 def _number(client: "Client") -> int:
-    """Return the number of a publish that will be answered; raises when there are too many."""
+    """Return the number of a publish of QoS 1 or 2; raises when too many are unanswered."""
     number = client.taken = client.taken + 1
     if number - client.answered + len(client.unreleased) > client.quota:  # MQTT-3.3.4-9
         raise Violation(
@@ -93,15 +92,15 @@ def _number(client: "Client") -> int:
 
 
 def _take(client: "Client", packet: Publish, event: Event, caller: Caller) -> None:
-    """Take a PUBLISH of QoS 2 once: its identifier is known until PUBREL (MQTT-4.3.3-10).
+    """Process a PUBLISH of QoS 2 once: its identifier is stored until PUBREL (MQTT-4.3.3-10).
 
-    The message goes on at once and not with PUBREL (MQTT 5, 4.3.3 leaves it open): identifier and
-    event are one transaction, and PUBREC can say why a message was refused.
+    The message is submitted at once and not with PUBREL (MQTT 5, 4.3.3 allows both): identifier and
+    event are one transaction, and PUBREC can contain the reason of a refusal.
     """
     session, packet_id = client.session, packet.packet_id
     if session is None:
         return
-    if packet_id in session.inbound:  # sent again: PUBREC once more, when the first one is done
+    if packet_id in session.inbound:  # a repeat: PUBREC again, after the first one is done
         again = partial(_received_again, client, session, _number(client), packet_id, event)
         waiting = session.taking.get(packet_id)
         if waiting is None:
@@ -130,9 +129,9 @@ def _take(client: "Client", packet: Publish, event: Event, caller: Caller) -> No
 def _received(
     client: "Client", session: "Session", number: int, packet_id: int, outcome: Outcome
 ) -> None:
-    """Answer a QoS 2 PUBLISH; one that is refused leaves its identifier free (MQTT-4.3.3-9)."""
+    """Answer a QoS 2 PUBLISH; a refused one frees its identifier (MQTT-4.3.3-9)."""
     if isinstance(outcome, Error):
-        told = client.connection.version == MQTT_5  # else PUBREC says no more than: received
+        told = client.connection.version == MQTT_5  # otherwise PUBREC only confirms receipt
         if told or outcome.code in _NOT_STORED:
             session.inbound.discard(packet_id)
     acknowledge(client, number, PUBREC, packet_id, outcome)
@@ -143,7 +142,7 @@ def _received(
 def _received_again(
     client: "Client", session: "Session", number: int, packet_id: int, event: Event
 ) -> None:
-    """Answer a QoS 2 PUBLISH that was sent again, now that the first one is done."""
+    """Answer a repeated QoS 2 PUBLISH, after the first one is done."""
     if packet_id in session.inbound:
         acknowledge(client, number, PUBREC, packet_id, Receipt(event))
     else:  # it was refused
@@ -194,15 +193,15 @@ def _answer(client: "Client", first: int, packet_id: int, outcome: Outcome) -> N
 
 
 def _is_told(client: "Client", event: Event) -> bool:
-    """Tell whether an answer says where its message is: at an undeclared topic only if asked."""
+    """Whether an answer contains the position: at an undeclared topic only on request."""
     return event.table is not None or (client.form is not None and client.form.tells_seq)
 
 
 def _stored(first: int, packet_id: int, cursor: str) -> bytes:
     """Return a PUBACK or PUBREC with the user property ``seq``.
 
-    Written out because a busy table answers every write with one, and the general way takes five
-    times as long.
+    Hand-coded, because a busy table answers every write with one, and the general encoder takes
+    five times as long.
     """
     text = cursor.encode()
     size = len(text)  # at most 28: the epoch, a colon and 64 bits
@@ -219,26 +218,26 @@ def _stored(first: int, packet_id: int, cursor: str) -> bytes:
 
 
 def _answer_refusal(client: "Client", first: int, packet_id: int, error: Error) -> None:
-    """Say that a PUBLISH was refused, as far as the version has words for it (D43)."""
+    """Answer a refused PUBLISH, as far as the version allows (D43)."""
     client.note_refusal(error)
     if client.connection.version == MQTT_5:
         properties = client.explain(error.message)
         current = error.detail.get("seq")
-        if properties is not None and isinstance(current, int):  # A16: what the loser needs
+        if properties is not None and isinstance(current, int):  # A16: the current cursor
             properties["user_property"] = (("seq", client.broker.kernel.cursor(current)),)
         answer = Puback if first == PUBACK else Pubrec
         reason = reason_of(error, PacketType.PUBACK, REASONS[error.code])
         client.send(answer(packet_id, reason, properties))
     elif error.code in _NOT_STORED:
-        # There is no word for "not stored" before MQTT 5. Not acknowledging makes the client send
-        # it again when it reconnects; acknowledging would lose it.
+        # Before MQTT 5 there is no reason code. Without an acknowledgement the client sends it
+        # again after a reconnect; with one it would be lost.
         client.disconnect(Reason.SERVER_BUSY)
     else:
         client.write(bytes((first, 2)) + packet_id.to_bytes(2, "big"))
 
 
 def on_puback(client: "Client", packet: Puback) -> None:
-    """End a flight; an unknown identifier is ignored, as a late one may be."""
+    """Complete a flight; unknown identifiers are ignored, because they may be late."""
     session = client.session
     if session is None:  # the table of legal packets refuses it
         return

@@ -1,13 +1,12 @@
-"""Rewriting topics, and subscriptions that every client gets when it connects (D54).
+"""Topic rewriting, and automatic subscriptions (D54).
 
-A rule selects topics with a filter, takes them apart with a regular expression, and puts a new one
-together. The first rule that selects a topic decides; if its expression does not fit, the topic
-stays as it is. A filter of SUBSCRIBE is treated like a topic, and of ``$share/group/filter`` and
+A rule selects topics with a filter, matches them with a regular expression, and builds a new topic.
+The first rule that selects a topic decides; if its expression does not match, the topic is
+unchanged. A filter of SUBSCRIBE is treated like a topic, and of ``$share/group/filter`` and
 ``$exclusive/filter`` only the filter is rewritten.
 
-Rules are the operator's and topics a stranger's, so an expression may not be of the kind that takes
-forever, and what a client calls itself never becomes a wildcard or a level of its own. What comes
-out is checked again by whoever uses it.
+Topics are untrusted, so expressions with catastrophic backtracking are refused, and a client's
+names never become a wildcard or a separate level. The caller checks the result again.
 """
 
 import logging
@@ -42,20 +41,20 @@ from rowcast.mqtt.packets import Subscription
 log = logging.getLogger("rowcast.mqtt")
 
 Submit = Callable[..., None]
-"""``Kernel.submit``, or what stands before it."""
+"""``Kernel.submit``, or a wrapper."""
 Action = Literal["publish", "subscribe", "all"]
 
 Naming = Callable[[str], str]
-"""Returns what a topic or filter with a leading slash names: ``Registry.named``."""
+"""Normalises a topic or filter with a leading slash: ``Registry.named``."""
 
 _PLACE = re.compile(r"\$(\d{1,2})|\$\{([^}]*)\}")
-"""What a destination may hold: ``$1`` and so on, ``${clientid}`` and ``${username}``."""
+"""Placeholders of a destination: ``$1`` and so on, ``${clientid}`` and ``${username}``."""
 _NAMES = ("clientid", "username")
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule; ``Rule(...)`` raises INVALID for one that cannot be followed."""
+    """One rule; ``Rule(...)`` raises INVALID for an invalid one."""
 
     action: Action
     source: TopicFilter
@@ -63,7 +62,7 @@ class Rule:
     destination: str
 
     def rewrite(self, text: str, client_id: str, user: str) -> str:
-        """Return what a topic becomes; raises INVALID when it must not become anything."""
+        """Return the rewritten topic; raises INVALID for an invalid result."""
         if len(text) > REWRITE_TOPIC_CHARS_MAX:
             raise Error(
                 Code.INVALID,
@@ -77,7 +76,7 @@ class Rule:
 
 
 def make_rule(action: str, source: str, expression: str, destination: str) -> Rule:
-    """Return a rule; raises INVALID for one that cannot be followed."""
+    """Return a rule; raises INVALID for an invalid one."""
     if action not in get_args(Action):
         raise Error(Code.INVALID, f"the action {action!r} is not publish, subscribe or all")
     _check_expression(expression)
@@ -90,12 +89,12 @@ def make_rule(action: str, source: str, expression: str, destination: str) -> Ru
 
 
 def _check_expression(text: str) -> None:
-    """Refuse what may take forever: a repeated group, or many repetitions in a row."""
+    """Refuse possible catastrophic backtracking: a repeated group, or many repetitions."""
     if len(text) > REWRITE_EXPRESSION_CHARS_MAX:
         raise Error(
             Code.INVALID, f"an expression may have {REWRITE_EXPRESSION_CHARS_MAX} characters"
         )
-    bare = re.sub(r"\\.", "x", text, flags=re.DOTALL)  # escapes and sets repeat like a letter
+    bare = re.sub(r"\\.", "x", text, flags=re.DOTALL)  # escapes and sets count as one character
     bare = re.sub(r"\[\^?\]?[^\]]*\]", "x", bare)
     if re.search(r"\)(?:[*+]|\{)", bare):
         raise Error(
@@ -112,7 +111,7 @@ def _check_expression(text: str) -> None:
 
 
 def _check_places(destination: str, groups: int) -> None:
-    """Refuse a destination that names what is not there, or could never be a topic or filter."""
+    """Refuse a destination with unknown placeholders, or that is no topic or filter."""
     for number, name in _PLACE.findall(destination):
         if number and not 0 < int(number) <= groups:
             raise Error(
@@ -127,7 +126,7 @@ def _check_places(destination: str, groups: int) -> None:
 
 
 def _fill(destination: str, client_id: str, user: str, found: "re.Match[str] | None" = None) -> str:
-    """Return a destination with its places filled."""
+    """Return a destination with its placeholders replaced."""
 
     def value(place: "re.Match[str]") -> str:
         if place[1]:
@@ -154,20 +153,20 @@ class Rewriting:
         self.subscribes = tuple(rule for rule in rules if rule.action != "publish")
 
     def topic(self, topic: str, client_id: str, user: str, named: Naming = str) -> str:
-        """Return the topic that a PUBLISH is for; raises INVALID when that is none."""
+        """Return the rewritten topic of a PUBLISH; raises INVALID for an invalid one."""
         new = _rewritten_or_named(self.publishes, topic, client_id, user, named)
         if new is not topic:
             check_topic(new)
         return new
 
     def filter(self, text: str, client_id: str, user: str, named: Naming = str) -> str:
-        """Return the filter that SUBSCRIBE and UNSUBSCRIBE mean; the caller checks it."""
+        """Return the rewritten filter of SUBSCRIBE and UNSUBSCRIBE; the caller checks it."""
         prefix, rest = _prefix(text)
         return prefix + _rewritten_or_named(self.subscribes, rest, client_id, user, named)
 
 
 def rewritten_submit(rewriting: Rewriting, submit: Submit, named: Naming = str) -> Submit:
-    """Return a way of submitting that rewrites the topics of a client's publishes first."""
+    """Wrap ``submit`` to rewrite the topics of clients' publishes first."""
 
     def rewritten(event: Event, caller: Caller, done: Done, *more: object) -> None:
         try:
@@ -190,14 +189,14 @@ def _rewritten(rules: Iterable[Rule], text: str, client_id: str, user: str) -> s
 def _rewritten_or_named(
     rules: Sequence[Rule], text: str, client_id: str, user: str, named: Naming
 ) -> str:
-    """Rewrite a topic as it stands, else what its leading slash names: no rule is got round."""
+    """Rewrite a topic, else its form without the leading slash, so that no rule is bypassed."""
     new = _rewritten(rules, text, client_id, user)
     meant = named(text) if new is text else text
     return new if meant == text else _rewritten(rules, meant, client_id, user)
 
 
 def divided(text: str) -> tuple[str, str]:
-    """Divide a filter from all that may stand before it, and says how to subscribe to it."""
+    """Split a filter from all subscription prefixes."""
     for prefix in (QUEUE_PREFIX, STREAM_PREFIX):
         if text.startswith(prefix):
             return prefix, text.removeprefix(prefix)
@@ -205,7 +204,7 @@ def divided(text: str) -> tuple[str, str]:
 
 
 def _prefix(text: str) -> tuple[str, str]:
-    """Divide a filter from what stands before it and is not rewritten."""
+    """Split a filter from its prefix, which is not rewritten."""
     if text.startswith(EXCLUSIVE_PREFIX):
         return EXCLUSIVE_PREFIX, text.removeprefix(EXCLUSIVE_PREFIX)
     if text.startswith(SHARE_PREFIX):
@@ -215,7 +214,7 @@ def _prefix(text: str) -> tuple[str, str]:
 
 
 class AutoSubscriptions:
-    """What every client is subscribed to when its session begins."""
+    """Automatic subscriptions of new sessions."""
 
     def __init__(self, wanted: Sequence[Subscription]) -> None:
         if len(wanted) > AUTO_SUBSCRIPTIONS_MAX:
@@ -230,7 +229,7 @@ class AutoSubscriptions:
         self._wanted = tuple(wanted)
 
     def of(self, client_id: str, user: str) -> Iterator[Subscription]:
-        """Give the subscriptions of one client; what cannot be filled in for it is left out."""
+        """Yield the subscriptions of one client, without those with missing placeholders."""
         for item in self._wanted:
             try:
                 yield replace(item, filter=_fill(item.filter, client_id, user))

@@ -1,7 +1,7 @@
-"""SUBSCRIBE and UNSUBSCRIBE: filters become interests of the client's subscription, and end.
+"""SUBSCRIBE and UNSUBSCRIBE: add and remove interests of the client's subscription.
 
-A filter that is refused costs nothing but itself: its reason stands in SUBACK, and the words for it
-in the reason string.
+A refused filter does not affect others: its reason code is in SUBACK, and the message in the reason
+string.
 """
 
 import asyncio
@@ -56,12 +56,12 @@ _REASONS: dict[Code, Reason] = {
     Code.BUSY: Reason.QUOTA_EXCEEDED,
     Code.INTERNAL: Reason.UNSPECIFIED_ERROR,
 }
-"""Codes as the reasons of a SUBACK; for all else 0x83, because the filter itself is in order."""
+"""Error codes as reasons of a SUBACK; others are 0x83, because the filter is valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubscribeRequest:
-    """What one SUBSCRIBE says of all its filters: who, in which form, from where on."""
+    """The common options of a SUBSCRIBE: caller, delivery format, start."""
 
     client: "Client"
     session: "Session"
@@ -76,7 +76,7 @@ class SubscribeRequest:
 
 @dataclass(slots=True)
 class FilterRequest:
-    """One filter of a SUBSCRIBE, on its way to being a subscription."""
+    """One filter of a SUBSCRIBE, being processed."""
 
     wanted: Subscription
     interest: SubscribedFilter
@@ -85,19 +85,19 @@ class FilterRequest:
     since: str | int | None
     """A cursor or position to continue after; None for now."""
     offset: str | None = None
-    """Where in the log a stream is to begin, until that is a position in ``since``."""
+    """The requested start of a stream, resolved to ``since`` later."""
     start: StartPosition | None = None
-    """Where in the log any other filter is to begin, likewise."""
+    """The requested start of any other filter, likewise."""
     refusal: Error | None = None
 
     @property
     def begins_in_log(self) -> bool:
-        """Whether it begins with events and not with the records as they are."""
+        """Whether it starts with events and not with current records."""
         return self.offset is not None or self.start is not None
 
 
 def on_subscribe(client: "Client", packet: Subscribe) -> None:
-    """Begin or change interests; SUBACK goes before the first message of them."""
+    """Add or change interests; SUBACK precedes their first message."""
     session, caller, form = client.session, client.caller, client.form
     if session is None or caller is None or form is None:  # the table of legal packets refuses it
         return
@@ -132,7 +132,7 @@ def on_subscribe(client: "Client", packet: Subscribe) -> None:
 def _later(
     wish: SubscribeRequest, packet: Subscribe, plans: list[FilterRequest | Error] | None
 ) -> None:
-    """Carry out a SUBSCRIBE in a task; packets that come meanwhile are held."""
+    """Run a SUBSCRIBE in a task; packets received meanwhile are buffered."""
     wish.client.behind = True
     task = _ask(wish, packet) if plans is None else _ask(wish, packet, plans)
     wish.session.asking = asyncio.get_running_loop().create_task(task)
@@ -141,15 +141,15 @@ def _later(
 async def _ask(
     wish: SubscribeRequest, packet: Subscribe, plans: list[FilterRequest | Error] | None = None
 ) -> None:
-    """Ask hooks and the log about all filters, then begin them; packets wait meanwhile.
+    """Call hooks and resolve positions of all filters, then start them; packets wait meanwhile.
 
-    Without plans there are so many filters that others get a turn now and then. What begins before
-    SUBACK is sent may come before it, as MQTT 5, 3.8.4 allows.
+    Without plans there are many filters, processed in several turns of the loop. Messages of
+    started filters may precede SUBACK, as MQTT 5, 3.8.4 allows.
     """
     client, session = wish.client, wish.session
     try:
         if plans is None:
-            await asyncio.sleep(0)  # a client with many filters may send them one at a time
+            await asyncio.sleep(0)  # a client with many filters may send them separately
             plans = [_understood(wish, wanted) async for wanted in _in_turns(packet.subscriptions)]
         async for plan in _in_turns(plans):
             if isinstance(plan, FilterRequest):
@@ -166,7 +166,7 @@ async def _ask(
 
 
 async def _in_turns(items: Sequence[Item]) -> AsyncIterator[Item]:
-    """Give the items; if there are many, others get a turn of the loop after some of them."""
+    """Yield the items; if there are many, spread over turns of the loop."""
     for number, item in enumerate(items, 1):
         yield item
         if number % MQTT_SUBSCRIBE_TURN_FILTERS == 0:
@@ -186,14 +186,14 @@ async def _authorise(wish: SubscribeRequest, plan: FilterRequest) -> None:
 
 
 def _answer(client: "Client", packet: Subscribe, outcomes: Sequence[Reason | Error]) -> None:
-    """Send SUBACK: what became of each filter."""
+    """Send SUBACK with the result of each filter."""
     problems = [
         f"{wanted.filter[:100]!r}: {outcome.message}"
         for wanted, outcome in zip(packet.subscriptions, outcomes, strict=True)
         if isinstance(outcome, Error)
     ]
     properties = client.explain("; ".join(problems)) if problems else None
-    if client.tells_seq:  # M1: the position that what follows begins at
+    if client.tells_seq:  # M1: the start position
         properties = (properties or {}) | {"user_property": (("seq", client.broker.kernel.head),)}
     reasons = tuple(item if isinstance(item, Reason) else _reason(item) for item in outcomes)
     for wanted, outcome, reason in zip(packet.subscriptions, outcomes, reasons, strict=True):
@@ -204,7 +204,7 @@ def _answer(client: "Client", packet: Subscribe, outcomes: Sequence[Reason | Err
 
 
 async def auto_subscribe(client: "Client", session: "Session", caller: Caller) -> None:
-    """Subscribe a new session to what every client gets (D54)."""
+    """Add automatic subscriptions to a new session (D54)."""
     wanted, form = client.broker.settings.auto_subscriptions, client.form
     if wanted is None or form is None:
         return
@@ -224,7 +224,7 @@ async def auto_subscribe(client: "Client", session: "Session", caller: Caller) -
 
 
 def _understood(wish: SubscribeRequest, wanted: Subscription) -> FilterRequest | Error:
-    """Return what a client asks for with a filter, or what is wrong with it."""
+    """Return the request of a filter, or its Error."""
     try:
         wish.client.broker.kernel.reader.shedding.check_subscribe()
         _count(wish.client)
@@ -234,7 +234,7 @@ def _understood(wish: SubscribeRequest, wanted: Subscription) -> FilterRequest |
 
 
 def _plan(wish: SubscribeRequest, wanted: Subscription) -> FilterRequest:
-    """Return what a filter asks for; raises what is wrong with it."""
+    """Return the request of a filter; raises its Error."""
     share, text = share_of(wanted.filter), wanted.filter
     if share is not None:
         groups_in(wish.client.broker.kernel)
@@ -257,12 +257,12 @@ def _plan(wish: SubscribeRequest, wanted: Subscription) -> FilterRequest:
 
 
 def _bare(text: str) -> str:
-    """Return a filter without what says how it is to be subscribed to."""
+    """Return a filter without subscription prefixes."""
     return text.removeprefix(EXCLUSIVE_PREFIX).removeprefix(STREAM_PREFIX)
 
 
 def _carry_out(wish: SubscribeRequest, plan: FilterRequest | Error) -> Reason | Error:
-    """Begin what was planned and permitted; return the QoS that is granted, or the refusal."""
+    """Start an authorised filter; return the granted QoS, or the Error."""
     if isinstance(plan, Error):
         return plan
     if plan.refusal is not None:
@@ -284,12 +284,12 @@ def _count(client: "Client") -> None:
 
 
 def _meant(client: "Client", caller: Caller, wanted: Subscription) -> Subscription:
-    """Return what a client subscribes to: its filter may be rewritten (D54)."""
+    """Return a client's subscription with its filter rewritten (D54)."""
     return replace(wanted, filter=_rewritten(client, caller, wanted.filter))
 
 
 def _rewritten(client: "Client", caller: Caller, text: str) -> str:
-    """Return a filter as the rules make it, and with a leading slash what that names."""
+    """Return a filter after rewriting, and without a leading slash of a declared path."""
     rewriting, named = client.broker.settings.rewriting, client.broker.kernel.registry.named
     try:
         if rewriting is not None:
@@ -301,10 +301,10 @@ def _rewritten(client: "Client", caller: Caller, text: str) -> str:
 
 
 def _wait(client: "Client", caller: Caller, packet: Subscribe) -> None:
-    """Subscribe when what the client wrote before is stored.
+    """Subscribe after earlier writes of the client are stored.
 
-    Then it is current and comes as that, or not at all if the client wants none (MQTT-3.3.1-8 of
-    3.1.1, MQTT-3.3.1-11); else it would come as a live message.
+    Then they are current records, sent as such or not at all (MQTT-3.3.1-8 of 3.1.1,
+    MQTT-3.3.1-11); otherwise they would be sent as live messages.
     """
 
     def stored(error: Error | None) -> None:
@@ -320,7 +320,7 @@ def _wait(client: "Client", caller: Caller, packet: Subscribe) -> None:
 def _begin(
     client: "Client", packet: Subscribe
 ) -> tuple[tuple[int, ...], str | None, str | None, StartPosition | None]:
-    """Return the subscription identifiers, and where it begins: a cursor, an offset, a start."""
+    """Return the subscription identifiers, and the start: a cursor, an offset, a start position."""
     identifier = (packet.properties or {}).get("subscription_identifier")
     identifiers = (identifier,) if isinstance(identifier, int) else ()
     users = user_properties(packet.properties)
@@ -329,7 +329,7 @@ def _begin(
 
 
 def _form(client: "Client", form: DeliveryFormat, packet: Subscribe) -> DeliveryFormat:
-    """Return the form of these filters: their own user properties win over CONNECT's."""
+    """Return the delivery format of these filters: their user properties override CONNECT's."""
     users = user_properties(packet.properties)
     if not users:
         return form
@@ -340,13 +340,13 @@ def _form(client: "Client", form: DeliveryFormat, packet: Subscribe) -> Delivery
 
 
 def _gaps(client: "Client", form: DeliveryFormat, packet: Subscribe) -> bool:
-    """Tell whether these filters are to be told what they do not get (M4)."""
+    """Whether these filters request gap notices (M4)."""
     asked = user_properties(packet.properties).get("gaps")
     return asked == "true" if asked is not None else form.tells_seq or client.tells_gaps
 
 
 def _subscribe(wish: SubscribeRequest, plan: FilterRequest) -> Reason:
-    """Begin one interest; return the reason of success: the QoS that is granted."""
+    """Start one interest; return the granted QoS."""
     session, broker, interest = wish.session, wish.client.broker, plan.interest
     topics = interest.topics
     if plan.exclusive and not broker.exclusives.may_take(topics.text, session.client_id):  # D53
@@ -379,7 +379,7 @@ def _subscribe(wish: SubscribeRequest, plan: FilterRequest) -> Reason:
 
 
 def _share(wish: SubscribeRequest, plan: FilterRequest, share: Share) -> Reason:
-    """Take part in a group, or change how; return the QoS that is granted."""
+    """Join a group, or change the options; return the granted QoS."""
     session, text, broker = wish.session, plan.wanted.filter, wish.client.broker
     interest, sharing = plan.interest, session.sharing
     if sharing is None:
@@ -399,7 +399,7 @@ def _share(wish: SubscribeRequest, plan: FilterRequest, share: Share) -> Reason:
 
 
 def _check_count(broker: "Broker", session: "Session") -> None:
-    """Raise when a client has as many subscriptions as it may."""
+    """Raise when a client has reached its maximum of subscriptions."""
     most = broker.settings.subscriptions_max
     if session.subscription_count >= most:
         raise Error(Code.BUSY, f"a client may have {most} subscriptions")
@@ -419,7 +419,7 @@ def _interest(session: "Session", topics: TopicFilter) -> SubscribedFilter | Non
 
 
 def _renamed(session: "Session", topics: TopicFilter) -> SubscribedFilter | None:
-    """Return the interest whose filter a hook put in the place of this one."""
+    """Return the interest whose filter a hook replaced."""
     asked = topics.text
     return next((item for item in session.interests if item.asked == asked), None)
 
@@ -434,7 +434,7 @@ def _reason(error: Error) -> Reason:
 
 
 def on_unsubscribe(client: "Client", packet: Unsubscribe) -> None:
-    """End interests; each filter is told whether there was one (MQTT-3.10.4-1, MQTT-3.11.3-1)."""
+    """Remove interests; UNSUBACK states whether each existed (MQTT-3.10.4-1, MQTT-3.11.3-1)."""
     session, caller = client.session, client.caller
     if session is None or caller is None:  # the table of legal packets refuses it
         return
@@ -448,10 +448,10 @@ def on_unsubscribe(client: "Client", packet: Unsubscribe) -> None:
 
 
 def _check_formed(filters: Sequence[str]) -> None:
-    """Raise for what is no topic filter: before MQTT 5, UNSUBACK could only tell of success.
+    """Raise for an invalid topic filter: before MQTT 5, UNSUBACK has no errors.
 
-    It is a violation of the protocol, which ends the connection (3.1.1: MQTT-4.7.1-2, MQTT-4.7.1-3,
-    MQTT-4.7.3-1, MQTT-4.8.0-1). One over a limit of this server's is well formed: nobody has it.
+    It is a protocol violation, which closes the connection (3.1.1: MQTT-4.7.1-2, MQTT-4.7.1-3,
+    MQTT-4.7.3-1, MQTT-4.8.0-1). One over a limit of this server is valid, and cannot exist.
     """
     for text in filters:
         if not text:

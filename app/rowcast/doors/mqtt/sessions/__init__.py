@@ -1,1 +1,1 @@
-"""Sessions: what a client keeps between its packets, in memory and on disk."""
+"""Sessions: the state of clients, in memory and on disk."""

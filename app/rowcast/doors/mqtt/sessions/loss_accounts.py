@@ -1,8 +1,8 @@
-"""Accounts: what a session is still to be told of what it did not get (M4).
+"""Loss accounts: gaps that a session has not been notified of yet (M4).
 
-What was on its way when the connection ended and is sent with QoS 0 is lost with it; so is what is
-not logged and comes while the client is away. Both are counted, and told when it is back. In flight
-and in the log nothing is lost.
+QoS 0 messages in transit are lost with the connection, and so are unlogged messages while the
+client is offline. Both are counted, and reported when it returns. Flights and logged events are not
+lost.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ _PUBLISH_QOS_0 = 0x30
 
 
 def close(session: Session, subscription: Subscription, frames: Iterable[bytes]) -> None:
-    """Count what is lost with a connection, before its subscription is suspended.
+    """Count the losses of a closed connection, before its subscription is suspended.
 
     ``frames`` are packets that were not written.
     """
@@ -38,10 +38,10 @@ def close(session: Session, subscription: Subscription, frames: Iterable[bytes])
 def begin_absence(
     kernel: Kernel, session: Session, subscription: Subscription | None = None
 ) -> None:
-    """Count from now on what a session misses; ``subscription`` is the one that was suspended.
+    """Start counting an offline session's losses; ``subscription`` is the suspended one.
 
-    Where hooks look at what is read, it is counted as its reader would have been shown it; after a
-    restart nobody knows who that is, and nothing is counted.
+    If read hooks apply, they are applied as for the reader; after a restart the reader is unknown,
+    and nothing is counted.
     """
     counts = None
     if subscription is not None:
@@ -55,7 +55,7 @@ def begin_absence(
 
 
 def end_absence(kernel: Kernel, session: Session) -> None:
-    """Count what a session missed, now that its client is back, or it ends."""
+    """Stop counting when the client returns, or the session ends."""
     if session.away is None:
         return
     missed = kernel.bus.absences.end(session.away)
@@ -66,7 +66,7 @@ def end_absence(kernel: Kernel, session: Session) -> None:
 
 
 def owed_facts(session: Session) -> dict[str, int]:
-    """Return what is owed, to be written down."""
+    """Return the pending gaps, for storage."""
     facts: dict[str, int] = {}
     for gap in session.gaps.owed:
         facts[gap.why.value] = facts.get(gap.why.value, 0) + (gap.count or 0)
@@ -76,5 +76,5 @@ def owed_facts(session: Session) -> dict[str, int]:
 
 
 def owed_of(facts: dict[str, int]) -> list[Gap]:
-    """Return what is owed according to what was written down."""
+    """Restore pending gaps from storage."""
     return [Gap(GapCause(why), count) for why, count in facts.items()]

@@ -32,7 +32,7 @@ class Observers:
     # -- connections -------------------------------------------------------------------------------
 
     def came(self, peer: str) -> None:
-        """Tell of a new connection: nobody knows yet who it is (G17)."""
+        """Notify of a new connection, not authenticated yet (G17)."""
         self._kernel.hooks.connection(Caller("anonymous", NONE, DOOR, peer=peer))
 
     def refused(self, peer: str, packet: Connect, reason: Reason, message: str) -> None:
@@ -41,7 +41,7 @@ class Observers:
         self._kernel.listeners.tell("refused", caller, reason=message, code=int(reason))
 
     def entered(self, session: Session | None, caller: Caller, *, present: bool) -> None:
-        """Tell that a client was let in, and what became of its session (G3, G9)."""
+        """Notify of an accepted client, and its new or resumed session (G3, G9)."""
         hooks = self._kernel.hooks
         for listener in self._listeners:
             listener.on_connect(caller.client_id)
@@ -66,12 +66,12 @@ class Observers:
         self._kernel.live.changed(SESSIONS, session.client_id, happened)
 
     def session_restored(self, session: Session) -> None:
-        """Tell of the subscriptions of a session of an earlier run."""
+        """Notify of the subscriptions of a restored session."""
         for text in _filters(session):
             self.subscribed(session.client_id, text)
 
     def session_ended(self, session: Session) -> None:
-        """Tell that a session is over, and with it its subscriptions (G9, G18, X5)."""
+        """Notify of the end of a session and its subscriptions (G9, G18, X5)."""
         hooks = self._kernel.hooks
         caller = Caller(session.user, NONE, DOOR, session.client_id)
         for interest in session.interests:
@@ -79,7 +79,7 @@ class Observers:
         if session.sharing is not None:
             for share, _ in session.sharing.shares.values():
                 hooks.unsubscribed(caller, share.topics.text)
-        if session.left_at is not None:  # else its connection ends with it, and tells of that
+        if session.left_at is not None:  # otherwise its connection closes with it, and notifies
             seconds = round(self._now() - session.left_at)
             hooks.listeners.tell("session_ended", caller, away_seconds=seconds)
         hooks.session_ended(session.client_id)
@@ -92,12 +92,12 @@ class Observers:
     # -- their filters -----------------------------------------------------------------------------
 
     def subscribed(self, client_id: str, text: str) -> None:
-        """Tell of a new filter."""
+        """Notify of a new filter."""
         for listener in self._listeners:
             listener.on_subscribe(client_id, text)
 
     def unsubscribed(self, client_id: str, text: str) -> None:
-        """Tell that a filter has ended."""
+        """Notify of a removed filter."""
         for listener in self._listeners:
             listener.on_unsubscribe(client_id, text)
         self.subscription_changed(client_id, text)
@@ -113,6 +113,6 @@ def client_id_and_filter(client_id: str, text: str) -> str:
 
 
 def _filters(session: Session) -> list[str]:
-    """Return the filters of a session; shared ones as they were asked for."""
+    """Return the filters of a session; shared ones with their prefix."""
     shares = session.sharing.shares if session.sharing is not None else ()
     return [*(interest.topics.text for interest in session.interests), *shares]

@@ -1,10 +1,10 @@
-"""Sessions: what a client keeps between its packets, and the table of them.
+"""Sessions: the state of a client, and the table of sessions.
 
-A session is its subscriptions, its place in the log, and what is in flight both ways (MQTT 5, 4.1).
-While its client is connected, subscriptions and place are one live cursor, ``subscription``; while
-it is not, they are ``filters`` and ``position``: an offline session costs nothing when a message is
-published, and no message is copied for it (D28). What of it must survive the server is
-written by the ``keeper``; this module knows no disk.
+A session has its subscriptions, its position in the log, and flights in both directions (MQTT 5,
+4.1). While its client is connected, subscriptions and position are one live cursor,
+``subscription``; while it is offline, they are ``filters`` and ``position``: publishing has no cost
+for an offline session, and no message is copied for it (D28). ``SessionPersistence`` stores it;
+this module knows no disk.
 """
 
 from collections import deque
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rowcast.doors.mqtt.sessions.sharing import Sharing
 
 NEVER = 0xFFFFFFFF
-"""A Session Expiry Interval that means: not at all (MQTT 5, 3.1.2.11.2)."""
+"""The Session Expiry Interval "never" (MQTT 5, 3.1.2.11.2)."""
 
 
 ANONYMOUS = Caller().user
@@ -110,50 +110,49 @@ class Session:
         self.created_at = created_at
         self.expires_at: float | None = None
         self.left_at: float | None = None
-        """When its client was lost; None while it is connected."""
+        """When its client disconnected; None while it is connected."""
         self.expiry_seconds = 0
-        """How long it outlives its connection; 0 ends it with that."""
+        """Its expiry interval; 0: ends with its connection."""
         self.client: SessionClient | None = None
         self.asking: Task[None] | None = None
-        """Waits for hooks that are asked about a SUBSCRIBE."""
+        """The task of a SUBSCRIBE that waits for hooks."""
         self.user = ANONYMOUS
-        """Whose it is: nobody else goes on with it, or ends it; if anonymous, it is anybody's."""
+        """Its user, who alone may resume or end it; if anonymous, anybody may."""
         self.subscription: Subscription | None = None
         self.position = 0
-        """Where in the log to go on; holds while there is no subscription."""
+        """The position to resume from; valid while there is no subscription."""
         self.skipped: tuple[SkippedRange, ...] = ()
-        """What of the log beyond it is to be passed over; holds while there is no subscription."""
+        """Ranges of the log to skip after it; valid while there is no subscription."""
         self.filters: list[SubscribedFilter] = []
-        """The subscriptions; hold while there is no subscription."""
+        """The interests; valid while there is no subscription."""
         self.sharing: Sharing | None = None
-        """Its part in shared subscriptions; None while it has none."""
+        """Its shared subscriptions; None while it has none."""
         self.reliable = 0
-        """How many filters were granted QoS 1 or 2: with none nothing waits for the window."""
+        """The number of filters with QoS 1 or 2; without any the window does not matter."""
         self.inbound: set[int] = set()
-        """Identifiers of QoS 2 publishes that were taken and not released (MQTT-4.3.3-10)."""
+        """Identifiers of received QoS 2 publishes that are not released (MQTT-4.3.3-10)."""
         self.taking: dict[int, list[Callable[[], None]]] = {}
-        """Those of them that are on their way to the log, and who waits to hear of it."""
+        """Those of them with a pending write, and their callbacks."""
         self.resend: deque[int] = deque()
-        """Flights of an earlier connection that are still to be sent again (MQTT-4.4.0-1)."""
+        """Flights of an earlier connection to send again (MQTT-4.4.0-1)."""
         self.happened, self.takeovers, self.orders = "restored", 0, 0
         self.gaps = Gaps()
-        """What this client was not sent."""
+        """The gaps of this client."""
         self.away: OfflineSessions | None = None
-        """Counts what is missed while there is no subscription."""
+        """Counts losses while there is no subscription."""
         self.will: Will | None = None
         self.will_caller: Caller | None = None
         self.will_number = 0
-        """The name of its will on disk."""
+        """The number of its will on disk."""
         self.will_timer: TimerHandle | None = None
         self.kept = False
         """Whether it is on disk."""
         self.unsaved: list[Change] = []
-        """Facts that are to be written with the next save."""
+        """Changes of facts for the next save."""
         self.owing: dict[str, tuple[str | None, int | None]] = {}
-        """Filters that are owed current records or a part of the log, and what of it is on disk."""
+        """Filters with pending backfill, and its stored progress."""
         self.changed, self.saved = set[int](), set[int]()
-        """Packet identifiers whose flights began, moved or ended since the last save, and of those
-        that are on disk."""
+        """Packet identifiers whose flights changed since the last save, and those on disk."""
         self.saved_place: object = None
 
     @property
@@ -168,28 +167,28 @@ class Session:
 
     @property
     def subscription_count(self) -> int:
-        """How many filters it has, shared ones too."""
+        """The number of its filters, including shared ones."""
         own = self.filters if self.subscription is None else self.subscription.interests
         return len(own) + (len(self.sharing.shares) if self.sharing is not None else 0)
 
     @property
     def place(self) -> int:
-        """The number up to which every event was handed over: in flight, done or not for it."""
+        """The position up to which every event is in flight, done, or does not match."""
         return self.subscription.settled if self.subscription is not None else self.position
 
     @property
     def ahead(self) -> tuple[SkippedRange, ...]:
-        """What is to be passed over beyond ``place``."""
+        """Ranges to skip after ``place``."""
         return self.subscription.skipped if self.subscription is not None else self.skipped
 
     @property
     def pending(self) -> int:
-        """How many messages wait in memory or are in flight."""
+        """The number of messages queued in memory or in flight."""
         waiting = self.subscription.waiting if self.subscription is not None else 0
         return waiting + len(self.window)
 
     def next_order(self) -> int:
-        """Return the number of this sending."""
+        """Return the next number of a flight."""
         self.orders += 1
         return self.orders
 
@@ -201,8 +200,8 @@ class Sessions:
         self._now = now
         self._sessions: dict[str, Session] = {}
         self._leaving: list[tuple[float, int, Session]] = []
-        """A heap of when sessions end; one whose client came back is skipped in its turn, or left
-        out when such are the most."""
+        """A heap of session expiries; obsolete entries are skipped, or removed when they are the
+        majority."""
         self._departures = 0
 
     def __len__(self) -> int:
@@ -213,7 +212,7 @@ class Sessions:
 
     @property
     def next_expiry(self) -> float | None:
-        """When to call ``clean_expired`` next; None when nothing will expire."""
+        """The next time to call ``clean_expired``; None when nothing will expire."""
         return self._leaving[0][0] if self._leaving else None
 
     def get(self, client_id: str) -> Session | None:
@@ -221,13 +220,13 @@ class Sessions:
         return self._sessions.get(client_id)
 
     def create(self, client_id: str, window: Window) -> Session:
-        """Make a new session in the place of any other of the same client id."""
+        """Create a session, replacing any other of the same client id."""
         session = Session(client_id, window, self._now())
         self._sessions[client_id] = session
         return session
 
     def get_or_create(self, client_id: str) -> tuple[Session, bool]:
-        """Return the session of a client id, and whether it was there before."""
+        """Return the session of a client id, and whether it existed."""
         session = self._sessions.get(client_id)
         if session is not None:
             session.expires_at = session.left_at = None
@@ -235,11 +234,11 @@ class Sessions:
         return self.create(client_id, Window()), False
 
     def add(self, session: Session) -> None:
-        """Put back a session that was on disk."""
+        """Add a restored session."""
         self._sessions[session.client_id] = session
 
     def leave(self, session: Session, expires_at: float) -> None:
-        """Note that the client is gone; the session lasts until then."""
+        """Note a disconnect, and the session's expiry."""
         session.client = None
         session.expires_at = expires_at
         if expires_at == inf:
@@ -251,20 +250,20 @@ class Sessions:
         heappush(self._leaving, (expires_at, self._departures, session))
 
     def _is_to_end(self, departure: tuple[float, int, Session]) -> bool:
-        """Tell whether a departure is its session's last, and its client still away."""
+        """Whether an entry is its session's last, and its client still offline."""
         expires_at, _, session = departure
         current = self._sessions.get(session.client_id) is session
         return current and session.expires_at == expires_at
 
     def delete(self, session: Session) -> bool:
-        """End a session, unless another has taken its place."""
+        """Remove a session, unless it was replaced."""
         if self._sessions.get(session.client_id) is not session:
             return False
         del self._sessions[session.client_id]
         return True
 
     def clean_expired(self) -> list[Session]:
-        """End and return the sessions whose time is over; costs what it ends."""
+        """Remove and return expired sessions; the cost depends on their number."""
         now = self._now()
         ended: list[Session] = []
         while self._leaving and self._leaving[0][0] <= now:

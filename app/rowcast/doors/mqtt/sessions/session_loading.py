@@ -1,9 +1,8 @@
-"""Recall: sessions and wills as their facts on disk tell of them, when the server starts.
+"""Loading of sessions and wills from stored facts, when the server starts.
 
-What cannot be read is left out alone and told in the log: a filter, a flight, a will. It stays on
-disk, for who wants to look, until the session ends. Only who owns a session, and how long it
-lasts, must be known. Where one stood in the log, if that cannot be read, is the log's beginning:
-messages come again, and none is lost.
+An unreadable fact, such as a filter, a flight or a will, is skipped and logged. It stays on disk,
+for inspection, until the session ends. Only a session's user and expiry are required. An unreadable
+position becomes the beginning of the log: messages are repeated, and none is lost.
 """
 
 import logging
@@ -29,15 +28,15 @@ from rowcast.subscriptions.subscription import SubscribedFilter
 log = logging.getLogger("rowcast.mqtt")
 
 OWNER = "session/"
-"""What the owners of all sessions' facts begin with."""
+"""The prefix of owners of session facts."""
 FILTER, EXCLUSIVE, SHARE, OUT, IN = "filter/", "exclusive/", "share/", "out/", "in/"
-"""What the names of a session's facts begin with."""
+"""Prefixes of the names of a session's facts."""
 
 Facts = Iterable[tuple[str, str, bytes]]
 
 
 def read_sessions(deliveries: Deliveries, exclusives: Exclusives, facts: Facts) -> list[Session]:
-    """Return the sessions that facts describe, in the order of their client ids."""
+    """Return the sessions of facts, sorted by client id."""
     sessions = []
     for owner, some in groupby(facts, key=lambda fact: fact[0]):
         client_id = owner.removeprefix(OWNER)
@@ -54,7 +53,7 @@ def read_sessions(deliveries: Deliveries, exclusives: Exclusives, facts: Facts) 
 
 
 def read_wills(facts: Facts) -> list[wills.Due]:
-    """Return the wills that facts describe, the oldest first."""
+    """Return the wills of facts, the oldest first."""
     found = []
     for owner, name, value in facts:
         client_id = owner.removeprefix(wills.WILLS)
@@ -66,7 +65,7 @@ def read_wills(facts: Facts) -> list[wills.Due]:
 
 
 class _Recall:
-    """One session, while its facts are read."""
+    """Loads one session from its facts."""
 
     def __init__(
         self, deliveries: Deliveries, exclusives: Exclusives, client_id: str, value: bytes
@@ -85,7 +84,7 @@ class _Recall:
         self._shared: list[tuple[int, str, Sent]] = []
 
     def take(self, name: str, value: bytes) -> None:
-        """Take one fact; one that cannot be read is no reason to lose the others."""
+        """Apply one fact; skips an unreadable one."""
         kind, _, rest = name.partition("/")
         try:
             self._take(kind + "/" * bool(rest), rest, value)
@@ -115,7 +114,7 @@ class _Recall:
             session.inbound.add(int(name))
         elif kind == OUT:
             packet_id = int(name)
-            session.saved.add(packet_id)  # whatever it is, the next flight overwrites it
+            session.saved.add(packet_id)  # the next flight overwrites it
             self._take_flight(packet_id, _decoded(value))
 
     def _take_flight(self, packet_id: int, about: dict[str, Any]) -> None:
@@ -147,7 +146,7 @@ class _Recall:
         return session
 
     def _form(self, facts: dict[str, Any]) -> DeliveryFormat:
-        """Return a form; the version is that of the next connection, which sets it."""
+        """Return a format; the next connection sets its version."""
         return self._deliveries.forms.restored(5, facts)
 
     def _interest(self, topics: TopicFilter, facts: dict[str, Any]) -> SubscribedFilter:

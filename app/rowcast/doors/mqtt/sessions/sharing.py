@@ -1,4 +1,4 @@
-"""Shared subscriptions at this edge: a session as a member of groups (MQTT 5, 4.8.2).
+"""Shared subscriptions in MQTT: a session as a member of groups (MQTT 5, 4.8.2).
 
 What a group deals waits in ``given`` until the end of the turn, when it is sent. Who is dealt what,
 and what becomes of what is not completed, the group decides; here is only how much there is room
@@ -57,15 +57,15 @@ class Sharing:
         self.session = session
         self._touch = touch
         self._stage: Stage | None = None
-        """What hooks have to say of what it is given."""
+        """The stage of hooks for its messages."""
         self.shares: dict[str, tuple[Share, SubscribedFilter]] = {}
-        """By the whole text of the filter."""
+        """Shares by the complete text of the filter."""
         self.given: deque[Assignment] = deque()
-        """What was dealt and is not sent yet."""
+        """Assignments not sent yet."""
         self._flights: dict[Assignment, int] = {}
-        """The packet identifiers of what is in flight and not completed for its group."""
+        """Packet identifiers of assignments in flight."""
 
-    # -- the group's side --------------------------------------------------------------------------
+    # -- called by groups --------------------------------------------------------------------------
 
     @property
     def durable(self) -> bool:
@@ -73,12 +73,12 @@ class Sharing:
         return self.session.durable
 
     def room(self) -> int:
-        """Return how many more messages may be sent now."""
+        """Return the number of messages that may be sent now."""
         session = self.session
         client = session.client
         if client is None or client.stopped or len(client.later) >= self._flush_events:
             return 0
-        if session.resend:  # what was sent before goes first (MQTT-4.6.0-1)
+        if session.resend:  # flights to send again go first (MQTT-4.6.0-1)
             return 0
         room = session.window.receive_maximum - len(session.window) - len(self.given)
         if room <= 0:
@@ -86,21 +86,21 @@ class Sharing:
         return min(room, self._flush_events - len(self.given))
 
     def takes(self, event: Event) -> bool:
-        """Tell whether its client may read an event (G6)."""
+        """Whether its client may read an event (G6)."""
         visibility, client = self._kernel.visibility, self.session.client
         if not event.topic or not visibility.filtered or client is None or client.caller is None:
             return True
         return visibility.takes(client.caller, event)
 
     def give(self, deal: Assignment) -> None:
-        """Take a message; it is sent at the end of this turn."""
+        """Queue an assignment; it is sent at the end of this turn."""
         self.given.append(deal)
         client = self.session.client
         if client is not None:
             client.ready()
 
     def withdraw(self, deal: Assignment) -> None:
-        """Forget a flight of an earlier connection: another member was sent its message."""
+        """Drop a flight of an earlier connection, whose message another member got."""
         packet_id = self._flights.pop(deal, None)
         if packet_id is not None:
             self.session.window.acknowledge(packet_id)
@@ -108,11 +108,11 @@ class Sharing:
                 self.session.changed.add(packet_id)
                 self._touch(self.session)
 
-    # -- the client's side -------------------------------------------------------------------------
+    # -- called by the client ----------------------------------------------------------------------
 
     @property
     def groups(self) -> set[Group]:
-        """The groups that it is in, or still completes messages for."""
+        """The groups of its shares, or of its flights."""
         groups = {deal.group for deal in self._flights}
         for share, _ in self.shares.values():
             groups.add(self._group(share))
@@ -124,9 +124,9 @@ class Sharing:
     def subscribe(
         self, text: str, share: Share, interest: SubscribedFilter, since: str | int | None = None
     ) -> None:
-        """Take part in a group, or change the options. A new group begins at ``since``."""
+        """Join a group, or change the options. A new group starts at ``since``."""
         known, _ = self.shares.get(text, (share, None))
-        if known != share:  # a hook gave the same filter another meaning
+        if known != share:  # a hook changed the same filter
             self.unsubscribe(text)
         self.serve()
         if self.session.subscription is not None:
@@ -143,7 +143,7 @@ class Sharing:
         return None if lost else cursor.seq
 
     def unsubscribe(self, text: str) -> SubscribedFilter | None:
-        """Leave a group; return how its messages were wanted, None if it was in no such group."""
+        """Leave a group; return the interest, None if it was not in it."""
         share, interest = self.shares.pop(text, (None, None))
         if share is not None:
             group = self._group(share)
@@ -152,24 +152,24 @@ class Sharing:
         return interest
 
     def connect(self) -> None:
-        """See the session's client again."""
+        """Called when the client returns."""
         self.serve()
         for share, interest in self.shares.values():
             self._group(share).join(self, interest)
 
     def serve(self) -> None:
-        """Note what hooks have to say of what this client is given."""
+        """Set the stage of hooks for this client."""
         client = self.session.client
         if client is not None and client.caller is not None:
             self._stage = self._kernel.stage(client.caller)
 
     def let(self, deal: Assignment) -> tuple[Event, SubscribedFilter] | None:
-        """Return what is sent of a deal, and how it is wanted; None if hooks let nothing through.
+        """Return the event and interest of an assignment; None if hooks withhold it.
 
         (G8).
         """
         event, interest = deal.event, deal.interest
-        if event is None or interest is None:  # what is dealt has both
+        if event is None or interest is None:  # assignments have both
             return None
         if self._stage is None or not event.topic:
             return event, interest
@@ -178,13 +178,13 @@ class Sharing:
         )
 
     def rest(self) -> None:
-        """See its connection end; the session lasts."""
+        """Called when the connection closes and the session stays."""
         self.given.clear()
         for group in self.groups:
             group.rest(self)
 
     def end(self) -> None:
-        """See the session end."""
+        """Called when the session ends."""
         self.given.clear()
         for group in self.groups:
             group.end(self)
@@ -192,22 +192,22 @@ class Sharing:
         self._flights.clear()
 
     def _ungive(self, group: Group) -> None:
-        """Give back what was not sent."""
+        """Return unsent assignments to the group."""
         self.given = deque(deal for deal in self.given if deal.group is not group)
 
     def ready(self) -> None:
-        """Hear that there may be room again."""
+        """Notify groups of free capacity."""
         for share, _ in self.shares.values():
             self._group(share).ready()
 
     # -- flights -----------------------------------------------------------------------------------
 
     def sent(self, deal: Assignment, packet_id: int) -> None:
-        """Note which flight a deal is."""
+        """Set the flight of an assignment."""
         self._flights[deal] = packet_id
 
     def done(self, sent: Sent) -> None:
-        """Complete what a flight was dealt for, with whatever reason (MQTT-4.8.2-6)."""
+        """Complete the assignment of a flight, with any reason code (MQTT-4.8.2-6)."""
         deal, sent.deal = sent.deal, None
         if deal is not None:
             self._flights.pop(deal, None)
@@ -218,7 +218,7 @@ class Sharing:
     def restore(
         self, shares: dict[str, SubscribedFilter], sent: Iterable[tuple[int, str, Sent]]
     ) -> None:
-        """Put back what an earlier run left: filters, and flights with the group of each."""
+        """Restore stored filters, and flights with their groups."""
         groups: dict[str, Group] = {}
         for text, interest in shares.items():
             asked = share_of(text)
@@ -229,7 +229,7 @@ class Sharing:
                 group.join(self, interest, connected=False)
                 groups[filter_of(group)] = group
         for packet_id, text, flight in sent:
-            if text in groups:  # else it completes what it has, and nobody asks for it
+            if text in groups:  # otherwise it only completes its flights
                 group = groups[text]
                 flight.deal = group.hold(self, flight.seq, flight.qos)
                 self._flights[flight.deal] = packet_id

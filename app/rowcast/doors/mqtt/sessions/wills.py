@@ -1,14 +1,14 @@
-"""Wills: the message that a client leaves for when it is lost (MQTT 5, 3.1.2.5).
+"""Wills: the message published when a client is lost (MQTT 5, 3.1.2.5).
 
 A will is on disk with its session before CONNACK, and removed in the same transaction that
-publishes it: a server that is killed publishes it when it is back, and not twice. It waits for its
-delay, but no longer than the session lasts (MQTT 5, 3.1.3.2.2), and not at all when the client
-comes back in time (MQTT-3.1.3-9).
+publishes it: a killed server publishes it after its restart, and not twice. It is published after
+its delay, at the latest with the end of the session (MQTT 5, 3.1.3.2.2), and not at all when the
+client returns in time (MQTT-3.1.3-9).
 
-Publishing may take long: a disk may refuse, a hook may think. Meanwhile the client may be back with
-another will, or its session may be over. So each will has a number and is a fact of its own, with
-the owner ``will/<client id>``; the session on disk knows the number of the will that waits for it,
-and any other that is found when the server starts is due.
+Publishing may take time, because of a full disk or a slow hook. Meanwhile the client may have
+returned with another will, or its session may have ended. So each will has a number and is a
+separate fact, with the owner ``will/<client id>``; the session on disk has the number of its
+pending will, and any other will found at start is due.
 """
 
 from collections.abc import Callable, Iterable
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from rowcast.doors.mqtt.sessions.session import Session
 
 WILLS = "will/"
-"""What the owners of all wills' facts begin with."""
+"""The prefix of owners of wills."""
 
 
 class Due(NamedTuple):
-    """A will that is to be published, whatever becomes of its session."""
+    """A will to publish, independent of its session."""
 
     client_id: str
     number: int
@@ -62,13 +62,13 @@ class Wills:
         """Whether nothing is tried again, because the server goes down."""
 
     def put(self, session: "Session", will: Will, caller: Caller) -> Change:
-        """Give the will of a session its number; return what makes it durable."""
+        """Set the number of a session's will; return the change that stores it."""
         self.last = session.will_number = self.last + 1
         value = encode(_facts(will, caller), CBOR)
         return Change(WILLS + session.client_id, str(self.last), value)
 
     def arm(self, session: "Session", seconds: float) -> None:
-        """Publish the will after a delay, at once if there is none."""
+        """Publish the will after a delay; at once if it is 0."""
         if session.will is None:
             return
         if seconds <= 0:
@@ -106,7 +106,7 @@ class Wills:
         self._kernel.submit(event, due.caller, done, None, (gone,))
 
     def drop(self, *changes: Change) -> None:
-        """Take wills off the disk whose session is saved no more; if that fails, again soon."""
+        """Remove wills of sessions that are no longer saved; retries soon on failure."""
         gone = [item for item in changes if item.value is None and item.owner.startswith(WILLS)]
 
         def ended(error: Error | None) -> None:
@@ -118,7 +118,7 @@ class Wills:
 
 
 def will_delay(session: "Session") -> float:
-    """Return how long the will of a session waits after its client was lost, in seconds."""
+    """Return the delay of a session's will in seconds."""
     if session.will is None:
         return 0.0
     delay = (session.will.properties or {}).get("will_delay_interval", 0)
@@ -126,14 +126,14 @@ def will_delay(session: "Session") -> float:
 
 
 def disarm(session: "Session") -> None:
-    """Let the will wait no longer: the client is back, or the will is published."""
+    """Cancel the timer: the client has returned, or the will is published."""
     if session.will_timer is not None:
         session.will_timer.cancel()
         session.will_timer = None
 
 
 def forget(session: "Session") -> None:
-    """Drop the will unpublished: the client said goodbye (MQTT-3.14.4-3), or is back in time."""
+    """Discard the will: normal disconnect (MQTT-3.14.4-3), or return in time."""
     disarm(session)
     if session.will is not None:
         session.unsaved.append(_removal(session.client_id, session.will_number))
@@ -148,7 +148,7 @@ def _removal(client_id: str, number: int) -> Change:
 
 
 def wanted(session: "Session", changes: Iterable[Change]) -> list[Change]:
-    """Return changes without wills that were published meanwhile, or are not wanted any more."""
+    """Return changes without wills that were published or discarded meanwhile."""
     now = str(session.will_number)
     return [
         item
@@ -173,7 +173,7 @@ def _facts(will: Will, caller: Caller) -> dict[str, object]:
 
 
 def restored(client_id: str, number: int, facts: dict[str, Any]) -> Due:
-    """Return a will from what is on disk of it."""
+    """Restore a will from its fact."""
     properties = facts["properties"]
     if properties and "user_property" in properties:
         properties["user_property"] = tuple(map(tuple, properties["user_property"]))
