@@ -1,11 +1,11 @@
 """The access list: rules that allow or deny by user, client id, action and topic (G20).
 
-The first rule that fits decides; what no rule names is denied. It is asked at every door, because
-it is a hook like any other. A filter is allowed by a rule that selects all that the filter does; a
-denial within it keeps the denied part from being delivered.
+The first matching rule decides; the default is deny. It applies on every door, because it is an
+ordinary hook. A filter is allowed by a rule that covers it; a denial within it withholds the denied
+part from delivery.
 
-A placeholder stands for the caller's own name within one level of a topic. A name that is empty, or
-holds a sign that means something in filters, selects nothing there, so no name widens a rule.
+A placeholder is replaced by the caller's name within one level of a topic. A name that is empty, or
+contains a wildcard or separator, matches nothing, so no name widens a rule.
 """
 
 from collections.abc import Mapping, Sequence
@@ -76,13 +76,13 @@ class AccessRule:
 
 @dataclass(frozen=True, slots=True)
 class _Rights:
-    """The rules that are about one caller, with its own names in them, and what they answered."""
+    """The rules for one caller, with placeholders replaced, and cached decisions."""
 
     rules: RulesOf
     answers: ClearedCache[tuple[str, str], bool]
 
     def allow(self, action: str, text: str) -> bool:
-        """Return what the first rule says that selects the whole of a topic or filter."""
+        """Return the decision of the first rule that covers a topic or filter."""
         key = action, text
         answer = self.answers.get(key)
         if answer is None:
@@ -92,7 +92,7 @@ class _Rights:
 
 
 class AccessList(Hook):
-    """Asks the rules before anything is written, watched or read."""
+    """Checks the rules before writes, subscriptions and reads."""
 
     id = "acl"
 
@@ -107,17 +107,17 @@ class AccessList(Hook):
         self._answers_max = answers_max
 
     def on_publish(self, caller: Caller, event: Event) -> None:
-        """Refuse a write that no rule allows."""
+        """Refuse a write unless a rule allows it."""
         if not self._of(caller).allow("write", event.topic):
             raise _denied(caller, "write", event.topic)
 
     def on_subscribe(self, caller: Caller, interest: SubscribedFilter) -> None:
-        """Refuse a filter of which no rule allows the whole."""
+        """Refuse a filter unless a rule covers it."""
         if not self._of(caller).allow("subscribe", interest.topics.text):
             raise _denied(caller, "subscribe to", interest.topics.text)
 
     def can_read(self, caller: Caller, topic: str) -> bool:
-        """Keep from a caller what no rule lets it have."""
+        """Withhold topics that no rule allows."""
         return self._of(caller).allow("read", topic)
 
     def _of(self, caller: Caller) -> _Rights:

@@ -1,4 +1,4 @@
-"""A client inside the process, as hooks know it: they keep it until there is a kernel."""
+"""The interface of an in-process client for hooks, which store it until the kernel exists."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -7,11 +7,11 @@ from rowcast.core.events import Event
 
 
 class Bindable(Protocol):
-    """A client inside the process, which begins to work when there is a kernel."""
+    """An in-process client, usable once bound to the kernel."""
 
     on_write: Callable[[Event], object] | None
-    """Told of an event that is about to be written."""
+    """Called with an event about to be written."""
 
     @property
     def bind(self) -> Callable[..., object]:
-        """What gives it the kernel that it works on."""
+        """The function that sets its kernel."""

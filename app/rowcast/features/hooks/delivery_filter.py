@@ -1,9 +1,9 @@
-"""What hooks let a reader have of the events that it watches, and as what.
+"""The delivery filter: hooks that withhold or change events for one reader.
 
-It exists only where a hook decides what is read, or looks at what is delivered (G6, G8). An event
-is shared by all readers, so a hook is shown a copy, and only a copy that it changed is sent in the
-event's place. The order is that of D65: may it be read, at which QoS, what becomes of it. Hooks are
-shown what the caller's rights let through. It knows no queue and no position.
+It exists only if a hook has a read or delivery point (G6, G8). An event is shared by all readers,
+so a hook gets a copy, and only a changed copy is sent in the event's place. The order is that of
+D65: read right, QoS, transformation. Hooks see events after the caller's rights. It knows no queue
+and no position.
 """
 
 from copy import deepcopy
@@ -26,11 +26,11 @@ class HookStage:
         self._caller = caller
 
     def counts(self, event: Event) -> bool:
-        """Tell whether the caller may know that there was an event."""
+        """Whether the caller may learn that an event existed."""
         return self._hooks.may_read(self._caller, event.topic)
 
     def pass_on(self, pairs: list[Pair]) -> list[Pair]:
-        """Return what goes through, in order; marks, which have no topic, always do."""
+        """Return the allowed pairs, in order, and all marks, which have no topic."""
         through: list[Pair] = []
         for event, interest in pairs:
             if event.topic and interest is not None:
@@ -42,7 +42,7 @@ class HookStage:
         return through
 
     def show(self, event: Event, granted: int) -> Event | None:
-        """Return what the reader is sent of an event: itself, a changed copy, or nothing."""
+        """Return the event, a changed copy, or None."""
         if not self._hooks.delivering:
             return event
         if not self._hooks.may_see(self._caller, event):

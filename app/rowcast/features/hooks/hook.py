@@ -1,7 +1,7 @@
-"""A hook: the operator's code at named points of a message's way, on every door alike.
+"""A hook: user code at named points of the message flow, on every door.
 
-Here are its base class, the names of its points and the words it may answer with; ``hooks.py``
-calls it. A hook knows callers, topics and events; it knows no protocol and no store.
+This module has its base class, the names of its points and its possible results; ``hooks.py`` calls
+it. A hook sees callers, topics and events; it knows no protocol and no store.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,14 +27,14 @@ POINTS: Final = (
     "store_retained",
     "get_retained",
 )
-"""The methods of a hook that are called on a message's way (G2-G10)."""
+"""The methods of a hook (G2-G10)."""
 
 PLAIN: Final = frozenset({"can_read", "on_publish_deliver"})
-"""Points that do not wait: they come for each message and each of its readers."""
+"""Points that must be synchronous: called for each message and reader."""
 
 
 class Drop:
-    """The type of DROP: the message goes no further, and its writer is told that all is well."""
+    """The type of DROP: discard the message, and report success to its writer."""
 
     __slots__ = ()
 
@@ -54,7 +54,7 @@ _CODES: Final[Mapping[int, Code]] = {
     0x97: Code.BUSY,
     0x9F: Code.BUSY,
 }
-"""MQTT 5 reasons in the words of the other doors; any other is DENIED."""
+"""Error codes of MQTT 5 reasons; any other is DENIED."""
 
 
 class Refusal(Error):  # noqa: N818 - its base says what it is
@@ -66,23 +66,23 @@ class Refusal(Error):  # noqa: N818 - its base says what it is
 
 
 class Hook:
-    """Extend it and override the points that you want to hear of; the others cost nothing.
+    """Extend it and override points; the others cost nothing.
 
-    A method may be ``async`` but for those in PLAIN. To refuse, raise an Error, or a Refusal with
-    the MQTT reason of your choice. A mistake refuses too where the point authorises or transforms.
+    A method may be ``async``, except those in PLAIN. To refuse, raise an Error, or a Refusal with
+    an MQTT reason. Other exceptions refuse, too, at points that authorise or transform.
     """
 
     id: ClassVar[str] = ""
-    """Its name in the log and in the figures; empty for the name of the class."""
+    """Its name in logs and statistics; empty for the name of the class."""
 
     def init(self, options: Mapping[str, object]) -> object:
-        """Begin: the server starts. What is raised stops the start."""
+        """Called at start; an exception aborts the start."""
 
     def stop(self) -> object:
-        """End: the server stops."""
+        """Called at shutdown."""
 
     def provides(self, point: str) -> bool:
-        """Tell whether it wants to be called at a point; it does where it overrides the method."""
+        """Whether it is called at a point: if it overrides the method."""
         return getattr(type(self), point) is not getattr(Hook, point)
 
     # -- connections: the first that refuses ends it; the rest are told and cannot refuse ----------
@@ -91,44 +91,44 @@ class Hook:
         """Refuse a connection by raising; ``packet`` is the CONNECT, None but for MQTT."""
 
     def on_connected(self, caller: Caller) -> object:
-        """Hear that a connection was accepted."""
+        """Called when a connection was accepted."""
 
     def on_disconnect(self, caller: Caller, error: str | None) -> object:
-        """Hear that a connection ended; ``error`` says why when it was not the client's wish."""
+        """Called when a connection closed; ``error`` is the reason unless the client closed it."""
 
     def on_session_created(self, caller: Caller) -> object:
-        """Hear that a new session began."""
+        """Called when a session was created."""
 
     def on_session_resumed(self, caller: Caller) -> object:
-        """Hear that a client came back to its session."""
+        """Called when a session was resumed."""
 
     def on_session_ended(self, client_id: str) -> object:
-        """Hear that a session is over and forgotten."""
+        """Called when a session was deleted."""
 
-    # -- writes: may it, then what becomes of it ---------------------------------------------------
+    # -- writes: authorise, then transform ---------------------------------------------------------
 
     def on_publish(self, caller: Caller, event: Event) -> object:
         """Refuse a write by raising."""
 
     def on_publish_received(self, caller: Caller, event: Event) -> object:
-        """Return the event to write instead, DROP, or None to leave it as it is."""
+        """Return the event to write instead, DROP, or None to leave it unchanged."""
 
-    # -- reads: all must agree, then what becomes of it --------------------------------------------
+    # -- reads: all must allow, then transform -----------------------------------------------------
 
     def on_subscribe(self, caller: Caller, interest: SubscribedFilter) -> object:
-        """Refuse a filter by raising; return an Interest to begin instead, or None."""
+        """Refuse a filter by raising; return an Interest to use instead, or None."""
 
     def can_read(self, caller: Caller, topic: str) -> object:  # noqa: ARG002
-        """Tell whether the caller may be given what is at a topic."""
+        """Whether the caller may read a topic."""
         return True
 
     def on_publish_deliver(self, caller: Caller, event: Event) -> object:
-        """Return the event to send to this one reader instead, DROP, or None."""
+        """Return the event to send to this reader instead, DROP, or None."""
 
-    # -- retained values: the first that takes it has it -------------------------------------------
+    # -- retained values: the first that handles it wins -------------------------------------------
 
     def store_retained(self, topic: str, event: Event) -> object:
-        """Return True to have kept a retained value, or its deletion, of an undeclared topic."""
+        """Return True after storing a retained value, or its deletion, of an undeclared topic."""
 
     def get_retained(self, text: str) -> Sequence[Record] | object | None:
-        """Return the values that it keeps of what the filter ``text`` selects, or None."""
+        """Return its values that match the filter ``text``, or None."""

@@ -1,10 +1,8 @@
-"""Calls of hooks: measured, bounded in time, and their mistakes kept from everybody else.
+"""Calls of hooks: measured, with a timeout, and with isolated failures.
 
-A hook is other people's code on the event loop. So each call is timed, and one that takes long is
-shown by name (G22); what is raised but an Error is a mistake of the hook: it is logged
-under an incident id, of which the caller is told, and counted. What only listens can refuse
-nothing.
-It does not know what the points mean: ``hooks.py`` does.
+A hook is user code on the event loop. So each call is timed, and slow ones are listed by name
+(G22); exceptions other than Error are bugs of the hook: they are logged under an incident id, which
+the caller gets, and counted. Listeners cannot refuse. ``hooks.py`` defines the points.
 """
 
 import asyncio
@@ -29,7 +27,7 @@ log = logging.getLogger("rowcast.features.hooks")
 
 @dataclass(slots=True)
 class Figures:
-    """What a hook has cost: ``slow`` calls took longer than HOOK_SLOW_SECONDS."""
+    """The statistics of a hook: ``slow`` calls took longer than HOOK_SLOW_SECONDS."""
 
     id: str
     calls: int = 0
@@ -41,7 +39,7 @@ class Figures:
 
 @dataclass(slots=True)
 class Attached:
-    """A hook, or one listener, as the server knows it."""
+    """A registered hook, or listener."""
 
     figures: Figures
     clock: Callable[[], float] = perf_counter
@@ -52,7 +50,7 @@ class Attached:
     _slow_quiet_until: float = float("-inf")
 
     def note(self, point: str, started: float) -> None:
-        """Count a call that began at ``started``, and complain of it if it was slow."""
+        """Count a call that began at ``started``, and log it if it was slow."""
         now = self.clock()
         seconds = now - started
         figures = self.figures
@@ -75,7 +73,7 @@ class Attached:
             )
 
     def failed(self, point: str, failure: BaseException | str) -> Error:
-        """Count a mistake and log it, those that follow at once under the same incident."""
+        """Count and log a failure; immediate repeats share the incident."""
         self.figures.failures += 1
         now = self.clock()
         if now >= self._quiet_until:
@@ -90,10 +88,10 @@ class Attached:
             incident=self._incident,
         )
 
-    # -- what need not be waited for ---------------------------------------------------------------
+    # -- asynchronous notifications ----------------------------------------------------------------
 
     def later(self, call: "Call", arguments: tuple[object, ...]) -> None:
-        """Let an asynchronous listener hear of something after what it was told before."""
+        """Queue a notification for an asynchronous listener, in order."""
         if len(self.notices) >= HOOK_NOTICES_MAX:
             self.failed(call.point, f"{HOOK_NOTICES_MAX} notices wait for it; this one is lost")
             return
@@ -113,7 +111,7 @@ class Attached:
             self.worker = None
 
     async def settle(self) -> None:
-        """Wait, but not for long, until it has heard everything; forget the rest."""
+        """Wait, with a timeout, until the queue is processed; drop the rest."""
         if self.worker is not None:
             await asyncio.wait((self.worker,), timeout=HOOK_SECONDS_MAX)
         if self.worker is not None:
@@ -133,10 +131,10 @@ class Call:
         self.waits = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - an object with async __call__
         )
-        """Whether its answer must be awaited."""
+        """Whether its result must be awaited."""
 
     def __call__(self, *arguments: object) -> object:
-        """Return what a plain function answers; raises its refusal, or INTERNAL for a mistake."""
+        """Return the result of a synchronous function; raises its Error, or INTERNAL for a bug."""
         attached = self.attached
         started = attached.clock()
         try:
@@ -147,7 +145,7 @@ class Call:
             raise attached.failed(self.point, failure) from None
         finally:
             attached.note(self.point, started)
-        if result is None or result is True:  # as nearly always: looking closer takes a microsecond
+        if result is None or result is True:  # the common case: a closer check takes a microsecond
             return result
         if inspect.isawaitable(result):
             if inspect.iscoroutine(result):
@@ -158,7 +156,7 @@ class Call:
         return result
 
     async def answer(self, *arguments: object) -> object:
-        """Return what it answers, plain or not, within HOOK_SECONDS_MAX; raises likewise."""
+        """Return the result, synchronous or not, within HOOK_SECONDS_MAX; raises likewise."""
         if not self.waits:
             return self(*arguments)
         attached = self.attached
@@ -178,7 +176,7 @@ class Call:
             attached.note(self.point, started)
 
     def notify(self, *arguments: object) -> None:
-        """Tell a listener; whatever it does about it is its own affair."""
+        """Notify a listener; its result and failure are ignored."""
         if self.waits:
             self.attached.later(self, arguments)
             return
@@ -188,6 +186,6 @@ class Call:
             self.complain(error)
 
     def complain(self, error: Error) -> None:
-        """Note that a listener raised; a mistake has been noted where it was made."""
+        """Log a listener's Error; bugs were logged before."""
         if "incident" not in error.detail:
             self.attached.failed(self.point, f"it can refuse nothing: {error.message}")

@@ -1,6 +1,6 @@
-"""The logger: who connects and disconnects, subscribes and, if wished, publishes (G20).
+"""The logger: connects, disconnects, subscriptions and, optionally, publishes (G20).
 
-What strangers have chosen is written with ``%r``, so that it cannot forge a line of the log.
+Untrusted text is formatted with ``%r``, so that it cannot forge a line of the log.
 """
 
 import logging
@@ -14,7 +14,7 @@ log = logging.getLogger("rowcast.access")
 
 
 class Logger(Hook):
-    """Writes lines at level info; ``publishes``: also one for each write that was asked for."""
+    """Writes lines at level INFO; ``publishes``: also one for each requested write."""
 
     id = "logger"
 
@@ -22,23 +22,23 @@ class Logger(Hook):
         self._publishes = publishes
 
     def provides(self, point: str) -> bool:
-        """Hear of writes only if they are to be told."""
+        """Listen to writes only if they are logged."""
         return super().provides(point) and (self._publishes or point != "on_publish")
 
     def on_connected(self, caller: Caller) -> None:
-        """Tell who came."""
+        """Log a connect."""
         log.info("%s connected over %s", _who(caller), caller.door)
 
     def on_disconnect(self, caller: Caller, error: str | None) -> None:
-        """Tell who went, and why."""
+        """Log a disconnect with its reason."""
         log.info("%s disconnected: %s", _who(caller), error or "it wished to")
 
     def on_subscribe(self, caller: Caller, interest: SubscribedFilter) -> None:
-        """Tell who asks for what."""
+        """Log a subscription."""
         log.info("%s subscribes to %r", _who(caller), interest.topics.text)
 
     def on_publish(self, caller: Caller, event: Event) -> None:
-        """Tell who writes what, not the payload."""
+        """Log a write without its payload."""
         size = len(event.payload)
         log.info("%s: %s of %d bytes to %r", _who(caller), event.kind, size, event.topic)
 

@@ -1,7 +1,7 @@
-"""The rate limit: how much one caller may do in a second, on every door (G20).
+"""The rate limit of one caller per second, on every door (G20).
 
-What is over the rate is refused with BUSY, which is 429 over HTTP and 0x97 over MQTT; nothing waits
-for it. A caller is a user with its client id at its address.
+Requests over the rate are refused with BUSY, 429 over HTTP and 0x97 over MQTT, without waiting. A
+caller is identified by user, client id and address.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 @dataclass(frozen=True, slots=True)
 class HookRateLimit:
-    """What one caller may do in a second; 0 is no limit."""
+    """Limits of one caller per second; 0: none."""
 
     publishes: float = 0
     bytes: float = 0
@@ -29,7 +29,7 @@ class HookRateLimit:
 
 
 class RateLimit(Hook):
-    """Counts what each caller does."""
+    """Applies the limits to each caller."""
 
     id = "rate-limit"
 

@@ -1,1 +1,1 @@
-"""Idempotent writes: a repeat of a write is known and answered as the first was."""
+"""Idempotent writes: a repeated write is detected and gets the first answer."""

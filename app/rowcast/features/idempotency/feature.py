@@ -1,4 +1,4 @@
-"""The feature: a write that comes again has one effect and the same answer (B17, M8, H25)."""
+"""The feature: a repeated write has one effect and the same answer (B17, M8, H25)."""
 
 from rowcast.features.idempotency.idempotency_keys import OWNER as KEYS
 from rowcast.features.idempotency.idempotency_keys import Keys
@@ -12,13 +12,13 @@ from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
 
 KEY_SECONDS: float = 86_400
-"""How long an idempotency key is known: a day, as other services do."""
+"""Lifetime of an idempotency key: a day, as usual."""
 
 
 class Idempotency(Feature):
     """The producers and the idempotency keys of one server.
 
-    ``key_seconds`` is how long a key is known; ``key_limits`` are the limits of ``Keys``.
+    ``key_seconds`` is the lifetime of a key; ``key_limits`` are the limits of ``Keys``.
     """
 
     def __init__(self, key_seconds: float = KEY_SECONDS, **key_limits: int) -> None:
@@ -26,7 +26,7 @@ class Idempotency(Feature):
         self._key_limits = key_limits
 
     def install(self, kernel: Kernel) -> None:
-        """Ask about each marked write before anything else does, and remember what was written."""
+        """Check each marked write first, and store its receipt."""
         keys = Keys(kernel, kernel.now, self._key_seconds, **self._key_limits)
         keys.ends = kernel.tell_end
         kernel.endings.append(keys)

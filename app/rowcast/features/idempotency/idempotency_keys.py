@@ -1,14 +1,13 @@
-"""Idempotency keys: a request that is sent again has one effect and the same answer (B17).
+"""Idempotency keys: a repeated request has one effect and the same answer (B17).
 
-A caller names a request with a key of its own choice (the header ``Idempotency-Key`` of HTTP).
-Each write of the request carries a mark: the key, and which of its writes it is. Mark, receipt and
-event are one transaction; when the request comes again, each write that was done is answered with
-its receipt, and only what was refused, or never came to the disk, is tried. What the door answers
-follows from receipts alone, so it is the same answer.
+A caller names a request with a key (the header ``Idempotency-Key`` of HTTP). Each write of the
+request has a mark: the key, and the number of the write. Mark, receipt and event are one
+transaction; in a repeat, each successful write is answered with its stored receipt, and only failed
+ones are tried again. The door's answer depends on receipts only, so it is the same.
 
-A key belongs to its user and to the request it was first sent with, of which a digest is kept:
-another request with that key is refused, and so is the same one while the first is on its way. Keys
-are forgotten after a time, and the oldest before, when there are too many.
+A key belongs to its user and its first request, of which a digest is stored: another request with
+that key is refused, and so is a repeat while the first is pending. Keys expire, and the oldest are
+evicted when there are too many.
 """
 
 from collections import Counter
@@ -32,18 +31,18 @@ if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel
 
 KEY: Final = "idempotency"
-"""The property that carries the mark of a write to its admission; it is not stored with it."""
+"""The property with the mark of a write up to its admission; not stored."""
 OWNER: Final = "once/"
-"""What the owners of keys begin with; the user follows."""
+"""The prefix of owners of keys, followed by the user."""
 KEY_CHARS_MAX: Final = 255
-"""A key: the longest that other services take; UUIDs have 36."""
+"""Maximum length of a key: that of other services; UUIDs have 36."""
 _PREFIX: Final = 8 + 16
-"""Bytes before the receipt in a fact: when the key was first sent, and what it was sent with."""
+"""Bytes before the receipt in a fact: the time of the key's first use, and the digest."""
 
 
 @dataclass(slots=True)
 class Entry:
-    """What is known of one key: since when in milliseconds, of what request, and its receipts."""
+    """One key: time of first use in milliseconds, digest of its request, and receipts."""
 
     at: int
     request: bytes
@@ -53,12 +52,12 @@ class Entry:
 
 @dataclass(slots=True, frozen=True)
 class Claim:
-    """A request with a key that is being carried out: it marks its writes."""
+    """A running request with a key; marks its writes."""
 
     mark_prefix: str
 
     def mark(self, event: Event, index: int) -> None:
-        """Give an event the mark of being the request's write of this number."""
+        """Set an event's mark as the request's write of this number."""
         properties = event.properties or {}
         event.properties = {**properties, KEY: f"{self.mark_prefix}:{index}"}
 
@@ -66,9 +65,9 @@ class Claim:
 class Keys:
     """All idempotency keys of one kernel; the loop's own.
 
-    ``keep_seconds`` is how long a key is known. ``receipts_max`` is how many receipts of all users
-    are, some 200 bytes each with what holds them, and ``user_receipts_max`` of one user, so that
-    none uses up what is there for others; a batch has one for each record. The oldest go first.
+    ``keep_seconds`` is the lifetime of a key. ``receipts_max`` bounds the receipts of all users,
+    some 200 bytes each in memory, and ``user_receipts_max`` those of one user, so that no user
+    evicts others' receipts; a batch has one for each record. The oldest are evicted.
     """
 
     def __init__(
@@ -85,14 +84,14 @@ class Keys:
         self._receipts_max = receipts_max
         self._user_receipts_max = user_receipts_max
         self._entries: dict[tuple[str, str], Entry] = {}
-        """By owner and digest of the key; the oldest is the first."""
+        """By owner and digest of the key, oldest first."""
         self._counts: Counter[str] = Counter()
         """Receipts of each owner."""
         self.ends: Callable[[float], None] | None = None
-        """Hears when a key will be over."""
+        """Called with the expiry of a key."""
 
     def restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
-        """Take up what was known before a restart; ``facts`` are those of owners ``once/``."""
+        """Restore keys; ``facts`` are those of owners ``once/``."""
         found: dict[tuple[str, str], Entry] = {}
         for owner, name, value in facts:
             digest, _, index = name.partition(":")
@@ -108,10 +107,10 @@ class Keys:
 
     @contextmanager
     def claim(self, caller: Caller, key: str, request: bytes) -> Iterator[Claim]:
-        """Carry out a request that has a key; ``request`` is the digest of all that it asks for.
+        """Context of a request with a key; ``request`` is the digest of its effect.
 
-        Raises INVALID for what is no key, CONFLICT while the same one is being carried out, and
-        UNPROCESSABLE for a key that another request was sent with.
+        Raises INVALID for an invalid key, CONFLICT while the same one is running, and UNPROCESSABLE
+        for a key of another request.
         """
         if not key or len(key) > KEY_CHARS_MAX:
             raise Error(
@@ -134,14 +133,14 @@ class Keys:
             yield Claim(f"{place[1]}:{entry.at}:{entry.request.hex()}")
         finally:
             entry.running = False
-            if not entry.done:  # nothing was written: as if it had not come
+            if not entry.done:  # nothing was written: discard the key
                 del self._entries[place]
             self._make_room(place[0])
 
     # -- its writes --------------------------------------------------------------------------------
 
     def hear(self, mark: str, event: Event, caller: Caller, done: Done) -> Done | None:
-        """Return what is to hear of a marked write; None when it came before: it was answered."""
+        """Return the callback of a marked write; None for a repeat, which was answered."""
         digest, _, _, index = mark.split(":")
         owner, number = _owner(caller), int(index)
         entry = self._entries.get((owner, digest))
@@ -162,15 +161,15 @@ class Keys:
         return hear
 
     def knows(self, mark: str, caller: Caller) -> bool:
-        """Tell whether the write with this mark was done before."""
+        """Whether the write with this mark is a repeat."""
         digest, _, _, index = mark.split(":")
         entry = self._entries.get((_owner(caller), digest))
         return entry is not None and int(index) in entry.done
 
-    # -- forgetting --------------------------------------------------------------------------------
+    # -- expiry ------------------------------------------------------------------------------------
 
     async def end_due(self) -> float:
-        """Forget the keys whose time is over; return when the next one's is."""
+        """Remove expired keys; return the next expiry."""
         now, over = self._now(), []
         soonest = inf
         for place, entry in self._entries.items():
@@ -190,7 +189,7 @@ class Keys:
         return entry.at / 1000 + self.keep_seconds
 
     def _make_room(self, owner: str) -> None:
-        """Forget the oldest keys when there are too many, a tenth at once: it takes a walk."""
+        """Evict the oldest keys when there are too many, a tenth at once, to amortise a scan."""
         if self._counts[owner] > self._user_receipts_max:
             self._forget_oldest(self._user_receipts_max * 9 // 10, owner)
         if self._counts.total() > self._receipts_max:
@@ -220,7 +219,7 @@ class Keys:
 
 
 def fact_of_key(mark: str, caller: Caller) -> tuple[str, str, bytes]:
-    """Return owner and name of the fact that a write with this mark was done, and its beginning."""
+    """Return owner, name and prefix of the fact of a write with this mark."""
     digest, at, request, index = mark.split(":")
     return _owner(caller), f"{digest}:{index}", int(at).to_bytes(8, "big") + bytes.fromhex(request)
 

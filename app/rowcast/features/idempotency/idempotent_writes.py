@@ -1,15 +1,14 @@
-"""Producers: writers that number what they send, so that a repeat has no second effect (M8, H25).
+"""Producers: writers with numbered writes, whose repeats have no further effect (M8, H25).
 
-A write may carry a mark: the name of its producer, the producer's epoch, and a number that it gives
-to one write only. Mark and event are one transaction. When the same mark comes again (because the
-acknowledgement was lost, or somebody was killed), the writer gets the receipt of the first
-(``remembered_receipts.py``), and nothing else happens; while the first is still on its way, the
-repeat waits for it. An older epoch is fenced off: a producer that was replaced can write no more.
+A write may have a mark: the name of its producer, the producer's epoch, and a unique number. Mark
+and event are one transaction. A repeat of the same mark (after a lost acknowledgement, or a kill)
+gets the receipt of the first (``remembered_receipts.py``), without further effect; while the first
+is pending, the repeat waits for it. An older epoch is fenced off: a replaced producer can no longer
+write.
 
-A producer may say below which number all is done: those need no memory, and a repeat of one gets a
-receipt without a position. Else the newest numbers are remembered, as many as a bound says; what is
-older than all of them is refused, because nobody knows any more. A name is the user's own: no one
-can use up the numbers of another.
+A producer may state the number below which all is done: those need not be stored, and a repeat gets
+a receipt without a position. Otherwise the newest numbers are stored, up to a bound; older ones are
+refused, because their state is unknown. Names are per user, so no user affects another's numbers.
 """
 
 from collections.abc import Iterable
@@ -37,33 +36,33 @@ if TYPE_CHECKING:
 
 MARKS: Final = frozenset({MARK, PATH, KEY})
 OWNER: Final = "producer/"
-"""What the owners of marks begin with; the user and the producer's name follow."""
+"""The prefix of owners of marks, followed by the user and the producer's name."""
 _LOW: Final = "low"
 _FORGOTTEN: Final = "forgotten"
-"""Names of the facts that keep the two bounds; those of the others are numbers."""
+"""Names of the facts of the two bounds; other names are numbers."""
 
 
 @dataclass(slots=True)
 class Producer:
-    """What is known of one producer."""
+    """The state of one producer."""
 
     owner: str
     epoch: int = 0
     low: int = 0
-    """All numbers below this are done, the producer has said."""
+    """All numbers below are done, according to the producer."""
     forgotten: int = 0
-    """Of numbers below this nobody knows whether they were written."""
+    """Numbers below have an unknown state."""
     done: dict[int, bytes] = field(default_factory=dict)
-    """What each number became, as ``remembered_receipts.py`` packs it."""
+    """The packed receipt of each number (``remembered_receipts.py``)."""
     flying: dict[tuple[int, int], list[Done]] = field(default_factory=dict)
-    """Epoch and number of what is being written, and who waits besides the first."""
+    """Pending writes by epoch and number, with callbacks of waiting repeats."""
 
     def enter(self, epoch: int) -> None:
-        """Begin an epoch: its numbers are new ones."""
+        """Start an epoch, with new numbers."""
         self.epoch, self.low, self.forgotten, self.done = epoch, 0, 0, {}
 
     def fact(self, epoch: int, name: str, number: int) -> Change:
-        """Return the change that keeps a number that concerns all the others."""
+        """Return the change that stores a bound."""
         return Change(self.owner, f"{epoch}:{name}", number.to_bytes(8, "big"))
 
 
@@ -74,19 +73,19 @@ class IdempotentWrites:
         self._kernel = kernel
         self.keys = keys
         self._producers: dict[str, Producer] = {}
-        """By owner; the one that wrote last is the last."""
+        """By owner, least recently active first."""
         self.repeats = 0
-        """Writes that came again and had no second effect."""
+        """Repeated writes."""
 
     def restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
-        """Take up what was known before a restart; ``facts`` are those of owners ``producer/``."""
+        """Restore producers; ``facts`` are those of owners ``producer/``."""
         for owner, name, value in facts:
             text, _, number = name.partition(":")
             producer = self._producers.setdefault(owner, Producer(owner))
             epoch = int(text)
             if epoch > producer.epoch:
                 producer.enter(epoch)
-            if epoch < producer.epoch:  # it was on its way when the newer one began
+            if epoch < producer.epoch:  # it was pending when the newer epoch began
                 continue
             if number == _LOW:
                 producer.low = int.from_bytes(value, "big")
@@ -96,8 +95,8 @@ class IdempotentWrites:
                 producer.done[int(number)] = value
 
     def hear_write(self, write: Write) -> bool:
-        """Take a marked write that came before: it is answered as the first one was."""
-        if write.passed or write.direct:  # it was heard when the client wrote it
+        """Handle a repeated write: it gets the answer of the first."""
+        if write.passed or write.direct:  # checked when the client wrote it
             return False
         heard = self.hear(write.event, write.caller, write.done)
         if heard is None:
@@ -106,9 +105,9 @@ class IdempotentWrites:
         return False
 
     def hear(self, event: Event, caller: Caller, done: Done) -> Done | None:
-        """Return what is to hear of a marked write; None when it came before.
+        """Return the callback of a marked write; None for a repeat.
 
-        ``done`` has then heard the first one's receipt, or will. Refusals go to ``done`` too.
+        Then ``done`` gets the first one's receipt. ``done`` also gets refusals.
         """
         try:
             self._kernel.rights.check_write(event.topic, caller, event.kind)
@@ -149,7 +148,7 @@ class IdempotentWrites:
         return self._hearing(producer, epoch, number, done)
 
     def knows(self, event: Event, caller: Caller) -> bool:
-        """Tell whether a write with the event's mark was done before."""
+        """Whether the event's mark is a repeat."""
         properties = event.properties or {}
         if (key := properties.get(KEY)) is not None:
             return self.keys.knows(str(key), caller)
@@ -170,7 +169,7 @@ class IdempotentWrites:
         return producer
 
     def _make_room(self) -> None:
-        """Forget who has not written for the longest time, when there are too many."""
+        """Evict the least recently active producers when there are too many."""
         if len(self._producers) >= PRODUCERS_MAX:
             idle = (item for item in self._producers.values() if not item.flying)
             oldest = next(idle, None)
@@ -180,7 +179,7 @@ class IdempotentWrites:
             self._kernel.committer.keep((Change(oldest.owner, "", None),))
 
     def _enter(self, producer: Producer, name: str, epoch: int) -> None:
-        """Go to a newer epoch, or fence off an older one."""
+        """Switch to a newer epoch, or refuse an older one."""
         if epoch < producer.epoch:
             raise Error(
                 Code.PRECONDITION,
@@ -193,9 +192,9 @@ class IdempotentWrites:
             producer.enter(epoch)
 
     def _forget(self, producer: Producer, low: int) -> None:
-        """Forget what is done for good, and the oldest when there are too many.
+        """Remove numbers that are done, and the oldest when there are too many.
 
-        Both come in bulk, so that a write does not pay for all the numbers before it.
+        Both in bulk, to amortise the cost.
         """
         done = producer.done
         gone: list[int] = []
@@ -246,10 +245,10 @@ def _forgotten(name: str, number: int, least: int) -> Error:
 
 
 def fact_of_mark(event: Event, caller: Caller) -> tuple[str, str, bytes] | None:
-    """Return owner and name of the fact that a marked event was written; None for others.
+    """Return owner and name of the fact of a marked event; None for others.
 
-    The third is what its value begins with, before the receipt. The mark of an idempotency key is
-    taken from the event: it is not stored with it.
+    The third is the prefix of its value, before the receipt. The mark of an idempotency key is
+    removed from the event, so that it is not stored.
     """
     properties = event.properties or {}
     if (key := properties.get(KEY)) is not None:
@@ -262,7 +261,7 @@ def fact_of_mark(event: Event, caller: Caller) -> tuple[str, str, bytes] | None:
 
 
 def remember_mark(write: Write) -> None:
-    """Have the receipt of a marked write remembered, in one transaction with it."""
+    """Store the receipt of a marked write in its transaction."""
     fact = fact_of_mark(write.event, write.caller)
     if fact is None:
         return
@@ -273,10 +272,10 @@ def remember_mark(write: Write) -> None:
         return [Change(owner, name, start + kept)]
 
     write.logged, write.conclude = True, remembered
-    if write.event.kind in RETAINED:  # whether there was a record before is a part of it
+    if write.event.kind in RETAINED:  # includes whether a record existed
         write.depends = True
 
 
 def _owner(caller: Caller, name: str) -> str:
-    """Return the owner of a producer's facts; a slash in a user's name is no boundary."""
+    """Return the owner of a producer's facts; slashes in user names are escaped."""
     return f"{OWNER}{quote(caller.user, safe='')}/{name}"

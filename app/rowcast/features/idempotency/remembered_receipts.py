@@ -1,9 +1,9 @@
-"""What is kept of a write that may come again: as much as it takes to answer it in the same way.
+"""Stored receipts of writes that may be repeated.
 
-That is its position, version, the version that won over it if it was late, whether there was a
-record before, and its topic, because a repeat of what got its id from the server does not know it.
-It is 25 bytes and the topic, on the disk as in memory. What an earlier version of the server kept
-is the position alone.
+A receipt has the position, version, the version that won over it if it was late, whether a record
+existed before, and the topic, because a repeat of a write with a generated id does not know it. It
+takes 25 bytes and the topic, on disk and in memory. Receipts of earlier versions of the server have
+the position only.
 """
 
 from struct import Struct
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel
 
 TOPIC_BYTES_MAX: Final = 256
-"""A longer topic is not kept: those that the server makes are a table's path and a UUID."""
+"""Longer topics are not stored: generated ones are a table's path and a UUID."""
 _FIXED: Final = Struct(">QQQ?")
 
 
 def pack(event: Event, *, existed: bool, late: int) -> bytes:
-    """Return what is kept of a write, when its number and version are known."""
+    """Pack the receipt of a write, given its number and version."""
     topic = event.topic.encode()
     fixed = _FIXED.pack(event.seq, event.version, late, existed)
     return fixed + topic if len(topic) <= TOPIC_BYTES_MAX else fixed
 
 
 def receipt_of(value: bytes, event: Event, kernel: "Kernel") -> Receipt:
-    """Return the receipt of the first for a repeat, whose event becomes what the first one was."""
+    """Return the first receipt for a repeat, whose event gets the first position and topic."""
     if len(value) < _FIXED.size:
         event.seq = int.from_bytes(value, "big")
         receipt = Receipt(event, existed=True, repeat=True)

@@ -1,1 +1,1 @@
-"""Late writes: versions that writes bring along, last-writer-wins, tombstones."""
+"""Late writes: writes with their own versions, last-writer-wins, tombstones."""

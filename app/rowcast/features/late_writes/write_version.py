@@ -1,8 +1,8 @@
-"""Late writes: a write that says when and where it was first made (E26).
+"""Late writes: writes with the version and origin of their first write (E26).
 
-A writer may give a write the version and the origin that it had elsewhere. Of two retained writes
-the greater one wins, in whatever order they arrive (``kernel/last_write_wins.py``): the late one
-changes nothing, and only its writer is told. A message that is not retained is never late (E27).
+A writer may set the version and the origin that a write had elsewhere. Of two retained writes the
+greater one wins, in any order of arrival (``kernel/last_write_wins.py``): the late one has no
+effect, and only its writer is notified. A message that is not retained is never late (E27).
 """
 
 from rowcast.core.clock import WallClock, seconds_of
@@ -14,7 +14,7 @@ from rowcast.kernel.write import Current, Step, Write
 
 
 def check_stamp(event: Event, now_seconds: float) -> None:
-    """Raise INVALID for a stamp too far ahead of the clock, which nobody here could write after."""
+    """Raise INVALID for a stamp too far ahead of the clock, which would block later writes here."""
     ahead = seconds_of(event.version) - now_seconds
     if ahead > STAMP_AHEAD_SECONDS_MAX:
         raise Error(
@@ -27,7 +27,7 @@ def check_stamp(event: Event, now_seconds: float) -> None:
 
 
 def check_newer(write: Write, record: Record | None, current: Current) -> int:
-    """Return the version that wins over a write which brought its own, 0 if that is the newest."""
+    """Return the version that wins over a stamped write; 0 if it is the newest."""
     event = write.event
     known = current.gone.get(event.topic, (0, ""))
     if record is not None:
@@ -36,7 +36,7 @@ def check_newer(write: Write, record: Record | None, current: Current) -> int:
 
 
 def late_write_step(now: WallClock) -> Step:
-    """Return the step for a write that brings its version: it is decided whether it is late."""
+    """Return the step for stamped writes, which adds the decision whether they are late."""
 
     def step(write: Write) -> None:
         check_stamp(write.event, now())

@@ -1,8 +1,8 @@
 """A client inside the process: the three verbs without a socket (D59).
 
-Code in ``resources/`` gets one with ``server.client(name)``. It is the server's own: it may do
-anything, hooks that authorise are not asked, and it does not hear what it said itself unless it
-asks to, so that a rule which writes where it watches does not run round for ever.
+Code in ``resources/`` gets one with ``server.client(name)``. It has all rights of the server: hooks
+that authorise do not apply. By default it does not receive its own writes, so that code that writes
+to a topic that it watches does not loop.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -26,10 +26,10 @@ class LocalClient:
         self._caller = Caller("$server", ALL, "server", client_id=name)
         self._kernel: Kernel | None = None
         self.on_write: Callable[[Event], object] | None = None
-        """Told of an event that is about to be written, of several only of the first."""
+        """Called with an event about to be written; of several only with the first."""
 
     def bind(self, kernel: Kernel) -> None:
-        """Give it the kernel that it works on."""
+        """Set its kernel."""
         self._kernel = kernel
 
     @property
@@ -42,11 +42,11 @@ class LocalClient:
     async def publish(
         self, topic: str, value: object, *, retain: bool = False, qos: int = 1, broker: str = ""
     ) -> str | None:
-        """Say something at a topic; with ``retain`` it is the record, None removes that.
+        """Publish to a topic; with ``retain`` as its record; None deletes the record.
 
-        Bytes go as they are, any other value as JSON. ``broker``: it is said there alone, by the
-        bridge of that name, and nothing is kept here but the log. Returns the cursor when it is on
-        disk, None for what is not logged. Raises what the kernel refuses.
+        Bytes are sent unchanged, other values as JSON. ``broker``: only forwarded by the bridge of
+        that name, and only logged here. Returns the cursor when it is durable; None if it is not
+        logged. Raises the kernel's Error.
         """
         event = await self._event(topic, value, retain, qos, broker)
         self._note(event)
@@ -56,7 +56,7 @@ class LocalClient:
     async def publish_json(
         self, topic: str, value: object, *, retain: bool = False, qos: int = 1, broker: str = ""
     ) -> str | None:
-        """Publish a value as JSON whatever it is: None is ``null``, and bytes are refused."""
+        """Publish any value as JSON: None is ``null``, and bytes are refused."""
         event = await self._event(topic, _json(value), retain, qos, broker)
         event.content_type = JSON
         self._note(event)
@@ -74,7 +74,7 @@ class LocalClient:
     ) -> list[str | None]:
         """Publish all or none: a map's values at ``<prefix>/<key>``, a list's at ``prefix``.
 
-        Raises what refuses the first of them.
+        Raises the first Error.
         """
         each = (
             [(f"{prefix}/{key}", value) for key, value in payloads.items()]
@@ -96,7 +96,7 @@ class LocalClient:
             self.on_write(event)
 
     async def _event(self, topic: str, value: object, retain: bool, qos: int, broker: str) -> Event:
-        """Return the event that a value is; raises NOT_FOUND for a broker that is not known."""
+        """Return the event of a value; raises NOT_FOUND for an unknown broker."""
         kind = MESSAGE if not retain else DELETE if value is None else PUT
         if broker:
             topic, kind = await self._there(topic, broker), MESSAGE
@@ -107,7 +107,7 @@ class LocalClient:
         return Event(topic, kind, payload, media_type, qos, retain, client=name)
 
     async def _there(self, topic: str, broker: str) -> str:
-        """Return the topic at which something is said for one broker alone."""
+        """Return the topic of messages for a single broker."""
         check_topic(topic)
         brokers = self.kernel.resource(f"{BROKERS}/{broker}", self._caller)
         if brokers is None or await brokers.get() is None:
@@ -132,10 +132,10 @@ class LocalClient:
     async def watch(
         self, *filters: str, since: str | None = None, current: bool = True, echo: bool = False
     ) -> AsyncIterator[Event]:
-        """Yield what happens at topics, for ever: the current records first, then every event.
+        """Yield events at topics without end: the current records first, then every event.
 
-        ``since`` is a cursor to continue after. ``echo``: also what this client says itself. Marks
-        (core/events.py) come as events without a topic.
+        ``since`` is a cursor to continue after. ``echo``: include this client's own writes. Marks
+        (core/events.py) are events without a topic.
         """
         kernel = self.kernel
         subscription = Subscription(kernel.reader, self._caller.client_id)

@@ -1,1 +1,1 @@
-"""Metrics: what the server counts of itself, and how it is read under ``$SYS/broker``."""
+"""Metrics: the server's counters, published under ``$SYS/broker``."""

@@ -1,9 +1,8 @@
-"""The metrics as Prometheus reads them, under two families of names.
+"""The Prometheus exposition of metrics, under two families of names.
 
-``broker_*`` are the numbers of ``$SYS/broker`` as the common exporters of Mosquitto name them, so
-that dashboards that were made for those work unchanged (F35). ``rowcast_*`` are the same in
-Prometheus' own style, and histograms with labels: what features and doors have added to the
-kernel's ``histograms``.
+``broker_*`` are the numbers of ``$SYS/broker`` with the names of common exporters for Mosquitto, so
+that their dashboards work unchanged (F35). ``rowcast_*`` are the same in Prometheus' style, and
+histograms with labels, from the kernel's ``histograms``.
 """
 
 import re
@@ -33,18 +32,18 @@ COUNTERS: Final = frozenset(
         "queries/timeout",
     }
 )
-"""What only grows while the server runs; all else goes up and down."""
+"""Counters; all others are gauges."""
 _OTHERS: Final = frozenset({"timestamp", "version", "clients/active", "clients/inactive"})
-"""Texts, and second names of numbers."""
+"""Texts, and duplicate names of numbers."""
 _NUMBER: Final = re.compile(r"\d+(\.\d+)?")
 
 
 LOADS: Final = "load/"
-"""Averages that Mosquitto makes; Prometheus makes them itself, of the counters."""
+"""Mosquitto's averages, which Prometheus computes itself."""
 
 
 def exposition(texts: Mapping[str, str], families: Sequence[HistogramFamily] = ()) -> bytes:
-    """Return what the topics tell, by topic, and the histograms, in text format 0.0.4."""
+    """Return the numbers by topic, and the histograms, in text format 0.0.4."""
     numbers = dict(_numbers(texts))
     lines: list[str] = []
     for short, number in numbers.items():
@@ -55,7 +54,7 @@ def exposition(texts: Mapping[str, str], families: Sequence[HistogramFamily] = (
 
 
 def _numbers(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Give the topics that hold numbers, without their root, and the numbers."""
+    """Yield topics with numbers, without their root, and the numbers."""
     for topic, text in sorted(texts.items()):
         short = topic.removeprefix(ROOT)
         number = _NUMBER.match(text)
@@ -64,8 +63,8 @@ def _numbers(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _in_own_style(numbers: Mapping[str, str], families: Sequence[HistogramFamily]) -> bytes:
-    """Return the same numbers and the histograms as Prometheus' own client writes them."""
-    # Imported by the first who asks: most servers are never asked.
+    """Return the same numbers and the histograms, formatted by Prometheus' client library."""
+    # Imported on first use, because most servers never need it.
     from prometheus_client import core, generate_latest  # noqa: PLC0415
 
     def collect() -> Iterator[object]:
@@ -86,6 +85,6 @@ def _in_own_style(numbers: Mapping[str, str], families: Sequence[HistogramFamily
 
 
 def _buckets(found: Histogram) -> list[tuple[str, float]]:
-    """Return how many observations were at most each bound."""
+    """Return cumulative counts by bound."""
     bounds = [*map(str, found.bounds), "+Inf"]
     return list(zip(bounds, map(float, accumulate(found.counts)), strict=True))

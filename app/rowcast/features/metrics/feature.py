@@ -1,4 +1,4 @@
-"""The feature: counts, and tells the numbers under ``$SYS/broker`` and at ``/metrics``."""
+"""The feature: counts, and publishes the numbers under ``$SYS/broker`` and at ``/metrics``."""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ from rowcast.subscriptions.gaps import GapCause
 METRICS_PATH: Final = "/metrics"
 METRICS_TOPIC: Final = "$SYS/broker"
 EXPOSITION_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-"""What Prometheus asks for."""
+"""Prometheus' content type."""
 
 
 class SystemMetrics(Feature):
     """The metrics of one server.
 
-    They are written every ``interval_seconds``; 0 writes none, and they are only read.
+    They are written every ``interval_seconds``; with 0 they are only available at ``/metrics``.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class SystemMetrics(Feature):
         self.metrics = Metrics(now)
 
     def install(self, kernel: Kernel) -> None:
-        """Listen to what is counted, and show the numbers."""
+        """Register listeners, and the exposition."""
         self._kernel = kernel
         metrics = self.metrics
         metrics.look = self._look
@@ -68,21 +68,21 @@ class SystemMetrics(Feature):
         self.metrics.retained = await asyncio.wrap_future(counting)
 
     async def start(self) -> None:
-        """Write the numbers regularly."""
+        """Start writing the numbers at intervals."""
         if self._interval_seconds:
             self.sys_tree.start()
 
     async def stop(self) -> None:
-        """Write what is true at the end."""
+        """Write the final numbers."""
         self.sys_tree.stop()
 
     def _count_records(self) -> int:
         return sum(map(self._store.count, (*self._tables, None)))
 
-    # -- what is counted elsewhere -----------------------------------------------------------------
+    # -- counters of other components --------------------------------------------------------------
 
     def _count(self, outcomes: Sequence[Outcome]) -> None:
-        """Count records that came and went with a batch, and writes that came too late."""
+        """Count created and deleted records of a batch, and late writes."""
         metrics = self.metrics
         for outcome in outcomes:
             if type(outcome) is not Receipt:
@@ -97,7 +97,7 @@ class SystemMetrics(Feature):
                     metrics.on_retained_message_added(event.topic)
 
     def _look(self) -> None:
-        """Bring up to date what the doors and the reader count, as far as that costs little."""
+        """Update the cheap counters of doors and the reader."""
         metrics = self.metrics
         reader, holding = self._kernel.reader, metrics.holding
         dropped = reader.losses.counts.get(GapCause.SLOW, 0)
@@ -135,7 +135,7 @@ class SystemMetrics(Feature):
         holding.in_flight = sum(door.in_flight() for door in self._kernel.doors)
 
     def _survey_store(self) -> None:
-        """Look at how much is in the log, without what the server tells of itself."""
+        """Update the size of the log, without the server's own metrics."""
         figures = self._store.figures
         found = [figures(source) for source in (*self._tables, None)]
         own = [figures(log.table.branch) for log in self._kernel.own_logs]

@@ -1,7 +1,6 @@
-"""Loads: how much of something happened in a minute, averaged over one, five and fifteen.
+"""Loads: rates per minute, averaged over one, five and fifteen minutes.
 
-As Mosquitto does it: each new value weighs as much as the time since the last one, against
-everything before, which fades exponentially.
+As in Mosquitto: an exponentially weighted moving average.
 """
 
 from collections.abc import Mapping
@@ -31,12 +30,12 @@ class Loads:
         self.averages: dict[tuple[str, int], float] = {
             (name, minutes): 0.0 for name in COUNTED for minutes in MINUTES
         }
-        """What happened in a minute, by what it is and over how many."""
+        """Rates per minute, by counter and averaging period."""
 
     def update(self, seconds: float, counts: Mapping[str, int]) -> None:
-        """Take the counters as they are so many seconds after the start."""
+        """Update with the counters at so many seconds after the start."""
         passed = seconds - self._seconds
-        if passed <= 0:  # the clock was set back: wait until it is past that again
+        if passed <= 0:  # the clock was set back: wait until it has passed that time
             self._seconds = seconds
             return
         self._seconds = seconds

@@ -1,8 +1,8 @@
-"""The counters of one server: changed at once, on the loop, by those to whom something happens.
+"""The counters of one server, updated on the loop.
 
-Nine methods count what happens to clients (F17), and everything under ``$SYS/broker`` is read from
-here. They count in memory alone: whether the disk takes what is told of them changes nothing here
-(F23). What others count already, such as sessions and traffic, is asked for when somebody looks.
+Nine methods count client events (F17), and everything under ``$SYS/broker`` is read from here. They
+count in memory only, whether or not the disk accepts the metrics (F23). Counters of other
+components, such as sessions and traffic, are fetched on request.
 """
 
 from collections.abc import Callable
@@ -17,36 +17,36 @@ from rowcast.kernel.process_memory import ProcessMemory
 
 @dataclass(slots=True)
 class Wire:
-    """What passed over MQTT connections since the server started."""
+    """Traffic of MQTT connections since the server's start."""
 
     bytes_received: int = 0
     bytes_sent: int = 0
     packets_received: int = 0
     packets_sent: int = 0
     connections: int = 0
-    """Connections that were let in."""
+    """Accepted connections."""
     connects: int = 0
     """CONNECT packets."""
 
 
 @dataclass(slots=True)
 class Holding:
-    """What the server has now."""
+    """The current state of the server."""
 
     sessions: int = 0
-    """Those of clients that are connected, and of others."""
+    """Sessions, connected or not."""
     sessions_expired: int = 0
-    """How many ended because their client stayed away for too long."""
+    """Expired sessions."""
     dropped: int = 0
-    """Messages that did not fit into the queue of a reader."""
+    """Messages dropped by a full queue."""
     late: int = 0
-    """Writes that came too late to change anything, since the start."""
+    """Late writes since the start."""
     in_flight: int = 0
-    """Messages that were sent and are not acknowledged."""
+    """Unacknowledged messages."""
     queries_timed_out: int = 0
-    """Reads that were ended because their time was over."""
+    """Reads cancelled by the timeout."""
     queries_abandoned: int = 0
-    """Reads that were ended because who asked had left."""
+    """Reads cancelled because the client disconnected."""
     queries_waiting: int = 0
     """Reads that wait for a thread."""
     stored: int = 0
@@ -56,7 +56,7 @@ class Holding:
 
 
 def _nothing() -> None:
-    """Tell nobody."""
+    """Do nothing."""
 
 
 class Metrics:
@@ -67,15 +67,15 @@ class Metrics:
         self.started = now()
         self.on_change: Callable[[], None] = _nothing
         self.on_traffic: Callable[[], None] = _nothing
-        """Called when there was some after the last look."""
+        """Called on traffic since the last update."""
         self.look: Callable[[], None] = _nothing
-        """Brings ``wire`` and ``holding`` up to date, as far as that costs little."""
+        """Updates the cheap parts of ``wire`` and ``holding``."""
         self.surveys: list[Callable[[], None]] = []
-        """Bring the rest of ``holding`` up to date, for each round of system figures."""
+        """Update the rest of ``holding``, for each round of system metrics."""
         self.wire = Wire()
         self.holding = Holding()
         self.connected = self.maximum = 0
-        """Clients that are connected, and the most that ever were at once."""
+        """Connected clients, and their maximum."""
         self.publishes_received = self.publish_bytes_received = 0
         self.publishes_sent = self.publish_bytes_sent = 0
         self.subscriptions = self.shared_subscriptions = 0
@@ -87,32 +87,32 @@ class Metrics:
     # -- the nine methods --------------------------------------------------------------------------
 
     def on_connect(self, client_id: str) -> None:  # noqa: ARG002 - callers name the client
-        """Count a client that was let in."""
+        """Count a connect."""
         self.connected += 1
         self.maximum = max(self.maximum, self.connected)
         self.on_change()
 
     def on_disconnect(self, client_id: str) -> None:  # noqa: ARG002
-        """Count one that is gone."""
+        """Count a disconnect."""
         self.connected = max(0, self.connected - 1)
         self.on_change()
 
     def on_publish_received(self, messages: int, payload_bytes: int) -> None:
-        """Count messages that clients have sent, together."""
+        """Count messages received from clients."""
         self.publishes_received += messages
         self.publish_bytes_received += payload_bytes
 
     def on_publish_sent(self, messages: int, payload_bytes: int) -> None:
-        """Count messages that were sent to clients, together."""
+        """Count messages sent to clients."""
         self.publishes_sent += messages
         self.publish_bytes_sent += payload_bytes
 
     def on_subscribe(self, client_id: str, topics: str) -> None:  # noqa: ARG002
-        """Count a filter that a session did not have."""
+        """Count a new filter of a session."""
         self._count_filter(topics, 1)
 
     def on_unsubscribe(self, client_id: str, topics: str) -> None:  # noqa: ARG002
-        """Count a filter that a session has no more."""
+        """Count a removed filter of a session."""
         self._count_filter(topics, -1)
 
     def _count_filter(self, topics: str, change: int) -> None:
@@ -123,17 +123,17 @@ class Metrics:
         self.on_change()
 
     def on_retained_message_added(self, topic: str) -> None:  # noqa: ARG002
-        """Count a record at a topic that had none."""
+        """Count a created record."""
         self.retained += 1
         self.on_change()
 
     def on_retained_message_removed(self, topic: str) -> None:  # noqa: ARG002
-        """Count a topic that has a record no more."""
+        """Count a deleted record."""
         self.retained = max(0, self.retained - 1)
         self.on_change()
 
     def update_system_metrics(self) -> None:
-        """Bring up to date what changes without anything happening: uptime, heap, loads."""
+        """Update metrics that change with time: uptime, heap, loads."""
         self.look()
         for survey in self.surveys:
             survey()
@@ -157,17 +157,17 @@ class Metrics:
         )
         self.on_change()
 
-    # -- what follows from them --------------------------------------------------------------------
+    # -- notifications -----------------------------------------------------------------------------
 
     def changed(self) -> None:
-        """Hear that something was counted elsewhere."""
+        """Called on a change of another component's counter."""
         self.on_change()
 
     def traffic(self) -> None:
-        """Hear that there was traffic since the last look."""
+        """Called on traffic since the last update."""
         self.on_traffic()
 
     @property
     def disconnected(self) -> int:
-        """Sessions that wait for their client."""
+        """Offline sessions."""
         return max(0, self.holding.sessions - self.connected)

@@ -1,12 +1,12 @@
-"""The reporter: writes what has changed of some texts to their topics, and not too often.
+"""The reporter: writes changed texts to their topics, rate-limited.
 
-The first change of a topic is written in the same turn. While it keeps changing, it is written
-after REPORT_SECONDS_MIN at the soonest, then after twice as long, up to REPORT_SECONDS_MAX; the
-last value always follows (F2). One write of a topic is on its way at a time. One that the
-disk refuses is tried again later, with what is true then; nobody waits for it, and what is read
-stays right (F23). While nothing changes, there is no timer.
+The first change of a topic is written in the same turn. While it keeps changing, writes follow
+after REPORT_SECONDS_MIN, then after doubling intervals up to REPORT_SECONDS_MAX; the last value is
+always written (F2). A topic has one pending write at a time. A refused one is retried later with
+the current value, without blocking; in-memory values stay correct (F23). Without changes there is
+no timer.
 
-It knows neither what the texts mean nor how they are written.
+It knows neither the meaning of the texts nor the store.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ from rowcast.core.metric_limits import (
 log = logging.getLogger("rowcast.features.metrics")
 
 Written = Callable[[Error | None], None]
-"""Told on the loop whether a text is on disk, maybe before the call of ``write`` returns."""
+"""Called on the loop with the result of a write, maybe before ``write`` returns."""
 
 
 class Line:
-    """One topic: what is on disk, what is on its way, and when the next may go."""
+    """One topic: the stored text, the pending one, and the earliest next write."""
 
     __slots__ = ("due", "last", "pause", "sending", "written")
 
@@ -39,7 +39,7 @@ class Line:
 
 
 class Reporter:
-    """Topics and their texts. ``read`` gives all of them as they are now."""
+    """Topics and their texts. ``read`` returns all current texts."""
 
     def __init__(
         self,
@@ -57,18 +57,18 @@ class Reporter:
         self._quiet_until = float("-inf")
         self._stopped = False
         self.failures = 0
-        """Writes that the disk refused."""
+        """Refused writes."""
 
     def changed(self) -> None:
-        """Hear that something may have changed: look at the end of this turn, if not lately."""
+        """Called on a possible change: checks at the end of this turn, rate-limited."""
         self._wake(self._looked + REPORT_SECONDS_MIN)
 
     def busy(self) -> None:
-        """Hear of something that happens all the time: look when what it changed last is due."""
+        """Called on frequent events: checks when the last changed topic is due."""
         self._wake(max(self._looked + REPORT_SECONDS_MIN, self._busy_until))
 
     def stop(self) -> None:
-        """Write what is true now, and then no more."""
+        """Write the current texts, and stop."""
         if self._timer is not None:
             self._timer.cancel()
         for line in self._lines.values():
@@ -79,7 +79,7 @@ class Reporter:
             self._timer.cancel()
 
     def _wake(self, at: float) -> None:
-        """Look at a time, or now if that has passed; a timer that comes sooner stays."""
+        """Schedule a check, unless an earlier one is scheduled."""
         if self._stopped or self._at <= at:
             return
         if self._timer is not None:
@@ -92,7 +92,7 @@ class Reporter:
             self._timer = self._loop.call_soon(self._report)
 
     def _report(self) -> None:
-        """Write what has changed and is due."""
+        """Write changed texts that are due."""
         self._timer, self._at = None, float("inf")
         now = self._looked = self._loop.time()
         soonest, self._busy_until = float("inf"), now

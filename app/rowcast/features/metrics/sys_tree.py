@@ -1,8 +1,8 @@
-"""``$SYS/broker`` as records: what the metrics say, written by the server through the kernel.
+"""``$SYS/broker`` as records: the metrics, written by the server through the kernel.
 
-They are retained records at undeclared topics like any others, so each door reads and watches them
-without further ado; only nobody else may write there. Live numbers follow as they change, the
-system's own every ``mqtt.sys_interval`` seconds.
+They are ordinary retained records at undeclared topics, which every door can read and subscribe to;
+only the server may write there. Live numbers are written on change, system numbers every
+``mqtt.sys_interval`` seconds.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ from rowcast.kernel.write import Outcome
 from rowcast.store.store import Keep
 
 TABLE: Final = TopicTable(METRICS, TopicRoot("$SYS"))
-"""Their topic table: it is made at the start, and never dropped (F1, F2)."""
+"""Their topic table, created at start, and never dropped (F1, F2)."""
 KEPT: Final = Keep(SYS_HISTORY_SECONDS, SYS_HISTORY_EVENTS, SYS_HISTORY_BYTES)
-"""How much of their past is kept."""
+"""Their retention."""
 QOS: Final = 2
-"""As in Mosquitto: a subscriber gets them with what it asked for."""
+"""As in Mosquitto: subscribers get them with their requested QoS."""
 WRITER: Final = Caller(user="$server", grants=ALL)
 
 
@@ -40,24 +40,24 @@ class SysTree:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._slow: dict[str, str] = {}
-        """What was read with the last round of system figures."""
+        """The values of the last round of system metrics."""
         self.reporter = Reporter(self._read, self._write, self._loop)
 
     def exposition(self) -> bytes:
-        """Return all of them for Prometheus, as they are now."""
-        if self._timer is None:  # nothing is told, and so nothing is looked at by itself
+        """Return all current metrics for Prometheus."""
+        if self._timer is None:  # without publishing there are no regular updates
             self._survey()
         return exposition(self._read(), self._kernel.histograms)
 
     def start(self) -> None:
-        """Write all of them, and from now on what changes."""
+        """Write all of them, and changes from now on."""
         self._slow = fixed()
         self._metrics.on_change = self.reporter.changed
         self._metrics.on_traffic = self.reporter.busy
         self._tick()
 
     def stop(self) -> None:
-        """Write what is true at the end."""
+        """Write the final values."""
         if self._timer is not None:
             self._timer.cancel()
             self.reporter.stop()

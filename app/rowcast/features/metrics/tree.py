@@ -1,8 +1,8 @@
-"""The tree ``$SYS/broker``: which topic tells which number, under Mosquitto's names (F24).
+"""The tree ``$SYS/broker``: topics and their numbers, with Mosquitto's names (F24).
 
-A payload is plain text in Mosquitto's form: a whole number, two decimals for loads, "N seconds" for
-the uptime. Topics of older versions stand beside those that took their place, as exporters still
-look for them.
+A payload is plain text in Mosquitto's format: an integer, two decimals for loads, "N seconds" for
+the uptime. Deprecated topics are published next to their successors, because exporters still use
+them.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from rowcast.features.metrics.metrics import Metrics
 ROOT: Final = "$SYS/broker/"
 
 Reading = Callable[[Metrics], object]
-"""What a metric is now."""
+"""Reads the current value of a metric."""
 
 LIVE: Final[Mapping[str, Reading]] = {
     "clients/connected": lambda it: it.connected,
@@ -44,7 +44,7 @@ LIVE: Final[Mapping[str, Reading]] = {
     "queries/abandoned": lambda it: it.holding.queries_abandoned,
     "connections/socket/count": lambda it: it.wire.connections,
 }
-"""What changes as something happens."""
+"""Live metrics, which change with events."""
 
 
 def _load(name: str, minutes: int) -> Reading:
@@ -64,11 +64,11 @@ SYSTEM: Final[Mapping[str, Reading]] = {
         f"load/{name}/{minutes}min": _load(name, minutes) for name in COUNTED for minutes in MINUTES
     },
 }
-"""What is looked at every ``mqtt.sys_interval``."""
+"""System metrics, updated every ``mqtt.sys_interval``."""
 
 
 def fixed() -> dict[str, str]:
-    """Return what does not change while the server runs: its version, and when it was made."""
+    """Return constant metrics: version and build time."""
     made = datetime.fromtimestamp(int(Path(__file__).stat().st_mtime), UTC)
     return {
         f"{ROOT}version": f"rowcast version {__version__}",

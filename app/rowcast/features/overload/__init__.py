@@ -1,1 +1,1 @@
-"""Overload protection: what is refused while the server is short of memory."""
+"""Overload protection: load shedding while the server is short of memory."""

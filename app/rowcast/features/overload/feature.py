@@ -14,14 +14,14 @@ PATH: Final = "$SYS/overload"
 
 
 class OverloadProtection(Feature):
-    """Measures the memory of the process, and has the doors refuse what the watermarks say."""
+    """Measures the memory of the process, and sets the level of load shedding."""
 
     def __init__(self, marks: Watermarks) -> None:
         self._marks = marks
         self._overload: Overload | None = None
 
     def install(self, kernel: Kernel) -> None:
-        """Show the level as a row."""
+        """Register the row of the level."""
 
         def subscriptions() -> Iterator[Queued]:
             for door in kernel.doors:
@@ -42,11 +42,11 @@ class OverloadProtection(Feature):
         kernel.rows(PATH, listed_rows(PATH, lambda: {"memory": overload.facts()}))
 
     async def start(self) -> None:
-        """Look at the memory regularly."""
+        """Start measuring."""
         if self._overload is not None:
             self._overload.start()
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Stop measuring."""
         if self._overload is not None:
             self._overload.stop()

@@ -1,8 +1,7 @@
-"""Overload: looks at the memory once a second, and sheds in a stated order when it is short (K9).
+"""Overload: measures the memory once a second, and sheds load in levels (K9).
 
-A level begins at its watermark and ends a little below it, so that it does not flutter. What each
-level means is ``core/shedding.py``'s; here is when. It never waits for memory to be
-short: a look is one read of a file of the kernel's.
+A level starts at its watermark and ends a little below it (hysteresis). ``core/shedding.py``
+defines the levels; this module decides when. A measurement is one read of a file in ``/proc``.
 """
 
 import asyncio
@@ -28,9 +27,9 @@ Facts = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Watermarks:
-    """How much memory there is, and from which part of it on, in percent, what is shed.
+    """The available memory, and the watermark of each level in percent.
 
-    No bytes: what the machine or the container has. A watermark of 0 sheds nothing.
+    Without bytes: the memory of the machine or the container. A watermark of 0 disables a level.
     """
 
     memory_bytes: int = 0
@@ -39,12 +38,12 @@ class Watermarks:
     subscribes: int = 0
 
     def of(self, shed: Shed) -> int:
-        """Return where a level begins."""
+        """Return the watermark of a level."""
         return (0, self.messages, self.connects, self.subscribes)[shed]
 
 
 class Queues:
-    """The queues of all subscriptions: as long as they may be, or short."""
+    """The queues of all subscriptions, full-size or shortened."""
 
     def __init__(self, reader: Reader, all_of_them: Callable[[], Iterable[Queued]]) -> None:
         self._reader = reader
@@ -52,7 +51,7 @@ class Queues:
         self._usual = reader.queue_events, reader.queue_bytes
 
     def shorten(self, *, short: bool) -> None:
-        """Let little wait for each, of those that begin from now on too; or again what usually."""
+        """Shorten the queues of present and future subscriptions, or restore them."""
         events, size = (OVERLOAD_QUEUE_EVENTS, OVERLOAD_QUEUE_BYTES) if short else self._usual
         self._reader.queue_events, self._reader.queue_bytes = events, size
         for subscription in self._all():
@@ -60,7 +59,7 @@ class Queues:
 
 
 class Overload:
-    """The level that one server is at. ``told`` hears of each change."""
+    """The shedding level of one server. ``told`` is called on each change."""
 
     def __init__(
         self,
@@ -83,22 +82,22 @@ class Overload:
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self.relieve: Callable[[], None] = lambda: None
-        """Cuts what need not be held; called at each look while new connections are refused."""
+        """Frees buffers; called at each measurement while new connections are refused."""
         self.raised = 0
-        """How often more was shed than before."""
+        """The number of raised levels."""
 
     def start(self) -> None:
-        """Look, and from now on regularly."""
+        """Measure now and at intervals."""
         self._timer = self._loop.call_later(OVERLOAD_LOOK_SECONDS, self.start)
         self.look()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop measuring."""
         if self._timer is not None:
             self._timer.cancel()
 
     def look(self) -> None:
-        """Measure, and shed what is due."""
+        """Measure, and set the level."""
         self._heap.measure()
         before = self._shedding.level
         level = self._level(before)
@@ -119,9 +118,9 @@ class Overload:
         self._told(level, self.facts())
 
     def _give_back(self) -> None:
-        """Hold in memory what must be, and give the system back what the allocator keeps.
+        """Clear caches, and return freed memory of the allocator to the system.
 
-        Else the level would never fall: freed memory stays with the process.
+        Otherwise the level would never fall, because freed memory stays with the process.
         """
         self._reader.give_back()
         self._loop.run_in_executor(None, self._trim)
@@ -136,7 +135,7 @@ class Overload:
         return found
 
     def facts(self) -> Facts:
-        """Return the row that tells of it."""
+        """Return its status row."""
         shedding = self._shedding
         return {
             "level": shedding.level.name.lower(),

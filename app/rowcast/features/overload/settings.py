@@ -1,4 +1,4 @@
-"""Settings of overload: how much memory there is, and from which part on what is shed."""
+"""Settings of overload protection: memory and watermarks."""
 
 from typing import Annotated, Final
 
@@ -30,7 +30,7 @@ class OverloadSection(Section):
 
     @property
     def watermarks(self) -> Watermarks:
-        """The settings as they are looked at."""
+        """The settings as watermarks."""
         return Watermarks(
             self.memory_bytes,
             self.messages_percent,

@@ -1,1 +1,1 @@
-"""Results: what a job computed elsewhere, brought in parts and committed at once (M5, S14)."""
+"""Results: bulk uploads of a job's rows, committed atomically (M5, S14)."""

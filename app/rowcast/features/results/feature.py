@@ -1,4 +1,4 @@
-"""The feature: the result of a job is brought in parts, and committed as one transaction (M5)."""
+"""The feature: a job's result is uploaded in parts, and committed as one transaction (M5)."""
 
 from rowcast.features.results.results import BulkCommit, Facts
 from rowcast.features.results.rows import PATH, result_rows
@@ -7,11 +7,11 @@ from rowcast.kernel.kernel import Kernel
 
 
 class BulkResults(Feature):
-    """The results of jobs; ``facts`` reads what an owner stored, and may be asked at any time."""
+    """The results of jobs; ``facts`` reads stored facts of an owner, at any time."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
 
     def install(self, kernel: Kernel) -> None:
-        """Take results at ``$SYS/results``."""
+        """Register ``$SYS/results``."""
         kernel.rows(PATH, result_rows(BulkCommit(kernel, self._facts, kernel.now)))

@@ -1,8 +1,8 @@
-"""What is remembered of a job: the results that it has committed, and the records that are its own.
+"""Stored state of a job: its committed results, and its own records.
 
-All of it is facts, of one owner for each job and user, written in the transaction of the result.
-Receipts make a repeat of (job, cut) answer as the first time did; topics tell which records a
-result that replaces the one before must take away.
+It is stored as facts, of one owner for each job and user, in the transaction of the result.
+Receipts answer a repeat of (job, cut); topics determine the records that a replacing result must
+delete.
 """
 
 import json
@@ -25,11 +25,11 @@ _TOPIC: Final = "t/"
 
 @dataclass(frozen=True, slots=True)
 class ResultReceipt:
-    """The word that a result is committed, and what it changed."""
+    """The receipt of a committed result, with counts of changes."""
 
     job: str
     cut: str
-    """What it was computed from: a cursor, or what the job calls it; empty if it did not say."""
+    """The cut that it was computed from: a cursor, or the job's own name; may be empty."""
     upload: str
     table: str
     rows: int
@@ -37,15 +37,15 @@ class ResultReceipt:
     unchanged: int
     removed: int
     position: str
-    """The cursor of the last event that it made; empty if it made none."""
+    """The cursor of its last event; empty without events."""
     number: int
-    """Which of the job's results it is."""
+    """Its number among the job's results."""
     repeat: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What is known of one job of one user."""
+    """The state of one job of one user."""
 
     owner: str
     receipts: Sequence[ResultReceipt]
@@ -67,11 +67,11 @@ class Memory:
         return cls(owner, sorted(receipts, key=lambda item: item.number), frozenset(topics))
 
     def repeated(self, cut: str, upload: str) -> ResultReceipt | None:
-        """Return the receipt of a result that was committed before; raises when it is too old.
+        """Return the receipt of a repeated result; raises when it is too old.
 
-        It is the same when it is of the same cut; without one, of the same upload.
+        A repeat has the same cut; without one, the same upload.
 
-        A cut older than the newest is another program's that does not know it was replaced.
+        A cut older than the newest is from a program that was replaced.
         """
         for receipt in self.receipts:
             if receipt.cut == cut and (cut or receipt.upload == upload):
@@ -93,7 +93,7 @@ class Memory:
         return self.receipts[-1].number + 1 if self.receipts else 1
 
     def changes(self, receipt: ResultReceipt) -> list[Change]:
-        """Return the facts that make a receipt remembered, and the oldest one forgotten."""
+        """Return the changes that store a receipt, and remove the oldest."""
         value = json.dumps(asdict(receipt)).encode()
         changes = [Change(self.owner, f"{_RECEIPT}{receipt.number}", value)]
         same = [item for item in self.receipts if receipt.cut and item.cut == receipt.cut]
@@ -103,7 +103,7 @@ class Memory:
         return changes
 
     def owning(self, topics: frozenset[str]) -> list[Change]:
-        """Return the facts that make these topics, and no others, the job's own."""
+        """Return the changes that set the job's own topics."""
         before, after = _divided(self.topics), _divided(topics)
         return [
             Change(
@@ -117,7 +117,7 @@ class Memory:
 
 
 def _divided(topics: Iterable[str]) -> dict[int, set[str]]:
-    """Return topics in a number of facts: few, and one that is new changes only one of them."""
+    """Distribute topics over a few facts, so that a new one changes only one of them."""
     found: dict[int, set[str]] = {}
     for topic in topics:
         found.setdefault(crc32(topic.encode()) % RESULT_FACTS, set()).add(topic)
@@ -125,12 +125,12 @@ def _divided(topics: Iterable[str]) -> dict[int, set[str]]:
 
 
 def owner_of(caller: Caller, job: str) -> str:
-    """Return the owner of the facts of a user's job; no other one begins with it."""
+    """Return the owner of a user's job; no owner is a prefix of another."""
     return f"{OWNER}{quote(caller.user, safe='')}/{quote(job, safe='')}/"
 
 
 def _place(cut: str) -> tuple[str, int] | None:
-    """Return log and position of a cut; of ``<query>#<batch>`` of a stream likewise."""
+    """Return log and position of a cut, or of a stream's ``<query>#<batch>``."""
     name, mark, number = cut.rpartition("#")
     if mark and number.isascii() and number.isdigit():
         return name, int(number)

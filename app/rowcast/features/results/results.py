@@ -1,11 +1,11 @@
-"""Results of jobs, committed as one transaction: subscribers see the old one or the new one whole.
+"""Results of jobs, committed as one transaction: subscribers see either the old or the new one.
 
-A result comes in parts (``stage``), whose rows are checked as any write of a record is, and is then
-committed: every row becomes the record of its key, but those that are as they were make no event.
-A result that replaces takes away what the same job had written before and does not write any more.
-The same result again (the same job and cut) changes nothing and gets the same receipt.
+A result is uploaded in parts (``stage``), whose rows are checked like any write, and then
+committed: every row becomes the record of its key; unchanged rows append no event. A replacing
+result deletes the job's earlier rows that it does not contain. A repeat (the same job and cut) has
+no effect and gets the same receipt.
 
-It knows no protocol, and nothing of Spark.
+It knows neither protocols nor Spark.
 """
 
 import asyncio
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel
 
 RESULT: Final = "a result"
-"""What a row is a part of, in the words that refuse one which cannot be."""
+"""The description of a result, for the error of a row that cannot be part of one."""
 
 Facts = Callable[[str], Awaitable[Iterable[tuple[str, str, bytes]]]]
-"""Returns the facts of owners that begin so."""
+"""Returns the facts of owners with a prefix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be committed, as whom, and how."""
+    """A commit request."""
 
     upload: str
     table: str
@@ -62,14 +62,14 @@ class BulkCommit:
         self._facts = facts
         self.uploads = AllStagedRows(now)
         self._committing: set[str] = set()
-        """The owners of jobs whose result is being committed: one after the other."""
+        """Owners of jobs with a running commit; one at a time each."""
 
     # -- staging ---------------------------------------------------------------------------------
 
     async def stage(
         self, name: str, part: str, table: str, rows: Sequence[object], caller: Caller
     ) -> None:
-        """Take a part of a result; a part that came before is replaced. Raises for a bad row."""
+        """Add or replace a part of a result. Raises for an invalid row."""
         shape = self._kernel.registry.shapes.get(table)
         if shape is None or shape.table.path is None:
             shapes = self._kernel.registry.shapes.values()
@@ -86,12 +86,12 @@ class BulkCommit:
             for write in await self._admitted(events, caller, start):
                 upload.add(part, write)
             self.uploads.check(upload, part)
-            await asyncio.sleep(0)  # others get their turn of the loop
+            await asyncio.sleep(0)  # yield to the loop
         upload.parts.setdefault(part, [])
-        self.uploads.check(upload, part)  # a part without rows is a part too
+        self.uploads.check(upload, part)  # an empty part counts as a part, too
 
     async def _admitted(self, events: Sequence[Event], caller: Caller, start: int) -> list[Write]:
-        """Return the writes that rows ask for, after the hooks have had their say."""
+        """Return the writes of rows, after hooks."""
         became: list[Event | None] = list(events)
         await self._kernel.gate.together(events, caller, _into(became))
         writes: list[Write] = []
@@ -114,7 +114,7 @@ class BulkCommit:
     # -- committing ------------------------------------------------------------------------------
 
     async def commit(self, order: Order, caller: Caller) -> ResultReceipt:
-        """Commit a result that was brought; return when it is durable and announced."""
+        """Commit an uploaded result; returns when it is durable and announced."""
         _check_name(order.job)
         owner = owner_of(caller, order.job)
         if owner in self._committing:
@@ -127,7 +127,7 @@ class BulkCommit:
         try:
             receipt = await self._commit(order, owner, caller)
         except Error as error:
-            if error.code is not Code.BUSY:  # then it may be committed later, as it is
+            if error.code is not Code.BUSY:  # then it may be committed later, unchanged
                 self.uploads.close(order.upload)
             raise
         finally:
@@ -167,7 +167,7 @@ class BulkCommit:
         return outcome
 
     def _chosen(self, order: Order, caller: Caller) -> list[Write]:
-        """Return the writes of the parts that an order names."""
+        """Return the writes of the parts in a request."""
         if not order.rows and not order.parts:
             return []
         upload: StagedRows = self.uploads.find(order.upload, caller.user)
@@ -185,7 +185,7 @@ class BulkCommit:
 
 
 class _Commit:
-    """One result on its way: told by the writer thread what became of it, tells who waits."""
+    """One pending commit: gets its outcome from the writer thread, and resolves its waiter."""
 
     def __init__(
         self,
@@ -203,7 +203,7 @@ class _Commit:
         self._receipt: ResultReceipt | None = None
 
     def bind(self, writes: list[Write]) -> None:
-        """Make writes one group, whose last one tells how it ended."""
+        """Group the writes; the last one reports the outcome."""
         group = Group(writes, self._conclude)
         for write in writes:
             write.group = group
@@ -218,12 +218,12 @@ class _Commit:
         return ended
 
     def _conclude(self, receipts: Sequence[Outcome]) -> list[Change]:
-        """Return what is to be remembered; called by the writer thread, within the commit."""
+        """Return the changes of facts; called by the writer thread, within the commit."""
         self._receipt, changes = self.concluded([cast("Receipt", item) for item in receipts])
         return changes
 
     def concluded(self, receipts: Sequence[Receipt]) -> tuple[ResultReceipt, list[Change]]:
-        """Return the receipt of the whole, and what is to be remembered."""
+        """Return the receipt of the result, and the changes of facts."""
         order = self._order
         done = [item.event for item in receipts if not item.late]
         removed = sum(event.kind == DELETE for event in done)
@@ -246,7 +246,7 @@ class _Commit:
 
 
 def _event(table: Table, row: object, at: int) -> Event:
-    """Return the write that a row is."""
+    """Return the write of a row."""
     name = table.primary_key.name if table.primary_key else "_id"
     if not isinstance(row, dict) or row.get(name) is None:
         raise Error(
@@ -260,7 +260,7 @@ def _event(table: Table, row: object, at: int) -> Event:
 
 
 def _topics(writes: Sequence[Write]) -> frozenset[str]:
-    """Return the topics of a result; raises CONFLICT when two rows are for one."""
+    """Return the topics of a result; raises CONFLICT when two rows have the same."""
     topics = frozenset(write.event.topic for write in writes)
     if len(topics) != len(writes):
         (twice, _) = Counter(write.event.topic for write in writes).most_common(1)[0]

@@ -1,12 +1,12 @@
-"""``$SYS/results``: how a job's result comes in over any door.
+"""``$SYS/results``: uploads of results over any door.
 
     PUT    $SYS/results/<upload>/<part>   {"table": "HourlyAvg", "rows": [{...}, ...]}
     POST   $SYS/results/                  {"upload", "table", "job", "cut", "parts", "rows",
                                            "replace", "again"}: commits, answers with the receipt
-    DELETE $SYS/results/<upload>          forgets what was brought
-    GET    $SYS/results/                  what is being brought
+    DELETE $SYS/results/<upload>          discards the upload
+    GET    $SYS/results/                  running uploads
 
-Whoever may write a record may bring it: each row is judged like a write of its own.
+The rights are those of ordinary writes: each row is checked like a separate write.
 """
 
 from collections.abc import Sequence
@@ -27,10 +27,10 @@ _WORDS: Final = frozenset({"upload", "table", "job", "cut", "parts", "rows", "re
 
 
 def result_rows(results: BulkCommit) -> type[SystemRows]:
-    """Return the resource class that takes results."""
+    """Return the resource class of uploads."""
 
     class ResultRows(SystemRows):
-        """One row for each result that is being brought."""
+        """One row for each running upload."""
 
         path = PATH
 
@@ -51,7 +51,7 @@ def result_rows(results: BulkCommit) -> type[SystemRows]:
             return None
 
         async def put(self, value: object) -> None:
-            """Take a part."""
+            """Add a part."""
             name, _, part = self.id.partition("/")
             facts = value if isinstance(value, dict) else {}
             table, rows = facts.get("table"), facts.get("rows")
@@ -63,12 +63,12 @@ def result_rows(results: BulkCommit) -> type[SystemRows]:
             await results.stage(name, part, table, rows, self.caller)
 
         async def delete(self) -> None:
-            """Forget what was brought."""
+            """Discard the upload."""
             results.uploads.find(self.id, self.caller.user)
             results.uploads.close(self.id)
 
         async def post(self, value: object) -> object:
-            """Commit what was brought."""
+            """Commit the upload."""
             return asdict(await results.commit(_order(value), self.caller))
 
     return ResultRows

@@ -1,8 +1,8 @@
-"""Uploads: the parts of results that were brought and are not committed.
+"""Staged rows: uploaded parts of results that are not committed.
 
-They are in memory only, bounded in rows, bytes, number and time, for each user and for all: who
-brings too much is refused, and nobody else. Whoever dies before the commit leaves nothing: an
-upload that nobody adds to is forgotten, and a restart forgets all of them.
+They are in memory only, bounded in rows, bytes, number and time, for each user and in total: only
+users with too much are refused. A job that dies before the commit leaves nothing: idle uploads
+expire, and a restart discards all of them.
 """
 
 from collections.abc import Collection, Iterator
@@ -26,26 +26,26 @@ from rowcast.kernel.write import Write
 
 @dataclass(slots=True)
 class StagedRows:
-    """What was brought of one result, by whom, and when last."""
+    """The upload of one result, with user and time of the last part."""
 
     name: str
     user: str
     table: str
     policy: object
-    """The rules by which its rows were judged."""
+    """The policy by which its rows were checked."""
     touched: float
     parts: dict[str, list[Write]] = field(default_factory=dict)
     rows: int = 0
     bytes: int = 0
 
     def drop(self, part: str) -> None:
-        """Forget a part, because it is brought again."""
+        """Remove a part, which is uploaded again."""
         for write in self.parts.pop(part, ()):
             self.rows -= 1
             self.bytes -= len(write.event.payload)
 
     def add(self, part: str, write: Write) -> None:
-        """Take a row of a part."""
+        """Add a row of a part."""
         self.parts.setdefault(part, []).append(write)
         self.rows += 1
         self.bytes += len(write.event.payload)
@@ -63,7 +63,7 @@ class AllStagedRows:
         return iter(list(self._known.values()))
 
     def opened(self, name: str, user: str, table: str, policy: object) -> StagedRows:
-        """Return an upload that a part is for: a new one, if it is the first."""
+        """Return the upload of a part, creating it for the first."""
         self._forget()
         upload = self._known.get(name)
         if upload is None:
@@ -82,9 +82,9 @@ class AllStagedRows:
         return upload
 
     def check(self, upload: StagedRows, part: str) -> None:
-        """Raise TOO_LARGE when there is more than may be committed at once, BUSY with others.
+        """Raise TOO_LARGE above the bound of one commit, BUSY above common bounds.
 
-        Then the upload is forgotten; those of others, and the same user's others, stay.
+        Then this upload is discarded; all others stay.
         """
         mine, everybody = self._of(upload.user), self._known.values()
         if upload.rows > RESULT_ROWS_MAX:
@@ -112,7 +112,7 @@ class AllStagedRows:
         rows_max: int,
         bytes_max: int,
     ) -> None:
-        """Raise BUSY when several uploads have more than may wait at a time."""
+        """Raise BUSY when several uploads together exceed a bound."""
         rows, size = (sum(getattr(i, name) for i in counted) for name in ("rows", "bytes"))
         if rows > rows_max or size > bytes_max:
             self._known.pop(upload.name, None)
@@ -137,7 +137,7 @@ class AllStagedRows:
         return upload
 
     def close(self, name: str) -> None:
-        """Forget an upload."""
+        """Remove an upload."""
         self._known.pop(name, None)
 
     def _forget(self) -> None:

@@ -1,4 +1,4 @@
-"""The decider of a result's rows: what is as it was makes no event, and only its own is removed."""
+"""The decider of a result's rows: unchanged rows append no event, and only own rows are deleted."""
 
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, Record
@@ -8,7 +8,7 @@ from rowcast.kernel.write import Current, Write
 
 
 class Unchanged:
-    """Leaves the records alone that a row of one job's result would not change."""
+    """Skips rows of one job's result that would not change their record."""
 
     __slots__ = ("_job",)
 
@@ -16,15 +16,15 @@ class Unchanged:
         self._job = job
 
     def decide_on(self, write: Write) -> None:
-        """Have it decide about a write, once: a result may be committed again after a refusal."""
+        """Add it to a write's deciders, once: a result may be committed again after a failure."""
         others = (decider for decider in write.deciders if type(decider) is not Unchanged)
         write.deciders = tuple(others)
         write.decide(self)
 
     def __call__(self, write: Write, record: Record | None, _current: Current) -> int:
-        """Return the version of the record that stays as it is; 0 if the write changes it.
+        """Return the version of the unchanged record; 0 if the write changes it.
 
-        What ends by itself is written again, because it lives from its last write.
+        Expiring records are rewritten, because their lifetime starts at the last write.
         """
         if write.event.kind == DELETE:
             its_own = record is not None and is_of(record.client, self._job)

@@ -1,1 +1,1 @@
-"""Retained messages, which are records: what is kept of them, for how long, and as rows."""
+"""Retained messages, which are records: rules, expiry, and rows."""

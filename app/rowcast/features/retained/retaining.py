@@ -1,8 +1,8 @@
-"""Retaining: the rules for a message that is to be kept at a topic that no table declares.
+"""Retention rules for retained messages at undeclared topics.
 
-They are the settings ``retainer.*`` (E17 to E20): how large and how many, how fast, for how long.
-What breaks one is refused with an Error, on every door; it is never taken and then not kept. What a
-table keeps follows the table's own declaration, and the server's own topics (``$``) follow no rule.
+They are the settings ``retainer.*`` (E17 to E20): size, number, rate and expiry. A violation is
+refused with an Error, on every door; no message is accepted and then not stored. Tables follow
+their own declarations, and the server's own topics (``$``) are exempt.
 """
 
 from dataclasses import dataclass
@@ -20,23 +20,23 @@ from rowcast.store.store import Records
 
 @dataclass(frozen=True, slots=True)
 class RetainRules:
-    """What may be kept; 0 is no limit of that kind."""
+    """The rules; 0: no limit of that kind."""
 
     enabled: bool = True
     expiry_seconds: float = 0
-    """How long a message is kept whose writer does not say."""
+    """The default expiry."""
     expiry_override_seconds: float = 0
-    """The longest that any is kept."""
+    """The maximum expiry."""
     allow_never_expire: bool = True
-    """Whether one that is to be kept for good is excepted from that."""
+    """Whether messages without an expiry are exempt from that."""
     payload_bytes_max: int = 0
     messages_max: int = 0
     publish_rate: float = 0
-    """Retained messages that are taken in a second, of all writers together."""
+    """Retained messages per second, of all writers together."""
 
 
 class Retaining:
-    """The rules at work, for what a store keeps."""
+    """Enforces the rules."""
 
     def __init__(self, rules: RetainRules, now: WallClock, store: Records) -> None:
         self.rules = rules
@@ -45,7 +45,7 @@ class Retaining:
         self._quota = Quota(rules.messages_max, store) if rules.messages_max else None
 
     def step(self, route: Route) -> Step | None:
-        """Return the step that judges what is to be kept at an undeclared topic.
+        """Return the step that checks retained messages at an undeclared topic.
 
         It raises NOT_ALLOWED, TOO_LARGE or BUSY.
         """
@@ -87,10 +87,10 @@ class Retaining:
             )
 
     def _expiry(self, event: Event) -> float:
-        """Return when the message's time is over; 0 is never.
+        """Return the message's expiry time; 0: never.
 
-        Its writer's word goes before the server's, and 0 from it means for good; the override goes
-        before both where it is shorter (E17).
+        The writer's expiry overrides the default, and 0 means never; the maximum overrides both if
+        it is shorter (E17).
         """
         rules = self.rules
         own = (event.properties or {}).get(EXPIRY)
@@ -102,7 +102,7 @@ class Retaining:
 
 
 class Quota:
-    """How many messages may be kept: asked by the writer, one transaction after the other."""
+    """The maximum number of messages: checked by the writer thread in each transaction."""
 
     __slots__ = ("_most", "_room", "_store", "_transaction")
 
@@ -111,18 +111,18 @@ class Quota:
         self._store = store
         self._transaction: object = None
         self._room = 0
-        """For how many more there is room in this transaction."""
+        """The remaining number in this transaction."""
 
     def check(self, write: Write, record: Record | None, transaction: object) -> int:
-        """Count a write that is decided now; raises TOO_LARGE for a new message beyond the limit.
+        """Count a write being decided; raises TOO_LARGE for a new message beyond the limit.
 
-        ``transaction`` is any object that belongs to it alone.
+        ``transaction`` is any object unique to it.
         """
         event = write.event
         if transaction is not self._transaction:
             self._transaction = transaction
             self._room = self._most - self._store.count(None)
-            if self._room < COMMIT_BATCH_EVENTS_MAX:  # it may matter how many are the server's own
+            if self._room < COMMIT_BATCH_EVENTS_MAX:  # the server's own messages may matter
                 self._room += servers_own(self._store)
         if event.kind == DELETE:
             self._room += record is not None
