@@ -103,8 +103,7 @@ class Client(Outgoing):
         self.taken = self.answered = 0
         """Numbers of the last received and the last answered publish of QoS 1 and 2."""
         self.early: dict[int, tuple[int, int, Outcome]] = {}
-        """Outcomes that wait for earlier answers, by number: first byte, packet identifier,
-        outcome."""
+        """Outcomes waiting for earlier answers, by number: first byte, identifier, outcome."""
         self.unreleased: set[int] = set()
         """QoS 2 identifiers answered with PUBREC on this connection, and not released."""
         self.refused = 0

@@ -1,11 +1,11 @@
-"""Takes each write through the hooks: may it, what becomes of it, and who hears of it.
+"""The hook pipeline of writes: authorise, transform, notify.
 
-It is used only where somebody listens (``Hooks.writing``). Plain hooks are asked at once. Where one
-of them must be awaited, the writes of each caller go through a lane of their own, one after the
-other, so that they reach the log in the order in which they came; callers do not wait for each
-other. A message that a hook drops is acknowledged and not announced (G7).
+It is used only if there are hooks (``Hooks.writing``). Synchronous hooks are called directly. With
+an asynchronous hook, the writes of each caller are queued and processed in sequence, so that they
+reach the log in order; callers do not wait for each other. A dropped message is acknowledged and
+not announced (G7).
 
-It knows neither protocols nor the store; the kernel carries out what comes out of it.
+It knows neither protocols nor the store; the kernel runs the resulting write.
 """
 
 import asyncio
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("rowcast.features.hooks")
 
 Work = Callable[[], Awaitable[None]]
-"""What is done in a lane; it answers for itself and raises nothing."""
+"""A job of a queue; it answers its write and never raises."""
 
 
 class CallerQueue:
-    """The writes of one caller that wait for a hook."""
+    """The queued writes of one caller."""
 
     __slots__ = ("size", "steps", "task")
 
@@ -49,7 +49,7 @@ class CallerQueue:
 
 
 class HookPipeline(WriteGate):
-    """Every write on its way through the hooks of one kernel."""
+    """The hook pipeline of one kernel."""
 
     def __init__(self, kernel: "Kernel", hooks: Hooks) -> None:
         self._kernel = kernel
@@ -57,11 +57,11 @@ class HookPipeline(WriteGate):
         self._lanes: dict[Caller, CallerQueue] = {}
 
     def stage(self, caller: Caller) -> Stage | None:
-        """Return what hooks make of the events that a caller watches; None if none is asked."""
+        """Return the stage of delivery hooks for a caller; None if there is none."""
         return HookStage(self._hooks, caller) if self._hooks.delivering else None
 
     def step(self, route: Route) -> Step | None:  # noqa: ARG002 - they hear of every topic
-        """Return the step that asks the hooks about a write, if any of them hears of writes."""
+        """Return the step that calls the hooks of writes, if there are any."""
         return self._ask_first if self._hooks.writing else None
 
     def _ask_first(self, write: Write) -> bool:
@@ -71,7 +71,7 @@ class HookPipeline(WriteGate):
         return True
 
     def _submit(self, write: Write) -> None:
-        """Ask the hooks, then have the kernel carry out what they leave of a write."""
+        """Run the hooks, then let the kernel continue with the resulting write."""
         if self._hooks.write_waits:
 
             async def step() -> None:
@@ -107,9 +107,9 @@ class HookPipeline(WriteGate):
     async def one(
         self, event: Event, caller: Caller, condition: Condition | None
     ) -> tuple[Event | None, Condition | None]:
-        """Ask the hooks about one write; return what it became, and what is still to be checked.
+        """Run the hooks of one write; return the resulting event, and remaining checks.
 
-        None for an event is one that was dropped.
+        A dropped event is None.
         """
         if not self._hooks.write_waits:
             return self._ask(event, caller), condition
@@ -121,9 +121,9 @@ class HookPipeline(WriteGate):
     async def _store(
         self, event: Event, condition: Condition | None
     ) -> tuple[Event, Condition | None]:
-        """Offer a retained value to the hooks that keep them (G10, X20).
+        """Offer a retained value to hooks that store them (G10, X20).
 
-        One that was taken goes on as a message: it is announced, and no record is made of it.
+        A stored one continues as a message: it is announced, and no record is written.
         """
         topic = event.topic
         if self._kernel.registry.route(topic).entry is not None:
@@ -131,7 +131,7 @@ class HookPipeline(WriteGate):
         self._kernel.admission.check_size(event)
         if condition is not None or event.kind == PATCH:
             kept = await self._hooks.supply(TopicFilter(topic))
-            if kept is None:  # this topic is the table's
+            if kept is None:  # this topic belongs to a table
                 return event, condition
             if event.kind == PATCH:
                 raise Error(
@@ -149,9 +149,9 @@ class HookPipeline(WriteGate):
         caller: Caller,
         go_on: Callable[[list[Event | None]], Awaitable[None]],
     ) -> None:
-        """Ask the hooks about writes that stand or fall together; raises the first refusal.
+        """Run the hooks of atomic writes; raises the first refusal.
 
-        ``go_on`` gets what became of each, in its turn among the caller's writes.
+        ``go_on`` is called with the results, in order with the caller's other writes.
         """
         if not self._hooks.writing or caller.door == "server":
             await go_on(list(events))
@@ -178,7 +178,7 @@ class HookPipeline(WriteGate):
         await future
 
     def telling(self, caller: Caller, done: Done) -> Done:
-        """Return a ``done`` that tells listeners of the write when it was carried out."""
+        """Wrap ``done`` to notify listeners of a successful write."""
         if not self._hooks.told_of_writes:
             return done
 
@@ -189,7 +189,7 @@ class HookPipeline(WriteGate):
 
         return told
 
-    # -- asking ------------------------------------------------------------------------------------
+    # -- calls -------------------------------------------------------------------------------------
 
     def _ask(self, event: Event, caller: Caller) -> Event | None:
         delay = self._check(event, caller)
@@ -200,9 +200,9 @@ class HookPipeline(WriteGate):
         return _as_sent(event, await self._hooks.publish_waiting(caller, event), delay)
 
     def _check(self, event: Event, caller: Caller) -> str:
-        """Raise what the write is refused with anyway, before a hook is bothered with it.
+        """Raise the Error of a write that is refused anyway, before calling hooks.
 
-        A hook sees a delayed write as what it will be; return what goes before its topic again.
+        A hook sees a delayed write with its final topic; returns the prefix to restore.
         """
         topic = self._kernel.registry.route(event.topic).topic
         self._kernel.rights.check_write(topic, caller, event.kind)
@@ -215,7 +215,7 @@ class HookPipeline(WriteGate):
     def after(
         self, caller: Caller, call: Callable[[], None], refuse: Callable[[Error], None]
     ) -> None:
-        """Call when the caller's writes that wait for hooks have gone on; now if none does."""
+        """Call after the caller's queued writes; now if there are none."""
         if caller not in self._lanes:
             call()
             return
@@ -225,7 +225,7 @@ class HookPipeline(WriteGate):
 
         self._queue(caller, step, refuse)
 
-    # -- lanes -------------------------------------------------------------------------------------
+    # -- queues ------------------------------------------------------------------------------------
 
     def _queue(
         self, caller: Caller, step: Work, refuse: Callable[[Error], None], size: int = 0
@@ -250,9 +250,9 @@ class HookPipeline(WriteGate):
             lane.task = asyncio.get_running_loop().create_task(self._walk(caller, lane))
 
     async def _walk(self, caller: Caller, lane: CallerQueue) -> None:
-        """Take the writes of a caller one after the other."""
+        """Process a caller's queue in order."""
         while lane.steps:
-            # it stays there meanwhile, so that it is answered at a stop
+            # it stays queued, so that it is answered at shutdown
             step, _, size = lane.steps[0]
             try:
                 await step()
@@ -263,7 +263,7 @@ class HookPipeline(WriteGate):
         self._lanes.pop(caller, None)
 
     async def stop(self) -> None:
-        """End what waits for hooks: it is refused."""
+        """Refuse all queued writes."""
         lanes = list(self._lanes.values())
         for lane in lanes:
             if lane.task is not None:
@@ -275,7 +275,7 @@ class HookPipeline(WriteGate):
 
 
 def _as_sent(event: Event, became: Event | None, delay: str) -> Event | None:
-    """Return what became of a write; who wrote it, and when it is due, a hook does not change."""
+    """Return the resulting event; a hook cannot change its writer and delay."""
     if became is not None and became is not event:
         became.client = event.client
     if became is not None and delay:

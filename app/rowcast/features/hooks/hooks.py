@@ -1,14 +1,13 @@
-"""The hooks of one server: who listens at which point, and how each point is dispatched.
+"""The hooks of one server: registration, and dispatch of each point.
 
-There are five ways (G11-G15): the first refusal ends it (on_connect, on_publish); each
-changes what the one before gave, in the order of registration (on_publish_received,
-on_publish_deliver, on_subscribe); all are told, whatever one of them does (what happened); the
-first that takes it has it (store_retained, get_retained); all must agree (can_read). The list of a
-point is made when a hook is added, so a point at which nobody listens costs one look (G16).
+There are five kinds (G11-G15): stop at the first refusal (on_connect, on_publish); chain of
+transformations in order of registration (on_publish_received, on_publish_deliver, on_subscribe);
+notify all (events); first that handles it wins (store_retained, get_retained); all must allow
+(can_read). The list of a point is built when a hook is added, so a point without hooks costs one
+check (G16).
 
-``server.mqtt.events`` of the resources are listeners here too. The server's own writes and reads
-pass by the hooks that authorise. It knows no protocol, and not how a call is made safe: that is
-``hook_calls.py``.
+``server.mqtt.events`` of the resources are listeners here, too. The server's own writes and reads
+bypass the hooks that authorise. It knows no protocol; ``hook_calls.py`` makes calls safe.
 """
 
 import asyncio
@@ -43,7 +42,7 @@ HAPPENINGS: Final = (
     "publish",
     "unsubscribe",
 )
-"""What ``server.mqtt.events`` tells of (G17, G18), on every door (X2)."""
+"""Events of ``server.mqtt.events`` (G17, G18), on every door (X2)."""
 
 NO_OPTIONS: Final[Mapping[str, object]] = MappingProxyType({})
 
@@ -53,7 +52,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Socket:
-    """The other end of a connection by ``mqtt``, ``http``, ``ws`` or ``sse``, and why it ended."""
+    """The peer of a connection by ``mqtt``, ``http``, ``ws`` or ``sse``, and why it closed."""
 
     peer: str
     door: str
@@ -68,29 +67,29 @@ class Hooks(HookPoints):
         self._hooks: list[tuple[Hook, Attached, Mapping[str, object]]] = []
         self._begun: list[tuple[Hook, Attached]] = []
         self.clients: list[Bindable] = []
-        """Clients inside the process that files in ``resources/`` asked for."""
+        """In-process clients created by files in ``resources/``."""
         self._collected: dict[type, list[object]] = {}
         self._attached: list[Attached] = []
         self._calls: dict[str, tuple[Call, ...]] = dict.fromkeys((*POINTS, *HAPPENINGS), ())
         self.writing = False
-        """Whether anyone listens to writes; without it a write costs this one look."""
+        """Whether there are hooks of writes; without them a write costs this check only."""
         self.write_waits = False
-        """Whether any of them must be awaited, or keeps what is written."""
+        """Whether any of them is asynchronous, or stores retained values."""
         self.told_of_writes = False
-        """Whether anyone hears of writes that were carried out."""
+        """Whether there are listeners for successful writes."""
         self.storing = False
-        """Whether anyone keeps retained values of undeclared topics."""
+        """Whether a hook stores retained values of undeclared topics."""
         self.reading = False
-        """Whether anyone decides what may be read."""
+        """Whether a hook authorises reads."""
         self.changed: Callable[[], None] = lambda: None
-        """Called when somebody listens who did not before."""
+        """Called when a hook was added."""
 
-    # -- who listens -------------------------------------------------------------------------------
+    # -- registration ------------------------------------------------------------------------------
 
     def add(self, hook: Hook, options: Mapping[str, object] = NO_OPTIONS) -> None:
-        """Add a hook; ``options`` are for its ``init``. Raises INVALID for what cannot be called.
+        """Add a hook; ``options`` are for its ``init``. Raises INVALID for invalid methods.
 
-        It is called after those that were added before.
+        It is called after earlier ones.
         """
         name = hook.id or type(hook).__name__
         attached = Attached(Figures(name))
@@ -109,7 +108,7 @@ class Hooks(HookPoints):
         self._attach(attached, calls)
 
     def on(self, name: str, listener: Listener) -> None:
-        """Call ``listener`` whenever ``name`` happens; raises INVALID for an unknown name."""
+        """Call ``listener`` on each event ``name``; raises INVALID for an unknown name."""
         if name not in HAPPENINGS:
             known = ", ".join(HAPPENINGS)
             raise Error(
@@ -146,13 +145,13 @@ class Hooks(HookPoints):
         return bool(self._attached)
 
     def figures(self) -> list[Figures]:
-        """Return what each hook and listener has cost, in the order of registration (G22)."""
+        """Return the statistics of hooks and listeners, in the order of registration (G22)."""
         return [attached.figures for attached in self._attached]
 
     # -- the server's start and stop ---------------------------------------------------------------
 
     async def start(self) -> None:
-        """Let every hook begin; raises INVALID when one cannot (G1)."""
+        """Call ``init`` of every hook; raises INVALID when one fails (G1)."""
         for hook, attached, options in self._hooks:
             try:
                 await _within_time(hook.init(options))
@@ -167,7 +166,7 @@ class Hooks(HookPoints):
             self._begun.append((hook, attached))
 
     async def stop(self) -> None:
-        """Let listeners hear what waits for them, then let the hooks end, the last one first."""
+        """Drain the queues of listeners, then call ``stop`` of hooks in reverse order."""
         for attached in self._attached:
             await attached.settle()
         while self._begun:
@@ -177,44 +176,44 @@ class Hooks(HookPoints):
             except Exception as failure:  # noqa: BLE001 - the others end all the same
                 attached.failed("stop", failure)
 
-    # -- connections and sessions: what the doors tell ---------------------------------------------
+    # -- connections and sessions: called by doors -------------------------------------------------
 
     def connection(self, caller: Caller) -> None:
-        """Tell that somebody has connected, before it is known who."""
+        """Notify of a new connection, not authenticated yet."""
         self._happened("connection", caller, _socket(caller))
 
     async def connect(self, caller: Caller, packet: object = None) -> None:
-        """Ask whether a connection may begin; raises the first refusal (G2, G11)."""
+        """Authorise a connection; raises the first refusal (G2, G11)."""
         for call in self._calls["on_connect"]:
             await call.answer(caller, packet)
 
     def connected(self, caller: Caller) -> None:
-        """Tell that a connection was accepted (G3)."""
+        """Notify of an accepted connection (G3)."""
         super().connected(caller)
         self._notify("on_connected", caller)
         self._happened("connected", caller, _socket(caller))
 
     def auth_failed(self, caller: Caller, message: str) -> None:
-        """Tell that somebody could not prove who it is, or may not come in."""
+        """Notify of a failed or refused sign-in."""
         self._happened("auth-failed", caller, _socket(caller, message))
         super().auth_failed(caller, message)
 
     def disconnected(self, caller: Caller, error: str | None = None) -> None:
-        """Tell that a connection ended, and why when the client did not wish it (G3)."""
+        """Notify of a closed connection, with the reason unless the client closed it (G3)."""
         super().disconnected(caller, error)
         self._notify("on_disconnect", caller, error)
         self._happened("disconnected", caller, _socket(caller, error))
 
     def session_created(self, caller: Caller) -> None:
-        """Tell that a session began (G9)."""
+        """Notify of a new session (G9)."""
         self._notify("on_session_created", caller)
 
     def session_resumed(self, caller: Caller) -> None:
-        """Tell that a client came back to its session (G9)."""
+        """Notify of a resumed session (G9)."""
         self._notify("on_session_resumed", caller)
 
     def session_ended(self, client_id: str) -> None:
-        """Tell that a session is forgotten (G9)."""
+        """Notify of a deleted session (G9)."""
         self._notify("on_session_ended", client_id)
 
     def _notify(self, point: str, *arguments: object) -> None:
@@ -225,27 +224,27 @@ class Hooks(HookPoints):
         for call in self._calls[name]:
             call.notify(*arguments)
 
-    # -- what the kernel tells ---------------------------------------------------------------------
+    # -- notifications by the kernel ---------------------------------------------------------------
 
     def subscribed(self, caller: Caller, interest: SubscribedFilter) -> None:
-        """Tell that a filter is watched now (G18)."""
+        """Notify of a new filter (G18)."""
         super().subscribed(caller, interest)
         self._happened("subscribe", [interest], caller)
 
     def unsubscribed(self, caller: Caller, text: str) -> None:
-        """Tell that a filter is no longer watched (G18)."""
+        """Notify of a removed filter (G18)."""
         self._happened("unsubscribe", [text], caller)
 
     def published(self, caller: Caller, event: Event) -> None:
-        """Tell that a write was carried out (G18)."""
+        """Notify of a successful write (G18)."""
         self._happened("publish", event, caller)
 
-    # -- reads: what the kernel asks ---------------------------------------------------------------
+    # -- reads: called by the kernel ---------------------------------------------------------------
 
     def subscribe(self, caller: Caller, interest: SubscribedFilter) -> bool:
-        """Let the hooks change an interest that is about to begin; raises a refusal (G4, G12).
+        """Let the hooks change a new interest; raises a refusal (G4, G12).
 
-        Returns whether it has another filter now.
+        Returns whether its filter was replaced.
         """
         if caller.door == "server":
             return False
@@ -255,7 +254,7 @@ class Hooks(HookPoints):
         return interest.topics is not asked
 
     async def subscribe_waiting(self, caller: Caller, interest: SubscribedFilter) -> bool:
-        """Do likewise where some of the hooks are asynchronous."""
+        """The same with asynchronous hooks."""
         if not self.subscribe_waits:
             return self.subscribe(caller, interest)
         asked = interest.topics
@@ -264,26 +263,26 @@ class Hooks(HookPoints):
         return interest.topics is not asked
 
     def may_read(self, caller: Caller, topic: str) -> bool:
-        """Tell whether all agree that the caller is given what is at a topic (G6, G15)."""
+        """Whether all hooks let the caller read a topic (G6, G15)."""
         if caller.door == "server":
             return True
-        topic = told_of(topic) or topic  # of its silence knows who may know of it
+        topic = told_of(topic) or topic  # staleness is visible to readers of the topic
         for call in self._calls["can_read"]:
             try:
                 if not call(caller, topic):
                     return False
-            except Error:  # in doubt it is not shown
+            except Error:  # on failure, deny
                 return False
         return True
 
     def may_see(self, caller: Caller, event: Event) -> bool:
-        """Tell whether a caller is given an event: a row only with the topic it is about (L12)."""
+        """Whether a caller may see an event; a row requires its source topic (L12)."""
         if isinstance(event, Row) and not self.may_read(caller, event.about):
             return False
         return self.may_read(caller, event.topic)
 
     def deliver(self, caller: Caller, event: Event) -> Event | None:
-        """Return what becomes of an event for one reader, None if nothing does (G8, G12)."""
+        """Return an event transformed for one reader; None if dropped (G8, G12)."""
         for call in self._calls["on_publish_deliver"]:
             try:
                 answer = call(caller, event)
@@ -298,10 +297,10 @@ class Hooks(HookPoints):
                 return None
         return event
 
-    # -- writes: what the kernel asks --------------------------------------------------------------
+    # -- writes: called by the kernel --------------------------------------------------------------
 
     def publish(self, caller: Caller, event: Event) -> Event | None:
-        """Return what becomes of a write, None if it is dropped; raises a refusal (G5, G7)."""
+        """Return the transformed write; None if dropped; raises a refusal (G5, G7)."""
         for call in self._calls["on_publish"]:
             call(caller, event)
         for call in self._calls["on_publish_received"]:
@@ -311,12 +310,12 @@ class Hooks(HookPoints):
         return event
 
     async def authorise(self, caller: Caller, event: Event) -> None:
-        """Ask whether a caller may write, where user code decides what; raises a refusal (G5)."""
+        """Authorise a write of a resource's own verb; raises a refusal (G5)."""
         for call in self._calls["on_publish"] if caller.door != "server" else ():
             await call.answer(caller, event)
 
     async def publish_waiting(self, caller: Caller, event: Event) -> Event | None:
-        """Do likewise where some of the hooks are asynchronous."""
+        """The same with asynchronous hooks."""
         for call in self._calls["on_publish"]:
             await call.answer(caller, event)
         for call in self._calls["on_publish_received"]:
@@ -325,10 +324,10 @@ class Hooks(HookPoints):
                 return None
         return event
 
-    # -- retained values: the first that has them --------------------------------------------------
+    # -- retained values: the first hook wins ------------------------------------------------------
 
     async def store(self, topic: str, event: Event) -> bool:
-        """Tell whether a hook has kept a retained value; raises its refusal (G10, G14)."""
+        """Whether a hook has stored a retained value; raises its refusal (G10, G14)."""
         for call in self._calls["store_retained"]:
             answer = await call.answer(topic, event)
             if answer is True:
@@ -338,7 +337,7 @@ class Hooks(HookPoints):
         return False
 
     async def supply(self, topics: TopicFilter) -> list[Record] | None:
-        """Return the retained values that a hook has of a filter; None if it is nobody's.
+        """Return a hook's retained values of a filter; None if no hook has any.
 
         Raises INTERNAL when the hook fails.
         """
@@ -395,4 +394,4 @@ def _words(failure: Exception) -> str:
 
 
 COLLECTING: ContextVar[Hooks] = ContextVar("rowcast hooks")
-"""The hooks of the server whose resources are being loaded: where those of the files belong."""
+"""The hooks of the server whose resources are being loaded, for hooks of the files."""

@@ -1,4 +1,4 @@
-"""The feature: rules for what is kept at undeclared topics, and rows that show it (E17 to E20)."""
+"""The feature: rules for retained messages at undeclared topics, and their rows (E17 to E20)."""
 
 from rowcast.features.retained.retained_rows import PATH, retained_rows
 from rowcast.features.retained.retaining import Retaining, RetainRules
@@ -28,7 +28,7 @@ class RetainedMessages(Feature):
         self._delivery_rate = delivery_rate
 
     def install(self, kernel: Kernel) -> None:
-        """Judge what is to be kept, and show what is."""
+        """Add the rules of writes, and the rows."""
         rules = Retaining(self._rules, kernel.now, self._store)
         kernel.steps.add("retained", rules.step, messages=False)
         reader = kernel.reader

@@ -1,13 +1,13 @@
-"""Rows of ``$SYS/retained``: the retained messages for a person who looks after them (E30).
+"""Rows of ``$SYS/retained``: administration of retained messages (E30).
 
     GET    $SYS/retained/?filter=a/+/c&limit(20)    a page of them; any other condition searches
     GET    $SYS/retained/?...&after(<cursor>)       the next one: the last row has its ``cursor``
-    GET    $SYS/retained/<topic>                    one, with its whole payload
-    DELETE $SYS/retained/<topic>                    forgets one
+    GET    $SYS/retained/<topic>                    one, with its complete payload
+    DELETE $SYS/retained/<topic>                    deletes one
     POST   $SYS/retained/ {"clear": "a/#", "dry_run": true}     how many that filter would clear
 
-A reader is shown what it may read, in lists and counts too (L12); only those who may administer
-clear. Nothing is stored here: a row is a message as it is when it is asked for.
+A caller sees what it may read, also in lists and counts (L12); only administrators may clear.
+Nothing is stored here: a row is a current message.
 """
 
 from collections.abc import AsyncIterator
@@ -37,21 +37,21 @@ Facts = dict[str, object]
 
 
 def retained_rows(now: WallClock) -> type[Resource]:
-    """Return the resource class that shows and clears retained messages."""
+    """Return the resource class that lists and clears retained messages."""
 
     class RetainedRows(Resource):
-        """One row for each retained message at a topic that no table declares."""
+        """One row for each retained message at an undeclared topic."""
 
         path = PATH
         kernel: Kernel
 
         @property
         def messages(self) -> Retained:
-            """The retained messages, as the caller may see them."""
+            """The retained messages visible to the caller."""
             return Retained(self.kernel, now, self.caller)
 
         async def get(self, query: Query | None = None) -> object:
-            """Return one row, or a page of those that the query selects."""
+            """Return one row, or a page of those that match the query."""
             self.kernel.authorise_read(self.topic, self.caller)
             if not self.id:
                 return await _listed(self.messages, query or Query())
@@ -60,18 +60,18 @@ def retained_rows(now: WallClock) -> type[Resource]:
             return row and project(query.select if query else None, row, self.id)
 
         async def delete(self) -> None:
-            """Forget one message."""
+            """Delete one message."""
             self.kernel.rights.check_administer(self.topic, self.caller)
             if not await self._found():
                 raise Error(Code.NOT_FOUND, f"no message is retained at {self.id!r}")
             await self.messages.delete_message(self.id)
 
         async def _found(self) -> list[Record]:
-            """Return the message; a record of a table is none: it is read and deleted there."""
+            """Return the message; raises for a record of a table."""
             return [item for item in await self.messages.read_message(self.id) if not item.table]
 
         async def post(self, value: object) -> object:
-            """Forget all that a filter selects, or only tell what that would be."""
+            """Delete all messages that match a filter, or only count them."""
             self.kernel.rights.check_administer(self.topic, self.caller)
             text, dry = _asked(value)
             first: list[str] = []
@@ -88,7 +88,7 @@ def retained_rows(now: WallClock) -> type[Resource]:
 
 
 def _asked(value: object) -> tuple[str, bool]:
-    """Return the filter to be cleared, and whether only to tell; raises INVALID."""
+    """Return the filter to clear, and whether it is a dry run; raises INVALID."""
     facts = cast("Facts", value) if isinstance(value, dict) else {}
     text, dry = facts.get("clear"), facts.get("dry_run", False)
     if not isinstance(text, str) or not isinstance(dry, bool) or not set(facts) <= _CLEAR:
@@ -104,7 +104,7 @@ _CLEAR: Final = {"clear", "dry_run"}
 
 
 async def _listed(retained: Retainer, query: Query) -> list[object]:
-    """Return a page of rows in the order of their topics."""
+    """Return a page of rows, sorted by topic."""
     if query.sort:
         raise Error(Code.INVALID, "these rows come in the order of their topics; leave sort out")
     text, where = _divided(query.where)
@@ -142,7 +142,7 @@ async def _each(retained: Retainer, text: str, cursor: str) -> AsyncIterator[Rec
 
 
 def _divided(where: Where | None) -> tuple[str, Where | None]:
-    """Take ``filter=...`` out of the conditions: it is what is walked over, not looked at."""
+    """Split ``filter=...`` from the conditions: it selects the scan."""
     items = where.items if isinstance(where, Group) and where.all_of else (where,)
     asked = [item for item in items if _is_filter(item)]
     if len(asked) > 1:
@@ -157,7 +157,7 @@ def _is_filter(item: Where | None) -> bool:
 
 
 def _row(record: Record, *, whole: bool) -> Facts:
-    """Return a message as a row; a long payload is cut short in lists."""
+    """Return a message as a row; long payloads are truncated in lists."""
     payload: str | bytes = record.payload
     try:
         payload = record.payload.decode()

@@ -1,11 +1,9 @@
-"""The retainer: the retained messages as eight calls, for whoever wants them and not MQTT.
+"""The retainer: an interface of eight calls to retained messages, independent of MQTT.
 
-The records of the log ARE the retained messages, one for each topic, so there is nothing to keep
-beside them: an empty body is a deletion (E3), a later message replaces the one before
-(E5), and what was before that is in the log, not here (E6). Lists are a walk over the topics in
-the order of their text, which skips what a filter does not select and holds one page of it (E9,
-E10). This is about the topics that no table declares; a table's records are listed by its own
-queries. Which store keeps them is not known here.
+Records ARE the retained messages, one for each topic, so there is no further storage: an empty body
+is a deletion (E3), a later message replaces the one before (E5), and history is in the log, not
+here (E6). Lists are skip scans in the order of topics, one page in memory (E9, E10). It covers
+undeclared topics; a table's records are listed by queries. It does not know the store.
 """
 
 from base64 import b64decode, urlsafe_b64encode
@@ -23,51 +21,51 @@ from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.write import Receipt
 
 EVERYTHING: Final = "#"
-"""All topics but those that begin with ``$``."""
+"""All topics except those that begin with ``$``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """Some retained messages in the order of their topics, and the cursor of those after them."""
+    """A page of retained messages sorted by topic, and the cursor of the next one."""
 
     messages: Sequence[Record]
     cursor: str = ""
-    """Opaque: it is good for ever, over connections and restarts; empty when there is no more."""
+    """Opaque and permanently valid; empty at the end."""
 
 
 class Retainer(Protocol):
-    """What E4 asks of whoever keeps retained messages."""
+    """The interface required by E4."""
 
     async def delete_message(self, topic: str) -> bool:
-        """Forget the message at a topic; return whether there was one."""
+        """Delete the message at a topic; return whether it existed."""
 
     async def store_retained(self, message: Event) -> None:
-        """Keep a message in the place of the one at its topic; an empty body deletes that."""
+        """Store a message, replacing the one at its topic; an empty body deletes it."""
 
     async def read_message(self, topic: str) -> Sequence[Record]:
-        """Return the message at a topic, or none."""
+        """Return the message at a topic, if any."""
 
     async def page_read(self, topics: str, page: int | str, limit: int) -> Matched:
-        """Return one page of those that a filter selects.
+        """Return one page of messages that match a filter.
 
-        ``page`` is the cursor of the page before, or a number from 1 on, which has to scroll.
+        ``page`` is the cursor of the page before, or a number from 1, which needs a scan.
         """
 
     async def match_messages(self, topics: str, cursor: str = "") -> Matched:
-        """Return those that a filter selects, after a cursor, as many as are read at once."""
+        """Return a page of messages that match a filter, after a cursor."""
 
     async def clear_expired(self) -> int:
-        """Delete those whose time is over; return how many."""
+        """Delete expired messages; return how many."""
 
     async def clean(self, topics: str = EVERYTHING) -> int:
-        """Delete all that a filter selects; return how many."""
+        """Delete all messages that match a filter; return how many."""
 
     async def size(self) -> int:
-        """Return how many there are, at once."""
+        """Return their number, from memory."""
 
 
 class Retained:
-    """The retained messages of a kernel, as one caller may read and write them."""
+    """The retained messages of a kernel, with the rights of one caller."""
 
     def __init__(self, kernel: Kernel, now: WallClock, caller: Caller = SERVER) -> None:
         self._kernel = kernel
@@ -77,17 +75,17 @@ class Retained:
     # -- one -----------------------------------------------------------------------------------
 
     async def delete_message(self, topic: str) -> bool:
-        """Forget the message at a topic; return whether there was one."""
+        """Delete the message at a topic; return whether it existed."""
         receipt = await self._kernel.write(_deletion(topic), self._caller)
         return receipt.existed
 
     async def store_retained(self, message: Event) -> None:
-        """Keep a message in the place of the one at its topic; an empty body deletes that."""
+        """Store a message, replacing the one at its topic; an empty body deletes it."""
         kept = message.changed(kind=PUT if message.payload else DELETE, retain=True)
         await self._kernel.write(kept, self._caller)
 
     async def read_message(self, topic: str) -> Sequence[Record]:
-        """Return the message at a topic, or none."""
+        """Return the message at a topic, if any."""
         try:
             return [await self._kernel.read(topic, self._caller)]
         except Error as error:
@@ -98,7 +96,7 @@ class Retained:
     # -- many ----------------------------------------------------------------------------------
 
     async def page_read(self, topics: str, page: int | str, limit: int) -> Matched:
-        """Return one page of those that a filter selects, by cursor or by number."""
+        """Return one page of messages that match a filter, by cursor or by number."""
         if limit < 1 or (isinstance(page, int) and page < 1):
             raise Error(
                 Code.INVALID, "pages are numbered from 1, and each has room for one or more"
@@ -111,7 +109,7 @@ class Retained:
         return await self._page(topics, cursor, limit)
 
     async def _page(self, topics: str, cursor: str, limit: int) -> Matched:
-        """Return exactly ``limit`` messages if there are so many."""
+        """Return exactly ``limit`` messages if available."""
         found: list[Record] = []
         while True:
             matched = await self._some(topics, cursor, limit - len(found))
@@ -121,11 +119,11 @@ class Retained:
                 return Matched(found, cursor)
 
     async def match_messages(self, topics: str, cursor: str = "") -> Matched:
-        """Return those that a filter selects, after a cursor, as many as are read at once."""
+        """Return a page of messages that match a filter, after a cursor."""
         return await self._some(topics, cursor, self._kernel.reader.scan_records)
 
     async def _some(self, topics: str, cursor: str, limit: int) -> Matched:
-        """Return at most ``limit`` messages; fewer where some are not shown."""
+        """Return at most ``limit`` messages; fewer if some are not visible."""
         reader, wanted = self._kernel.reader, self._asked(topics)
         after = _read_cursor(cursor)
         supplied = await reader.supplied(wanted)
@@ -141,7 +139,7 @@ class Retained:
         )
 
     async def pages(self, topics: str) -> AsyncIterator[Sequence[Record]]:
-        """Give all that a filter selects, as many as are read at once at a time."""
+        """Yield pages of all messages that match a filter."""
         cursor = ""
         while True:
             matched = await self.match_messages(topics, cursor)
@@ -151,7 +149,7 @@ class Retained:
                 return
 
     async def size(self) -> int:
-        """Return how many there are: at once, unless a hook keeps some from the caller."""
+        """Return their number: from memory, unless a hook withholds some."""
         self._kernel.rights.check_watch(TopicFilter(EVERYTHING), self._caller)
         if not self._is_filtered:
             return await self._kernel.reader.retained()
@@ -167,24 +165,24 @@ class Retained:
         return self._kernel.visibility.filtered and self._caller.door != "server"
 
     def _is_shown(self, record: Record) -> bool:
-        """Tell whether the caller is given a message: not when its time is over (E22, L12)."""
+        """Whether a message is visible to the caller and not expired (E22, L12)."""
         if 0 < record.expires_at <= self._now():
             return False
         return not self._is_filtered or self._kernel.visibility.may_read(self._caller, record.topic)
 
-    # -- the end of many -------------------------------------------------------------------------
+    # -- bulk deletion ---------------------------------------------------------------------------
 
     async def clear_expired(self) -> int:
-        """Delete those whose time is over, of tables too; return how many.
+        """Delete expired records, including those of tables; return how many.
 
-        Each is deleted by a write, so that every subscriber hears of it (A5).
+        Each is deleted by a write, so that subscribers get it (A5).
         """
         return await delete_expired(self._kernel, self._now, self._caller)
 
     async def clean(self, topics: str = EVERYTHING) -> int:
-        """Delete all that a filter selects and the caller may read and write; return how many.
+        """Delete all messages that match a filter and the caller's rights; return how many.
 
-        Raises what refuses one of them, after the others of its page are gone.
+        Raises the Error of a refused one, after the others of its page are deleted.
         """
         self._kernel.rights.check_administer(topics, self._caller)
         total = 0
@@ -205,7 +203,7 @@ def _deletion(topic: str) -> Event:
 def _joined(
     records: Sequence[Record], supplied: Sequence[Record], after: str, last: str | None
 ) -> list[Record]:
-    """Return records with those that a hook keeps in their place, from one topic to another."""
+    """Merge records with a hook's values, in a range of topics."""
     others = {
         record.topic: record
         for record in supplied
@@ -216,12 +214,12 @@ def _joined(
 
 
 def cursor_after(topic: str) -> str:
-    """Return the cursor that stands after a topic."""
+    """Return the cursor after a topic."""
     return urlsafe_b64encode(topic.encode()).decode().rstrip("=")
 
 
 def _read_cursor(cursor: str) -> str:
-    """Return the topic that a cursor stands after; raises INVALID for what is none."""
+    """Return the topic of a cursor; raises INVALID for malformed text."""
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
         return b64decode(padded, altchars=b"-_", validate=True).decode()

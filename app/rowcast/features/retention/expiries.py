@@ -1,13 +1,13 @@
-"""Expiries: what has a time at which it is over ends at that time (A5, E17).
+"""The expiry timer: ends expiring objects at their time (A5, E17).
 
-One timer, set for the nearest of all such times. Only that one time is in memory: a write that ends
-earlier moves the timer, and when it rings, whatever is due is ended and the store is asked, by an
-index, when the next is. So a million records with an end cost neither memory nor a scan, and a
-restart needs nothing but a first look. Between two looks there is a short rest, so that records
-that end one after the other are ended together.
+There is one timer, set for the nearest expiry. Only that time is in memory: a write with an earlier
+expiry moves the timer, and when it fires, due objects are ended and the next expiry is read from an
+index of the store. So a million expiring records need neither memory nor a scan, and a restart
+needs only a first check. Between two checks there is a short pause, so that successive expiries are
+batched.
 
 It is the only search for what is over; ``search`` repeats it at an interval, should the timer have
-missed something. It knows nothing of what ends: each kind is an ``Ending``.
+missed something. It knows no kinds of objects: each is an ``Ending``.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ from rowcast.kernel.write import Outcome, Receipt
 log = logging.getLogger("rowcast.expiries")
 
 Later = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
-"""Calls something after so many seconds: ``loop.call_later``."""
+"""Calls a function after a delay in seconds: ``loop.call_later``."""
 
 
 class EndOfRecords:
-    """Deletes records whose time is over, by writes that every subscriber hears of."""
+    """Deletes expired records, by writes that subscribers get."""
 
     def __init__(
         self, kernel: Kernel, now: WallClock, *, ended_together: int = SWEEP_RECORDS_MAX
@@ -41,20 +41,19 @@ class EndOfRecords:
         self._ended_together = ended_together
 
     async def end_due(self) -> float:
-        """Delete what is over; return when the next record is."""
+        """Delete expired records; return the next expiry."""
         await delete_expired(self._kernel, self._now, commit_records=self._ended_together)
         soonest = await self._kernel.reader.next_expiry()
         return inf if soonest is None else soonest
 
 
 class Expiries:
-    """Ends what is over when it is over; the loop's own.
+    """The timer of all endings; used on the loop.
 
-    ``rest_seconds`` is the time between two looks: what ends within it is ended together, a
-    twentieth of a second late at most, and a store with many tables is not asked more often.
-    ``look_seconds`` is the longest wait for the next, because a clock may be set meanwhile.
-    ``retry_seconds`` is how soon what could not be ended is tried again; it doubles each time, up
-    to ``look_seconds``.
+    ``rest_seconds`` is the minimum interval of checks: expiries within it are batched, a twentieth
+    of a second late at most, which limits queries of a store with many tables. ``look_seconds`` is
+    the longest timer, because the clock may be changed meanwhile. ``retry_seconds`` is the delay
+    after a failure; it doubles each time, up to ``look_seconds``.
     """
 
     def __init__(
@@ -78,28 +77,28 @@ class Expiries:
         self._task: asyncio.Task[None] | None = None
         self._resting = self._stopped = False
         self.looks = 0
-        """How often it looked."""
+        """The number of checks."""
 
     def start(self) -> None:
-        """Look at once: something may have ended while the server was off."""
+        """Check at once: objects may have expired while the server was off."""
         self.note(0.0)
 
     async def stop(self) -> None:
-        """Look no more; wait for a look that has begun."""
+        """Stop; waits for a running check."""
         self._stopped = True
         self._cancel()
         if self._task is not None:
             await asyncio.wait((self._task,))
 
     def appended(self, outcomes: Sequence[Outcome]) -> None:
-        """Take note of the records among what was written that will be over."""
+        """Note expiring records of a batch."""
         for outcome in outcomes:
             event = outcome.event if type(outcome) is Receipt and not outcome.late else None
             if event is not None and event.expires_at and event.kind in RETAINED:
                 self.note(event.expires_at)
 
     def note(self, at: float) -> None:
-        """Take note of a time at which something will be over."""
+        """Note an expiry time."""
         if at < self._next:
             self._next = at
             self._arm()
@@ -132,7 +131,7 @@ class Expiries:
 
     async def _look(self) -> None:
         self.looks += 1
-        self._next = inf  # what is noted meanwhile may be missing in what the store answers
+        self._next = inf  # times noted meanwhile may be missing in the store's answer
         soonest = 0.0
         try:
             soonest = min([await ending.end_due() for ending in self._endings], default=inf)

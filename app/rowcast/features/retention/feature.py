@@ -1,4 +1,4 @@
-"""The feature: trims the log to its limits, and ends at its time what has one (A5, A6, E17)."""
+"""The feature: trims the log to its limits, and ends expiring objects (A5, A6, E17)."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from rowcast.store.store import Keep
 
 
 class LogRetention(Feature):
-    """The sweeper of the log, and the timer of all that ends by itself.
+    """The sweeper of the log, and the expiry timer.
 
     ``keep`` are the limits of tables that declare none; ``sweep_seconds`` is the time between two
     sweeps, and ``search_seconds`` between two searches for what is over, of which the timer knows.
@@ -28,11 +28,11 @@ class LogRetention(Feature):
         self._expiries: Expiries | None = None
 
     def install(self, kernel: Kernel) -> None:
-        """Note where to look."""
+        """Keep the kernel."""
         self._kernel = kernel
 
     async def start(self) -> None:
-        """Sweep regularly, and end at once what was over while the server was off."""
+        """Start sweeping, and end objects that expired while the server was off."""
         kernel = self._kernel
         own = [(log.table.branch, log.keep) for log in kernel.own_logs]
         settings = RetentionSettings(self._keep, self._sweep_seconds, own)
@@ -46,7 +46,7 @@ class LogRetention(Feature):
         self._background.run(expiries.search(self._search_seconds))
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Stop both."""
         if self._expiries is not None:
             await self._expiries.stop()
         await self._background.stop()

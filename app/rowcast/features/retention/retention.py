@@ -24,12 +24,12 @@ log = logging.getLogger("rowcast.retention")
 
 @dataclass(frozen=True, slots=True)
 class RetentionSettings:
-    """How much of each table's log is kept, and how often to look, in seconds."""
+    """Limits of each table's log, and the interval of sweeps in seconds."""
 
     keep: Keep
     sweep_seconds: float
     others: Sequence[tuple[LogSource, Keep]] = ()
-    """What is kept of parts that are neither a declared table's nor a topic table's."""
+    """Limits of parts that belong neither to a declared table nor to a topic table."""
     step_events: int = SWEEP_EVENTS_MAX
     """How many events are forgotten at a time."""
 
@@ -49,7 +49,7 @@ class Retention:
         self._settings = settings
         self._now = now
         self._day = 0
-        """When tombstones were last forgotten, in days since 1970."""
+        """The day of the last removal of tombstones, since 1970."""
 
     async def run(self) -> None:
         """Sweep until cancelled."""
@@ -96,7 +96,7 @@ class Retention:
     def _keep(self, table: Table | None) -> Keep:
         """Return the limits that a table declares, and no others, or else the server's.
 
-        One that promises seven days keeps them, however much that is (E24).
+        A declared limit by age applies without the server's limits by size (E24).
         """
         if table is None:
             return self._settings.keep

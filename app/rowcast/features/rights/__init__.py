@@ -1,1 +1,1 @@
-"""Who may do what: one policy, asked for every verb of every door."""
+"""Rights: one policy, checked for every verb of every door."""

@@ -101,7 +101,7 @@ class CompiledPolicy:
     # -- topics ------------------------------------------------------------------------------------
 
     def lets(self, action: str, topic: str) -> bool:
-        """Tell whether it may do something at a topic."""
+        """Whether it may do something at a topic."""
         key = action, topic
         answer = self._answers.get(key)
         if answer is None:
@@ -136,7 +136,7 @@ class CompiledPolicy:
         return _PRIVATE if self._is_private(levels) else self._by_grants(action)
 
     def writes_below(self, topic: str) -> bool:
-        """Tell whether it may write anything at a topic or below it; at all, if that is empty."""
+        """Whether it may write anything at a topic or below it; at all, if that is empty."""
         if topic and (self.lets("write", topic) or self.lets("publish", topic)):
             return True
         if self._rules.allowing_some("publish", levels_below(topic)) is not None:
@@ -164,7 +164,7 @@ class CompiledPolicy:
         return Decision(False, f"no @auth of {table.name} lets it {action}")
 
     def _is_private(self, levels: list[str]) -> bool:
-        """Tell whether a topic is what the server tells of itself, for administrators."""
+        """Whether a topic is what the server tells of itself, for administrators."""
         if levels[0] != "$SYS" or self._subject.grants.administer:
             return False
         return self._policy.restricts or levels[1:2] == ["rules"]
@@ -182,7 +182,7 @@ class CompiledPolicy:
         return self._tables.get(table.name)
 
     def mixed(self, table: Table) -> bool:
-        """Tell whether rules let it have some of a table's topics and not others."""
+        """Whether rules let it have some of a table's topics and not others."""
         known = self._mixed.get(table.name)
         if known is None:
             wanted = levels_below(table.path or "")
@@ -222,7 +222,7 @@ class CompiledPolicy:
         return table.name not in self._tables and not isinstance(event, Row)
 
     def _sees_silence(self, topic: str) -> bool:
-        """Tell whether it may hear that a record is silent: if it may see that now."""
+        """Whether it may hear that a record is silent: if it may see that now."""
         of = told_of(topic)
         table = owner_of(of, self._policy.tables) if of is not None else None
         sight = self._tables.get(table.name) if table is not None else None

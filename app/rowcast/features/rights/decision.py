@@ -1,11 +1,11 @@
-"""A decision: may it, and what decided that. An answer that cannot say why is no answer."""
+"""A decision, with the rule that caused it."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """An answer, and what decided it."""
+    """An answer, and its cause."""
 
     allowed: bool
     because: str

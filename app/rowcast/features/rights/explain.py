@@ -1,10 +1,10 @@
-"""Rows of ``$SYS/policy``: which rule decides, for an operator who wonders (M9).
+"""Rows of ``$SYS/policy``: explanations of decisions, for operators (M9).
 
     GET $SYS/policy/<user>/<action>/<topic>
     GET $SYS/policy/<user>/<action>?filter=<filter>
 
-Only administrators ask: to say why somebody may not see a record is to say that there is one.
-Nothing is decided here; the answer is what the same question gets at any door.
+Only administrators may read it, because an explanation reveals that a record exists. The decision
+is that of every door.
 """
 
 from collections.abc import Awaitable, Callable
@@ -30,20 +30,20 @@ PATH: Final = "$SYS/policy"
 ACTIONS: Final = ("read", "subscribe", "write", "publish", "administer")
 
 Person = Callable[[str], Awaitable[Caller | None]]
-"""Returns a user as a caller, None if there is none of that name."""
+"""Returns the caller of a user's name; None if there is no such user."""
 
 
 def policy_rows(rights: Rights, person: Person) -> type[Resource]:
     """Return the resource class that explains decisions."""
 
     class PolicyRows(Resource):
-        """An answer for each question."""
+        """One row for each question."""
 
         path = PATH
         kernel: "Kernel"
 
         async def get(self, query: Query | None = None) -> object:
-            """Say whether a user may do something, and what decides it."""
+            """Return whether a user may do something, and the cause."""
             rights.check_administer(self.topic, self.caller)
             user, action, topic = _asked(self.id, _filter_in(query))
             asked = await person(user)
@@ -66,7 +66,7 @@ def policy_rows(rights: Rights, person: Person) -> type[Resource]:
 async def explain(
     kernel: "Kernel", rights: Rights, caller: Caller, action: str, topic: str
 ) -> Decision:
-    """Answer a question about a topic, and about the record that is there now."""
+    """Decide on a topic, and on its current record."""
     if is_pattern(topic):
         if action not in {"read", "subscribe"}:
             raise Error(Code.INVALID, f"filters are read or subscribed to; {action} takes a topic")
@@ -82,7 +82,7 @@ async def explain(
 
 
 def _filter_in(query: Query | None) -> str:
-    """Return the filter that a question names, which cannot stand in a path."""
+    """Return the filter of a question, which cannot be part of a path."""
     where = query.where if query is not None else None
     if isinstance(where, Condition) and where.path == ("filter",) and isinstance(where.value, str):
         return where.value

@@ -1,4 +1,4 @@
-"""The policy: all that is said of who may do what, compiled for one kind of caller at a time.
+"""The policy: all rules and ``@auth``, compiled for each kind of caller.
 
 What is said, and which of it decides:
 
@@ -8,7 +8,7 @@ What is said, and which of it decides:
    administrators and whomever a rule allows: its figures count what is hidden, too.
 3. Beside that, the ``@auth`` of a table decides about its records (``table_sight.py``).
 
-Callers that no rule could tell apart are of one kind, and share what was compiled.
+Callers that no rule distinguishes are of one kind, and share a compiled policy.
 """
 
 from collections.abc import Sequence
@@ -24,11 +24,11 @@ from rowcast.core.topic_rules import TopicRule
 ANONYMOUS: Final = "anonymous"
 
 Kind = tuple[object, ...]
-"""What makes callers alike; it can be a key."""
+"""The key of a kind of caller."""
 
 
 def fact_of(caller: Caller, path: tuple[str, ...]) -> object:
-    """Return what rules know of a caller; None where there is nothing, as of one without a name."""
+    """Return a fact about a caller for rules; None if missing, as for an anonymous one."""
     if path == USER:
         return caller.user if caller.user != ANONYMOUS else None
     if path == CLIENT:
@@ -38,26 +38,26 @@ def fact_of(caller: Caller, path: tuple[str, ...]) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Everything that is said, as it was declared."""
+    """The declared policy."""
 
     tables: Sequence[Table] = ()
     rules: Sequence[TopicRule] = ()
     remembered: bool = False
-    """Whether the log may have rules of before, which only administrators read."""
+    """Whether the log may have earlier rules, which only administrators may read."""
 
     @property
     def active(self) -> bool:
-        """Whether anything is said beside grants."""
+        """Whether there is more than grants."""
         return self.remembered or self.restricts
 
     @property
     def restricts(self) -> bool:
-        """Whether anything is said now: then ``$SYS`` is for administrators."""
+        """Whether there are rules now; then ``$SYS`` is for administrators."""
         return bool(self.rules) or any(table.restricted for table in self.tables)
 
     @property
     def paths(self) -> tuple[tuple[str, ...], ...]:
-        """Return the facts of callers that any of it looks at."""
+        """Return the facts of callers that it uses."""
         found = {path for rule in self.rules for path in rule.places.values()}
         for clause in self._clauses():
             found.update(claims_of(clause.read), claims_of(clause.write))
@@ -65,13 +65,13 @@ class Policy:
 
     @property
     def roles(self) -> frozenset[str]:
-        """Return the roles that any of it names."""
+        """Return the roles that it names."""
         named = [rule.roles for rule in self.rules] + [item.roles for item in self._clauses()]
         return frozenset({ADMIN}.union(*named))
 
     @property
     def users(self) -> frozenset[str]:
-        """Return the users that any of it names."""
+        """Return the users that it names."""
         return frozenset[str]().union(*(rule.users for rule in self.rules))
 
     def _clauses(self) -> list[Clause]:

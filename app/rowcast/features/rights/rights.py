@@ -1,10 +1,10 @@
-"""Rights: who may do what, asked once for every verb of every door.
+"""Rights: authorisation of every verb of every door.
 
-A caller has grants, which say whether it may read, write or administer at all. The policy refines
-them: topic rules, which are rows and change while the server runs, and the ``@auth`` of tables.
-Where nothing is said but grants, all of this is one look at ``active``.
+A caller has grants, which allow reading, writing or administration in general. The policy refines
+them: topic rules, which are rows and change at run time, and the ``@auth`` of tables. With grants
+only, all of this is one check of ``active``.
 
-It knows no protocol. What is said, and what of it decides, is in ``policy.py``.
+It knows no protocol. ``policy.py`` documents the policy.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,13 +51,13 @@ ADMINISTERED: Final = (
     "$SYS/roles/",
     "$CONTROL/dynamic-security/",
 )
-"""Below these, what the server keeps may be ended by an administrator."""
+"""Paths below which an administrator may end objects."""
 
 PRIVATE: Final = (
     "$SYS/users", "$SYS/roles", "$SYS/rules", "$SYS/policy", "$SYS/schema", AUDIT_LEVEL, AUDIT,
     REFUSALS, "$CONTROL",
 )  # fmt: skip
-"""What only administrators read; a user may read its own row."""
+"""Paths that only administrators may read; a user may read its own row."""
 
 
 _PRIVATE: Final = Decision(False, "this is for administrators; a user reads its own row")
@@ -78,8 +78,8 @@ class Rights(Authorizer):
         self._reader = reader
         self._listeners = listeners
         self.changed: Callable[[], None] = lambda: None
-        """Called when another policy holds: what was compiled by the old one is so no more, and
-        who lives on a right is judged anew."""
+        """Called on a change of the policy: compiled routes are invalid, and live readers are
+        reauthorised."""
         self._sights: BoundedCache[Kind, CompiledPolicy] = BoundedCache(SIGHTS_MAX)
         self._known: ClearedCache[Caller, CompiledPolicy | None] = ClearedCache(SIGHTS_MAX)
         self._take(Policy(tuple(tables)))
@@ -93,18 +93,18 @@ class Rights(Authorizer):
         self.changed()
 
     def replace(self, rules: Sequence[TopicRule]) -> None:
-        """Have other topic rules from now on."""
+        """Replace the topic rules."""
         self._take(replace(self.policy, rules=tuple(rules)))
 
     def remember_rules(self) -> None:
-        """Know from now on that the log may have rules, also when there are none any more."""
+        """Note that the log may have rules, even if there are none now."""
         if not self.policy.remembered:
             self._take(replace(self.policy, remembered=True))
 
     # -- kinds of callers --------------------------------------------------------------------------
 
     def sight(self, caller: Caller) -> CompiledPolicy | None:
-        """Return what a caller may do and see; None if there is no more to it than its grants."""
+        """Return the compiled policy of a caller; None if only its grants apply."""
         if not self.active or caller.door == "server":
             return None
         if caller in self._known:
@@ -113,7 +113,7 @@ class Rights(Authorizer):
         return self._known.put(caller, None if sight.admin else sight)
 
     def sight_of(self, caller: Caller) -> CompiledPolicy:
-        """Return the same of anybody."""
+        """Return the compiled policy of any caller."""
         kind: Kind = (
             caller.roles & self._roles,
             caller.grants,
@@ -130,19 +130,19 @@ class Rights(Authorizer):
         return sight
 
     def _current(self, topic: str) -> Record | None:
-        """Return a record if memory knows it."""
+        """Return a cached record."""
         record = self._reader.peek(topic)
         return None if isinstance(record, Unknown) else record
 
     def of_table(self, caller: Caller, table: Table | None) -> RowPolicy | None:
-        """Return what a caller sees of a table; None if that is all of it."""
+        """Return a caller's row policy of a table; None if it sees everything."""
         if not self.active or table is None:
             return None
         sight = self.sight(caller)
         return sight.table(table) if sight is not None else None
 
     def _refused(self, caller: Caller, verb: str, topic: str) -> Error:
-        """Return why a caller may not do something, which is told (L9)."""
+        """Return the Error of a refusal, and report it (L9)."""
         if caller.user == ANONYMOUS:
             words = f"an anonymous caller may not {verb} {topic!r}; sign in"
             error = Error(Code.UNAUTHENTICATED, words)
@@ -154,11 +154,11 @@ class Rights(Authorizer):
     # -- topics ------------------------------------------------------------------------------------
 
     def allows(self, caller: Caller, action: str, topics: str) -> bool:
-        """Answer a question about a topic or a filter, without noting a refusal."""
+        """Whether a caller may act on a topic or a filter; records no refusal."""
         return self.decide(caller, action, topics).allowed
 
     def decide(self, caller: Caller, action: str, topic: str) -> Decision:
-        """Answer a question about a topic or a filter, and say what decided it."""
+        """Decide on a topic or a filter, with the cause."""
         sight = self.sight_of(caller)
         if sight.admin:
             return _ADMIN
@@ -179,13 +179,13 @@ class Rights(Authorizer):
         return grants.administer if action == "administer" else grants.write
 
     def check_read(self, topic: str, caller: Caller) -> None:
-        """Raise DENIED or UNAUTHENTICATED unless the caller may be given what is at a topic."""
-        said = self.active or topic.startswith(SERVERS_OWN)  # anything but grants
+        """Raise DENIED or UNAUTHENTICATED unless the caller may read a topic."""
+        said = self.active or topic.startswith(SERVERS_OWN)  # more than grants
         if not (self._may(caller, "read", topic) if said else caller.grants.read):
             raise self._refused(caller, "read", topic)
 
     def check_table(self, table: Table, caller: Caller) -> None:
-        """Raise likewise unless it may be given any of a table's records."""
+        """Raise likewise unless it may read any of a table's records."""
         sight, path = self.sight(caller), table.path or table.name
         if sight is None:
             self.check_read(path, caller)
@@ -197,7 +197,7 @@ class Rights(Authorizer):
             raise self._refused(caller, "read", path)
 
     def check_watch(self, topics: TopicFilter, caller: Caller) -> None:
-        """Raise likewise unless it may be given anything that a filter selects."""
+        """Raise likewise unless it may read any topic that a filter matches."""
         sight = self.sight(caller)
         allowed = caller.grants.read if sight is None else sight.decide_filter(topics.text).allowed
         if topics.text.startswith(PRIVATE):
@@ -210,9 +210,9 @@ class Rights(Authorizer):
         """Raise likewise unless the caller may write at this topic."""
         system = topic[0] == "$"
         if system and topic.startswith(DELAYED_PREFIX):
-            _, topic = split_delayed(topic)  # whoever may write a topic may do it later
+            _, topic = split_delayed(topic)  # the right to write a topic includes delayed writes
             system = topic[0] == "$"
-            if topic.startswith(PRIVATE):  # what waits is kept as it came: a password would be too
+            if topic.startswith(PRIVATE):  # waiting writes are stored, including passwords
                 raise Error(Code.DENIED, f"{topic!r} is written at once or not at all")
         if not system or caller.door == "server":
             action = "publish" if kind == MESSAGE else "write"
@@ -235,7 +235,7 @@ class Rights(Authorizer):
         self.check_administer(topic, caller)
 
     def step(self, route: Route) -> Step:
-        """Return the step that checks whether the caller may write at a route's topic."""
+        """Return the step that checks the right to write at a route's topic."""
         topic = route.topic
         if topic[0] == "$" or self.active:
             return lambda write: self.check_write(topic, write.caller, write.event.kind)
@@ -247,7 +247,7 @@ class Rights(Authorizer):
         return check_grant
 
     def row_step(self, route: Route) -> Step | None:
-        """Return the step that has writes judged where rights depend on what is in the record."""
+        """Return the step that adds checks if rights depend on the record."""
         table = route.table
         if table is None or not self.active:
             return None
@@ -260,13 +260,13 @@ class Rights(Authorizer):
         return guard
 
     def check_index(self, caller: Caller) -> None:
-        """Raise unless the caller may read anything at all."""
+        """Raise unless the caller may read anything."""
         sight = self.sight(caller)
         if not (caller.grants.read if sight is None else sight.decide_filter("#", "read").allowed):
             raise self._refused(caller, "read", "/")
 
     def check_writer(self, topic: str, caller: Caller) -> None:
-        """Raise unless the caller may write anything at or below a topic: a body will tell what."""
+        """Raise unless the caller may write at or below a topic; called before the body."""
         if not self.active and caller.grants.write and topic[:1] != "$":
             return
         sight = self.sight(caller) if self.active else None
@@ -276,49 +276,49 @@ class Rights(Authorizer):
             raise self._refused(caller, "write", topic or "/")
 
     def check_administer(self, topic: str, caller: Caller) -> None:
-        """Raise unless the caller may end what others have begun, and say who may do what."""
+        """Raise unless the caller may administer: close others' connections, and change rights."""
         if not self._may(caller, "administer", topic):
             raise self._refused(caller, "administer", topic)
 
-    # -- what is shown -----------------------------------------------------------------------------
+    # -- visibility --------------------------------------------------------------------------------
 
     def may_read(self, caller: Caller, topic: str) -> bool:
-        """Tell whether a caller is given what is at a topic, as far as the topic decides."""
+        """Whether a caller may read a topic, as far as the topic decides."""
         sight = self.sight(caller)
         return sight is None or sight.lets("read", topic)
 
     def shown(self, caller: Caller, event: Event) -> Event | None:
-        """Return what an event is to a caller: itself, another, or nothing."""
+        """Return an event as a caller sees it: itself, a changed copy, or None."""
         sight = self.sight(caller)
         return event if sight is None else sight.show(event)
 
     def stage(self, caller: Caller) -> Stage | None:
-        """Return what each event is to a caller who begins to watch; None: all as it is."""
+        """Return the stage of events for a new subscription; None: all unchanged."""
         return RightsStage(self, caller) if self.sight(caller) is not None else None
 
     def record(self, caller: Caller, record: Record) -> Record | None:
-        """Return what a record is to a caller: itself, another, or nothing."""
+        """Return a record as a caller sees it: itself, a changed copy, or None."""
         sight = self.sight(caller)
         return record if sight is None else sight.show(record, record=True)
 
     def may_publish(self, caller: Caller, topic: str) -> bool:
-        """Tell whether a caller may send a message to a topic that no table declares."""
+        """Whether a caller may send a message to an undeclared topic."""
         return caller.grants.write if not self.active else self._may(caller, "publish", topic)
 
     def narrowed(self, caller: Caller, table: Table, query: Query) -> Query | None:
-        """Return a query that selects only what a caller sees; None where that is nothing."""
+        """Return a query restricted to what a caller sees; None if that is nothing."""
         sight = self.of_table(caller, table)
         return query if sight is None else sight.narrowed(query)
 
     def limits(self, caller: Caller, table: Table) -> bool:
-        """Tell whether a caller is shown less than all of a table's records and attributes."""
+        """Whether a caller sees less than all of a table's records and attributes."""
         return self.of_table(caller, table) is not None
 
     def mixed(self, caller: Caller, table: Table) -> bool:
-        """Tell whether each of a table's topics has to be asked about."""
+        """Whether each of a table's topics must be checked separately."""
         sight = self.sight(caller)
         return sight is not None and sight.mixed(table)
 
 
 def _told_apart(value: object) -> str:
-    return repr(value)  # 1, 1.0 and true are equal as keys, and not to rules
+    return repr(value)  # 1, 1.0 and true are equal keys, but differ in rules

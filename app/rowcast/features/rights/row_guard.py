@@ -1,8 +1,8 @@
-"""The deciders of a write whose right depends on the record, as it is and as it will be.
+"""Deciders of a write whose right depends on the old and the new record.
 
-They run on the writer thread, in the order of commits, so what they judge is the record that the
-write replaces. A condition is checked against what its writer may see: it must not find out by a
-condition what it cannot read.
+They run on the writer thread, in the order of commits, so they check the record that the write
+replaces. A condition is checked against what the writer may see, so that it does not reveal
+unreadable data.
 """
 
 from rowcast.core.events import PATCH, Record
@@ -12,7 +12,7 @@ from rowcast.kernel.write import Current, Write
 
 
 def guard_row(write: Write, sight: RowPolicy) -> None:
-    """Have a write judged by what its writer may see and write of the table."""
+    """Add the checks of the writer's row policy to a write."""
 
     def check(write: Write, record: Record | None, _current: Current) -> int:
         event = write.event

@@ -1,11 +1,11 @@
-"""What one kind of caller may see of one table, and write: its records, and parts of them.
+"""Row policy: the records and attributes of a table that one kind of caller may see and write.
 
-A record that it may not see is to it as one that is not there. So an event means to it what it does
-to what it sees: a record that comes into sight is a put, one that leaves it is a deletion, and of
-the deletion of what it never saw it hears nothing (L13). For that, the events of tables
-whose rules look at the record know what was before them (``reads/before_image.py``).
+An invisible record does not exist for the caller. So events are mapped to visible changes: a record
+that becomes visible is a put, one that becomes invisible is a deletion, and the deletion of an
+invisible one is not delivered (L13). For that, events of tables whose rules depend on the record
+have a before-image (``reads/before_image.py``).
 
-It is made of bound rules alone and keeps no state; what it makes of an event is kept with that.
+It consists of bound rules and has no state; results are cached on the event.
 """
 
 from collections.abc import Mapping
@@ -29,14 +29,14 @@ from rowcast.reads.before_image import UNSURE, before_of
 from rowcast.rows.transcoder import Transcoder
 
 LEFT_OUT: Final = ""
-"""The mask of what is not there at all."""
+"""The mask of a removed attribute."""
 
 _ITSELF: Final = Event("", MESSAGE, b"")
-"""Stands for the event that it is kept with, which must not hold itself."""
+"""Stands for the event itself in its own cache, to avoid a cycle."""
 
 Values = Mapping[str, object]
 Grade = tuple[tuple[str, str], ...]
-"""Which attributes of a record are not shown as they are, and how instead."""
+"""Cached redacted copies of an event, by masked attributes."""
 _SHOWN: Final = EventField["tuple[RowPolicy, str, Event | None]"]("shown")
 """For whom and as which kind an event was judged last, and what is shown of it."""
 _COPIES: Final = EventField[ClearedCache[tuple[str, Grade], Event]]("copies")
@@ -84,7 +84,7 @@ class RowPolicy:
         self._reading = [(bind(rule, facts), one) for rule, one in read_rules(table.auth, roles)]
         self._masking = bound(table.auth)
         self.read: Where = join([rule for rule, _ in self._masking], all_of=False)
-        """Which records it sees."""
+        """The condition of visible records."""
         self._writes = bind(write_rule(table.auth, roles), facts) if table.auth else EVERYTHING
         guarded = [item for item in table.attributes if item.auth]
         self._fields = {item.name: bound(item.auth) for item in guarded}
@@ -92,7 +92,7 @@ class RowPolicy:
         self._out, self._only = out[False], only[False]
         self._write_out, self._write_only = out[True], only[True]
 
-    # -- what it comes to --------------------------------------------------------------------------
+    # -- summary -----------------------------------------------------------------------------------
 
     @property
     def sees_all(self) -> bool:
@@ -101,28 +101,28 @@ class RowPolicy:
 
     @property
     def sees_nothing(self) -> bool:
-        """Whether it may see no record at all."""
+        """Whether it may see no record."""
         return self.read is NOTHING
 
     @property
     def closed(self) -> bool:
-        """Whether it may write nothing, whatever the record."""
+        """Whether it may write no record."""
         return self._writes is NOTHING
 
     @property
     def guards(self) -> bool:
-        """Whether a write depends on the record, or on which attributes it has."""
+        """Whether the right to write depends on the record or its attributes."""
         return not (self.sees_all and self._writes is EVERYTHING) or self._partial
 
     @property
     def _partial(self) -> bool:
-        """Whether some attributes may be kept from it."""
+        """Whether attributes may be hidden from it."""
         masks = any(masks for _, masks in self._masking)
         rows = self._out or self._write_out or self._only is not None
         return bool(masks or self._fields or rows or self._write_only is not None)
 
     def sees(self, record: Record) -> bool:
-        """Tell whether it may see a record."""
+        """Whether it may see a record."""
         return self._holds(self.read, record)
 
     def _holds(self, where: Where, record: Record) -> bool:
@@ -131,7 +131,7 @@ class RowPolicy:
         return holds(where, self._values(record), self._id(record))
 
     def _values(self, record: Record) -> Values:
-        """Return a record's attributes; of what has none, nothing is known."""
+        """Return a record's attributes; empty for content without any."""
         self._transcoder.structured(record)
         value = record.decoded
         return cast("Values", value) if isinstance(value, dict) else {}
@@ -140,7 +140,7 @@ class RowPolicy:
         return parse_id(self._table, local_id(self._table, record.topic))
 
     def explain(self, writing: bool, record: Record | None) -> Decision | None:
-        """Say what decides about a record; None where that is not for the table to say."""
+        """Return the decision on a record with its cause; None if the table does not decide."""
         name, where = self._table.name, "as it is now"
         if record is None:
             return None
@@ -158,7 +158,7 @@ class RowPolicy:
     # -- reading -----------------------------------------------------------------------------------
 
     def show(self, event: Event) -> Event | None:
-        """Return what an event is to it: itself, another, or nothing."""
+        """Return an event as it sees it: itself, another, or None."""
         known = _SHOWN.of(event, None)
         if known is not None and known[0] is self and known[1] == event.kind:
             return event if known[2] is _ITSELF else known[2]
@@ -167,7 +167,7 @@ class RowPolicy:
         return shown
 
     def record(self, record: Record) -> Record | None:
-        """Return what a record is to it: itself, without some attributes, or nothing."""
+        """Return a record as it sees it: itself, redacted, or None."""
         return self._copy(record, self._grade(record)) if self.sees(record) else None
 
     def _show(self, event: Event) -> Event | None:
@@ -191,7 +191,7 @@ class RowPolicy:
         return None
 
     def _grade(self, record: Record) -> Grade:
-        """Return which attributes of a record are not shown as they are."""
+        """Return the masked attributes of a record."""
         if not self._partial:
             return ()
         values, record_id = self._values(record), self._id(record)
@@ -212,7 +212,7 @@ class RowPolicy:
         return tuple(sorted(hidden.items()))
 
     def _copy(self, event: Event, grade: Grade) -> Event:
-        """Return an event without what is not shown; equal ones are made once."""
+        """Return a redacted copy of an event; cached."""
         if not grade:
             return event
         copies = _COPIES.of(event, None)
@@ -227,10 +227,10 @@ class RowPolicy:
     # -- queries -----------------------------------------------------------------------------------
 
     def narrowed(self, query: Query) -> Query | None:
-        """Return a query that selects only what it may see; None where that is nothing.
+        """Return a query restricted to visible records; None if there are none.
 
-        Raises INVALID for conditions and orders by what it may not see in every record: by them it
-        could find out what is there.
+        Raises INVALID for conditions and orders on attributes not visible in every record, which
+        would reveal them.
         """
         blind = self._blind()
         for path in [*compared(query.where), *(key.path for key in query.sort)]:
@@ -250,7 +250,7 @@ class RowPolicy:
             )
 
     def _blind(self) -> frozenset[str]:
-        """Return which attributes it may not see in every record as they are."""
+        """Return the attributes masked in some records."""
         found = set(self._out)
         for name in {name for _, masks in self._masking for name in masks}:
             if not any(bound is EVERYTHING and name not in masks for bound, masks in self._masking):
@@ -263,13 +263,13 @@ class RowPolicy:
     # -- writing -----------------------------------------------------------------------------------
 
     def seen(self, record: Record | None) -> Record | None:
-        """Return a record as conditions may know it."""
+        """Return a record as visible to conditions."""
         return record if record is not None and self.sees(record) else None
 
     def check_old(self, kind: str, topic: str, record: Record | None) -> None:
-        """Raise NOT_FOUND or DENIED unless it may change what is there.
+        """Raise NOT_FOUND or DENIED unless it may change the current record.
 
-        To delete or patch what it does not see is as to do so where nothing is.
+        An invisible record counts as missing for delete and patch.
         """
         if self.seen(record) is None:
             if kind in {DELETE, PATCH} and not self.sees_all:
@@ -280,9 +280,10 @@ class RowPolicy:
             raise _denied(topic)
 
     def check_new(self, event: Event, sent: object, record: Record | None) -> object | None:
-        """Return the value to be written in place of an event's, None if it may stay.
+        """Return the value to write instead of an event's; None if unchanged.
 
-        ``sent`` is what the writer sent. What it may not change stays as it was. Raises DENIED.
+        ``sent`` is the writer's value. Attributes that it may not change keep their values. Raises
+        DENIED.
         """
         if event.kind == DELETE:
             return None
@@ -304,12 +305,12 @@ class RowPolicy:
         return new
 
     def _may_be(self, values: Values, event: Event) -> bool:
-        """Tell whether it may make a record be so: see and write it."""
+        """Whether it may see and write the new record."""
         record_id = self._id(event)
         return all(holds(bound, values, record_id) for bound in (self.read, self._writes))
 
     def _unwritable(self, record: Record, sent: Values) -> set[str]:
-        """Return the attributes that it may not write: said so, or not shown to it as they are."""
+        """Return the attributes that it may not write: by rule, or because they are masked."""
         values, record_id = self._values(record), self._id(record)
         out = {name for name, _ in self._grade(record)} | self._write_out
         for name, bound in self._written.items():

@@ -1,4 +1,4 @@
-"""Rows of ``$SYS/rules``: the topic rules, which administrators change while the server runs (L10).
+"""Rows of ``$SYS/rules``: the topic rules, which administrators change at run time (L10).
 
     PUT    $SYS/rules/guests {"filter": "home/#", "effect": "deny", "actions": ["write"],
                               "roles": ["guest"]}
@@ -6,9 +6,9 @@
     GET    $SYS/rules/       all of them
     DELETE $SYS/rules/guests
 
-A row is a record of the log like any other, so who changed it, and when, is known, and whoever may
-administer can watch. It counts from the turn in which it is written; live readers are judged anew.
-That there were rules is a fact: the log has them still when the last one is gone.
+A row is an ordinary record, so its writer and time are known, and administrators can subscribe. It
+takes effect in the turn in which it is written; live readers are reauthorised. That there were
+rules is stored as a fact, because the log still has them after the last one is deleted.
 """
 
 import re
@@ -42,7 +42,7 @@ Facts = Mapping[str, object]
 
 
 class RuleTable:
-    """The rows of one kernel, as they are on disk and as they count."""
+    """The rows of one kernel, and the rules in effect."""
 
     def __init__(self, kernel: "Kernel", rights: Rights) -> None:
         self._kernel = kernel
@@ -51,7 +51,7 @@ class RuleTable:
         self._rules: dict[str, TopicRule] = {}
 
     async def load(self, facts: Sequence[object] = ()) -> None:
-        """Read the rows that an earlier run kept; raises INVALID for one that says nothing.
+        """Load stored rows; raises INVALID for an invalid one.
 
         ``facts`` are those of the owner OWNER.
         """
@@ -69,7 +69,7 @@ class RuleTable:
             self._rights.replace(tuple(self._rules.values()))
 
     def remember(self) -> None:
-        """Let nobody else see rules from now on, before the first one is told of."""
+        """Restrict the visibility of rules, before the first one is announced."""
         if not self._rights.policy.remembered:
             self._kernel.committer.keep((Change(OWNER, "remembered", b"1"),))
             self._rights.remember_rules()
@@ -88,7 +88,7 @@ class RuleTable:
         self.rows[name] = value if isinstance(value, Mapping) else {}
 
     def judge(self, name: str, value: object) -> TopicRule:
-        """Read a row that is about to be written; raises INVALID, TOO_LARGE."""
+        """Parse a new row; raises INVALID, TOO_LARGE."""
         if _NAME.fullmatch(name) is None:
             raise Error(
                 Code.INVALID,
@@ -100,12 +100,12 @@ class RuleTable:
         return rule_of(name, value)
 
     def put(self, name: str, rule: TopicRule, value: object) -> None:
-        """Have a rule count that is on disk."""
+        """Apply a stored rule."""
         self._keep(name, rule, value)
         self._rights.replace(tuple(self._rules.values()))
 
     def remove(self, name: str) -> None:
-        """Have a rule count no more."""
+        """Remove a rule."""
         self.rows.pop(name, None)
         if self._rules.pop(name, None) is not None:
             self._rights.replace(tuple(self._rules.values()))
@@ -120,7 +120,7 @@ def rule_rows(table: RuleTable) -> type[Resource]:
         path = PATH
 
         async def get(self, query: Query | None = None) -> object:
-            """Return one rule, or those that a query selects."""
+            """Return one rule, or those that match a query."""
             self.kernel.authorise_read(self.topic, self.caller)
             query = query or Query(limit=SYSTEM_ROWS_MAX)
             rows = {name: {"id": name, **row} for name, row in table.rows.items()}
@@ -131,7 +131,7 @@ def rule_rows(table: RuleTable) -> type[Resource]:
             return [project(query.select, row, name) for name, row in found]
 
         async def put(self, value: object) -> None:
-            """Make or replace a rule."""
+            """Create or replace a rule."""
             facts = {key: item for key, item in _map(value).items() if key != "id"}
             rule = table.judge(self.id, facts)
             table.remember()
@@ -146,18 +146,18 @@ def rule_rows(table: RuleTable) -> type[Resource]:
             await self.put(merge_patch(dict(known), value))
 
         async def delete(self) -> None:
-            """Forget a rule."""
+            """Delete a rule."""
             if self.id not in table.rows:
                 raise _nothing(self.id)
             self.receipt = await self._keep(DELETE, None)
             table.remove(self.id)
 
         async def post(self, value: object) -> object:  # noqa: ARG002 - whatever it is
-            """Refuse: a rule has a name that says what it is for."""
+            """Refuse: a rule needs a meaningful name."""
             raise Error(Code.NOT_ALLOWED, f"PUT a rule at its name, such as /{PATH}/guests")
 
         async def publish(self, message: object) -> object:  # noqa: ARG002 - whatever it is
-            """Refuse: nothing is said at a rule but what it is."""
+            """Refuse: rules have no messages."""
             raise Error(Code.NOT_ALLOWED, "a rule is written with retain set, or by PUT")
 
         async def _keep(self, kind: str, value: object) -> Receipt:

@@ -1,4 +1,4 @@
-"""What a caller's rights let it see of the events that it watches (M9)."""
+"""The stage that applies a caller's rights to events (M9)."""
 
 from typing import Protocol
 
@@ -9,10 +9,10 @@ from rowcast.subscriptions.subscribed_filters import Pair
 
 
 class Policies(Protocol):
-    """Knows what callers may see; it may be another after a change of the policy."""
+    """Returns compiled policies, which may change."""
 
     def sight(self, caller: Caller) -> CompiledPolicy | None:
-        """Return what a caller may do and see; None if there is no more to it than its grants."""
+        """Return the compiled policy of a caller; None if only its grants apply."""
 
 
 class RightsStage:
@@ -26,15 +26,15 @@ class RightsStage:
 
     @property
     def compares(self) -> bool:
-        """Whether what an event is to the caller depends on what it saw before."""
+        """Whether the result for an event depends on earlier events."""
         return self._sights.sight(self._caller) is not None
 
     def counts(self, event: Event) -> bool:
-        """Tell whether the caller may know that there was an event."""
+        """Whether the caller may learn that an event existed."""
         return self.show(event, 0) is not None
 
     def pass_on(self, pairs: list[Pair]) -> list[Pair]:
-        """Return what the caller may see, in order; marks, which have no topic, always."""
+        """Return the visible pairs, in order, and all marks, which have no topic."""
         sight = self._sights.sight(self._caller)
         if sight is None:
             return pairs
@@ -49,6 +49,6 @@ class RightsStage:
         return through
 
     def show(self, event: Event, granted: int) -> Event | None:  # noqa: ARG002 - rights know no QoS
-        """Return what an event is to the caller: itself, another, or nothing."""
+        """Return an event as the caller sees it: itself, another, or None."""
         sight = self._sights.sight(self._caller)
         return event if sight is None else sight.show(event)

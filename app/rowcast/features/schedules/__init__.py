@@ -1,1 +1,1 @@
-"""Schedules: functions in ``resources/`` that are called at the multiples of a period."""
+"""Schedules: functions in ``resources/`` that are called periodically."""

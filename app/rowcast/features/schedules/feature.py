@@ -1,4 +1,4 @@
-"""The feature: calls functions of ``resources/`` by the clock (H32)."""
+"""The feature: calls functions of ``resources/`` periodically (H32)."""
 
 from collections.abc import Iterable, Sequence
 
@@ -16,14 +16,14 @@ class ScheduledCalls(Feature):
         self._background = Background()
 
     def install(self, kernel: Kernel) -> None:
-        """Restore when each was called last."""
+        """Restore the last calls."""
         self._schedules = Schedules(kernel, self._collected, kernel.now, self._clients)
         kernel.facts(OWNER, self._schedules.restore)
 
     async def opened(self) -> None:
-        """Call what is due from now on; it may use the server like any client."""
+        """Start calling; functions may use the server like any client."""
         self._background.run(self._schedules.run())
 
     async def stop(self) -> None:
-        """Cancel calls that are running, and call no more."""
+        """Cancel running calls, and stop."""
         await self._background.stop()

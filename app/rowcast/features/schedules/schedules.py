@@ -1,13 +1,13 @@
-"""Schedules: functions in ``resources/`` that are called by the clock (H32).
+"""Schedules: periodic calls of functions in ``resources/`` (H32).
 
 The times of a schedule are the multiples of its period since 1970 (UTC): a restart does not shift
-them, and each has a number. The number of the last one that was done is a fact, so a time that
-passed while the server was away is made up for, once, and none is done twice. A server is one
-process; there are no workers that could do the same work besides.
+them, and each has a number. The number of the last completed one is a fact, so a time missed while
+the server was down is caught up once, and none is repeated. A server is one process, so no other
+worker does the same.
 
-What a call writes with a client of the process carries the mark of a producer (``producers.py``):
-the schedule, its number, and which write of that call it is. So a call that was cut off by a kill,
-and comes again, repeats its writes without a second effect.
+Writes of a call with an in-process client have a producer's mark: the schedule, the call's number,
+and the number of the write. So a call repeated after a kill repeats its writes without further
+effect.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("rowcast.schedules")
 
 OWNER: Final = "schedule"
-"""The owner of the facts that say what was done."""
+"""The owner of the facts of completed calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Schedule:
 
 @dataclass(slots=True)
 class Call:
-    """One call of a schedule: which one, and how many writes it made so far."""
+    """One call of a schedule, with the number of its writes so far."""
 
     schedule: str
     number: int
@@ -53,11 +53,11 @@ class Call:
 
 
 CALL: ContextVar[Call | None] = ContextVar("rowcast schedule", default=None)
-"""The call of a schedule that is being carried out."""
+"""The running call of a schedule."""
 
 
 def mark_if_called(event: Event) -> None:
-    """Give what a schedule writes the mark of its call; it must write the same when it repeats."""
+    """Set the mark of a schedule's write; a repeated call must write the same."""
     call = CALL.get()
     if call is not None:
         call.writes += 1
@@ -65,7 +65,7 @@ def mark_if_called(event: Event) -> None:
 
 
 def add_schedule(schedules: list[Schedule], schedule: Schedule) -> None:
-    """Add one; raises CONFLICT for a second one of its name, TOO_LARGE for too many."""
+    """Add a schedule; raises CONFLICT for a duplicate name, TOO_LARGE for too many."""
     if any(other.name == schedule.name for other in schedules):
         raise Error(
             Code.CONFLICT,
@@ -97,19 +97,19 @@ class Schedules:
         self._schedules = schedules
         self._now = now
         self._begun: dict[str, int] = {}
-        """The number of each one's newest call."""
+        """The number of each schedule's newest call."""
         self.running: dict[str, asyncio.Task[None]] = {}
         for client in clients:
             client.on_write = mark_if_called
 
     def restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
-        """Take up what was done before a restart; ``facts`` are those of the owner."""
+        """Restore completed calls; ``facts`` are those of the owner."""
         for owner, name, value in facts:
             if owner == OWNER:
                 self._begun[name] = int.from_bytes(value, "big")
 
     async def run(self) -> None:
-        """Call what is due until cancelled."""
+        """Run due calls until cancelled."""
         try:
             while self._schedules:  # noqa: ASYNC110 - nothing tells of a clock
                 await asyncio.sleep(min(self.look(), SCHEDULE_LOOK_SECONDS_MAX))
@@ -119,7 +119,7 @@ class Schedules:
             await asyncio.gather(*self.running.values(), return_exceptions=True)
 
     def look(self) -> float:
-        """Begin what is due; return in how many seconds the next is."""
+        """Start due calls; return the seconds until the next one."""
         now, waits = self._now(), []
         for schedule in self._schedules:
             number, passed = divmod(now, schedule.seconds)
@@ -129,7 +129,7 @@ class Schedules:
 
     def _look_at(self, schedule: Schedule, number: int) -> None:
         known = self._begun.get(schedule.name)
-        if known is None:  # it is new: its first time is the next one
+        if known is None:  # a new schedule starts at its next time
             self._begun[schedule.name] = number
             self._keep(schedule, number)
         elif number > known and schedule.name not in self.running:

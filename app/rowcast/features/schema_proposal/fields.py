@@ -1,6 +1,6 @@
-"""Fields of values that were seen: which there are, of which types, how often, between what.
+"""Inferred fields of observed values: names, types, counts and ranges.
 
-What is learnt here of single values becomes a proposal in ``proposal.py``; no schema is known here.
+``proposal.py`` builds a proposal of them; this module knows no schema.
 """
 
 import re
@@ -17,10 +17,10 @@ LONG_MAX: Final = 2**63 - 1
 
 @dataclass(slots=True)
 class Field:
-    """What was seen in one field."""
+    """The observations of one field."""
 
     seen: int = 0
-    """How often it was there and not null."""
+    """The number of non-null values."""
     types: set[str] = field(default_factory=set)
     least: float | None = None
     most: float | None = None
@@ -37,7 +37,7 @@ class Field:
 
     @property
     def type(self) -> str:
-        """The one type of the schema that takes all that was seen."""
+        """The schema type that accepts all observed values."""
         types = self.types
         if len(types) == 1:
             return next(iter(types))
@@ -75,7 +75,7 @@ class Fields:
 
     def __init__(self) -> None:
         self.values = self.others = 0
-        """Values with fields, and whatever else was there."""
+        """The numbers of values with fields, and of others."""
         self.by_name: dict[str, Field] = {}
 
     def see(self, value: object) -> None:
@@ -89,7 +89,7 @@ class Fields:
 
     @property
     def nameable(self) -> dict[str, Field]:
-        """Those whose names a schema can have; others are taken all the same, undeclared."""
+        """Fields with valid schema names; others are accepted undeclared."""
         return {
             name: found
             for name, found in self.by_name.items()

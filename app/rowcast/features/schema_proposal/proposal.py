@@ -1,9 +1,9 @@
-"""A proposal: tables for topics that nobody declared, learnt from what was written there (F34).
+"""A schema proposal: tables for undeclared topics, inferred from their messages (F34).
 
-Each first level becomes a table if all its values have fields that agree; else each second level is
-tried for itself, and what is left is a table that takes anything. Then the proposal is read as any
-schema is, and every message that was seen is tried on it, so that it says of itself how many it
-takes. It proposes only: what an operator copies into ``schema.graphql`` is theirs.
+Each first level becomes a table if its values have consistent fields; otherwise each second level
+is tried separately, and the rest is a table that accepts anything. Then the proposal is parsed like
+any schema, and every observed message is validated with it, to count the accepted ones. It only
+proposes: operators copy it into ``schema.graphql``.
 """
 
 import json
@@ -21,14 +21,14 @@ from rowcast.rows.compiled_table import CompiledTable
 from rowcast.schema.read import parse_schema
 
 AGREEMENT: Final = 0.99
-"""The part of values that must have fields for a table to declare them."""
+"""The fraction of values that must have fields for a table to declare them."""
 REQUIRED_MIN: Final = 20
-"""How many values must have a field, and none be without it, before it is said to be required."""
+"""The number of values, all with a field, from which it is proposed as required."""
 
 
 @dataclass(slots=True)
 class Proposed:
-    """One table that is proposed: the text of its type, and what it was learnt from."""
+    """One proposed table: the text of its type, and its statistics."""
 
     name: str
     path: str
@@ -36,14 +36,14 @@ class Proposed:
     messages: int
     topics: int
     rate: float
-    """Messages in a second."""
+    """Messages per second."""
     accepted: int = 0
-    """How many of the messages it takes."""
+    """The number of accepted messages."""
 
 
 @dataclass(slots=True)
 class Proposal:
-    """Tables that are proposed together."""
+    """The proposed tables."""
 
     tables: list[Proposed] = field(default_factory=list)
 
@@ -67,7 +67,7 @@ class _Seen:
 
     @property
     def agrees(self) -> bool:
-        """Whether nearly all values have fields, and most of the fields one type."""
+        """Whether nearly all values have fields, and most fields have one type."""
         fields = self.fields
         if not fields.values or fields.values < AGREEMENT * (fields.values + fields.others):
             return False
@@ -77,7 +77,7 @@ class _Seen:
 
 
 def propose(events: Iterable[Event], taken: Iterable[str] = ()) -> Proposal:
-    """Return tables for the topics of these events; ``taken`` are names that are not free."""
+    """Return tables for the topics of these events; ``taken`` are used names."""
     by_first: dict[str, list[tuple[Event, object]]] = {}
     for event in events:
         if event.kind != DELETE and "/" in event.topic and event.payload:
@@ -87,7 +87,7 @@ def propose(events: Iterable[Event], taken: Iterable[str] = ()) -> Proposal:
     for first, seen in by_first.items():
         for group in _groups(first, seen):
             table = _table(group, names)
-            if _is_schema(table.text):  # a path may be the server's own
+            if _is_schema(table.text):  # a path may belong to the server
                 names.add(table.name.lower())
                 proposal.tables.append(table)
     _try(proposal, [event for seen in by_first.values() for event, _ in seen])
@@ -95,7 +95,7 @@ def propose(events: Iterable[Event], taken: Iterable[str] = ()) -> Proposal:
 
 
 def _value(event: Event) -> object:
-    """Return what an event says; plain bytes are a value without fields."""
+    """Return the value of an event; plain bytes have no fields."""
     try:
         return decode(event.payload, event.content_type)
     except Error:
@@ -103,7 +103,7 @@ def _value(event: Event) -> object:
 
 
 def _groups(first: str, seen: Sequence[tuple[Event, object]]) -> list[_Seen]:
-    """Return what belongs together below a first level, what is more special first."""
+    """Return the groups below a first level, the more specific first."""
     whole = _Seen(first)
     by_second: dict[str, _Seen] = {}
     topics = {event.topic for event, _ in seen}
@@ -142,7 +142,7 @@ def _table(group: _Seen, taken: set[str]) -> Proposed:
 
 
 def _line(name: str, found: Field, fields: Fields) -> str:
-    """Return the declaration of a field, with what was seen in it."""
+    """Return the declaration of a field, with its observations."""
     always = found.seen == fields.values and not fields.others and found.seen >= REQUIRED_MIN
     notes = [] if always else [f"in {found.seen} of {fields.values}"]
     if found.least is not None and found.most is not None and found.type != "Any":
@@ -152,7 +152,7 @@ def _line(name: str, found: Field, fields: Fields) -> str:
 
 
 def _name(path: str, taken: set[str]) -> str:
-    """Return a free name for a type: the words of its path."""
+    """Return a free name for a type, from its path."""
     words = re.findall("[A-Za-z0-9]+", path)
     name = "".join(word[0].upper() + word[1:] for word in words)[:40] or "Topics"
     if not name[0].isalpha() or name.lower().startswith("mqtt"):
@@ -172,7 +172,7 @@ def _is_schema(text: str) -> bool:
 
 
 def _try(proposal: Proposal, events: Sequence[Event]) -> None:
-    """Count what each table of a proposal takes of what was seen."""
+    """Count the messages that each proposed table accepts."""
     schema = parse_schema(proposal.text) if proposal.tables else None
     if schema is None:
         return

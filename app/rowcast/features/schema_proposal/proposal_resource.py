@@ -1,4 +1,4 @@
-"""``$SYS/proposal``: a schema for the topics that nobody declared, made when it is asked for."""
+"""``$SYS/proposal``: a schema for undeclared topics, computed on request."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -17,16 +17,16 @@ PATH: Final = "$SYS/proposal"
 
 
 def proposal_resource(branches: Callable[[], Sequence[TopicRoot]]) -> type[Resource]:
-    """Return the resource class; ``branches`` are those whose messages are in the log."""
+    """Return the resource class; ``branches`` are those with logged messages."""
 
     class Proposed(Resource):
-        """Reads the newest messages of each branch, and says what their tables could be."""
+        """Reads the newest messages of each branch, and proposes tables."""
 
         path = PATH
         kernel: Kernel
 
         async def get(self, query: Query | None = None) -> object:  # noqa: ARG002 - there is one
-            """Return the schema and what it was learnt from."""
+            """Return the schema and its statistics."""
             self.kernel.rights.check_administer(self.topic, self.caller)
             self.kernel.authorise_read(self.topic, self.caller)
             events: list[Event] = []
@@ -54,7 +54,7 @@ def proposal_resource(branches: Callable[[], Sequence[TopicRoot]]) -> type[Resou
 
 
 async def _newest(kernel: Kernel, branch: TopicRoot) -> list[Event]:
-    """Return the newest events of a branch, a page at a time."""
+    """Return the newest events of a branch, page by page."""
     found: list[Event] = []
     before = kernel.committer.stored + 1
     while len(found) < PROPOSAL_EVENTS_MAX:

@@ -1,1 +1,1 @@
-"""Shared subscriptions: one cursor whose events are dealt to members in turn."""
+"""Shared subscriptions: one cursor whose events are distributed to members."""

@@ -1,7 +1,7 @@
-"""Deals: what a group hands to its members, what it knows of each, and whose turn it is.
+"""Assignments of events to members, the state of members, and the round robin.
 
-The rules of handing over are the group's (``groups.py``); here is only what holds for one deal, one
-member and one round. It knows nothing of the log or of protocols.
+``groups.py`` has the rules of distribution; this module has one assignment, one member and one
+round. It knows neither the log nor protocols.
 """
 
 from collections.abc import Iterator
@@ -36,29 +36,29 @@ class GroupLimits:
 
 
 class Member(Protocol):
-    """Who takes part in a group: compared by identity, one for each session."""
+    """A member of a group, one for each session; compared by identity."""
 
     @property
     def durable(self) -> bool:
-        """Whether it may come back after its connection ends."""
+        """Whether it may return after a disconnect."""
 
     def room(self) -> int:
-        """Return how many more events it can take now."""
+        """Return its free capacity in events."""
 
     def takes(self, event: Event) -> bool:
-        """Tell whether it may be given an event at all."""
+        """Whether it may read an event."""
 
     def give(self, deal: "Assignment") -> None:
-        """Take an event; sets ``deal.sent`` when it goes out, and tells the group when done."""
+        """Accept an event; sets ``deal.sent`` when it is sent, and notifies the group when done."""
 
     def withdraw(self, deal: "Assignment") -> None:
-        """Forget what was sent on an earlier connection: another member has it now."""
+        """Drop an assignment of an earlier connection, reassigned to another member."""
 
 
 class Assignment:
-    """One event in the hands of one member, or on its way to the next.
+    """One event assigned to one member, or to be reassigned.
 
-    ``event`` is None for what was open when the server ended, until it is read again.
+    ``event`` is None for one open when the server stopped, until it is read again.
     """
 
     __slots__ = (
@@ -77,27 +77,27 @@ class Assignment:
     def __init__(self, group: "Group", number: int, seq: int, event: Event | None) -> None:
         self.group = group
         self.number = number
-        """Its place in the order in which the group took its events."""
+        """Its number in the group's order."""
         self.seq = seq
         self.event = event
         self.seat: MemberState | None = None
         self.interest: SubscribedFilter | None = None
-        """How its member wants it."""
+        """The member's interest."""
         self.qos = event.qos if event is not None else 1
-        """That of the event, or what its member was granted if that is less (MQTT-4.8.2-3)."""
+        """The minimum of the event's and the member's granted QoS (MQTT-4.8.2-3)."""
         self.sent = False
-        """Whether its member may have it: set by the edge."""
+        """Whether it was sent to its member: set by the door."""
         self.returned = False
-        """Whether it is to be dealt again."""
+        """Whether it must be reassigned."""
         self.tried = False
-        """Whether a member was sent it before: then it is no gap if this one cannot be."""
+        """Whether it was sent to a member before; then a failure here is no gap."""
 
     def __lt__(self, other: "Assignment") -> bool:
         return self.number < other.number
 
 
 class MemberState:
-    """What a group knows of one member."""
+    """The state of one member."""
 
     __slots__ = (
         "ahead_events",
@@ -114,17 +114,17 @@ class MemberState:
         self.member = member
         self.interest = interest
         self.deals: dict[Assignment, None] = {}
-        """What it holds and has not completed, in order."""
+        """Its open assignments, in order."""
         self.subscribed = self.connected = self.durable = False
 
     @property
     def room(self) -> int:
-        """How many more events it is dealt now."""
+        """The number of further events to assign now."""
         return min(self.member.room(), self.ahead_events - len(self.deals))
 
 
 class RoundRobin:
-    """The members that are dealt to, in turn (``next`` is nextIdx of the architecture's plan)."""
+    """The connected members, in round-robin order."""
 
     __slots__ = ("_seats", "next")
 
@@ -139,12 +139,12 @@ class RoundRobin:
         return iter(self._seats)
 
     def add(self, seat: MemberState) -> None:
-        """Let a member take part."""
+        """Add a member."""
         seat.connected = True
         self._seats.append(seat)
 
     def remove(self, seat: MemberState) -> None:
-        """Deal to a member no more; the turn of the others is as it was."""
+        """Remove a member; the order of the others is unchanged."""
         if seat.connected:
             seat.connected = False
             place = self._seats.index(seat)
@@ -152,9 +152,9 @@ class RoundRobin:
             self.next -= place < self.next
 
     def places(self, wanted: int) -> list[tuple[MemberState, int]]:
-        """Return whose turn it is, up to ``wanted`` times, and who follows each of them.
+        """Return the next ``wanted`` members with capacity, each with its successor.
 
-        Who has no room is passed over.
+        Members without capacity are skipped.
         """
         seats, index, vain = self._seats, self.next, 0
         places: list[tuple[MemberState, int]] = []

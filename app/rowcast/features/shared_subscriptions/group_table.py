@@ -1,4 +1,4 @@
-"""The table of all groups, and their states on disk.
+"""The table of all groups, and their persistence.
 
 A durable group's state is a fact beside the log, written behind like that of a session: within
 ``GroupLimits.save_seconds``, and with whatever must not be saved without it (``changes``). A kill
@@ -22,11 +22,11 @@ from rowcast.subscriptions.reader import Reader
 log = logging.getLogger("rowcast.groups")
 
 OWNER = "group/"
-"""What the owners of all groups' facts begin with: ``group/<name>/<filter>``."""
+"""The prefix of owners of groups' facts: ``group/<name>/<filter>``."""
 STATE = "state"
 
 Keep = Callable[[Sequence[Change], Callable[[Error | None], None]], None]
-"""Makes changes durable, and tells when that is so."""
+"""Stores changes, and calls back when done."""
 
 
 def filter_of(group: Group) -> str:
@@ -36,7 +36,7 @@ def filter_of(group: Group) -> str:
 
 
 class Groups:
-    """All groups, by name and filter: the same name with another filter is another group."""
+    """All groups, by name and filter: together they identify a group."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Groups:
         self._durable = durable
         self._limits = limits or GroupLimits()
         self._logged: set[Group] = set()
-        """Durable groups: what their filters select is logged."""
+        """Durable groups, whose filters are logged."""
         self._groups: dict[tuple[str, str], Group] = {}
         self._unsaved: dict[Group, None] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -61,11 +61,11 @@ class Groups:
         return iter(list(self._groups.values()))
 
     def find(self, name: str, text: str) -> Group | None:
-        """Return the group of a name and a filter, if there is one."""
+        """Return the group of a name and a filter, if any."""
         return self._groups.get((name, text))
 
     def group(self, name: str, topics: TopicFilter) -> Group:
-        """Return the group of a name and a filter, a new one if there is none."""
+        """Return or create the group of a name and a filter."""
         key = name, topics.text
         if key not in self._groups:
             self._groups[key] = Group(
@@ -74,7 +74,7 @@ class Groups:
         return self._groups[key]
 
     def _changed(self, group: Group) -> None:
-        """Follow a group: what is logged for it, what is saved soon, and whether it is at all."""
+        """Update a group's logged filter, schedule its save, or remove it."""
         if group.durable and group not in self._logged:
             self._logged.add(group)
             self._durable.add(group.topics)
@@ -93,7 +93,7 @@ class Groups:
     # -- facts -------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Make durable now what changed."""
+        """Save changed groups now."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -103,9 +103,9 @@ class Groups:
             self._keep(changes, lambda error: self._ended(groups, error))
 
     def changes(self, groups: Iterable[Group]) -> list[Change]:
-        """Return what is to be written so that the disk knows the states of these groups.
+        """Return the changes that store the states of these groups.
 
-        Whoever asked says with ``failed`` if it was not written.
+        The caller calls ``failed`` if they were not written.
         """
         changes: list[Change] = []
         for group in groups:
@@ -121,14 +121,14 @@ class Groups:
         return changes
 
     def _replaced(self, group: Group) -> bool:
-        """Tell whether another group has taken a group's place, and its facts on disk."""
+        """Whether a group was replaced by another with the same facts."""
         other = self._groups.get((group.name, group.topics.text))
         return other is not None and other is not group and other.durable
 
     def failed(self, groups: Iterable[Group]) -> None:
-        """Hear that what ``changes`` returned was not written: it is tried again."""
+        """Note that changes were not written; they are retried."""
         for group in groups:
-            group.saved = b""  # whatever is on disk is written over
+            group.saved = b""  # overwrites the state on disk
             self._changed(group)
 
     def _ended(self, groups: list[Group], error: Error | None) -> None:
@@ -137,7 +137,7 @@ class Groups:
             self.failed(groups)
 
     def restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
-        """Go on with the groups of an earlier run; their members follow, then ``clean``."""
+        """Restore stored groups; then members join, then ``clean``."""
         for owner, fact, state in facts:
             try:
                 self._restore(owner, fact, state)
@@ -154,13 +154,13 @@ class Groups:
         group.restore(state)
 
     def clean(self) -> None:
-        """Forget the groups in which nobody is."""
+        """Remove empty groups."""
         for group in self:
             if group.ended:
                 self._changed(group)
 
     def stop(self) -> None:
-        """Let every group deal no more, and save what changed."""
+        """Stop every group, and save changes."""
         for group in self:
             group.stop()
         self.save()

@@ -1,20 +1,20 @@
-"""Shared subscriptions: a group reads the log once, and deals what it reads to its members.
+"""Shared subscriptions: a group reads the log once, and distributes events to its members.
 
 A group is a reader like any other: one ``Subscription`` with one filter and one position. Each
 event goes to one member, in turn, among those that are connected and have room (MQTT 5, 4.8.2). So
-a member that is slow or stopped holds nobody back, and what no member has room for waits in the
-subscription, where it is bounded and, if it is logged, never lost.
+a slow member does not block others, and events without a free member stay in the subscription,
+whose queue is bounded and which never loses logged events.
 
-What a member was dealt is open until it is done: acknowledged, or sent with QoS 0. What a member
-leaves open goes to the others first, in order (D36), except QoS 2 that was sent to it:
-that is for this member alone, and waits for its return or ends with its session (MQTT-4.8.2-4, -5).
-What a durable member was sent stays its own until another member takes it; if it is back before,
-its edge sends it again (MQTT-4.4.0-1).
+An assignment is open until it is done: acknowledged, or sent with QoS 0. Open assignments of a
+leaving member are reassigned first, in order (D36), except sent QoS 2 messages: these belong to
+this member, and wait for its return or end with its session (MQTT-4.8.2-4, -5). Messages sent to a
+durable member stay its own until another member takes them; if it returns before, its door sends
+them again (MQTT-4.4.0-1).
 
-When no member is connected the group leaves the bus. It keeps its position while a durable member
-(its session outlives the connection, its QoS is above 0) is in it, and goes on from there; without
-one it begins anew. ``state`` is what must survive the server: the position, and the numbers that
-were dealt and are open. It knows nothing of protocols: an edge brings members.
+When no member is connected the group leaves the bus. With a durable member (its session outlives
+the connection, its QoS is above 0) it keeps its position, and resumes there; without one it starts
+over. ``state`` is the durable state: the position, and the numbers of open assignments. It knows no
+protocols: doors add members.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ log = logging.getLogger("rowcast.groups")
 
 
 class Group:
-    """The members of one shared subscription, and its place in the log."""
+    """The members of one shared subscription, and its position in the log."""
 
     def __init__(
         self,
@@ -68,47 +68,47 @@ class Group:
         self._members = self._durables = 0
         self._subscription: Subscription | None = None
         self._position: int | None = None
-        """Where to go on while there is no subscription; None for now."""
+        """The position to resume from while there is no subscription; None for now."""
         self._returned: list[Assignment] = []
-        """A heap of what is to be dealt again; one that was taken meanwhile is skipped."""
+        """A heap of assignments to reassign; obsolete ones are skipped."""
         self._recalled: dict[int, Assignment] = {}
-        """What was open when the server ended and is still to be read again, by number."""
+        """Assignments open when the server stopped and not read again yet, by number."""
         self._numbers = count(1)
         self._task: asyncio.Task[None] | None = None
         self._scheduled = False
         self._starved = False
-        """Whether nobody had room for what waits: done or ``ready`` deals again."""
+        """Whether no member had capacity: ``done`` or ``ready`` resumes."""
         self.changed = False
-        """Whether ``state`` may be another than when the owner of the group set this to False."""
+        """Whether ``state`` may have changed since the owner reset this."""
         self.saved: bytes | None = None
-        """The state that is on disk, as far as the owner knows."""
+        """The stored state, as far as known."""
         self.losses = LossCounter(reader.losses)
-        """What no member had room for, or was there for."""
+        """Losses: no member was connected, or had capacity."""
         self._owed: list[Gap] = []
-        """What is to be told of that."""
+        """Unreported gaps of these."""
         self._away: OfflineSessions | None = None
-        """Counts what is missed while nobody is connected."""
+        """Counts losses while no member is connected."""
 
     @property
     def durable(self) -> bool:
-        """Whether it keeps its place while nobody is connected."""
+        """Whether it keeps its position while no member is connected."""
         return self._durables > 0
 
     @property
     def ended(self) -> bool:
-        """Whether nobody is in it any more."""
+        """Whether it has no members."""
         return not self._members
 
     @property
     def position(self) -> int:
-        """The number up to which everything logged was dealt."""
+        """The position up to which all logged events were assigned."""
         if self._subscription is not None:
             return self._subscription.settled
         return self._reader.announced() if self._position is None else self._position
 
     @property
     def figures(self) -> dict[str, int]:
-        """How many members there are, how many are connected, and what is not done."""
+        """The numbers of members, connected members, and open assignments."""
         seats = list(self._seats.values())
         return {
             "members": self._members,
@@ -127,9 +127,9 @@ class Group:
         *,
         connected: bool = True,
     ) -> None:
-        """Begin to deal to a member, or change its options, or see it again after ``rest``.
+        """Add a member, change its options, or reconnect it after ``rest``.
 
-        ``since`` is the position at which a new group begins, None for now.
+        ``since`` is the position at which a new group starts, None for now.
         """
         seat = self._seats.get(member)
         if seat is None:
@@ -145,7 +145,7 @@ class Group:
         self._settle(seat)
 
     def rest(self, member: Member) -> None:
-        """See a member's connection end; its session lasts."""
+        """Note a member's disconnect; its session stays."""
         seat = self._seats.get(member)
         if seat is None:
             return
@@ -156,7 +156,7 @@ class Group:
         self._settle(seat)
 
     def leave(self, member: Member) -> None:
-        """Deal no more to a member that unsubscribed; it completes what it was sent.
+        """Remove a member that unsubscribed; it completes sent messages.
 
         (MQTT-3.10.4-2, MQTT-3.10.4-3).
         """
@@ -169,9 +169,9 @@ class Group:
         self._settle(seat)
 
     def end(self, member: Member) -> None:
-        """See a member's session end: what it held is for the others, but QoS 2 that was sent.
+        """Remove a member whose session ended, reassigning all but sent QoS 2 messages.
 
-        That is sent to nobody else (MQTT-4.8.2-5).
+        Those are sent to no other member (MQTT-4.8.2-5).
         """
         seat = self._seats.get(member)
         if seat is None:
@@ -186,7 +186,7 @@ class Group:
         self._settle(seat)
 
     def _part(self, seat: MemberState) -> None:
-        """Take a seat out of the turn; what it was not sent yet is for the others."""
+        """Remove a member from the round robin; its unsent assignments are reassigned."""
         self._ring.remove(seat)
         for deal in list(seat.deals):
             if not deal.sent:
@@ -194,7 +194,7 @@ class Group:
                 self._return(deal)
 
     def _settle(self, seat: MemberState) -> None:
-        """Follow a change of membership: on the bus or off it, and tell the owner."""
+        """After a change of membership: join or leave the bus, and notify the owner."""
         had_place = self.durable or self._subscription is not None
         durable = bool(seat.subscribed and seat.interest.qos and seat.member.durable)
         self._durables += durable - seat.durable
@@ -205,7 +205,7 @@ class Group:
             self._schedule()
         else:
             self._pause()
-            if had_place and not self.durable:  # without a durable member nothing is for later
+            if had_place and not self.durable:  # without a durable member nothing is kept
                 self._position = None
                 self._returned.clear()
                 self._recalled.clear()
@@ -214,7 +214,7 @@ class Group:
         self._on_change(self)
 
     def _forget_absence(self) -> None:
-        """Begin anew: what was missed is nobody's."""
+        """Start over: losses are not reported."""
         if self._away is not None:
             self._views.bus.absences.end(self._away)
             self._away = None
@@ -227,7 +227,7 @@ class Group:
     # -- deals -------------------------------------------------------------------------------------
 
     def done(self, deal: Assignment) -> None:
-        """Complete a deal: it was acknowledged, refused (MQTT-4.8.2-6), or sent with QoS 0."""
+        """Complete an assignment: acknowledged, refused (MQTT-4.8.2-6), or sent with QoS 0."""
         if deal.seat is None:
             return
         seat = deal.seat
@@ -236,12 +236,12 @@ class Group:
         self.ready()
 
     def ready(self) -> None:
-        """Hear that a member has room again."""
+        """Called when a member has capacity again."""
         if self._starved:
             self._schedule()
 
     def _release(self, deal: Assignment) -> None:
-        """Take a deal out of its member's hands."""
+        """Remove an assignment from its member."""
         if deal.seat is not None:
             del deal.seat.deals[deal]
             deal.seat = None
@@ -254,7 +254,7 @@ class Group:
             self._on_change(self)
 
     def _return(self, deal: Assignment) -> None:
-        """Have a deal dealt again, before what comes later in the log."""
+        """Queue an assignment to be reassigned, before later events."""
         deal.returned = True
         if deal.event is not None:
             heappush(self._returned, deal)
@@ -265,7 +265,7 @@ class Group:
             asyncio.get_running_loop().call_soon(self._deal)
 
     def _deal(self) -> None:
-        """Deal what there is, as far as there is room and this turn's share reaches."""
+        """Assign events, within capacity and the share of this turn."""
         self._scheduled = self._starved = False
         left = self._limits.turn_events
         while self._waits and self._subscription is not None:
@@ -285,7 +285,7 @@ class Group:
 
     @property
     def _waits(self) -> bool:
-        """Whether there is something to deal, or to read."""
+        """Whether there are events to assign, or to read."""
         while self._returned and not self._returned[0].returned:
             heappop(self._returned)
         ready = self._subscription is not None and self._subscription.ready
@@ -294,14 +294,14 @@ class Group:
     def _deal_round(
         self, places: list[tuple[MemberState, int]], subscription: Subscription
     ) -> None:
-        """Give one event to each place, what was returned first."""
+        """Assign one event to each place, returned ones first."""
         turn = iter(places)
         wanted = len(places)
         while wanted and self._waits and self._returned:
             self._give(*next(turn), self._taken_over(heappop(self._returned)))
             wanted -= 1
         for event, _ in subscription.take(wanted) if wanted else ():
-            if isinstance(event, Gap):  # one of them is told
+            if isinstance(event, Gap):  # one of them gets it
                 self._give(*next(turn), Assignment(self, next(self._numbers), 0, event))
                 continue
             if event.kind not in LOGGED:  # marks and current records: MQTT 5, 3.3.1.3
@@ -313,7 +313,7 @@ class Group:
                 self._recall(deal, event)
 
     def _taken_over(self, old: Assignment) -> Assignment:
-        """Return a deal for another member; whoever was sent it before is to forget it."""
+        """Return an assignment for another member, withdrawing it from the previous one."""
         holder = old.seat
         self._release(old)
         if holder is not None:
@@ -324,17 +324,17 @@ class Group:
         return new
 
     def _give(self, seat: MemberState, following: int, deal: Assignment) -> None:
-        """Put an event into a member's hands, or another's if it may not be given this one."""
+        """Assign an event to a member, or to another if it may not read it."""
         self._touch()
-        if not seat.connected:  # it went while others were given theirs
+        if not seat.connected:  # it left meanwhile
             self._return(deal)
             return
         self._ring.next = following
-        event = cast("Event", deal.event)  # what is dealt was read
+        event = cast("Event", deal.event)  # assigned events were read
         if not seat.member.takes(event):
             other = self._who_takes(event)
             if other is None:
-                return  # none of them may know of it
+                return  # no member may read it
             seat = other
         deal.seat, deal.interest = seat, seat.interest
         deal.qos = min(deal.qos, seat.interest.qos)
@@ -342,7 +342,7 @@ class Group:
         seat.member.give(deal)
 
     def _who_takes(self, event: Event) -> MemberState | None:
-        """Return who may be given an event: who has most room, or, within reason, has none."""
+        """Return the member with most capacity that may read an event, even if it has none."""
         most = self._limits.turn_events
         able = (seat for seat in self._ring if len(seat.deals) < most)
         able = (seat for seat in able if seat.member.takes(event))
@@ -351,7 +351,7 @@ class Group:
     # -- the bus and the log -----------------------------------------------------------------------
 
     def _start(self) -> None:
-        """Go on the bus, once all that is to be read again is there."""
+        """Join the bus, after open events were read again."""
         if self._subscription is not None or self._task is not None or not self._ring:
             return
         position = self.position
@@ -372,7 +372,7 @@ class Group:
         self._schedule()
 
     def _pause(self) -> None:
-        """Leave the bus, to go on from here."""
+        """Leave the bus, keeping the position."""
         subscription = self._subscription
         if subscription is not None:
             self._position = subscription.settled
@@ -384,7 +384,7 @@ class Group:
             subscription.close()
 
     def _end_absence(self) -> None:
-        """Count what was missed while nobody was here."""
+        """Count losses while no member was connected."""
         if self._away is None:
             return
         missed = self._views.bus.absences.end(self._away)
@@ -394,23 +394,23 @@ class Group:
             self._owed.append(Gap(GapCause.AWAY, missed))
 
     def stop(self) -> None:
-        """Read and deal no more: the server stops."""
+        """Stop, for shutdown."""
         self._pause()
         if self._task is not None:
             self._task.cancel()
 
     def _retry(self, error: Error) -> None:
-        """Try again later: the log could not be read."""
+        """Retry later after a failed read of the log."""
         log.warning("the group %r of %r waits: %s", self.name, self.topics.text, error.message)
         self._pause()
         asyncio.get_running_loop().call_later(self._limits.retry_seconds, self._start)
 
     async def _read_again(self, position: int) -> None:
-        """Read from the log what was open when the server ended; then go on the bus."""
+        """Read open events of the last run from the log; then join the bus."""
         try:
             for seq in [seq for seq in self._recalled if seq <= position]:
                 page = await self._reader.read(seq - 1, 1, ())
-                deal = self._recalled.pop(seq, None)  # it may have been forgotten meanwhile
+                deal = self._recalled.pop(seq, None)  # may have been removed meanwhile
                 if deal is not None:
                     self._recall(deal, page[0] if page and page[0].seq == seq else None)
         except Error as error:
@@ -425,7 +425,7 @@ class Group:
             self._start()
 
     def _recall(self, deal: Assignment, event: Event | None) -> None:
-        """Take note of what an open number stands for; it may be done, or gone for good."""
+        """Set the event of an open number, which may be done or trimmed."""
         rows = self._views.rows(self.topics)
         deal.event = event if event is None or rows is None else rows.row(event) or event
         if event is None:
@@ -434,10 +434,10 @@ class Group:
         elif deal.returned:
             self._return(deal)
 
-    # -- what survives the server ------------------------------------------------------------------
+    # -- durable state -----------------------------------------------------------------------------
 
     def _open(self) -> Iterator[int]:
-        """Give the numbers that would be lost with the server: of logged events, not done."""
+        """Yield the numbers of logged open events."""
         for deal in (*self._returned, *self._recalled.values()):
             if deal.returned:
                 yield deal.seq
@@ -447,12 +447,12 @@ class Group:
                     yield deal.seq
 
     def state(self) -> bytes:
-        """Return what ``restore`` goes on from."""
+        """Return the state for ``restore``."""
         numbers = sorted({seq for seq in self._open() if seq})
         return encode({"position": self.position, "open": numbers}, CBOR)
 
     def restore(self, state: bytes) -> None:
-        """Go on from a state of an earlier run; before anybody joins."""
+        """Restore a stored state, before members join."""
         facts = cast("dict[str, object]", decode(state, CBOR))
         self._position = cast("int", facts["position"])
         for seq in cast("list[int]", facts["open"]):
@@ -461,9 +461,9 @@ class Group:
         self._away = self._views.bus.absences.begin((self.topics,))
 
     def hold(self, member: Member, seq: int, qos: int) -> Assignment:
-        """Return the deal of what a member was sent in an earlier run; it is the member's again.
+        """Restore the assignment of a message sent to a member in an earlier run.
 
-        Also of what was taken since the state was written; nobody else is dealt it unasked.
+        Also for those assigned after the state was saved; no other member gets it unasked.
         """
         deal = self._recalled.get(seq)
         if deal is None:

@@ -279,7 +279,7 @@ class SlowSubscriptions:
 
 
 def _arrived_after(event: Event, position: int) -> bool:
-    """Tell whether an event's version is when it arrived, and it did after a position."""
+    """Whether an event's version is when it arrived, and it did after a position."""
     if not event.version or event.seq <= position:
         return False
     return event.kind != SNAPSHOT and not is_stamped(event)

@@ -126,7 +126,7 @@ class Catalogue:
         return held
 
     def free(self, item: Item) -> bool:
-        """Tell whether nobody holds a snapshot or increment."""
+        """Whether nobody holds a snapshot or increment."""
         with self.open(item, MANIFEST) as held:
             try:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -110,7 +110,7 @@ class Exports:
         return {item.name: item for item in self.catalogue.items()}, newest
 
     def pinned(self, name: str) -> bool:
-        """Tell whether a reader came for a file of a snapshot not long ago."""
+        """Whether a reader came for a file of a snapshot not long ago."""
         return name in self._pins
 
     async def _pin(self, item: Item) -> None:

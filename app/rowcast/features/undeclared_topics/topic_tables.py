@@ -207,7 +207,7 @@ class TopicTables:
             self._ask(entry)
 
     def _makes_table(self, topics: TopicFilter) -> bool:
-        """Tell whether a filter is of one undeclared topic, and not of a table's row."""
+        """Whether a filter is of one undeclared topic, and not of a table's row."""
         text = topics.text
         if not topics.exact or text[0] == "$" or topics.levels[0] in self._by_name:
             return False
@@ -379,11 +379,11 @@ class TopicTables:
             self._cleaning = self.loop.create_task(self.clean())
 
     def _used(self, entry: Entry) -> bool:
-        """Tell whether somebody subscribes to a table, or something is in it."""
+        """Whether somebody subscribes to a table, or something is in it."""
         return bool(self.subscribers(entry.table.branch)) or not _empty(self.figures(entry))
 
     def _over(self, entry: Entry) -> bool:
-        """Tell whether nothing and nobody needs a table, and nobody has for the grace period."""
+        """Whether nothing and nobody needs a table, and nobody has for the grace period."""
         grace = self.loop.time() - entry.left_at >= self.settings.grace_seconds
         return grace and not self._used(entry)
 

@@ -1,8 +1,8 @@
-"""Delivery: what a subscription has for a client becomes frames, as far as there is room for them.
+"""Delivery: encodes a subscription's events as frames, within the client's limits.
 
-There are three kinds of room: the client's Receive Maximum (MQTT-3.3.4-7), the socket, and a fair
-share of the loop's turn. What has no room stays in the subscription, where it is bounded and, if it
-is logged, never lost. One PUBLISH is a dictionary lookup and an append: the frame is shared.
+There are three limits: the client's Receive Maximum (MQTT-3.3.4-7), the socket, and a fair share of
+the loop's turn. Other events stay in the subscription, whose queue is bounded and which never loses
+logged events. One PUBLISH is a dictionary lookup and an append: the frame is shared.
 """
 
 from math import ceil
@@ -23,16 +23,16 @@ from rowcast.subscriptions.subscription import Pair, SubscribedFilter
 
 
 def deliver(client: Outgoing, session: Session) -> None:
-    """Encode what the subscription has, as far as there is room; the rest is for the next turn."""
+    """Encode the subscription's events, within the limits; the rest follows in the next turn."""
     subscription, limit = session.subscription, client.deliveries.flush_events
     if subscription is None or len(client.later) >= limit:
-        return  # it is being opened; or the disk is slow: it calls again when it has caught up
+        return  # CONNECT is being answered, or the disk is slow, which calls again
     if session.resend:
         send_again(client, session)
     if session.gaps.marks:
         _tell(client, session)
     if session.resend:
-        return  # what was sent before goes first (MQTT-4.6.0-1)
+        return  # flights to send again go first (MQTT-4.6.0-1)
     if session.sharing is not None:
         _send_deals(client, session, session.sharing)
     if session.reliable or subscription.progress.page:
@@ -47,14 +47,14 @@ def deliver(client: Outgoing, session: Session) -> None:
         before = client.traffic.publishes_out
         certain = _encode(client, session, pairs, frames)
         if session.reliable and client.traffic.publishes_out - before == len(pairs):
-            begin_timing(client, session.window.latest, *pairs[-1])  # it is of this one
+            begin_timing(client, session.window.latest, *pairs[-1])  # of this session
         _post(client, session, frames, certain=certain and session.kept)
     if subscription.ready:
         client.ready()
 
 
 def _tell(client: Outgoing, session: Session) -> None:
-    """Tell at once of what could not be sent again, as far as there is room (MQTT-3.3.4-7)."""
+    """Report flights that could not be sent again, within the limits (MQTT-3.3.4-7)."""
     window, frames = session.window, list[bytes]()
     room = window.receive_maximum - (len(window) - len(session.resend))
     if room <= 0:
@@ -65,10 +65,10 @@ def _tell(client: Outgoing, session: Session) -> None:
 
 
 def _post(client: Outgoing, session: Session, frames: list[bytes], *, certain: bool) -> None:
-    """Send frames now, or, if that is to be certain, when what they are is on disk."""
+    """Send frames now, or, if ``certain``, after their state is on disk."""
     if session.kept:
         client.deliveries.touch(session)
-    if certain or client.later or client.saving:  # QoS 2, or in order behind it
+    if certain or client.later or client.saving:  # QoS 2, or after it in order
         client.later += frames
     else:
         client.out += frames
@@ -123,16 +123,16 @@ def _send_deal(
         frame = head + number.to_bytes(2, "big") + tail
     begin_timing_dealt(client, session, deal, event, interest, number)
     frames.append(cast("bytes", frame))
-    # Saved for a clean session too: after a kill nobody else is sent it (MQTT-4.8.2-5).
+    # Saved for a clean session, too: after a kill no other member gets it (MQTT-4.8.2-5).
     return certain or (qos == 2 and (session.kept or deal.group.durable))
 
 
 def _frame(
     client: Outgoing, event: Event, interest: SubscribedFilter, qos: int, *, retain: bool
 ) -> Frame | None:
-    """Return what to send; None when it expired, is too large, or cannot be written.
+    """Return the frame to send; None if it expired, is too large, or cannot be encoded.
 
-    That is noted as a gap.
+    None is recorded as a gap.
     """
     frame: Frame
     if interest.identifiers or event.expires_at:
@@ -155,7 +155,7 @@ def _frame(
 
 
 def _encode(client: Outgoing, session: Session, pairs: list[Pair], frames: list[bytes]) -> bool:
-    """Append the frames of some messages; return whether any has QoS 2 and must be sure of it.
+    """Append the frames of messages; return whether any has QoS 2, which requires a save.
 
     Long because it is the hot path: a call for each message would cost as much as the message.
     """
@@ -171,7 +171,7 @@ def _encode(client: Outgoing, session: Session, pairs: list[Pair], frames: list[
                 client, session, event, interest, frames
             )
             continue
-        if interest is not last:  # nearly always it is the same as for the one before
+        if interest is not last:  # usually the same as for the one before
             if interest is None:
                 continue
             last = interest
@@ -221,7 +221,7 @@ def _encode(client: Outgoing, session: Session, pairs: list[Pair], frames: list[
 def _own(
     client: Outgoing, event: Event, interest: SubscribedFilter, qos: int, *, retain: bool
 ) -> Frame | None:
-    """Return a frame that few share; None when the message has expired (MQTT-3.3.2-5)."""
+    """Return a rare variant of a frame; None when the message has expired (MQTT-3.3.2-5)."""
     left = -1
     if event.expires_at:
         left = ceil(event.expires_at - client.deliveries.now())
@@ -244,9 +244,9 @@ def _own(
 def _unsendable(
     client: Outgoing, event: Event, interest: SubscribedFilter, frame: Frame | None
 ) -> None:
-    """Note that no packet can be made of an event; what is not for MQTT was never sent here."""
+    """Record a gap for an event that cannot be sent, unless it is not for MQTT."""
     session = client.session
-    if session is None or frame is None:  # why there is none was noted
+    if session is None or frame is None:  # the reason was recorded
         return
     if not client.deliveries.forms.withholds(event):
         session.gaps.miss(event, interest, GapCause.UNSENDABLE)
@@ -255,9 +255,9 @@ def _unsendable(
 def _fitted(
     client: Outgoing, event: Event, interest: SubscribedFilter, frame: Frame
 ) -> Frame | None:
-    """Return a frame as this client takes it: with a Topic Alias if it keeps some (D42).
+    """Return a frame for this client: with a Topic Alias if it supports them (D42).
 
-    None for one that is over its limit: then it counts as sent (MQTT-3.1.2-25).
+    None for one over its limit, which counts as sent (MQTT-3.1.2-25).
     """
     aliases, form = client.aliases, cast("DeliveryFormat", interest.form)
     if aliases is not None and frame and frame[0]:  # not UNSENDABLE

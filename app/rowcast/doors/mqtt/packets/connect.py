@@ -1,7 +1,7 @@
-"""CONNECT and CONNACK: who it is, the session that begins or goes on, and what is offered.
+"""CONNECT and CONNACK: authentication, a new or resumed session, and the server's limits.
 
-An opening may have to wait for who it is, for hooks and for the disk, so it is a task; packets that
-come meanwhile are held by the client. CONNACK goes out when what it promises is on disk.
+CONNECT may wait for authentication, for hooks and for the disk, so it is a task; packets received
+meanwhile are buffered. CONNACK is sent after the session is on disk.
 """
 
 import asyncio
@@ -48,17 +48,17 @@ REASONS: dict[Code, Reason] = {
     Code.BUSY: Reason.SERVER_BUSY,
     Code.UNSUPPORTED: Reason.BAD_AUTHENTICATION_METHOD,
 }
-"""Codes as the reasons of a CONNACK; all else is 0x80."""
+"""Error codes as reasons of a CONNACK; others are 0x80."""
 
 
 def on_connect(client: "Client", packet: Connect) -> None:
-    """Begin to answer CONNECT."""
+    """Start to answer CONNECT."""
     client.broker.connects += 1
     client.opening = asyncio.get_running_loop().create_task(_open(client, packet))
 
 
 async def _open(client: "Client", packet: Connect) -> None:
-    """Answer CONNECT: a session and CONNACK, or a refusal; then take what came meanwhile."""
+    """Answer CONNECT: a session and CONNACK, or a refusal; then process buffered packets."""
     try:
         await _accept(client, packet)
     except Violation as problem:
@@ -74,9 +74,9 @@ async def _open(client: "Client", packet: Connect) -> None:
 
 
 def _fail(client: "Client", packet: Connect, reason: Reason, message: str) -> None:
-    """Refuse a CONNECT; what was accepted already is ended (MQTT-3.2.0-2: one CONNACK)."""
+    """Refuse a CONNECT; an accepted one is disconnected (MQTT-3.2.0-2: one CONNACK)."""
     if client.session is not None and not client.accepted:
-        wills.forget(client.session)  # MQTT-3.1.2-8: it is that of a connection that was made
+        wills.forget(client.session)  # MQTT-3.1.2-8: only for an accepted connection
     if not client.accepted:
         client.broker.observer.refused(client.peer, packet, reason, message)
     (client.disconnect if client.accepted else client.reject)(reason, message)
@@ -95,7 +95,7 @@ async def _accept(client: "Client", packet: Connect) -> None:
         named = broker.kernel.registry.named
         client.submit = rewritten_submit(broker.settings.rewriting, client.submit, named)
     session, present = _session(client, packet, client_id)
-    if session.unsaved:  # also the end of one before is on disk first
+    if session.unsaved:  # the end of a previous session must be on disk, too
         await _keep(client, session, present=present)
     if present:
         await read_again(client, session)
@@ -162,7 +162,7 @@ def _welcome(client: "Client", packet: Connect, proof: dict[str, object], *, pre
 
 
 def _keep_alive(client: "Client", packet: Connect) -> int:
-    """Return the Keep Alive that holds; before MQTT 5 nothing but the client's can be told."""
+    """Return the effective Keep Alive; before MQTT 5 the server cannot change it."""
     most, asked = client.broker.settings.keep_alive_seconds_max, packet.keep_alive_seconds
     return most if most and packet.version == MQTT_5 and not 0 < asked <= most else asked
 
@@ -186,7 +186,7 @@ async def _saved(client: "Client", session: Session) -> None:
 
 
 def _form(client: "Client", packet: Connect) -> DeliveryFormat:
-    """Return how the client wants its messages: by CONNECT, its WebSocket, or the setting."""
+    """Return the client's delivery format: from CONNECT, its WebSocket, or the setting."""
     users = user_properties(packet.properties)
     media_type = client.media_type or client.broker.settings.media_type
     if "accept" in users:
@@ -199,7 +199,7 @@ def _form(client: "Client", packet: Connect) -> DeliveryFormat:
 
 
 def _expiry(client: "Client", packet: Connect) -> int:
-    """Return how long the session is to outlive the connection, in seconds (X12).
+    """Return the session expiry interval in seconds (X12).
 
     Before MQTT 5 that is the Clean Session flag (MQTT-3.1.2-4 to -6 of 3.1.1).
     """
@@ -234,12 +234,12 @@ def _take_over(client: "Client", old: Session, user: str) -> None:
 
 
 def _session(client: "Client", packet: Connect, client_id: str) -> tuple[Session, bool]:
-    """Begin a session or go on with one; return it, and whether it was there (MQTT-3.2.2-2, -3).
+    """Create or resume a session; return it, and whether it existed (MQTT-3.2.2-2, -3).
 
     A session that begins anew ends the one before (MQTT-3.1.2-4).
     """
     broker, will = client.broker, _will(client, packet.will)
-    broker.end_expired()  # a clock that was set may be ahead of the timer (MQTT-4.1.0-2)
+    broker.end_expired()  # a changed clock may be ahead of the timer (MQTT-4.1.0-2)
     user = client.caller.user if client.caller is not None else ANONYMOUS
     old = broker.sessions.get(client_id)
     if old is not None:
@@ -256,7 +256,7 @@ def _session(client: "Client", packet: Connect, client_id: str) -> tuple[Session
     taken = _number(asked.get("receive_maximum"), PACKET_ID_MAX)
     session.window.receive_maximum = min(taken, broker.settings.inflight_max)
     session.expiry_seconds = _expiry(client, packet)
-    if session.kept and not session.durable:  # it ends with this connection
+    if session.kept and not session.durable:  # ends with this connection
         broker.withdraw(session)
     wills.forget(session)
     session.will, session.will_caller = will, client.caller
@@ -266,10 +266,9 @@ def _session(client: "Client", packet: Connect, client_id: str) -> tuple[Session
 
 
 def _will(client: "Client", will: Will | None) -> Will | None:
-    """Return a will with the topic that it is for (D54).
+    """Return a will with its rewritten topic (D54).
 
-    Raises Violation for one that tells the server to do something: it would be kept as it came,
-    and may hold a password.
+    Raises Violation for a command to the server, which would be stored and may contain a password.
     """
     rewriting, caller = client.broker.settings.rewriting, client.caller
     named = client.broker.kernel.registry.named
@@ -293,7 +292,7 @@ def _will(client: "Client", will: Will | None) -> Will | None:
 
 
 def _watch(client: "Client", session: Session, caller: Caller) -> None:
-    """Make the session a live cursor: where it left off, or at the head."""
+    """Start the session's live cursor, at its position or at the head."""
     broker, form = client.broker, cast("DeliveryFormat", client.form)
     subscription = session.subscription = _cursor(client, session)
     session.gaps.losses.parent = subscription.losses.parent
@@ -323,7 +322,7 @@ def _watch(client: "Client", session: Session, caller: Caller) -> None:
 
 
 def _cursor(client: "Client", session: Session) -> Subscription:
-    """Return a live cursor; one that goes on may find that more waits for it than may (D25)."""
+    """Return a live cursor; a resumed one is subject to the backlog limit (D25)."""
     broker, reader = client.broker, client.broker.kernel.reader
     most = broker.settings.session_queue_max
     if not session.filters or not (most or session.skipped):
@@ -338,7 +337,7 @@ def _cursor(client: "Client", session: Session) -> Subscription:
 
 
 def _share(client: "Client", sharing: Sharing, caller: Caller, version: int) -> None:
-    """Take part in groups again, in those that the caller may still watch."""
+    """Rejoin groups that the caller may still read."""
     for text, (share, interest) in list(sharing.shares.items()):
         try:
             client.broker.kernel.authorise_watch(share.topics, caller)
@@ -350,14 +349,14 @@ def _share(client: "Client", sharing: Sharing, caller: Caller, version: int) -> 
 
 
 def _of_version(client: "Client", form: DeliveryFormat, version: int) -> DeliveryFormat:
-    """Return a form in the version that the client speaks now."""
+    """Return a format in the client's current protocol version."""
     if form.version == version:
         return form
     return client.deliveries.forms.restored(version, facts_of(form))
 
 
 def _offer(client: "Client", packet: Connect) -> dict[str, object]:
-    """Return the properties of CONNACK: what is offered and what is not (MQTT 5, 3.2.2.3)."""
+    """Return the properties of CONNACK: supported features and limits (MQTT 5, 3.2.2.3)."""
     settings, session = client.broker.settings, client.session
     asked = packet.properties or {}
     offer: dict[str, object] = {
