@@ -1,15 +1,15 @@
-"""The keeper: sessions on disk, as facts that are committed with events.
+"""Session persistence: sessions on disk, as facts committed with events.
 
-What must be on disk before a packet goes out is saved first, and the packet waits (``save``): the
-session itself before CONNACK, a subscription before SUBACK, a flight of QoS 2 before its PUBLISH,
-its release before PUBREL; an inbound QoS 2 identifier is one transaction with its event, and gone
-before PUBCOMP. That is what makes QoS 2 exactly once over a kill of the server. Place and QoS 1
-flights follow within SESSION_SAVE_SECONDS (``touch``): a kill can repeat what was sent since, which
-QoS 1 permits, and cannot lose any of it.
+State that must be durable before a packet is sent is saved first, and the packet waits (``save``):
+the session itself before CONNACK, a subscription before SUBACK, a flight of QoS 2 before its
+PUBLISH, its release before PUBREL; an inbound QoS 2 identifier is one transaction with its event,
+and gone before PUBCOMP. That is what makes QoS 2 exactly once over a kill of the server. Position
+and QoS 1 flights follow within SESSION_SAVE_SECONDS (``touch``): a kill can repeat messages sent
+since, which QoS 1 permits, and cannot lose any.
 
 A session's facts have the owner ``session/<client id>`` and the names ``session``, ``place``,
 ``filter/<filter>``, ``exclusive/<filter>``, ``share/<filter>``, ``out/<packet id>`` and
-``in/<packet id>``. Its will is a fact of its own (``wills``).
+``in/<packet id>``. Its will is a separate fact (``wills``).
 """
 
 import logging
@@ -44,7 +44,7 @@ Saved = Callable[[Error | None], None]
 
 
 class SessionPersistence:
-    """Writes sessions down; ``recall`` reads them when the server starts."""
+    """Stores sessions; ``session_loading`` reads them when the server starts."""
 
     def __init__(
         self, kernel: Kernel, sessions: Sessions, wills: Wills, loop: "AbstractEventLoop"
@@ -53,11 +53,11 @@ class SessionPersistence:
         self._sessions, self._wills, self._loop = sessions, wills, loop
         self._dirty: dict[Session, None] = {}
         self._ended: dict[str, object] = {}
-        """Client ids of sessions that are over, maybe not on disk, and their last removals."""
+        """Client ids of ended sessions whose removal may be pending, with the last removal."""
         self._failed: dict[str, None] = {}
-        """Those of them that could not be removed."""
+        """Those whose removal failed."""
         self._saves: dict[Session, list[Saved]] = {}
-        """Sessions that are being saved, and who waits for the save after that one."""
+        """Sessions being saved, with the callbacks of the next save."""
         self._stopped = False
         self._timer: TimerHandle | None = None
         self._refresh_timer: TimerHandle | None = None
@@ -89,7 +89,7 @@ class SessionPersistence:
                 self._remove(client_id)
 
     def _refresh(self) -> None:
-        """Save the places of sessions for which nothing came, ahead of what the log forgets."""
+        """Save the positions of idle sessions, ahead of trims of the log."""
         self._refresh_timer = None
         for session in self._sessions:
             if session.kept and session.client is not None:
@@ -109,16 +109,16 @@ class SessionPersistence:
         self._save_dirty()
 
     def lingers(self, client_id: str) -> bool:
-        """Tell whether a session that has ended may still be on disk."""
+        """Whether an ended session may still be on disk."""
         return client_id in self._ended
 
     def begin(self, session: Session) -> None:
-        """Note that a session is to be on disk from now on: it, its will and its filters.
+        """Start persisting a session with its will and filters.
 
-        Or, if there is nothing to keep of it, that the one before is to be gone.
+        Or, if it is not durable, remove its predecessor.
         """
         owner = self.owner(session)
-        if not session.kept:  # what an earlier session of this client id has left is gone with it
+        if not session.kept:  # removes facts of an earlier session of this client id
             session.unsaved.insert(0, Change(owner, "", None))
             self._ended.pop(session.client_id, None)
         if session.will is not None and session.will_caller is not None:
@@ -129,7 +129,7 @@ class SessionPersistence:
             session.unsaved.append(Change(owner, "session", _facts_of(session)))
 
     def leave(self, session: Session) -> None:
-        """Note when a session whose client is gone will end, and where it stands; save it soon."""
+        """Record a disconnected session's expiry and position; save it soon."""
         session.unsaved.append(Change(self.owner(session), "session", _facts_of(session)))
         for interest in session.filters:
             if interest.doubt > session.position:
@@ -137,7 +137,7 @@ class SessionPersistence:
         self.touch(session)
 
     def put_filter(self, session: Session, interest: SubscribedFilter) -> None:
-        """Note a subscription."""
+        """Record a subscription."""
         text = interest.topics.text
         name = FILTER + text
         if interest.current is not None or interest.since is not None:
@@ -147,41 +147,41 @@ class SessionPersistence:
         session.unsaved.append(Change(self.owner(session), name, encode(_facts(interest), CBOR)))
 
     def drop_filter(self, session: Session, text: str) -> None:
-        """Note the end of a subscription."""
+        """Record the removal of a subscription."""
         session.unsaved.append(Change(self.owner(session), FILTER + text, None))
 
     def put_exclusive(self, session: Session, text: str) -> None:
-        """Note that a filter belongs to this session alone."""
+        """Record an exclusive filter."""
         session.unsaved.append(Change(self.owner(session), EXCLUSIVE + text, b""))
 
     def drop_exclusive(self, session: Session, text: str) -> None:
-        """Note that others may have a filter again."""
+        """Record the release of an exclusive filter."""
         session.unsaved.append(Change(self.owner(session), EXCLUSIVE + text, None))
 
     def put_share(self, session: Session, text: str, interest: SubscribedFilter) -> None:
-        """Note a shared subscription."""
+        """Record a shared subscription."""
         facts = _facts(interest) | {"topics": interest.topics.text}  # a hook may have changed it
         session.unsaved.append(Change(self.owner(session), SHARE + text, encode(facts, CBOR)))
 
     def drop_share(self, session: Session, text: str) -> None:
-        """Note the end of a shared subscription."""
+        """Record the removal of a shared subscription."""
         session.unsaved.append(Change(self.owner(session), SHARE + text, None))
 
     def taken(self, session: Session, packet_id: int) -> tuple[Change, ...]:
-        """Return what is to be committed with an inbound QoS 2 message."""
+        """Return the changes to commit with an inbound QoS 2 message."""
         if not session.kept:
             return ()
         return (Change(self.owner(session), f"{IN}{packet_id}", b""),)
 
     def released(self, session: Session, packet_id: int) -> None:
-        """Note that an inbound QoS 2 identifier is free again."""
+        """Record the release of an inbound QoS 2 identifier."""
         session.unsaved.append(Change(self.owner(session), f"{IN}{packet_id}", None))
 
     def save(self, session: Session, done: Saved | None = None) -> None:
-        """Make what a session is now durable; ``done`` is called when it is.
+        """Save a session; ``done`` is called when it is durable.
 
-        Saves of a session go one after the other: what one could not write is written by the next,
-        and nothing older overwrites it then.
+        Saves of a session are sequential: a failed one is repeated by the next, and no older state
+        overwrites a newer one.
         """
         waiting = self._saves.get(session)
         if waiting is not None:
@@ -201,7 +201,7 @@ class SessionPersistence:
             changes += self._flights(session, changed)
         sharing, groups = session.sharing, self._groups(session)
         if sharing is not None:
-            changes += sharing.table.changes(groups)  # or a group would deal it again
+            changes += sharing.table.changes(groups)  # otherwise a group would assign it again
         if not changes:
             if done is not None:
                 self._committer.keep((), done)
@@ -210,7 +210,7 @@ class SessionPersistence:
         self._saves[session] = mine
 
         def ended(error: Error | None) -> None:
-            current = self._saves.get(session) is mine  # else it was forgotten meanwhile
+            current = self._saves.get(session) is mine  # otherwise it was removed meanwhile
             if current:
                 del self._saves[session]
             if error is not None:
@@ -229,15 +229,15 @@ class SessionPersistence:
         self._committer.keep(changes, ended)
 
     def _not_saved(self, session: Session, unsaved: list[Change], changed: set[int]) -> None:
-        """Try again soon what the disk did not take."""
+        """Retry a failed save soon."""
         session.unsaved[:0] = unsaved
         session.changed |= changed
-        session.saved |= changed  # whatever is on disk is written over
+        session.saved |= changed  # overwrites the state on disk
         session.saved_place = None
         self.touch(session)
 
     def _put_owing(self, session: Session) -> None:
-        """Note how far current records, and parts of the log, were handed over."""
+        """Record the progress of backfills."""
         for interest in session.interests:
             known = session.owing.get(interest.topics.text)
             if known is not None and known != (interest.current, interest.since):
@@ -262,7 +262,7 @@ class SessionPersistence:
         for packet_id in changed:
             flight = session.window.flight(packet_id)
             sent = sent_of(flight) if flight is not None else None
-            # A mark with QoS 2 cannot be sent again, but a kill must not forget its identifier.
+            # A notice with QoS 2 cannot be sent again, but its identifier must survive a kill.
             if flight is not None and sent is not None and (sent.seq or sent.qos == 2):
                 saved.add(packet_id)
                 value = encode(_facts_of_flight(flight, sent), CBOR)
@@ -286,12 +286,12 @@ class SessionPersistence:
             self._committer.keep((), partial(_tell, waiting))
 
     def _remove(self, client_id: str) -> None:
-        """Remove what is on disk for a client id; if that fails, again soon."""
+        """Remove the facts of a client id; retries soon on failure."""
         removal = self._ended[client_id] = object()
 
         def ended(error: Error | None) -> None:
             if self._ended.get(client_id) is not removal:
-                return  # a session that began meanwhile removes what was there itself
+                return  # a session created meanwhile removes it itself
             if error is None:
                 del self._ended[client_id]
                 return
@@ -303,7 +303,7 @@ class SessionPersistence:
 
 
 def _nobody(_error: Error | None) -> None:
-    """Hear of a save that nobody waits for."""
+    """Ignore the result of a save without a waiter."""
 
 
 def _tell(waiting: Iterable[Saved], error: Error | None) -> None:
