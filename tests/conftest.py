@@ -12,6 +12,11 @@ WHOLE_PROGRAM = {"e2e", "interop", "browser"}
 """Rooms whose tests start the real server: a second or two each, so the quick part leaves them."""
 
 
+FIRST = "spark"
+"""The room whose tests come first: so they are all in the hands of one process of several, which
+starts Spark once. Processes that have nothing left take over tests from the end."""
+
+
 hypothesis.settings.register_profile("rowcast", deadline=None)  # a busy machine fails no test
 hypothesis.settings.load_profile("rowcast")
 
@@ -44,6 +49,7 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
+    items.sort(key=lambda item: item.path.parent.name != FIRST)
     for item in items:
         if item.path.parent.name in WHOLE_PROGRAM:
             item.add_marker(pytest.mark.slow)

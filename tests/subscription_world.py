@@ -211,8 +211,11 @@ class World:
                 heard.unlogged.append(event)
 
     async def turn(self):
-        """Let tasks run until they wait for the test."""
+        """Let tasks run until they wait for the test; none does where nothing is due."""
+        loop = asyncio.get_running_loop()
         for _ in range(3):
+            if not (loop._ready or loop._scheduled):
+                return
             await asyncio.sleep(0)
 
     async def settle(self, limit=100):

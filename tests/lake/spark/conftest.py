@@ -1,6 +1,7 @@
 """The one Spark session of all tests in this room: starting it takes as long as ten tests."""
 
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +19,7 @@ PATIENCE_SECONDS = 600
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.path.parent.name == "pipeline":
+        if item.path.parent == Path(__file__).parent:
             item.add_marker(pytest.mark.timeout(PATIENCE_SECONDS))
 
 

@@ -79,7 +79,9 @@ def test_sessions_are_in_utc_and_compute(spark):
 
 ALONE = """
 from rowcast_lake.spark.session import start_session
-spark = start_session("alone", "local[1]")
+# The first compiler alone, as the session of the other tests: half of the time
+settings = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+spark = start_session("alone", "local[1]", settings)
 home = spark._jvm.java.lang.System.getProperty("java.home")
 print("HOME", home, spark.range(10).count())
 spark.stop()
