@@ -20,13 +20,13 @@ CALLS = {"retained PUBLISH": 108, "plain message": 65, "PUT": 96, "GET": 14}
 """Calls of functions of ``app/rowcast`` by Python 3.11, one subscriber, as the server comes."""
 CIRCLE = 5
 """Modules of the largest circle of imports; those for type checkers count."""
-CROSSINGS = {"kernel": 1, "doors.http": 85, "doors.mqtt": 49}
+CROSSINGS = {"kernel": 1, "doors.http": 85, "doors.mqtt": 48}
 """Imports between the rooms inside a room, and from them up to the room itself."""
 SIZES = {
-    "functions over 30 lines": 60,
+    "functions over 30 lines": 59,
     "lines of the longest function": 59,
     "modules over 400 lines": 12,
-    "lines of the longest module": 494,
+    "lines of the longest module": 493,
 }
 
 
