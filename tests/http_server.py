@@ -43,10 +43,18 @@ async def refuse_fixed(scope, receive, send):
 class HttpServer(Server):
     """A running server; ``kernel`` is its inside."""
 
-    def __init__(self, resources=(), settings=None, undeclared="table", grants=ALL, hooks=None):
+    def __init__(
+        self,
+        resources=(),
+        settings=None,
+        undeclared="table",
+        grants=ALL,
+        hooks=None,
+        tables=TABLES,
+    ):
         named = [(resource.path or resource.__name__, resource) for resource in resources]
         super().__init__(
-            TABLES,
+            tables,
             topics=TopicSettings(),
             undeclared=undeclared,
             resources=named,

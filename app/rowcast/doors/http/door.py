@@ -20,6 +20,7 @@ from rowcast.doors.http.streams.rows import STREAMS, stream_rows
 from rowcast.doors.http.streams.stream_writer import Flusher
 from rowcast.doors.http.streams.watch import Watch
 from rowcast.kernel.door import Door
+from rowcast.kernel.excluded_tables import Exclusions
 from rowcast.kernel.kernel import Kernel
 from rowcast.subscriptions.subscription import Subscription
 
@@ -74,6 +75,7 @@ class HttpDoor(Door):
         kernel.rows(STREAMS, stream_rows(self.watch))
         self._callers: ClearedCache[str, Caller] = ClearedCache(HTTP_CALLERS_MAX)
         kernel.access.listen(self._judge)
+        kernel.view.append(Exclusions(kernel.registry).stage)
 
     def subscriptions(self) -> Iterator[Subscription]:
         """Yield the subscriptions of all open streams."""

@@ -9,7 +9,6 @@ from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final
 
-from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
 from rowcast.core.topics import DELAYED_PREFIX
 from rowcast.doors.http.door import HttpDoor
@@ -31,6 +30,7 @@ from rowcast.doors.http.rest.representations import (
     send_representation,
 )
 from rowcast.doors.http.rest.request import Request
+from rowcast.kernel.excluded_tables import check_not_excluded
 from rowcast.kernel.registry import Registry, Route
 
 UNDECLARED: Final = "{topic}"
@@ -114,9 +114,8 @@ def route_of(registry: Registry, topic: str) -> Route:
         root = next((entry for entry in registry.entries if not entry.path), None)
         return Route("", root, "")
     route = registry.known.get(topic) or registry.route(topic)
-    table = route.table
-    if table is not None and DOOR in table.hidden_from:
-        raise Error(Code.NOT_FOUND, f"{table.name} is not offered over REST")
+    if route.table is not None and route.table.hidden_from:
+        check_not_excluded(route.table, DOOR)
     return route
 
 

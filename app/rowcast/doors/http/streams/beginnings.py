@@ -15,6 +15,7 @@ from rowcast.core.freshness import STALE_PREFIX
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.streams.openings import Request
+from rowcast.kernel.excluded_tables import check_not_excluded
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.resource import Resource
 from rowcast.subscriptions.reader import Reader
@@ -64,10 +65,7 @@ async def begin(
     """
     reader = kernel.reader
     reader.shedding.check_subscribe()
-    for interest in interests:
-        if interest.topics.text.startswith("/"):
-            interest.topics = TopicFilter(kernel.registry.named(interest.topics.text))
-        await kernel.authorise_waiting(interest, caller)
+    await _authorise(kernel, interests, caller)
     interests = [*_with_silence(reader, interests)]
     sources = [*dict.fromkeys(item for one in interests for item in reader.sources(one.topics))]
     after, lost = None, ""
@@ -84,6 +82,16 @@ async def begin(
     if lost:
         subscription.restart(lost, str(start.since), interests[0])
     return Beginning(announced if after is None else after, start.since is not None and not lost)
+
+
+async def _authorise(kernel: Kernel, interests: Sequence[SubscribedFilter], caller: Caller) -> None:
+    """Raise unless the caller may have all interests, and their tables stream here."""
+    for interest in interests:
+        if interest.topics.text.startswith("/"):
+            interest.topics = TopicFilter(kernel.registry.named(interest.topics.text))
+        if interest.topics.prefix:
+            check_not_excluded(kernel.registry.route(interest.topics.prefix).table, caller.door)
+        await kernel.authorise_waiting(interest, caller)
 
 
 def _with_silence(

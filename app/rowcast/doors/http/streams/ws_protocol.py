@@ -35,6 +35,7 @@ from rowcast.core.suggestions import did_you_mean
 from rowcast.core.write_marks import put_mark
 from rowcast.doors.http.messages.asgi import path_of
 from rowcast.doors.http.messages.problems import as_error, problem
+from rowcast.kernel.excluded_tables import check_not_excluded
 from rowcast.kernel.last_write_wins import put_stamp
 from rowcast.kernel.write import Condition, Outcome
 from rowcast.rows.download import Download
@@ -256,6 +257,7 @@ async def _got(socket: "Socket", fields: Fields) -> Fields:
             value.close()
             raise Error(Code.NOT_ALLOWED, f"{topic!r} is a file; get it over HTTP")
         return {"cursor": None, "version": None, "value": value}
+    check_not_excluded(route.table, socket.caller.door)
     record = await kernel.read(topic, socket.caller)
     value = kernel.transcoder.spelled(record, socket.media_type)
     told = meta_of(record, kernel.reader.epoch) if socket.meta else {}
