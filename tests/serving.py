@@ -229,6 +229,14 @@ def _is_socket(path: Path) -> bool:
         return False
 
 
+def features_without(*names: str) -> "list[Plug]":
+    """Return the features of every server but for these."""
+    from rowcast.program.features import FEATURES
+
+    assert set(names) <= {plug.name for plug in FEATURES}
+    return [plug for plug in FEATURES if plug.name not in names]
+
+
 @asynccontextmanager
 async def application(
     folder: Path,

@@ -10,7 +10,7 @@ from rowcast.kernel.feature import Feature
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Connect, Subscribe, Subscription
 from rowcast.program.features import FEATURES, Plug
-from serving import PATIENCE_SECONDS, application
+from serving import PATIENCE_SECONDS, application, features_without
 
 NAMES = [plug.name for plug in FEATURES]
 RIGHTS = [plug for plug in FEATURES if plug.name == "rights"]
@@ -43,7 +43,7 @@ async def subscribed(port, text, wanted):
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "rights"])
 async def test_a_server_without_a_feature_reads_writes_and_watches(name, tmp_path):
-    others = [plug for plug in FEATURES if plug.name != name]
+    others = features_without(name)
     async with (
         asyncio.timeout(PATIENCE_SECONDS),
         application(tmp_path, features=others) as running,
@@ -160,7 +160,7 @@ class Nobody(Hook):
 async def test_a_server_without_hooks_does_not_start_where_there_are_some(tmp_path):
     """What they refuse would be allowed."""
     (tmp_path / "nobody.py").write_text(HOOKED)
-    others = [plug for plug in FEATURES if plug.name != "hooks"]
+    others = features_without("hooks")
     with pytest.raises(Error, match="not installed"):
         async with application(tmp_path, settings={"resources": tmp_path}, features=others):
             pass

@@ -5,11 +5,10 @@ import asyncio
 import httpx
 import pytest
 
-from rowcast.program.features import FEATURES
-from serving import PATIENCE_SECONDS, application
+from serving import PATIENCE_SECONDS, application, features_without
 from talking import Events
 
-OTHERS = [plug for plug in FEATURES if plug.name != "history"]
+OTHERS = features_without("history")
 QUERIES = ("Dog/1?last=5", "Dog/1?from=-1h", "Dog/1?asof=now", "Dog/?asof=now", "Dog/?to=now")
 
 

@@ -12,11 +12,10 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT, Event
 from rowcast.mqtt.packets import Disconnect
 from rowcast.mqtt.reasons import Reason
-from rowcast.program.features import FEATURES
-from serving import PATIENCE_SECONDS, application
+from serving import PATIENCE_SECONDS, application, features_without
 from talking import Events, Mqtt, open_websocket
 
-OTHERS = [plug for plug in FEATURES if plug.name != "rights"]
+OTHERS = features_without("rights")
 SECRET = b"the secret of Rex"
 DOG = {"name": "Rex"}
 KEPT = {"session_expiry_interval": 600}

@@ -5,7 +5,7 @@ import asyncio
 import httpx
 
 from rowcast.program.features import FEATURES
-from serving import PATIENCE_SECONDS, application
+from serving import PATIENCE_SECONDS, application, features_without
 
 PART = {"table": "Dog", "rows": [{"id": "1", "name": "Rex"}]}
 ORDER = {"upload": "up", "table": "Dog", "job": "daily", "cut": "1", "parts": ["0"], "rows": 1}
@@ -33,7 +33,7 @@ async def test_a_server_takes_results(tmp_path):
 
 
 async def test_a_server_without_results_says_that_nothing_takes_them(tmp_path):
-    others = [plug for plug in FEATURES if plug.name != "results"]
+    others = features_without("results")
     brought, committed, dog = await answers(tmp_path, others)
     assert (404, "not_found") == (brought.status_code, brought.json()["code"])
     assert (405, 404) == (committed.status_code, dog.status_code)

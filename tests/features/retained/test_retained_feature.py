@@ -6,9 +6,9 @@ import httpx
 import pytest
 
 from rowcast.program.features import FEATURES
-from serving import PATIENCE_SECONDS, application
+from serving import PATIENCE_SECONDS, application, features_without
 
-OTHERS = [plug for plug in FEATURES if plug.name != "retained"]
+OTHERS = features_without("retained")
 SMALL = {"retainer.max_payload_size": 4}
 
 

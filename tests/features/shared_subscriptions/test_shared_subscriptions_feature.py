@@ -8,10 +8,10 @@ import pytest
 from rowcast.mqtt.packets import Puback, Publish
 from rowcast.mqtt.reasons import Reason
 from rowcast.program.features import FEATURES
-from serving import PATIENCE_SECONDS, application
+from serving import PATIENCE_SECONDS, application, features_without
 from talking import Mqtt
 
-OTHERS = [plug for plug in FEATURES if plug.name != "shared_subscriptions"]
+OTHERS = features_without("shared_subscriptions")
 KEPT = {"session_expiry_interval": 1_000}
 
 

@@ -8,9 +8,9 @@ import httpx
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Connect, Subscribe, Subscription
 from rowcast.program.features import FEATURES
-from serving import PATIENCE_SECONDS, application
+from serving import PATIENCE_SECONDS, application, features_without
 
-OTHERS = [plug for plug in FEATURES if plug.name != "undeclared_topics"]
+OTHERS = features_without("undeclared_topics")
 
 
 @asynccontextmanager
