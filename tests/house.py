@@ -51,7 +51,7 @@ ONLY_WRITERS = {
     "store.reserve": "app/rowcast/kernel/commit.py",
     "bus.publish": "app/rowcast/kernel/commit.py",
     "committer.submit": "app/rowcast/kernel/write_path.py",
-    "committer.publish": "app/rowcast/kernel/write_path.py",
+    "committer.publish_unlogged": "app/rowcast/kernel/write_path.py",
 }
 """What only one module may do."""
 

@@ -151,7 +151,7 @@ async def test_unlogged_and_logged_of_one_caller_keep_their_order():
 async def test_a_message_is_announced_at_once():
     room = Server()
     listener = Listener(room)
-    room.committer.publish(Event("u/1", MESSAGE, b"1"))
+    room.committer.publish_unlogged(Event("u/1", MESSAGE, b"1"))
     assert ["u/1"] == listener.topics
 
 
@@ -160,7 +160,7 @@ async def test_a_subscriber_that_fails_harms_nobody_else(caplog):
     broken, listener = Listener(room), Listener(room)
     broken.offer = lambda _event: 1 / 0
     room.committer.submit([put("u/1", outcomes=outcomes), put("u/2", outcomes=outcomes)])
-    room.committer.publish(Event("u/3", MESSAGE, b"1"))
+    room.committer.publish_unlogged(Event("u/3", MESSAGE, b"1"))
     await room.committer.settle()
     assert ["u/3", "u/1", "u/2"] == listener.topics
     assert (2, {}) == (len(outcomes), room.committer.pending)

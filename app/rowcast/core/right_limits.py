@@ -17,7 +17,7 @@ RULE_ROWS_MAX: Final = 10_000
 RULE_PATTERNS_MAX: Final = 100
 """Topics that one rule expands to for one caller, by a claim with several values."""
 
-SIGHTS_MAX: Final = 4_096
+COMPILED_POLICIES_MAX: Final = 4_096
 """Cached compiled policies, one for each kind of caller, some kilobytes each; the oldest is
 evicted."""
 

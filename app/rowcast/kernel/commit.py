@@ -91,7 +91,7 @@ class Committer:
         """Called on the writer thread with the next events to append; must not raise."""
         self.on_denied: list[Callable[[Caller, str, str, Error], None]] = []
         """Called with each write that was denied because of the current record."""
-        self.publish = bus.publish
+        self.publish_unlogged = bus.publish
         """Announces an event that its table does not log; nothing is stored.
         It has neither a number nor a version, so it cannot be read again or compared."""
         self._returns = clock.returns

@@ -40,10 +40,10 @@ class TopicFacts(Protocol):
         """Return the facts about a topic; empty if unknown."""
 
 
-class Ending(Protocol):
+class ExpirySource(Protocol):
     """A kind of expiring objects, such as records with an expiry."""
 
-    async def end_due(self) -> float:
+    async def expire_due(self) -> float:
         """End expired objects; return the next expiry, in seconds since 1970, ``inf`` for never.
 
         A time in the past means that an object could not be ended; it is retried.
@@ -120,14 +120,14 @@ class RetentionSeams:
         """Read before anything is restored, to create their tables and apply their retention."""
         self.log_parts: list[LogParts] = []
         """Called by each sweep of the log, to apply their retention and to drop unused parts."""
-        self.endings: list[Ending] = []
+        self.expiry_sources: list[ExpirySource] = []
         """Called by the expiry timer."""
-        self.on_end_time: list[Callable[[float], None]] = []
-        """Called with a new expiry time of an object of ``endings``."""
+        self.on_expiry_scheduled: list[Callable[[float], None]] = []
+        """Called with a new expiry time of an object of ``expiry_sources``."""
 
-    def tell_end(self, at: float) -> None:
-        """Announce an expiry time of an object of ``endings``, in seconds since 1970."""
-        for tell in self.on_end_time:
+    def schedule_expiry(self, at: float) -> None:
+        """Announce an expiry time of an object of ``expiry_sources``, in seconds since 1970."""
+        for tell in self.on_expiry_scheduled:
             tell(at)
 
 

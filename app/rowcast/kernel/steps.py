@@ -18,7 +18,7 @@ from rowcast.kernel.registry import Registry, Route
 from rowcast.kernel.write import Step, Write
 
 ORDER: Final = (
-    "hooks",  # first: they may change the topic, and must not see writes that are refused anyway
+    "hooks",  # first, because they may change the topic; they check the rights to it themselves
     "access",  # before any answer reveals what is at the topic
     "delay",  # checked like the final write, and stored until then
     "resource",  # the class decides, validates and writes itself

@@ -214,8 +214,8 @@ Step = Callable[[Write], bool | None]
 write and will answer it. Raises the Error that refuses it."""
 Decider = Callable[[Write, Record | None, "Current"], int]
 """A feature's function on a write and its current record, on the writer thread: returns 0, or the
-version that wins over it. Pure, and run in the order of commits; raises the Error that refuses the
-write."""
+version that wins over it. Runs in the order of commits, without I/O, and again if the batch is
+retried; may change the event; raises the Error that refuses the write."""
 Conclude = Callable[[Receipt], Sequence[Change]]
 
 

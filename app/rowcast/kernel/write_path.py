@@ -24,9 +24,9 @@ from rowcast.kernel.steps import Steps
 from rowcast.kernel.write import UNHEARD, Condition, Done, Receipt, Unheard, Write
 from rowcast.store.store import Change
 
-ALWAYS: Final = 2
-"""The number of steps at every topic, access and content; a bare one has a third until its first
-write."""
+BARE_STEPS: Final = 2
+"""The steps of a route without features: access and content. ``recent`` removes itself after the
+first write."""
 
 
 class WritePath:
@@ -41,7 +41,8 @@ class WritePath:
         self._admission = admission
         self._committer = committer
         self.on_refused: list[Callable[[Caller, Event, Error], None]] = []
-        """Called with each write that ``submit`` refuses."""
+        """Called with each write that a step refuses on the loop; ``Committer.on_denied`` is called
+        with those that the writer thread denies."""
 
     def submit(
         self,
@@ -78,14 +79,14 @@ class WritePath:
         """
         if (
             event.kind is not MESSAGE
-            or len(route.message_steps) != ALWAYS
+            or len(route.message_steps) != BARE_STEPS
             or not self._steps.may_announce(caller, event.topic)
             or caller in self._committer.pending
             or not self._steps.properties.isdisjoint(event.properties or ())
             or not self._admission.needs_no_disk(event)
         ):
             return False
-        self._committer.publish(event)
+        self._committer.publish_unlogged(event)
         if type(done) is not Unheard:
             done(Receipt(event))
         return True
@@ -138,7 +139,7 @@ class WritePath:
             if not (
                 write.logged or write.depends or write.changes or write.caller in committer.pending
             ):
-                committer.publish(write.event)
+                committer.publish_unlogged(write.event)
                 if type(write.done) is not Unheard:
                     write.done(Receipt(write.event))
                 return

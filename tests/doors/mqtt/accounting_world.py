@@ -270,7 +270,7 @@ class Yard:
         queue = chance.choice((2, 5, 50))
         self.world.kernel.reader.queue_events = queue
         self.tap = self.world.committer._bus = Tap(self.world.kernel.bus)
-        self.world.committer.publish = self.tap.publish
+        self.world.committer.publish_unlogged = self.tap.publish
         self.told = set()
         self.number = 0
         self.readers, self.ledgers = [], []

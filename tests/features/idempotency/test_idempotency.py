@@ -104,15 +104,15 @@ async def test_a_key_is_forgotten_after_its_time(room):
     await send(room, "a")
     room.time += 1000
     await send(room, "b")
-    assert room.time - 1000 + keys.keep_seconds == await keys.end_due()
+    assert room.time - 1000 + keys.keep_seconds == await keys.expire_due()
     room.time += keys.keep_seconds - 500
-    assert room.time + 500 == await keys.end_due()
+    assert room.time + 500 == await keys.expire_due()
     await room.committer.durable()
     assert 1 == len(known(room))
     assert not (await send(room, "a", "y"))[0].repeat
     assert (await send(room, "b"))[0].repeat
     room.time += 2 * keys.keep_seconds
-    assert inf == await keys.end_due()
+    assert inf == await keys.expire_due()
 
 
 async def test_a_key_that_is_over_is_free_before_it_is_swept(room):

@@ -63,7 +63,7 @@ class Fixed:
         self.answers = list(answers)
         self.asked = 0
 
-    async def end_due(self):
+    async def expire_due(self):
         self.asked += 1
         answer = self.answers.pop(0) if self.answers else inf
         if isinstance(answer, Exception):
@@ -81,9 +81,9 @@ async def timers(room):
     return Timers(room)
 
 
-def watch(room, timers, *endings):
-    endings = endings or (EndOfRecords(room.kernel, room.now),)
-    expiries = Expiries(endings, room.now, timers.later)
+def watch(room, timers, *sources):
+    sources = sources or (EndOfRecords(room.kernel, room.now),)
+    expiries = Expiries(sources, room.now, timers.later)
     room.committer.after_append.append(expiries.appended)
     expiries.start()
     return expiries
@@ -196,8 +196,8 @@ async def test_a_write_during_a_look_is_not_missed(room, timers):
     """What the store answered may be older than what was announced meanwhile."""
 
     class Slow(Fixed):
-        async def end_due(self):
-            answer = await super().end_due()
+        async def expire_due(self):
+            answer = await super().expire_due()
             if self.asked == 1:
                 expiries.note(NOW + 5)
             return answer

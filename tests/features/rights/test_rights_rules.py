@@ -242,12 +242,12 @@ async def test_callers_that_no_rule_tells_apart_share_what_was_compiled(world):
     many = [person(f"u{number}", "vet") for number in range(50)]
     plain = Rightful("type Cat @table @export { id: ID @primaryKey }")
     await plain.rule("no", filter="a/#", effect="deny", actions=["write"])
-    assert 1 == len({id(plain.rights.sight(caller)) for caller in many})
-    assert 50 == len({id(world.rights.sight(caller)) for caller in many})
+    assert 1 == len({id(plain.rights.compiled(caller)) for caller in many})
+    assert 50 == len({id(world.rights.compiled(caller)) for caller in many})
 
 
 async def test_without_rules_nothing_stands_between():
-    """The one look: no gate, no sight, and messages go straight to the bus."""
+    """The one look: no gate, no compiled policy, and messages go straight to the bus."""
     plain = Rightful("type Cat @table @export { id: ID @primaryKey }")
     assert not plain.rights.active
     assert plain.kernel.stage(ANN) is None

@@ -80,7 +80,7 @@ async def test_what_is_masked_finds_nothing_out(world):
 
 
 async def test_who_watches_hears_what_a_change_means_to_it(world):
-    """L13: into sight is a put, out of sight a delete, else nothing; live and from the log."""
+    """L13: into view is a put, out of view a delete, else nothing; live and from the log."""
     readers = {name: world.watch("Dog/#", who) for name, who in (("ann", ANN), ("ben", BEN))}
     await world.write("Dog/1", {"owner": "ben"}, kind=PATCH)
     await world.write("Dog/1", {"name": "Bo"}, kind=PATCH)

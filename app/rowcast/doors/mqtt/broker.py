@@ -193,11 +193,13 @@ class Broker:
     def withdraw(self, session: Session) -> None:
         """Take a session off the disk; the log need no longer keep messages for it."""
         for interest in session.interests:
-            self.retain_for(session, interest.topics, interest.qos, 0)
+            self.update_durable_filter(session, interest.topics, interest.qos, 0)
         if session.kept or session.unsaved:
             self.keeper.forget(session)
 
-    def retain_for(self, session: Session, topics: TopicFilter, before: int, after: int) -> None:
+    def update_durable_filter(
+        self, session: Session, topics: TopicFilter, before: int, after: int
+    ) -> None:
         """Note that a durable session's filter changed its QoS; 0 is also: no such filter."""
         if not session.kept or bool(before) == bool(after):
             return
@@ -213,7 +215,7 @@ class Broker:
         self.observer.unsubscribed(session.client_id, interest.topics.text)
         self.release_exclusive(session, interest.topics.text)
         if session.kept:
-            self.retain_for(session, interest.topics, interest.qos, 0)
+            self.update_durable_filter(session, interest.topics, interest.qos, 0)
             self.keeper.drop_filter(session, interest.topics.text)
 
     def count_share(self, session: Session, text: str, topics: TopicFilter) -> None:
@@ -300,7 +302,7 @@ class Broker:
     def _put_back(self, session: Session) -> None:
         self.sessions.add(session)
         for interest in session.filters:
-            self.retain_for(session, interest.topics, 0, interest.qos)
+            self.update_durable_filter(session, interest.topics, 0, interest.qos)
         accounts.begin_absence(self.kernel, session)
         self.observer.session_restored(session)
         self._count(session)

@@ -28,8 +28,8 @@ class Idempotency(Feature):
     def install(self, kernel: Kernel) -> None:
         """Check each marked write first, and store its receipt."""
         keys = Keys(kernel, kernel.now, self._key_seconds, **self._key_limits)
-        keys.ends = kernel.tell_end
-        kernel.endings.append(keys)
+        keys.ends = kernel.schedule_expiry
+        kernel.expiry_sources.append(keys)
         writes = self.writes = IdempotentWrites(kernel, keys)
         for name in MARKS:
             kernel.steps.on_property(name, writes.hear_write, first=True)

@@ -168,7 +168,7 @@ class Keys:
 
     # -- expiry ------------------------------------------------------------------------------------
 
-    async def end_due(self) -> float:
+    async def expire_due(self) -> float:
         """Remove expired keys; return the next expiry."""
         now, over = self._now(), []
         soonest = inf

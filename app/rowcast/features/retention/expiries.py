@@ -7,7 +7,7 @@ needs only a first check. Between two checks there is a short pause, so that suc
 batched.
 
 It is the only search for what is over; ``search`` repeats it at an interval, should the timer have
-missed something. It knows no kinds of objects: each is an ``Ending``.
+missed something. It knows no kinds of objects: each is an ``ExpirySource``.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from rowcast.core.events import RETAINED
 from rowcast.core.limits import SWEEP_RECORDS_MAX
 from rowcast.kernel.expired_records import delete_expired
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.seams import Ending
+from rowcast.kernel.seams import ExpirySource
 from rowcast.kernel.write import Outcome, Receipt
 
 log = logging.getLogger("rowcast.expiries")
@@ -40,7 +40,7 @@ class EndOfRecords:
         self._now = now
         self._ended_together = ended_together
 
-    async def end_due(self) -> float:
+    async def expire_due(self) -> float:
         """Delete expired records; return the next expiry."""
         await delete_expired(self._kernel, self._now, commit_records=self._ended_together)
         soonest = await self._kernel.reader.next_expiry()
@@ -48,7 +48,7 @@ class EndOfRecords:
 
 
 class Expiries:
-    """The timer of all endings; used on the loop.
+    """The timer of all expiry sources; used on the loop.
 
     ``rest_seconds`` is the minimum interval of checks: expiries within it are batched, a twentieth
     of a second late at most, which limits queries of a store with many tables. ``look_seconds`` is
@@ -58,7 +58,7 @@ class Expiries:
 
     def __init__(
         self,
-        endings: Sequence[Ending],
+        sources: Sequence[ExpirySource],
         now: WallClock,
         later: Later | None = None,
         *,
@@ -66,7 +66,7 @@ class Expiries:
         look_seconds: float = 60.0,
         retry_seconds: float = 1.0,
     ) -> None:
-        self._endings = endings
+        self._sources = sources
         self._now = now
         self._later = later or asyncio.get_running_loop().call_later
         self._rest_seconds = rest_seconds
@@ -134,7 +134,7 @@ class Expiries:
         self._next = inf  # times noted meanwhile may be missing in the store's answer
         soonest = 0.0
         try:
-            soonest = min([await ending.end_due() for ending in self._endings], default=inf)
+            soonest = min([await ending.expire_due() for ending in self._sources], default=inf)
         except Error as error:
             log.warning("what is over could not be ended; tried again: %s", error.message)
         except Exception:

@@ -38,10 +38,10 @@ class LogRetention(Feature):
         settings = RetentionSettings(self._keep, self._sweep_seconds, own)
         self.retention = Retention(kernel, self._tables, settings, kernel.now)
         self._background.run(self.retention.run())
-        endings = [EndOfRecords(kernel, kernel.now), *kernel.endings]
-        expiries = self._expiries = Expiries(endings, kernel.now)
+        sources = [EndOfRecords(kernel, kernel.now), *kernel.expiry_sources]
+        expiries = self._expiries = Expiries(sources, kernel.now)
         kernel.committer.after_append.append(expiries.appended)
-        kernel.on_end_time.append(expiries.note)
+        kernel.on_expiry_scheduled.append(expiries.note)
         expiries.start()
         self._background.run(expiries.search(self._search_seconds))
 

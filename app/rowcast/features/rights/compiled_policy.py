@@ -1,4 +1,4 @@
-"""Sight: what one kind of caller may do, and what it sees; compiled once from the policy.
+"""The compiled policy: what one kind of caller may do, and what it sees; made from the policy once.
 
 ``decide`` is the one place where a question about a topic is answered, and says which rule did;
 ``show`` is the one place where it is said what an event is to a caller.
@@ -69,9 +69,9 @@ class CompiledPolicy:
         ]
         self._rules = RulesOf(bound, Combining.DENIAL_WINS)
         self._tables = {
-            table.name: sight
+            table.name: row_policy
             for table in policy.tables
-            if table.path is not None and (sight := self._table_sight(table)) is not None
+            if table.path is not None and (row_policy := self._table_policy(table)) is not None
         }
         reading = next(self._rules.answering("read"), None)
         self._reads_all = reading is None and subject.grants.read
@@ -79,7 +79,7 @@ class CompiledPolicy:
         self._answers: ClearedCache[tuple[str, str], bool] = ClearedCache(SIGHT_TOPICS_MAX)
         self._mixed: dict[str, bool] = {}
 
-    def _table_sight(self, table: Table) -> RowPolicy | None:
+    def _table_policy(self, table: Table) -> RowPolicy | None:
         """Return what it sees of a table; None if that is all of it."""
         out: dict[bool, frozenset[str]] = {}
         only: dict[bool, frozenset[str] | None] = {}
@@ -155,10 +155,10 @@ class CompiledPolicy:
     def _by_table(self, action: str, topic: str) -> Decision | None:
         """Return that a table's @auth refuses it, whatever the record."""
         table = owner_of(topic, self._policy.tables)
-        sight = self._tables.get(table.name) if table is not None else None
-        if table is None or sight is None:
+        row_policy = self._tables.get(table.name) if table is not None else None
+        if table is None or row_policy is None:
             return None
-        refused = sight.closed if action in {"write", "publish"} else sight.sees_nothing
+        refused = row_policy.closed if action in {"write", "publish"} else row_policy.sees_nothing
         if action == "administer" or not refused:
             return None
         return Decision(False, f"no @auth of {table.name} lets it {action}")
@@ -207,10 +207,10 @@ class CompiledPolicy:
         table = event.table
         if table is None:
             return event if topic[0] != "$" or self._sees_silence(topic) else None
-        sight = self._tables.get(table.name)
-        if sight is None:
+        row_policy = self._tables.get(table.name)
+        if row_policy is None:
             return event
-        return sight.record(event) if record else sight.show(event)
+        return row_policy.record(event) if record else row_policy.show(event)
 
     def untouched(self, event: Event) -> bool:
         """Tell at once of an event that it is given as it is; a mark, which has no topic, is so."""
@@ -225,8 +225,8 @@ class CompiledPolicy:
         """Whether it may hear that a record is silent: if it may see that now."""
         of = told_of(topic)
         table = owner_of(of, self._policy.tables) if of is not None else None
-        sight = self._tables.get(table.name) if table is not None else None
-        if of is None or sight is None or sight.sees_all:
+        row_policy = self._tables.get(table.name) if table is not None else None
+        if of is None or row_policy is None or row_policy.sees_all:
             return True
         record = self._current(of)
-        return record is not None and sight.sees(record)
+        return record is not None and row_policy.sees(record)

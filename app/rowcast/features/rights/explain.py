@@ -74,11 +74,11 @@ async def explain(
         return rights.decide(caller, action, topic)
     decision = rights.decide(caller, action, topic)
     route = kernel.registry.route(topic)
-    sight = rights.of_table(caller, route.table)
-    if not decision.allowed or sight is None or not route.record_id or action == "administer":
+    row_policy = rights.of_table(caller, route.table)
+    if not decision.allowed or row_policy is None or not route.record_id or action == "administer":
         return decision
     record = await kernel.reader.get(route.table, topic)
-    return sight.explain(action in {"write", "publish"}, record) or decision
+    return row_policy.explain(action in {"write", "publish"}, record) or decision
 
 
 def _filter_in(query: Query | None) -> str:

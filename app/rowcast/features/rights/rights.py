@@ -16,7 +16,7 @@ from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, Event, Record
 from rowcast.core.queries import Query
-from rowcast.core.right_limits import SIGHTS_MAX
+from rowcast.core.right_limits import COMPILED_POLICIES_MAX
 from rowcast.core.tables import Table
 from rowcast.core.topic_rules import TopicRule
 from rowcast.core.topic_tables import AUDIT, AUDIT_LEVEL, REFUSALS
@@ -80,15 +80,17 @@ class Rights(Authorizer):
         self.changed: Callable[[], None] = lambda: None
         """Called on a change of the policy: compiled routes are invalid, and live readers are
         reauthorised."""
-        self._sights: BoundedCache[Kind, CompiledPolicy] = BoundedCache(SIGHTS_MAX)
-        self._known: ClearedCache[Caller, CompiledPolicy | None] = ClearedCache(SIGHTS_MAX)
+        self._compiled: BoundedCache[Kind, CompiledPolicy] = BoundedCache(COMPILED_POLICIES_MAX)
+        self._known: ClearedCache[Caller, CompiledPolicy | None] = ClearedCache(
+            COMPILED_POLICIES_MAX
+        )
         self._take(Policy(tuple(tables)))
 
     def _take(self, policy: Policy) -> None:
         self.policy: Policy = policy
         self.active, self.restricts = policy.active, policy.restricts
         self._paths, self._roles, self._users = policy.paths, policy.roles, policy.users
-        self._sights.clear()
+        self._compiled.clear()
         self._known.clear()
         self.changed()
 
@@ -103,16 +105,16 @@ class Rights(Authorizer):
 
     # -- kinds of callers --------------------------------------------------------------------------
 
-    def sight(self, caller: Caller) -> CompiledPolicy | None:
+    def compiled(self, caller: Caller) -> CompiledPolicy | None:
         """Return the compiled policy of a caller; None if only its grants apply."""
         if not self.active or caller.door == "server":
             return None
         if caller in self._known:
             return self._known[caller]
-        sight = self.sight_of(caller)
-        return self._known.put(caller, None if sight.admin else sight)
+        compiled = self.compiled_policy_of(caller)
+        return self._known.put(caller, None if compiled.admin else compiled)
 
-    def sight_of(self, caller: Caller) -> CompiledPolicy:
+    def compiled_policy_of(self, caller: Caller) -> CompiledPolicy:
         """Return the compiled policy of any caller."""
         kind: Kind = (
             caller.roles & self._roles,
@@ -120,14 +122,14 @@ class Rights(Authorizer):
             caller.user if caller.user in self._users else None,
             *(_told_apart(fact_of(caller, path)) for path in self._paths),
         )
-        sight = self._sights.get(kind)
-        if sight is None:
+        compiled = self._compiled.get(kind)
+        if compiled is None:
             subject = Subject(
                 caller.user, caller.roles, caller.grants, lambda path: fact_of(caller, path)
             )
-            sight = CompiledPolicy(self.policy, subject, self._transcoder, self._current)
-            self._sights.put(kind, sight)
-        return sight
+            compiled = CompiledPolicy(self.policy, subject, self._transcoder, self._current)
+            self._compiled.put(kind, compiled)
+        return compiled
 
     def _current(self, topic: str) -> Record | None:
         """Return a cached record."""
@@ -138,8 +140,8 @@ class Rights(Authorizer):
         """Return a caller's row policy of a table; None if it sees everything."""
         if not self.active or table is None:
             return None
-        sight = self.sight(caller)
-        return sight.table(table) if sight is not None else None
+        compiled = self.compiled(caller)
+        return compiled.table(table) if compiled is not None else None
 
     def _refused(self, caller: Caller, verb: str, topic: str) -> Error:
         """Return the Error of a refusal, and report it (L9)."""
@@ -159,20 +161,20 @@ class Rights(Authorizer):
 
     def decide(self, caller: Caller, action: str, topic: str) -> Decision:
         """Decide on a topic or a filter, with the cause."""
-        sight = self.sight_of(caller)
-        if sight.admin:
+        compiled = self.compiled_policy_of(caller)
+        if compiled.admin:
             return _ADMIN
         asked = "read" if action == "subscribe" else action
         if topic.startswith(PRIVATE) and not self._may(caller, asked, topic):
             return _PRIVATE
-        return sight.decide_filter(topic, action)
+        return compiled.decide_filter(topic, action)
 
     def _may(self, caller: Caller, action: str, topic: str) -> bool:
         if topic.startswith(PRIVATE) and not caller.grants.administer:
             return action == "read" and topic == f"{PRIVATE[0]}/{caller.user}"
-        sight = self.sight(caller)
-        if sight is not None:
-            return sight.lets(action, topic)
+        compiled = self.compiled(caller)
+        if compiled is not None:
+            return compiled.lets(action, topic)
         grants = caller.grants
         if action in {"read", "subscribe"}:
             return grants.read
@@ -186,20 +188,22 @@ class Rights(Authorizer):
 
     def check_table(self, table: Table, caller: Caller) -> None:
         """Raise likewise unless it may read any of a table's records."""
-        sight, path = self.sight(caller), table.path or table.name
-        if sight is None:
+        compiled, path = self.compiled(caller), table.path or table.name
+        if compiled is None:
             self.check_read(path, caller)
             return
-        of_table = sight.table(table)
+        of_table = compiled.table(table)
         everything = TopicFilter.below(table.path or "").text
         nothing = of_table is not None and of_table.sees_nothing
-        if nothing or not sight.decide_filter(everything, "read").allowed:
+        if nothing or not compiled.decide_filter(everything, "read").allowed:
             raise self._refused(caller, "read", path)
 
     def check_watch(self, topics: TopicFilter, caller: Caller) -> None:
         """Raise likewise unless it may read any topic that a filter matches."""
-        sight = self.sight(caller)
-        allowed = caller.grants.read if sight is None else sight.decide_filter(topics.text).allowed
+        compiled = self.compiled(caller)
+        allowed = (
+            caller.grants.read if compiled is None else compiled.decide_filter(topics.text).allowed
+        )
         if topics.text.startswith(PRIVATE):
             named = topics.exact or caller.grants.administer  # a user may be called '+'
             allowed = named and self._may(caller, "read", topics.text)
@@ -253,26 +257,28 @@ class Rights(Authorizer):
             return None
 
         def guard(write: Write) -> None:
-            sight = self.of_table(write.caller, table)
-            if sight is not None and sight.guards:
-                guard_row(write, sight)
+            row_policy = self.of_table(write.caller, table)
+            if row_policy is not None and row_policy.guards:
+                guard_row(write, row_policy)
 
         return guard
 
     def check_index(self, caller: Caller) -> None:
         """Raise unless the caller may read anything."""
-        sight = self.sight(caller)
-        if not (caller.grants.read if sight is None else sight.decide_filter("#", "read").allowed):
+        compiled = self.compiled(caller)
+        if not (
+            caller.grants.read if compiled is None else compiled.decide_filter("#", "read").allowed
+        ):
             raise self._refused(caller, "read", "/")
 
     def check_writer(self, topic: str, caller: Caller) -> None:
         """Raise unless the caller may write at or below a topic; called before the body."""
         if not self.active and caller.grants.write and topic[:1] != "$":
             return
-        sight = self.sight(caller) if self.active else None
-        if sight is None or topic[:1] == "$":
+        compiled = self.compiled(caller) if self.active else None
+        if compiled is None or topic[:1] == "$":
             self.check_write(topic or "/", caller)
-        elif not sight.writes_below(topic):
+        elif not compiled.writes_below(topic):
             raise self._refused(caller, "write", topic or "/")
 
     def check_administer(self, topic: str, caller: Caller) -> None:
@@ -284,22 +290,22 @@ class Rights(Authorizer):
 
     def may_read(self, caller: Caller, topic: str) -> bool:
         """Whether a caller may read a topic, as far as the topic decides."""
-        sight = self.sight(caller)
-        return sight is None or sight.lets("read", topic)
+        compiled = self.compiled(caller)
+        return compiled is None or compiled.lets("read", topic)
 
     def shown(self, caller: Caller, event: Event) -> Event | None:
         """Return an event as a caller sees it: itself, a changed copy, or None."""
-        sight = self.sight(caller)
-        return event if sight is None else sight.show(event)
+        compiled = self.compiled(caller)
+        return event if compiled is None else compiled.show(event)
 
     def stage(self, caller: Caller) -> Stage | None:
         """Return the stage of events for a new subscription; None: all unchanged."""
-        return RightsStage(self, caller) if self.sight(caller) is not None else None
+        return RightsStage(self, caller) if self.compiled(caller) is not None else None
 
     def record(self, caller: Caller, record: Record) -> Record | None:
         """Return a record as a caller sees it: itself, a changed copy, or None."""
-        sight = self.sight(caller)
-        return record if sight is None else sight.show(record, record=True)
+        compiled = self.compiled(caller)
+        return record if compiled is None else compiled.show(record, record=True)
 
     def may_publish(self, caller: Caller, topic: str) -> bool:
         """Whether a caller may send a message to an undeclared topic."""
@@ -307,8 +313,8 @@ class Rights(Authorizer):
 
     def narrowed(self, caller: Caller, table: Table, query: Query) -> Query | None:
         """Return a query restricted to what a caller sees; None if that is nothing."""
-        sight = self.of_table(caller, table)
-        return query if sight is None else sight.narrowed(query)
+        row_policy = self.of_table(caller, table)
+        return query if row_policy is None else row_policy.narrowed(query)
 
     def limits(self, caller: Caller, table: Table) -> bool:
         """Whether a caller sees less than all of a table's records and attributes."""
@@ -316,8 +322,8 @@ class Rights(Authorizer):
 
     def mixed(self, caller: Caller, table: Table) -> bool:
         """Whether each of a table's topics must be checked separately."""
-        sight = self.sight(caller)
-        return sight is not None and sight.mixed(table)
+        compiled = self.compiled(caller)
+        return compiled is not None and compiled.mixed(table)
 
 
 def _told_apart(value: object) -> str:

@@ -11,20 +11,20 @@ from rowcast.kernel.decide import replace_value
 from rowcast.kernel.write import Current, Write
 
 
-def guard_row(write: Write, sight: RowPolicy) -> None:
+def guard_row(write: Write, row_policy: RowPolicy) -> None:
     """Add the checks of the writer's row policy to a write."""
 
     def check(write: Write, record: Record | None, _current: Current) -> int:
         event = write.event
         if write.condition is not None:
-            write.condition.check(sight.seen(record), event.topic)
-        sight.check_old(event.kind, event.topic, record)
+            write.condition.check(row_policy.seen(record), event.topic)
+        row_policy.check_old(event.kind, event.topic, record)
         return 0
 
     def decide(write: Write, record: Record | None, _current: Current) -> int:
         event = write.event
         sent = write.patch if event.kind == PATCH else event.decoded
-        new = sight.check_new(event, sent, record)
+        new = row_policy.check_new(event, sent, record)
         if new is not None:
             replace_value(event, write.shape, new)
         return 0

@@ -11,23 +11,23 @@ from rowcast.subscriptions.subscribed_filters import Pair
 class Policies(Protocol):
     """Returns compiled policies, which may change."""
 
-    def sight(self, caller: Caller) -> CompiledPolicy | None:
+    def compiled(self, caller: Caller) -> CompiledPolicy | None:
         """Return the compiled policy of a caller; None if only its grants apply."""
 
 
 class RightsStage:
     """The stage of one caller."""
 
-    __slots__ = ("_caller", "_sights")
+    __slots__ = ("_caller", "_policies")
 
-    def __init__(self, sights: Policies, caller: Caller) -> None:
-        self._sights = sights
+    def __init__(self, policies: Policies, caller: Caller) -> None:
+        self._policies = policies
         self._caller = caller
 
     @property
     def compares(self) -> bool:
         """Whether the result for an event depends on earlier events."""
-        return self._sights.sight(self._caller) is not None
+        return self._policies.compiled(self._caller) is not None
 
     def counts(self, event: Event) -> bool:
         """Whether the caller may learn that an event existed."""
@@ -35,20 +35,20 @@ class RightsStage:
 
     def pass_on(self, pairs: list[Pair]) -> list[Pair]:
         """Return the visible pairs, in order, and all marks, which have no topic."""
-        sight = self._sights.sight(self._caller)
-        if sight is None:
+        compiled = self._policies.compiled(self._caller)
+        if compiled is None:
             return pairs
-        untouched = sight.untouched
+        untouched = compiled.untouched
         if all(untouched(event) for event, _ in pairs):
             return pairs
         through: list[Pair] = []
         for event, interest in pairs:
-            seen = sight.show(event) if event.topic and interest is not None else event
+            seen = compiled.show(event) if event.topic and interest is not None else event
             if seen is not None:
                 through.append((seen, interest))
         return through
 
     def show(self, event: Event, granted: int) -> Event | None:  # noqa: ARG002 - rights know no QoS
         """Return an event as the caller sees it: itself, another, or None."""
-        sight = self._sights.sight(self._caller)
-        return event if sight is None else sight.show(event)
+        compiled = self._policies.compiled(self._caller)
+        return event if compiled is None else compiled.show(event)

@@ -372,7 +372,7 @@ def _subscribe(wish: SubscribeRequest, plan: FilterRequest) -> Reason:
     before = known.qos if known is not None else 0
     session.reliable += (interest.qos > 0) - (before > 0)
     if session.kept:
-        broker.retain_for(session, topics, before, interest.qos)
+        broker.update_durable_filter(session, topics, before, interest.qos)
         broker.keeper.put_filter(session, interest)
     broker.observer.subscription_changed(session.client_id, topics.text)
     return Reason(interest.qos)
