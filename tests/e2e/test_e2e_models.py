@@ -56,7 +56,7 @@ async def dogs(folder):
         reading = next(table for table in app.schema.tables if table.own_name == "Reading")
         values = {f"Dog/{name}": value for name, value in DOGS.items()}
         for topic, value in (values | {reading.topic("7"): b'{"value":1.5}'}).items():
-            await app.engine.write(Event(topic, PUT, value, "application/json", 1, True), ANN)
+            await app.kernel.write(Event(topic, PUT, value, "application/json", 1, True), ANN)
         yield app, open_models(folder / "schema.graphql", folder / "data")
 
 
@@ -92,7 +92,7 @@ async def test_a_session_sees_one_committed_state_and_the_next_one_what_came_sin
         count = select(models.Dog.id)
         with models.read_session() as session:
             assert 3 == len(session.exec(count).all())
-            await app.engine.write(Event("Dog/1", DELETE, b"", None, 1, True), ANN)
+            await app.kernel.write(Event("Dog/1", DELETE, b"", None, 1, True), ANN)
             assert 3 == len(session.exec(count).all())
         with models.read_session() as session:
             assert 2 == len(session.exec(count).all())
