@@ -47,7 +47,7 @@ class Bus(Matches[Subscriber]):
                 subscriber.offer(event)
             except Exception:  # its own mistake: neither the others nor the writer pay for it
                 log.exception("a subscriber failed to take an event of %r", event.topic)
-        if not event.seq and self.absences:
+        if not event.seq and self.absences.by_filters:
             self.absences.miss(event)
 
     def named(self, path: str, rest: str) -> tuple[Subscriber, ...]:

@@ -52,14 +52,15 @@ class OfflineSessions:
 class MissedWhileOffline:
     """All readers that are away, by the set of their filters."""
 
-    __slots__ = ("_absences", "_matches")
+    __slots__ = ("_matches", "by_filters")
 
     def __init__(self) -> None:
-        self._absences: dict[object, Absence] = {}
+        self.by_filters: dict[object, Absence] = {}
+        """Who is away; looked at for each unlogged event, so without a call."""
         self._matches: Matches[Absence] = Matches()
 
     def __len__(self) -> int:
-        return len(self._absences)
+        return len(self.by_filters)
 
     def begin(
         self, filters: Iterable[TopicFilter], counts: Counts | None = None
@@ -70,9 +71,9 @@ class MissedWhileOffline:
         """
         wanted = tuple(filters)
         key: object = frozenset(item.text for item in wanted) if counts is None else object()
-        absence = self._absences.get(key)
+        absence = self.by_filters.get(key)
         if absence is None:
-            absence = self._absences[key] = Absence(key, wanted, counts)
+            absence = self.by_filters[key] = Absence(key, wanted, counts)
             for topics in wanted:
                 self._matches.add(topics, absence)
         absence.readers += 1
@@ -83,7 +84,7 @@ class MissedWhileOffline:
         absence = away.absence
         absence.readers -= 1
         if not absence.readers:
-            del self._absences[absence.key]
+            del self.by_filters[absence.key]
             for topics in absence.filters:
                 self._matches.remove(topics, absence)
         return away.missed

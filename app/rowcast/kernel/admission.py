@@ -26,7 +26,8 @@ class Admission:
         self, now: WallClock, payload_bytes_max: int, durable: DurableFilters, steps: Steps
     ) -> None:
         self._now = now
-        self._durable = durable
+        self.durable = durable
+        """Tells whether a durable reader wants the messages of a topic, which are then logged."""
         self._steps = steps
         self.payload_bytes_max = payload_bytes_max
 
@@ -65,7 +66,7 @@ class Admission:
                 event.expires_at = shape.expiry(event, self._now())
             else:
                 event.expires_at = 0.0 if event.properties is None else self._expiry(event)
-        write.logged = kind in RETAINED or logs(event, table, self._durable)
+        write.logged = kind in RETAINED or logs(event, table, self.durable)
         if shape.ruled or shape.managed:
             write.depends = True
         if event.properties is not None:
@@ -95,19 +96,13 @@ class Admission:
             write.patch = decode(event.payload, event.content_type)
         elif kind != DELETE:
             event.expires_at = 0.0 if event.properties is None else self._expiry(event)
-        write.logged = kind in RETAINED or logs(event, None, self._durable)
+        write.logged = kind in RETAINED or logs(event, None, self.durable)
         if event.properties is not None:
             self._admit_properties(write)
 
     def _admit_properties(self, write: Write) -> None:
         for step in self._steps.admitted(write.event.properties or {}):
             step(write)
-
-    def needs_no_disk(self, event: Event) -> bool:
-        """Whether a message at an undeclared topic is within the limits and not logged."""
-        return len(event.payload) <= self.payload_bytes_max and not (
-            event.qos and self._durable.wanted(event.topic)
-        )
 
     def check_size(self, event: Event) -> None:
         """Raise TOO_LARGE for a payload over the limit."""

@@ -50,8 +50,9 @@ class Steps:
         """Recompile every route on next use."""
         self.properties = {EXPIRY}
         """Names of properties that need a step before an event is announced."""
-        self.may_announce: Callable[[Caller, str], bool] = _nobody
-        """Returns whether a caller may send a message to an undeclared topic."""
+        self.may_announce: Callable[[Caller, str], bool] | None = _nobody
+        """Returns whether a caller may send a message to an undeclared topic; None where its grant
+        to write alone decides, which costs no call."""
 
     def add(self, name: str, factory: Factory, *, messages: bool = True) -> None:
         """Add a factory under a name of ORDER, after existing ones.

@@ -77,13 +77,18 @@ class WritePath:
         False means the full path, with its checks and errors: for a property with a step, a caller
         without the right, or with pending writes.
         """
+        steps, admission = self._steps, self._admission
+        may_announce = steps.may_announce
         if (
             event.kind is not MESSAGE
             or len(route.message_steps) != BARE_STEPS
-            or not self._steps.may_announce(caller, event.topic)
+            or not (
+                caller.grants.write if may_announce is None else may_announce(caller, event.topic)
+            )
             or caller in self._committer.pending
-            or not self._steps.properties.isdisjoint(event.properties or ())
-            or not self._admission.needs_no_disk(event)
+            or (event.properties is not None and not steps.properties.isdisjoint(event.properties))
+            or len(event.payload) > admission.payload_bytes_max
+            or (event.qos and admission.durable.wanted(event.topic))
         ):
             return False
         self._committer.publish_unlogged(event)

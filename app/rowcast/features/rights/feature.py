@@ -20,6 +20,7 @@ class AccessRights(Feature):
         rights = Rights(tables, kernel.transcoder, kernel.reader, kernel.listeners)
 
         def changed() -> None:
+            kernel.steps.may_announce = rights.may_publish if rights.active else None
             kernel.steps.changed()
             kernel.access.changed()
 
@@ -27,7 +28,7 @@ class AccessRights(Feature):
         kernel.rights = rights
         kernel.steps.add("access", rights.step)
         kernel.steps.add("rows", rights.row_step)
-        kernel.steps.may_announce = rights.may_publish
+        kernel.steps.may_announce = rights.may_publish if rights.active else None
         rules = self.rules = RuleTable(kernel, rights)
         kernel.rows(rule_rows.PATH, rule_rows.rule_rows(rules))
         kernel.rows(explain.PATH, policy_rows(rights, self._person))

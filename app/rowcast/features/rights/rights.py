@@ -309,7 +309,7 @@ class Rights(Authorizer):
 
     def may_publish(self, caller: Caller, topic: str) -> bool:
         """Whether a caller may send a message to an undeclared topic."""
-        return caller.grants.write if not self.active else self._may(caller, "publish", topic)
+        return self._may(caller, "publish", topic)
 
     def narrowed(self, caller: Caller, table: Table, query: Query) -> Query | None:
         """Return a query restricted to what a caller sees; None if that is nothing."""
