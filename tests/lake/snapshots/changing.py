@@ -125,6 +125,7 @@ class Changing:
     async def running(self, **settings):
         async with application(self.folder, self.schema, settings) as served:
             self.kernel = served.kernel
+            self.store = served.store
             self.url = f"http://127.0.0.1:{served.http_port}"
             self.writer = Writer(served.kernel, self.seed)
             yield self
@@ -138,6 +139,10 @@ class Changing:
     @property
     def head(self):
         return self.kernel.committer.announced
+
+    def topics_after(self, position):
+        """Return the topics of declared tables that were written after a position, in order."""
+        return [event.topic for event in self.store.read(position, 1000) if event.table is not None]
 
     async def trim(self, name):
         """Forget all that the log has of a table."""

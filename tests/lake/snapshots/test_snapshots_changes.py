@@ -40,6 +40,7 @@ async def test_a_snapshot_and_its_changes_are_the_later_snapshot(tmp_path, seed,
             world.expect_folds(first, last)
 
 
+@pytest.mark.slow
 async def test_pages_follow_one_another(world):
     """S6: each begins where the last one ended, also over snapshots; without news there is none."""
     async with world.running(**QUIET):
