@@ -124,6 +124,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @given(st.fixed_dictionaries({}, optional={k: st.lists(v, max_size=3) for k, v in SHAPES.items()}))
 @settings(max_examples=100)
 def test_anything_that_tls_could_say_names_a_user_or_nobody(certificate):

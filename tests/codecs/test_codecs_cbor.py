@@ -181,6 +181,7 @@ def test_bad_input_truncated_at_every_byte():
             cbor.decode(payload[:end])
 
 
+@pytest.mark.slow
 @settings(max_examples=1000, deadline=None)
 @given(
     st.binary()

@@ -160,6 +160,7 @@ def test_bad_input_random_bytes_give_a_value_or_an_error(payload):
         assert refusal.code in {Code.INVALID, Code.TOO_LARGE}
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(values, st.data())
 def test_bad_input_one_byte_changed(value, data):

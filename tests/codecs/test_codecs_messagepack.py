@@ -107,6 +107,7 @@ def test_bad_input_truncated_at_every_byte():
             messagepack.decode(payload[:end])
 
 
+@pytest.mark.slow
 @settings(max_examples=1000, deadline=None)
 @given(
     st.binary() | st.lists(st.sampled_from([*range(0x80, 0xE0), 0, 0x61]), min_size=1).map(bytes)
@@ -118,6 +119,7 @@ def test_bad_input_random_bytes_give_a_value_or_an_error(payload):
         assert refusal.code in {Code.INVALID, Code.TOO_LARGE}
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(values, st.data())
 def test_bad_input_one_byte_changed(value, data):

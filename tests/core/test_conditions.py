@@ -311,6 +311,7 @@ def rule_value(value):
     return f"'{value}'" if isinstance(value, str) else str(value)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(TREES)
 def test_a_query_and_a_rule_are_two_spellings_of_one_tree(where):

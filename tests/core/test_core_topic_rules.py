@@ -45,6 +45,7 @@ def by_definition(rules, combining, topic):
     return next(iter([*denying, *(rule for rule in found if rule.allows)]), None)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(RULES, max_size=4), st.sampled_from(Combining))
 def test_the_deciding_rule_is_that_of_the_definition(rules, combining):

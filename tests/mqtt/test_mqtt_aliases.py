@@ -93,6 +93,7 @@ def written(packet, number, known):
     return head + packet.packet_id.to_bytes(2, "big") + tail
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 5), st.lists(publishes(5), max_size=20))
 def test_a_client_gets_back_every_topic(maximum, packets):

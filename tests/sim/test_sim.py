@@ -57,6 +57,7 @@ def test_every_promise_is_kept_while_the_clock_leaps(seed):
 TESTS = Path(__file__).parent.parent
 
 
+@pytest.mark.slow
 def test_a_seed_is_a_replay():
     assert [run(seed)[0] for seed in range(5)] == [run(seed)[0] for seed in range(5)]
 
@@ -103,6 +104,7 @@ def test_a_hidden_mistake_is_noticed(plant):
         )
 
 
+@pytest.mark.slow
 def test_a_failing_seed_fails_again_alike(monkeypatch):
     PLANTS[0](monkeypatch)
     told = []

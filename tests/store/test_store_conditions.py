@@ -66,6 +66,7 @@ def fill(store, table, values):
     return {str(number): event.decoded for number, event in enumerate(new)}
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     table=st.sampled_from([DOG, OPEN]),

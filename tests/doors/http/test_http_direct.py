@@ -175,6 +175,7 @@ async def test_memory_answers_nobody_who_may_not_read_any_more(rest):
     assert (before.count(b"200 OK"), after.count(b"200 OK")) == (3, 0)
 
 
+@pytest.mark.slow
 async def test_a_stream_is_a_stream_whatever_is_in_memory(rest):
     """HEAD has no stream, so it leaves an answer for that Accept in memory."""
     head = get(b"/Dog/1", STREAMED).replace(b"GET", b"HEAD", 1)

@@ -241,6 +241,7 @@ async def test_a_stop_of_the_server_ends_streams_at_once(doors):
                 await anext(stream)
 
 
+@pytest.mark.slow
 async def test_a_thousand_connects_and_aborts_leave_nothing(doors):
     """C26."""
     await doors.write("Dog/1")

@@ -176,6 +176,7 @@ async def test_a_peer_that_says_much_and_hears_nothing_is_waited_for(doors):
         assert len(stream._said) <= websocket.SOCKET_PENDING_COMMANDS_MAX
 
 
+@pytest.mark.slow
 async def test_a_thousand_connects_and_aborts_leave_nothing(doors):
     """C26."""
     await doors.write("Dog/1")

@@ -340,6 +340,7 @@ async def test_a_crowded_disk_stops_reading(world):
     assert peer.transport.reading
 
 
+@pytest.mark.slow
 async def test_a_disk_that_others_crowd_does_not_stop_reading(world):
     """P2: who has less than the mean in hand is read from."""
     peer = await world.connected()

@@ -251,6 +251,7 @@ async def race(seed):
     assert [] == world.loop.due()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", SEEDS)
 async def test_no_order_breaks_a_promise(seeds):
     """D66, D16, D26, D29, MQTT-3.1.4-3, MQTT-4.3.3-1."""

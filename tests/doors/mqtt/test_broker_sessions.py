@@ -105,6 +105,7 @@ class Watched(Session):
     __slots__ = ("__weakref__",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [inf, 1e9])
 def test_departures_are_not_collected(sessions, clock, seconds):
     """D26: a client that comes and goes for ever leaves a bounded number of dead sessions."""
