@@ -7,6 +7,7 @@ where a test asks for them. Its clock is a number, its threads work when the tes
 import asyncio
 from functools import partial
 
+from journaled import journaled
 from memory_store import MemoryStore
 from rowcast.bus.bus import Bus
 from rowcast.core.callers import ALL, Caller
@@ -44,6 +45,7 @@ from rowcast.kernel.commit import Committer
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.registry import Registry
 from rowcast.reads.record_cache import RecordCache
+from rowcast.store.sqlite import SqlStore
 from rowcast.subscriptions.reader import Reader
 from virtual import Threads, VirtualLoop, turns
 
@@ -120,6 +122,8 @@ class Server:
         self.tables = tables
         self.now = now = now if callable(now) else lambda: self.time
         self.store = store or MemoryStore(EPOCH)
+        if isinstance(store, SqlStore):
+            self.store = journaled(store)
         self.store.open(tables)
         self.bus = Bus()
         self.cache = RecordCache() if cache is None else cache

@@ -106,7 +106,7 @@ async def server(folder: Path, calls: Calls):
     """Run a server whose threads are watched."""
     calls.watch_new_threads()
     try:
-        async with application(folder, SCHEMA) as running:
+        async with application(folder, SCHEMA, apart=True) as running:
             yield running
     finally:
         calls.close()

@@ -27,6 +27,7 @@ FLOORS = {
     "log": 2,
     "store": 2,
     "rows": 2,
+    "journal": 3,
     "reads": 3,
     "subscriptions": 4,
     "kernel": 5,
@@ -47,7 +48,8 @@ NESTED = {"features", "doors", "lake"}
 """Rooms of rooms: each folder in them is a room of its own, ``features.rights``."""
 
 ONLY_WRITERS = {
-    "store.commit": "app/rowcast/kernel/commit.py",
+    "store.append": "app/rowcast/kernel/commit.py",
+    "log.append": "app/rowcast/journal/journaled_store.py",
     "store.reserve": "app/rowcast/kernel/commit.py",
     "bus.publish": "app/rowcast/kernel/commit.py",
     "committer.submit": "app/rowcast/kernel/write_path.py",
@@ -63,7 +65,7 @@ STARTED_BY_NAME = {
     "rowcast.__main__",
     "rowcast.api",
     "rowcast.models",
-    "rowcast.log.local_log",  # opened by its tests alone, until commits go through it
+    "rowcast.journal.applier_main",
 } | {place.module for place in COMMANDS.values()}
 """Modules entered from outside: commands, and the face that resources import."""
 

@@ -103,6 +103,7 @@ class MemoryStore:
         self._states: dict[str, dict[str, bytes]] = {}
         self._reserved = 0
         self._last_version = 0
+        self._applied = 0
         self.fault: Fault | None = None
         """Asked with the name of a method of the writer before it changes anything."""
 
@@ -128,10 +129,28 @@ class MemoryStore:
         self._ask("reserve")
         self._reserved = max(self._reserved, seq)
 
-    def commit(self, events: Sequence[Event], changes: Sequence[Change] = ()) -> list[bool]:
+    def caught_up(self) -> None:
+        """Do nothing: there is no log that it could be behind."""
+
+    def pack(self, events: Sequence[Event], changes: Sequence[Change] = ()) -> object:
+        """Return what ``append`` takes."""
+        return events, changes
+
+    def append(self, packed: object) -> None:
+        """Write what was packed."""
+        self.commit(*packed)
+
+    def applied(self) -> int:
+        """Return the number of the log's last batch that was committed."""
+        return self._applied
+
+    def commit(
+        self, events: Sequence[Event], changes: Sequence[Change] = (), applied: int = 0
+    ) -> list[bool]:
         """Write events, the records they make, and changes."""
         self._ask("commit")
         with self._lock:
+            self._applied = applied or self._applied
             for event in events:
                 self._part(event.table).layout.key(event.topic)  # refuses before anything changes
             for change in changes:

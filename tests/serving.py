@@ -243,8 +243,13 @@ async def application(
     schema: str = SCHEMA,
     settings: Mapping[str, object] | None = None,
     features: "Sequence[Plug] | None" = None,
+    *,
+    apart: bool = False,
 ) -> AsyncIterator["Application"]:
-    """Run the whole program within this loop; ``features`` None are those of every server."""
+    """Run the whole program within this loop; ``features`` None are those of every server.
+
+    ``apart``: with its applier in a process of its own, as the command has it.
+    """
     from rowcast.program.config import load_config
     from rowcast.program.features import FEATURES
     from rowcast.program.main import Application
@@ -254,7 +259,7 @@ async def application(
     given = {"schema": file, "resources": RESOURCES, "data": folder / "data", "http.port": 0}
     given |= {"mqtt.network.port": 0} | dict(settings or {})
     plugs = FEATURES if features is None else features
-    running = Application(load_config(None, {}, given), features=plugs)
+    running = Application(load_config(None, {}, given), features=plugs, apart=apart)
     await running.start()
     try:
         yield running

@@ -446,7 +446,7 @@ def test_no_unused_public_name():
         (nameless_bounds, "app/rowcast/a.py", "deque(maxlen=100)"),
         (nameless_bounds, "app/rowcast/a.py", "wait_for(x, timeout=2 * 60)"),
         (endless_caches, "app/rowcast/a.py", "@cache\ndef f(): pass"),
-        (second_writers, "app/rowcast/doors/http/a.py", "self._store.commit(events)"),
+        (second_writers, "app/rowcast/doors/http/a.py", "self._store.append(events)"),
         (second_writers, "app/rowcast/kernel/a.py", "bus.publish(event)"),
         (second_writers, "app/rowcast/features/a.py", "self._kernel.committer.submit(writes)"),
         (sleeping_tests, "tests/a.py", "time.sleep(0)"),

@@ -18,6 +18,8 @@ from serving import Server, wait_until
 from talking import Closed, Events, Mqtt, open_websocket, told, user_properties
 
 FILL_BYTES = 65_536
+LARGE = b'{"n": 2, "pad": "%s"}' % (b"x" * 10_000)
+"""As large as what was refused: a full disk may still take a few bytes."""
 TMPFS = 'mount -t tmpfs -o size=8m tmpfs data && exec "$@"'
 
 
@@ -112,7 +114,7 @@ def test_mqtt_5_is_told_and_keeps_its_connection(disk):
     put(disk, 0)
     with Mqtt(disk.server.mqtt_port) as client:
         fill(disk)
-        refused = client.publish("Counter/a", b'{"n": 2}')
+        refused = client.publish("Counter/a", LARGE)
         disk.free()
         accepted = client.publish("Counter/a", b'{"n": 3}')
     assert [0x97, 0] == [refused.reason, accepted.reason]
@@ -125,7 +127,7 @@ def test_mqtt_3_is_not_acknowledged(disk):
     with Mqtt(disk.server.mqtt_port, MQTT_3_1_1, "c") as client:
         fill(disk)
         with pytest.raises(Closed):
-            client.publish("Counter/a", b'{"n": 2}')
+            client.publish("Counter/a", LARGE)
 
 
 def test_nothing_refused_is_announced_or_kept(disk):

@@ -340,12 +340,14 @@ async def test_a_logged_message_leaves_the_record_in_memory():
     assert (2, b"1") == (receipt.event.seq, room.cache.get("Note/1").payload)
 
 
-async def test_existed_is_told_for_each_event():
+async def test_existed_is_told_for_each_event_to_who_asks():
     room, outcomes = Server(), []
-    room.committer.submit([put("u/1", outcomes=outcomes), message("u/1", outcomes=outcomes)])
-    room.committer.submit([put("u/1", outcomes=outcomes)])
+    for asks in (True, True, False):
+        room.committer.submit([put("u/1", outcomes=outcomes, asks=asks)])
+        room.committer.submit([message("u/1", outcomes=outcomes)])
     await room.committer.settle()
-    assert [False, False, True] == [outcome.existed for outcome in outcomes]
+    existed = [outcome.existed for outcome in outcomes]
+    assert [False, False, True, False, False, False] == existed
 
 
 async def test_a_group_that_is_refused_leaves_the_batch_around_it_alone():

@@ -156,7 +156,7 @@ def test_the_array_that_the_bad_ones_are_made_of_is_good():
         body_with(change=["a", "b"]),
         body_with(change=["a", "b", "text"]),
         body_with(operation=["trim"]),
-        body_with(operation=["trim", [1.5]]),
+        body_with(operation=["trim", [b"x"]]),
         body_with(operation=["trim", [[]]]),
         msgpack.packb([[], [], []]) + b"\x00",
         b"\x91" * 100_000,

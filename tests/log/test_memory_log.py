@@ -3,8 +3,8 @@
 import pytest
 from batch_cases import batch_after
 from log_conformance import Conformance
-from memory_log import MemoryLog
 
+from memory_log import MemoryLog
 from rowcast.core.errors import Code, Error
 
 

@@ -6,6 +6,7 @@ from rowcast.core.events import RETAINED
 from rowcast.features.undeclared_topics import topic_tables
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
 from rowcast.kernel.commit import Committer
+from rowcast.kernel.pending import Pending
 from rowcast.kernel.write import FactsWrite, Receipt
 from rowcast.kernel.write_path import WritePath
 from rowcast.reads.record_cache import RecordCache
@@ -121,15 +122,14 @@ def keep_callers_pending(monkeypatch):
 
 def do_not_look_before_deciding(monkeypatch):
     """Conditions and patches see only what the cache happens to know."""
-    monkeypatch.setattr(
-        Committer,
-        "_current",
-        lambda self, batch: {
-            write.event.topic: self._cache._records.get(write.event.topic)
-            for write in batch
-            if write.depends
-        },
-    )
+
+    def collect(self, cache):
+        for write in self.batch.writes:
+            if write.depends:
+                self.current[write.event.topic] = cache._records.get(write.event.topic)
+        return []
+
+    monkeypatch.setattr(Pending, "collect", collect)
 
 
 def split_groups(monkeypatch):
@@ -179,9 +179,12 @@ def tell_of_records_as_they_were_written(monkeypatch):
 
 def let_one_failing_write_fail_them_all(monkeypatch):
     """What could be stored without its neighbour is not."""
-    monkeypatch.setattr(
-        Committer, "_alone", lambda _self, unit: [Error(Code.INTERNAL, "no")] * len(unit)
-    )
+
+    def refuse(self, work, _error):
+        work.fail(Error(Code.INTERNAL, "no"))
+        self._finish(work)
+
+    monkeypatch.setattr(Committer, "_failed", refuse)
 
 
 def keep_facts_of_refused_writes(monkeypatch):
@@ -200,25 +203,25 @@ def keep_facts_after_their_write(monkeypatch):
     """A crash comes between a write and what is remembered of it."""
     write = Committer._append
 
-    def apart(self, events, changes):
-        existed = write(self, events, [])
-        if changes:
-            write(self, [], changes)
-        return existed
+    def apart(self, work):
+        work.packed = self._store.pack(work.events)
+        write(self, work)
+        if work.changes:
+            self._store.append(self._store.pack([], work.changes))
 
     monkeypatch.setattr(Committer, "_append", apart)
 
 
 def forget_facts_that_are_tried_alone(monkeypatch):
     """After a failing batch a write comes through, and its facts do not."""
-    alone = Committer._alone
+    make = Pending.__init__
 
-    def poor(self, part):
-        for write in part.writes:
+    def poor(self, batch, *, alone=False):
+        make(self, batch, alone=alone)
+        for write in batch.writes if alone else ():
             write.changes = ()
-        return alone(self, part)
 
-    monkeypatch.setattr(Committer, "_alone", poor)
+    monkeypatch.setattr(Pending, "__init__", poor)
 
 
 def let_facts_overtake(monkeypatch):

@@ -12,6 +12,7 @@ from conformance_states import StateConformance
 from conformance_topic_tables import TopicTableConformance
 from store_cases import DOG, FULL, JSON, NUMBER, OPEN, OTHER_DOG, all_seen, seen
 
+from rowcast.codecs import encode
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT
 from rowcast.core.topic_tables import branch_of
@@ -58,7 +59,8 @@ class Conformance(QueryConformance, StateConformance, TopicTableConformance):
     def test_typed_record_has_plain_json_whatever_it_was_written_in(self, store, writer):
         """A19: a declared date is plain text for a JSON reader."""
         event = writer.value(DOG, "a", {"price": Decimal("1.50"), "zeta": 1, "name": "A"})
-        event.payload, event.content_type = b"\xa1", "application/cbor"
+        event.payload = encode(event.decoded, "application/cbor")
+        event.content_type = "application/cbor"
         store.commit([event])
         expected = b'{"id":"a","name":"A","price":"1.50","zeta":1}'
         assert store.get(DOG, "Dog/a").payload == expected

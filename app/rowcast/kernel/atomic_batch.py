@@ -109,7 +109,7 @@ class AtomicBatch:
 
     def _ask_first(self, event: Event, caller: Caller, done: Done) -> Done | None:
         """Return the callback of a write; None if a step answers it."""
-        write = Write(event, caller, done, part_of=BATCH)
+        write = Write(event, caller, done, part_of=BATCH, asks=True)
         try:
             taken = any(step(write) for step in self._kernel.steps.first(event.properties or {}))
         except Error as error:
@@ -133,7 +133,8 @@ class AtomicBatch:
                 for event, done in some:
                     if event is not None:
                         told = kernel.gate.telling(caller, done)
-                        writes.append(Write(event, caller, told, passed=True, part_of=BATCH))
+                        write = Write(event, caller, told, passed=True, part_of=BATCH, asks=True)
+                        writes.append(write)
                         kernel.writes.admit(writes[-1])
         except asyncio.CancelledError:
             for done in dones:

@@ -1,9 +1,9 @@
-"""The only writer: takes a batch from the queue, decides, commits, announces and answers it.
+"""The only writer: takes a batch from the queue, decides, appends, announces and answers it.
 
-One transaction at a time runs on the one writer thread; while it runs, the next batch collects, so
-no timer adds latency when idle and no write waits behind more than one commit (group commit).
-Within the writer thread everything that depends on the current record is decided: conditions,
-patches, times set by the server. So they are atomic without locks.
+One batch at a time is written by the one writer thread; while it is, the next batch collects, so no
+timer adds latency when idle and no write waits behind more than one append (group commit). Before
+it is written, everything that depends on the current record is decided: conditions, patches, times
+set by the server. One batch at a time, so they are atomic without locks.
 
 The order is always: durable, then announced, then answered: no subscriber sees an event that a
 crash can lose, and no writer gets an acknowledgement before it is stored.
@@ -29,15 +29,13 @@ from rowcast.core.errors import Code, Error, stopping
 from rowcast.core.events import DELETE, RETAINED, Event
 from rowcast.core.histograms import Histogram
 from rowcast.core.memory_limits import WRITE_BYTES
-from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource
 from rowcast.kernel.batch import Batch, take
 from rowcast.kernel.bytes_in_hand import BytesInHand, WriteBounds, relieve
-from rowcast.kernel.decide import decide_all
 from rowcast.kernel.fair_batch import FairBatches
-from rowcast.kernel.last_write_wins import places_of_tombstones, stamp_in
-from rowcast.kernel.write import Current, FactsWrite, Kept, Outcome, Receipt, Write, resolver
-from rowcast.reads.record_cache import RecordCache, Unknown
+from rowcast.kernel.pending import Pending
+from rowcast.kernel.write import FactsWrite, Kept, Outcome, Receipt, Write, resolver
+from rowcast.reads.record_cache import RecordCache
 from rowcast.store.disk import Disk, size_of
 from rowcast.store.store import Appends, Change, Keep
 
@@ -68,7 +66,10 @@ class Committer:
         self._waiting: deque[Write | FactsWrite] = deque()
         self._keeping = self._keeping_bytes = 0
         """Pending changes of facts, without those of writes."""
-        self._running: Future[list[Outcome]] | None = None
+        self._parts: deque[Batch] = deque()
+        """The parts of a failed batch, each to be tried alone, before everything that waits."""
+        self._busy = False
+        """Whether a batch is being written."""
         self._scheduled = False
         self._reserved = max(store.head(), store.reserved())
         self._numbers = count(self._reserved + 1)
@@ -95,8 +96,6 @@ class Committer:
         """Announces an event that its table does not log; nothing is stored.
         It has neither a number nor a version, so it cannot be read again or compared."""
         self._returns = clock.returns
-        self._no_records = Current(store.epoch)
-        """The known records for a batch that depends on none; always empty."""
         self.commits = 0
         self.failures = 0
         self.commit_seconds = Histogram()
@@ -166,7 +165,7 @@ class Committer:
         pending.size += total
         self._waiting_bytes += total
         self._waiting.extend(writes)
-        if not self._scheduled and self._running is None:  # ``_schedule``, inlined
+        if not (self._scheduled or self._busy):  # ``_schedule``, inlined
             self._scheduled = True
             self._loop.call_soon(self._start)
 
@@ -193,7 +192,7 @@ class Committer:
         self._schedule()
 
     def _schedule(self) -> None:
-        if not self._scheduled and self._running is None:
+        if not (self._scheduled or self._busy):
             self._scheduled = True
             self._loop.call_soon(self._start)  # at the end of this turn, which may add more
 
@@ -203,7 +202,7 @@ class Committer:
 
     async def settle(self) -> None:
         """Wait until the queue is empty and everything is answered."""
-        while self._waiting or self._running is not None:
+        while self._waiting or self._parts or self._busy:
             future = self._loop.create_future()
             self._idle.append(future)
             await future
@@ -227,9 +226,11 @@ class Committer:
 
     async def trim(self, source: LogSource, keep: Keep, now_seconds: float, limit: int) -> int:
         """Delete old events, on the writer thread; return how many."""
-        return await self._loop.run_in_executor(
-            self._executor, self._store.trim, source, keep, now_seconds, limit
+        work = self._store.trim
+        done = await self._loop.run_in_executor(
+            self._executor, work, source, keep, now_seconds, limit
         )
+        return done if isinstance(done, int) else await asyncio.wrap_future(done)
 
     async def tidy(self, limit: int) -> bool:
         """Run a step of deferred work, on the writer thread; return whether more is left."""
@@ -256,52 +257,135 @@ class Committer:
         return batch
 
     def _start(self) -> None:
+        """Take the next batch, and find the current records that it depends on."""
         self._scheduled = False
+        self._busy = True
         self._begun = self._loop.time()
-        batch = self._take()
+        alone = bool(self._parts)
+        work = Pending(self._parts.popleft() if alone else self._take(), alone=alone)
         try:
-            self._running = self._executor.submit(self._work, batch)
-        except RuntimeError:  # the threads have stopped: shutdown
-            self._refuse(batch)
+            work.current.epoch, work.current.now = self._store.epoch, self._clock.last
+            work.current.ceiling = self._clock.ceiling
+            ask = work.collect(self._cache)
+        except Exception as error:  # noqa: BLE001 - a read that fails fails these writes only
+            self._failed(work, error)
             return
-        self._running.add_done_callback(
-            partial(self._loop.call_soon_threadsafe, partial(self._finish, batch))
-        )
-
-    def _refuse(self, batch: Batch) -> None:
-        """Refuse all queued writes at shutdown."""
-        self._answer(batch.writes, [stopping() for _ in batch.writes])
-        for _, keeping in batch.keeps:
-            keeping.error = stopping()
-        self._tell([keeping for _, keeping in batch.keeps])
-        if self._waiting:
-            self._start()
+        if ask or work.late:
+            self._run(work, partial(work.fetch, self._store, ask), self._write)
         else:
-            self._wake(self._idle)
+            self._write(work)
 
-    def _finish(self, batch: Batch, future: "Future[list[Outcome]]") -> None:
+    def _run(
+        self, work: Pending, call: Callable[[], None], then: Callable[[Pending], None]
+    ) -> None:
+        """Run a call on the writer thread, and continue on the loop."""
+
+        def ended(future: "Future[None]") -> None:
+            error = future.exception()
+            if error is None:
+                then(work)
+            elif isinstance(error, Exception):
+                self._failed(work, error)
+            else:
+                raise error
+
+        try:
+            running = self._executor.submit(call)
+        except RuntimeError:  # the threads have stopped: shutdown
+            self._refuse(work)
+            return
+        running.add_done_callback(lambda future: self._loop.call_soon_threadsafe(ended, future))
+
+    def _refuse(self, work: Pending) -> None:
+        """Refuse all queued writes at shutdown."""
+        while True:
+            batch = work.batch
+            self._answer(batch.writes, [stopping() for _ in batch.writes])
+            for _, keeping in batch.keeps:
+                keeping.error = stopping()
+            self._tell([keeping for _, keeping in batch.keeps])
+            if not (self._parts or self._waiting):
+                break
+            work = Pending(self._parts.popleft() if self._parts else self._take())
+        self._busy = False
+        self._wake(self._idle)
+
+    def _write(self, work: Pending) -> None:
+        """Decide a batch, and have it appended to the log."""
+        try:
+            work.decide(self._numbers.__next__)
+            if work.events or work.changes:
+                work.packed = self._store.pack(work.events, work.changes)
+                self._run(work, partial(self._append, work), self._stored)
+                return
+        except Exception as error:  # noqa: BLE001 - each write is tried alone
+            self._failed(work, error)
+            return
+        self._finish(work)
+
+    def _failed(self, work: Pending, error: Exception) -> None:
+        """Refuse a batch, or try its parts separately, to isolate the failure."""
+        batch = work.batch
+        if not work.alone:
+            self.failures += 1
+        if isinstance(error, Error):
+            if not work.alone:
+                log.warning("a commit of %d writes failed: %s", len(batch), error.full)
+            if error.code is Code.BUSY and not work.alone:  # each part would fail, too
+                self.disk.refuses(error.message, batch.content_bytes)
+            if error.code is Code.BUSY or work.alone:
+                work.fail(error)
+                self._finish(work)
+                return
+        elif work.alone:
+            what = batch.writes[0].event if batch.writes else "facts alone"
+            log.error("the write of %r failed", what, exc_info=error)
+            work.fail(Error(Code.BUSY, "the store could not keep this write; the log says why"))
+            self._finish(work)
+            return
+        else:
+            what = "a commit of %d writes failed; trying them one by one"
+            log.error(what, len(batch), exc_info=error)
+        self._parts.extend(batch.parts())
+        self._busy = False
+        self._schedule()
+
+    def _stored(self, work: Pending) -> None:
+        """Note what is durable now."""
+        self.commits += 1
+        if self.disk.refused:
+            self.disk.took(size_of(work.events, work.changes))
+        put = self._cache.put
+        for event in work.events:
+            if event.kind in RETAINED:
+                put(event.topic, None if event.kind == DELETE else event)
+        self._finish(work)
+
+    def _finish(self, work: Pending) -> None:
         """Announce and answer, in order; then start the next batch, when this turn ends.
 
-        Not earlier: the writer thread would compete for the interpreter with the announcements, and
-        get half a batch, because answered writers write again in this turn.
+        Not earlier: it would be half a batch, because answered writers write again in this turn.
         """
-        self._running = None
         seconds, times = self._loop.time() - self._begun, self.commit_seconds
         times.counts[bisect_left(times.bounds, seconds)] += 1  # ``observe``, inlined
         times.total += seconds
-        outcomes = future.result()
+        batch, outcomes = work.batch, work.outcomes
         if outcomes:
             self._answer(batch.writes, outcomes)
             for listener in self.after_append:
                 listener(outcomes)
         if batch.keeps:
             self._tell([keeping for _, keeping in batch.keeps])
-        if self._waiting:
+        self._busy = False
+        if self._waiting or self._parts:
             self._schedule()
         elif self._idle:
             self._wake(self._idle)
-        if not (self.pending.slowed or self._relieved):
-            return
+        if self.pending.slowed or self._relieved:
+            self._relieve()
+
+    def _relieve(self) -> None:
+        """Resume reading from those who were paused, when there is room again."""
         crowded = self.crowded
         self.pending.let_go(crowded=crowded)
         if not crowded:
@@ -356,109 +440,27 @@ class Committer:
         if lost is not None:
             log.error("facts were not kept: %s", lost.full)
 
-    # -- the writer thread
-    # ---------------------------------------------------------------------------
+    # -- the writer thread -------------------------------------------------------------------------
 
-    def _work(self, batch: Batch) -> list[Outcome]:
-        """Write a batch; if that fails, its parts separately, to isolate the failure."""
-        try:
-            return self._transaction(batch)
-        except Error as error:
-            self.failures += 1
-            log.warning("a commit of %d writes failed: %s", len(batch), error.full)
-            if error.code is Code.BUSY:  # the disk refuses: each part would fail, too
-                self.disk.refuses(error.message, batch.content_bytes)
-                return batch.refused(error)
-        except Exception:
-            self.failures += 1
-            log.exception("a commit of %d writes failed; trying them one by one", len(batch))
-        return [outcome for part in batch.parts() for outcome in self._alone(part)]
-
-    def _alone(self, part: Batch) -> list[Outcome]:
-        try:
-            return self._transaction(part)
-        except Error as error:
-            return part.refused(error)
-        except Exception:
-            what = part.writes[0].event if part.writes else "facts alone"
-            log.exception("the write of %r failed", what)
-            refusal = Error(Code.BUSY, "the store could not keep this write; the log says why")
-            return part.refused(refusal)
-
-    def _transaction(self, batch: Batch) -> list[Outcome]:
+    def _append(self, work: Pending) -> None:
+        """Append a decided batch to the log, and before it what it needs."""
+        events = work.events
         if self._clock.returns != self._returns:
             self._return_versions()
-        current = self._no_records
-        current.now = self._clock.last
-        for write in batch.writes:
-            if write.depends:
-                current = self._current(batch.writes)
-                break
-        outcomes: list[Outcome] = []
-        events: list[Event] = []
-        changes: list[Change] = []
-        next_seq = self._numbers.__next__
-        if batch.keeps:
-            for writes, keeping in batch.stretches():
-                outcomes += decide_all(writes, current, events, changes, next_seq)
-                if keeping is not None:
-                    changes += keeping.changes
-        else:
-            outcomes += decide_all(batch.writes, current, events, changes, next_seq)
-        existed = iter(self._append(events, changes) if events or changes else ())
-        for outcome in outcomes:
-            if isinstance(outcome, Receipt) and outcome.event.seq:
-                outcome.existed = next(existed)
-        return outcomes
+        if events:
+            if events[-1].seq > self._reserved:
+                self._reserve(events[-1].seq)
+            for prepare in self.before_append:
+                prepare(events)
+        self._store.append(work.packed)
+        if events:
+            self.stored = events[-1].seq
 
     def _return_versions(self) -> None:
         """Reset the store's last version after a wrong clock, once versions are valid again."""
         returns = self._clock.returns
         self._store.return_versions(self._clock.last)
         self._returns = returns
-
-    def _append(self, events: list[Event], changes: list[Change]) -> list[bool]:
-        if events:
-            if events[-1].seq > self._reserved:
-                self._reserve(events[-1].seq)
-            for prepare in self.before_append:
-                prepare(events)
-        existed = self._store.commit(events, changes)
-        if events:
-            self.stored = events[-1].seq
-        self.commits += 1
-        if self.disk.refused:
-            self.disk.took(size_of(events, changes))
-        for event in events:
-            if event.kind in RETAINED:
-                self._cache.put(event.topic, None if event.kind == DELETE else event)
-        return existed
-
-    def _current(self, batch: list[Write]) -> Current:
-        """Return the current records of the writes that depend on them."""
-        current = Current(self._store.epoch, self._clock.last)
-        ask: list[tuple[Table | None, str]] = []
-        for write in batch:
-            topic = write.event.topic
-            if write.depends and topic not in current:
-                record = self._cache.whole(topic)
-                if isinstance(record, Unknown):
-                    current[topic] = None
-                    ask.append((write.event.table, topic))
-                else:
-                    current[topic] = record
-        current.ceiling = self._clock.ceiling
-        if ask:
-            current.update(self._store.lookup(ask))
-        late = [item.event for item in batch if item.versioned]
-        absent = {
-            event.topic for event in late if event.kind in RETAINED and current[event.topic] is None
-        }
-        if absent:
-            places = places_of_tombstones(absent, current.now)
-            for (_, topic), value in self._store.facts(places).items():
-                current.gone[topic] = max(stamp_in(value), current.gone.get(topic, (0, "")))
-        return current
 
     def _reserve(self, seq: int) -> None:
         """Reserve numbers on disk before use, so that none is reused after a crash."""

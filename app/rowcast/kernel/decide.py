@@ -36,7 +36,7 @@ def decide_all(
     while index < end:
         write = writes[index]
         group = write.group
-        if group is not None or write.depends:
+        if group is not None or write.depends or write.asks:
             size = 1 if group is None else len(group.writes)
             outcomes += decide(writes[index : index + size], current, events, changes, next_seq)
             index += size
@@ -71,7 +71,7 @@ def decide(
     try:
         for write in unit:
             late = _decide(write, current)
-            existed = write.conclude is not None and not late and _is_there(write.event, current)
+            existed = write.asks and not late and _is_there(write.event, current)
             receipts.append(Receipt(write.event, existed, late=late))
             if not late:
                 topic = write.event.topic
@@ -103,7 +103,7 @@ def _undo(current: Current, topic: str, record: Record | None, stamp: Stamp | No
 
 
 def _is_there(event: Event, current: Current) -> bool:
-    """Whether a record exists before the event, as the store reports; undefined for messages."""
+    """Whether a record exists before the event; undefined for messages."""
     return event.kind != MESSAGE and current.get(event.topic) is not None
 
 

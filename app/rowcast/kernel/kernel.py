@@ -129,7 +129,7 @@ class Kernel(Seams):
     ) -> Receipt:
         """Run a write and wait for it; raises its Error."""
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self.submit(event, caller, partial(resolve, future), condition)
+        self.submit(event, caller, partial(resolve, future), condition, asks=True)
         outcome = await future
         if isinstance(outcome, Error):
             raise outcome
@@ -146,7 +146,7 @@ class Kernel(Seams):
         async for some in in_turns(events):
             for event in some:
                 futures.append(loop.create_future())
-                self.submit(event, caller, resolver(futures[-1]))
+                self.submit(event, caller, resolver(futures[-1]), asks=True)
         return list(await asyncio.gather(*futures))
 
     # -- resources ---------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ class Kernel(Seams):
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         asked = sent is not None and sent.topic == topic  # hooks ran when the client wrote it
         self.writes.carry_out(
-            Write(event, caller, resolver(future), condition, passed=asked, direct=True)
+            Write(event, caller, resolver(future), condition, passed=asked, direct=True, asks=True)
         )
         return received(await future)
 

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
-from rowcast.core.events import PATCH, Event, Record
+from rowcast.core.events import PATCH, RETAINED, Event, Record
 from rowcast.core.memory_limits import WRITE_BYTES
 from rowcast.kernel.last_write_wins import Stamp
 from rowcast.rows.compiled_table import CompiledTable
@@ -72,7 +72,7 @@ class Receipt:
 
     event: Event
     existed: bool = False
-    """Whether a record existed before; undefined for a message."""
+    """Whether a record existed before, if its writer asked (``Write.asks``)."""
     repeat: bool = False
     """Whether it was written before, by the same producer under the same number (M8)."""
     late: int = 0
@@ -123,6 +123,7 @@ class Write:
     """One write between ``submit`` and its outcome."""
 
     __slots__ = (
+        "asks",
         "caller",
         "changes",
         "checks",
@@ -158,6 +159,7 @@ class Write:
         passed: bool = False,
         direct: bool = False,
         part_of: str = "",
+        asks: bool = False,
     ) -> None:
         self.event = event
         self.caller = caller
@@ -175,6 +177,8 @@ class Write:
         """Whether it bypasses the resource class at its topic, which is its writer."""
         self.part_of = part_of
         """The description of its atomic batch; empty for a single write."""
+        self.asks = asks and event.kind in RETAINED
+        """Whether its receipt tells if there was a record."""
         self.condition = condition
         self.checks: tuple[Decider, ...] = () if condition is None else _CONDITION
         """Checks of the current record, in order."""

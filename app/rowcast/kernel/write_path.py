@@ -51,8 +51,12 @@ class WritePath:
         done: Done = UNHEARD,
         condition: Condition | None = None,
         changes: Sequence[Change] = (),
+        *,
+        asks: bool = False,
     ) -> None:
         """Run a write; ``done`` is called on the loop with its Receipt or Error.
+
+        ``asks``: the receipt tells whether there was a record, which may have to be read first.
 
         Synchronous up to the commit: writes of one caller stay in order, even with asynchronous
         hooks.
@@ -69,7 +73,7 @@ class WritePath:
             or changes
             or not self._announce(route, event, caller, done)
         ):
-            self.carry_out(Write(event, caller, done, condition, changes=changes))
+            self.carry_out(Write(event, caller, done, condition, changes=changes, asks=asks))
 
     def _announce(self, route: Route, event: Event, caller: Caller, done: Done) -> bool:
         """Announce a message at a topic without features; return whether that was possible.

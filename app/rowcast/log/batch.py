@@ -22,7 +22,7 @@ of another engine and on the way to another node.
 import struct
 import zlib
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from rowcast.core.errors import Code, Error
 from rowcast.log.batch_content import Content, TableOf, decode_content, encode_content
@@ -35,6 +35,26 @@ commit takes no more than a megabyte beside its first write. A length beyond it 
 
 _HEADER: Final = struct.Struct("!4sIIIQQQQQQ")
 _CHECKSUM: Final = slice(8, 12)
+
+
+class Body(NamedTuple):
+    """An encoded content, whose batch has no number yet."""
+
+    first: int
+    last: int
+    events: int
+    """How many events it has; without any, the numbers mean nothing."""
+    data: bytes
+
+    @classmethod
+    def of(cls, content: Content) -> Self:
+        """Encode a content; raises TOO_LARGE when it must be divided."""
+        events = content.events
+        first, last = (events[0].seq, events[-1].seq) if events else (0, 0)
+        data = encode_content(content, first)
+        if len(data) > BODY_BYTES_MAX:
+            raise Error(Code.TOO_LARGE, f"a batch of {len(data)} bytes; it must be divided")
+        return cls(first, last, len(events), data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +76,18 @@ class Batch:
     @classmethod
     def make(cls, number: int, term: int, before: int, content: Content, made_at: int) -> Self:
         """Return the batch of a content; ``before`` is the ``last`` of the batch before it."""
-        events = content.events
-        first = events[0].seq if events else before + 1
-        last = events[-1].seq if events else before
-        body = encode_content(content, first)
-        facts = (number, term, first, last, made_at)
-        if len(body) > BODY_BYTES_MAX:
-            raise Error(Code.TOO_LARGE, f"a batch of {len(body)} bytes; it must be divided")
+        return cls.seal(number, term, before, Body.of(content), made_at)
+
+    @classmethod
+    def seal(cls, number: int, term: int, before: int, body: "Body", made_at: int) -> Self:
+        """Return the batch of an encoded content, once its place in the log is known."""
+        data = body.data
+        first, last = (body.first, body.last) if body.events else (before + 1, before)
         header = bytearray(
-            _HEADER.pack(MAGIC, len(body), 0, len(events), number, term, first, last, made_at, 0)
+            _HEADER.pack(MAGIC, len(data), 0, body.events, number, term, first, last, made_at, 0)
         )
-        header[_CHECKSUM] = _checksum(header, body).to_bytes(4)
-        return cls(*facts[:4], len(events), made_at, bytes(header) + body)
+        header[_CHECKSUM] = _checksum(header, data).to_bytes(4)
+        return cls(number, term, first, last, body.events, made_at, bytes(header) + data)
 
     @classmethod
     def read(cls, data: bytes | memoryview, at: int = 0) -> Self:

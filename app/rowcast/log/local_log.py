@@ -53,10 +53,13 @@ class LocalLog:
     """A log in a directory, which is made if need be; ``epoch`` names a new one.
 
     Raises BUSY when another process has it open, and INVALID when a file is damaged.
-    ``segment_bytes`` is when a new file begins.
+    ``segment_bytes`` is when a new file begins, ``first`` the number of the first batch of a new
+    log, for tables that have had another one.
     """
 
-    def __init__(self, directory: Path, epoch: str, segment_bytes: int = SEGMENT_BYTES) -> None:
+    def __init__(
+        self, directory: Path, epoch: str, segment_bytes: int = SEGMENT_BYTES, first: int = 1
+    ) -> None:
         self._directory = directory
         self._segment_bytes = segment_bytes
         self._grown = threading.Condition()
@@ -65,7 +68,7 @@ class LocalLog:
         directory.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
         self._lock = self._take_lock()
         try:
-            self._open(epoch)
+            self._open(epoch, first)
         except BaseException:
             os.close(self._lock)
             raise
@@ -84,15 +87,15 @@ class LocalLog:
             raise refusal from None
         return handle
 
-    def _open(self, epoch: str) -> None:
+    def _open(self, epoch: str, first: int) -> None:
         self._firsts = sorted(
             int(path.stem) for path in self._directory.glob(f"*{SUFFIX}") if path.stem.isdigit()
         )
         if self._firsts:
             self._remove_unfinished()
         if not self._firsts:
-            self._firsts = [1]
-            create(self._directory, epoch, 1).close()
+            self._firsts = [first]
+            create(self._directory, epoch, first).close()
         self._newest = self._recover(self._firsts[-1])
         self._file = SegmentFile.open(self._newest.reader.path, self._end())
         last = self._last_batch()

@@ -152,16 +152,24 @@ class SegmentReader:
         """Yield every batch from the first on; raises INVALID at the first that is not whole."""
         offset = SEGMENT_HEADER.size
         while offset < self.size:
-            data = os.pread(self._handle, _FIRST_READ_BYTES, offset)
-            try:
-                size = size_at(data, 0)
-                if size > len(data):
-                    data = os.pread(self._handle, size, offset)
-                batch = Batch.read(data)
-            except Error as fault:
-                raise damaged(self.path, offset, fault.message) from None
-            yield Place(offset, size), batch
-            offset += size
+            batch = self.batch_at(offset)
+            yield Place(offset, len(batch.data)), batch
+            offset += len(batch.data)
+
+    def batch_at(self, offset: int) -> Batch:
+        """Return the batch that begins at a place; raises INVALID if it is not whole."""
+        data = os.pread(self._handle, _FIRST_READ_BYTES, offset)
+        try:
+            size = size_at(data, 0)
+            if size > len(data):
+                data = os.pread(self._handle, size, offset)
+            return Batch.read(data)
+        except Error as fault:
+            raise damaged(self.path, offset, fault.message) from None
+
+    def grown(self) -> int:
+        """Return the bytes that the file has now."""
+        return os.fstat(self._handle).st_size
 
     def is_torn(self, offset: int) -> bool:
         """Tell whether what begins at a place is a batch that a crash left incomplete.

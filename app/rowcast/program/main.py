@@ -37,6 +37,7 @@ from rowcast.doors.mqtt.sessions.session_loading import OWNER
 from rowcast.doors.mqtt.sessions.wills import WILLS
 from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.features.hooks.hooks import Hooks
+from rowcast.journal.opening import open_journal
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
@@ -60,7 +61,6 @@ from rowcast.program.threads import Threads
 from rowcast.reads.record_cache import RecordCache
 from rowcast.schema import load_schema
 from rowcast.store.private import make_directory
-from rowcast.store.sqlite import SqlStore
 from rowcast.subscriptions.backlog import Overflow
 from rowcast.subscriptions.reader import Reader
 
@@ -73,6 +73,7 @@ class Application:
     """A complete server: ``start`` and ``stop`` it once; port 0 selects a free port.
 
     The constructor reads the schema and the resources, and raises INVALID for mistakes in them.
+    ``apart``: the tables are written by a process of their own.
     """
 
     def __init__(
@@ -80,6 +81,8 @@ class Application:
         config: Config,
         now: WallClock | None = None,
         features: Sequence[Plug] = FEATURES,
+        *,
+        apart: bool = False,
     ) -> None:
         self.config = config
         self._plugs = features
@@ -102,7 +105,7 @@ class Application:
             self.registry.add(path, resource)
         _make_directory(config.data)
         self.identity = Identity(config, now, self._threads.check_password)
-        self.store = SqlStore(config.database_url)
+        self.store = open_journal(config.database_url, now, self.schema.text, apart=apart)
 
     @property
     def http_port(self) -> int | None:
@@ -302,7 +305,7 @@ def _make_directory(place: Path) -> None:
 
 
 async def _serve(config: Config) -> None:
-    application = Application(config)
+    application = Application(config, apart=True)
     await application.start()
     _calm_the_collector()
     stopping, again = asyncio.Event(), asyncio.Event()

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from rowcast.core.clock import WallClock
 from rowcast.features.hooks.hooks import Hooks
+from rowcast.journal.journaled_store import JournaledStore
 from rowcast.kernel.seams import Facts
 from rowcast.program.config import Config
 from rowcast.program.identity import Identity
 from rowcast.schema.schema import Schema
-from rowcast.store.sqlite import SqlStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Parts:
 
     config: Config
     schema: Schema
-    store: SqlStore
+    store: JournaledStore
     facts: Callable[[str], Awaitable[Facts]]
     """Reads what an owner stored beside the records, on the writer thread."""
     identity: Identity

@@ -62,6 +62,7 @@ def parse_schema(text: str, name: str = "schema.graphql") -> Schema:
     return Schema(
         tuple(table for _, table in declared),
         tuple(as_declared(node, table) for node, table in declared),
+        text,
     )
 
 

@@ -15,6 +15,8 @@ class Schema:
     tables: tuple[Table, ...] = ()
     declared: tuple[dict[str, object], ...] = field(default=(), compare=False, repr=False)
     """The same as they are written, each as a row."""
+    text: str = field(default="", compare=False, repr=False)
+    """The text that it was read from."""
     _paths: dict[str, Table] = field(init=False, compare=False, repr=False)
     _names: dict[str, Table] = field(init=False, compare=False, repr=False)
 

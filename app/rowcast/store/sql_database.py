@@ -3,13 +3,15 @@
 One connection writes, a few read; in WAL mode neither waits for the other, and each read
 transaction sees one committed state. Only this module begins transactions: the driver's own are
 off, because they would begin too late (a read followed by a write) or too weak (not IMMEDIATE).
-``synchronous=FULL``: a returned commit is durable.
+``synchronous=FULL``: a returned commit is durable. Where a log has the commits already, ``NORMAL``
+is enough: a crash may take back the last ones, and the log has them.
 
 Connections come from SQLAlchemy, which provides drivers and pools; hot statements use the driver's
 cursor directly. This module knows neither records nor the log.
 """
 
 import fcntl
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -40,7 +42,6 @@ FILE_NAME: Final = "rowcast.db"
 
 _PRAGMAS: Final = (
     "journal_mode=WAL",
-    "synchronous=FULL",
     "foreign_keys=OFF",
     f"journal_size_limit={STORE_JOURNAL_BYTES_MAX}",
     f"cache_size=-{STORE_PAGE_CACHE_BYTES_MAX // 1024}",
@@ -63,13 +64,23 @@ _REFUSALS: Final = (
 class Database:
     """One open SQLite database: a write connection and a pool of read connections."""
 
-    def __init__(self, url: str | Path, busy_seconds: float = STORE_BUSY_SECONDS) -> None:
+    def __init__(
+        self,
+        url: str | Path,
+        busy_seconds: float = STORE_BUSY_SECONDS,
+        *,
+        synced: bool = True,
+        lock: bool = True,
+    ) -> None:
         self._busy_seconds = busy_seconds
+        self._pragmas = (*_PRAGMAS, f"synchronous={'FULL' if synced else 'NORMAL'}")
+        self.on_snapshot: Callable[[sqlite3.Cursor], None] | None = None
+        """Called at the beginning of each read transaction."""
         self.url = _url(url)
         self.path = file_of(self.url)
         self._limit = ThreadLimit()
         self._make_directory()
-        self._locks = _locked(self.path)
+        self._locks = _locked(self.path) if lock else ()
         self._keep_private()
         self._readers = self._engine(readers=True)
         self._writers = self._engine(readers=False)
@@ -117,7 +128,7 @@ class Database:
 
         @event.listens_for(engine, "connect")
         def set_up(connection: sqlite3.Connection, _record: object) -> None:
-            for pragma in (*_PRAGMAS, f"query_only={'ON' if readers else 'OFF'}"):
+            for pragma in (*self._pragmas, f"query_only={'ON' if readers else 'OFF'}"):
                 connection.execute(f"PRAGMA {pragma}").close()
 
         return engine
@@ -188,11 +199,21 @@ class Database:
                     cursor = driver.cursor()
                     try:
                         cursor.execute("BEGIN")
+                        if self.on_snapshot is not None:
+                            self.on_snapshot(cursor)
                         yield cursor
                     finally:
                         cursor.close()
             finally:
                 connection.close()  # back to the pool, which ends the transaction
+
+    def sync(self) -> None:
+        """Make all commits durable; raises OSError.
+
+        A checkpoint syncs the database itself before it gives up the journal, so the journal is all
+        that has commits which are not durable.
+        """
+        _sync(self.path.with_name(f"{self.path.name}-wal"))
 
     def close(self) -> None:
         """Close every connection and release the file."""
@@ -204,6 +225,22 @@ class Database:
         for lock in self._locks:
             lock.close()
         self._locks = ()
+
+
+def _sync(path: Path) -> None:
+    """Sync a file if it exists.
+
+    SQLite has no lock on the journal. A handle of the database must not be closed: that would
+    release SQLite's locks on it (fcntl(2)).
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 @contextmanager

@@ -5,8 +5,8 @@ which are noted before. Readers on other threads do single dictionary lookups; `
 changes when a topic table was created or dropped meanwhile.
 """
 
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -90,6 +90,13 @@ class Parts:
             forgotten, *self.former.values(), *(part.trimmed for part in undeclared)
         )
 
+    def become(self, other: "Parts") -> None:
+        """Take over the topic tables and trims of a later state of the same file."""
+        self.by_level, self.former = other.by_level, other.former
+        self.forgotten, self.hidden = other.forgotten, other.hidden
+        self.trimmed_undeclared = other.trimmed_undeclared
+        self.generation += 1
+
     def of(self, table: Table | None) -> LogPartition:
         """Return the part with the records of a table, or of all undeclared topics."""
         if table is None:
@@ -168,6 +175,19 @@ class Parts:
         part.trimmed = trimmed
         if part.rows is self.general.rows:
             self.trimmed_undeclared = max(self.trimmed_undeclared, trimmed)
+
+    @contextmanager
+    def known_before(self, part: LogPartition) -> Iterator[None]:
+        """Let a trim position be raised before the deletion, so that a check after a read sees it.
+
+        Restored if the deletion fails.
+        """
+        before = part.trimmed, self.trimmed_undeclared
+        try:
+            yield
+        except BaseException:
+            part.trimmed, self.trimmed_undeclared = before
+            raise
 
     # -- created and dropped tables ----------------------------------------------------------------
 

@@ -9,8 +9,7 @@ thread; readers see either the old or the new number.
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
@@ -23,18 +22,27 @@ from rowcast.core.queries import Query
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, TopicTable, branch_of
 from rowcast.core.topics import TopicFilter
-from rowcast.store import sql_log, sql_scan, sql_search, sql_times, sql_topic_tables, sql_views
+from rowcast.store import (
+    sql_expiry,
+    sql_log,
+    sql_scan,
+    sql_search,
+    sql_times,
+    sql_topic_tables,
+    sql_views,
+)
 from rowcast.store.page_room import PageRoom
 from rowcast.store.read_limit import ReadLimit
 from rowcast.store.records import Key
 from rowcast.store.sql_commit import WRITE_FACT, LogPartition, note, split, write_batch, write_fact
 from rowcast.store.sql_database import Database
+from rowcast.store.sql_follow import Following, Report, counts_of
 from rowcast.store.sql_migrate import make_own_tables, open_tables
 from rowcast.store.sql_parts import END, Parts, Plan
-from rowcast.store.sql_rows import Row, TopicRows
+from rowcast.store.sql_rows import TopicRows
 from rowcast.store.sql_statements import LogStatement
 from rowcast.store.sql_states import StateStatements, read_states
-from rowcast.store.sql_tables import META, TABLES, quoted
+from rowcast.store.sql_tables import META, TABLES
 from rowcast.store.sql_times import Times
 from rowcast.store.sql_views import Views
 from rowcast.store.store import Change, Figures, Keep, Page, Scan
@@ -53,30 +61,47 @@ class SqlStore:
     """Records and the log in an SQLite file.
 
     ``url`` is a path, a directory (the file in it is ``rowcast.db``) or ``sqlite:///...``. A file
-    in use by another server is refused with BUSY.
+    in use by another server is refused with BUSY, unless ``lock`` is off. Without ``synced`` a
+    commit is atomic, but durable only after ``sync``.
     """
 
-    def __init__(self, url: str | Path, limits: StoreLimits = USUAL) -> None:
+    def __init__(
+        self,
+        url: str | Path,
+        limits: StoreLimits = USUAL,
+        *,
+        synced: bool = True,
+        lock: bool = True,
+    ) -> None:
         self._limits = limits
-        self._database = Database(url, limits.busy_seconds)
+        self._database = Database(url, limits.busy_seconds, synced=synced, lock=lock)
+        self.epoch = ""
+        """Eight hexadecimal digits that name this log."""
         try:
-            with self._database.defining() as cursor:
-                make_own_tables(self._database.connection, cursor, secrets.token_hex(4))
-                facts = dict(cursor.execute(f"SELECT name,value FROM {META}"))
-                self._head = sql_log.head(cursor)
+            self.look_again()
         except BaseException:
             self._database.close()
             raise
-        self.epoch = str(facts["epoch"])
-        """Eight hexadecimal digits that name this log."""
-        self._reserved = int(facts["reserved"])
-        self._last_version = int(facts["last_version"])
+        self.touched: dict[int, LogPartition] = {}
+        """The parts that commits have changed since the applier last cleared it."""
         self._parts = Parts(LogPartition(TopicRows(), 0))
         self._views = Views(limits=limits)
         self._log = LogStatement()
         self._times = Times(self._last_version)
         self._states = StateStatements()
         self._reader = sql_log.LogReader({}, {})
+
+    def look_again(self) -> None:
+        """Read the state of the whole store, which another process may have written last."""
+        with self._database.defining() as cursor:
+            make_own_tables(self._database.connection, cursor, secrets.token_hex(4))
+            facts = dict(cursor.execute(f"SELECT name,value FROM {META}"))
+            self._head = sql_log.head(cursor)
+        self.epoch = str(facts["epoch"])
+        self._reserved = int(facts["reserved"])
+        self._last_version = int(facts["last_version"])
+        self._applied = int(facts.get("applied", 0))
+        self._generation = int(facts.get("generation", 0))
 
     @property
     def path(self) -> Path:
@@ -99,6 +124,31 @@ class SqlStore:
         """Close the file; committed data stays."""
         self._database.close()
 
+    def follow_writer(self) -> None:
+        """Leave writing to another process from now on, and follow what it writes."""
+        self._following = Following(self._parts, self._generation, self._limits)
+        self._database.on_snapshot = self._following.look
+
+    def note(self, report: Report) -> None:
+        """Take over what the writing process reports after a commit."""
+        self._following.note(report.counts)
+        self._head = max(self._head, report.head)
+        self._applied = max(self._applied, report.applied)
+        with self._database.reading():  # which looks for changed parts
+            pass
+
+    def report(self) -> Report:
+        """Return the state after a commit, for processes that follow, and forget what was told."""
+        counts = counts_of(list(self.touched.values()))
+        self.touched = {}
+        return Report(self._applied, self._head, counts)
+
+    def sync(self) -> int:
+        """Make all commits durable; return the number of the last batch that is."""
+        applied = self._applied
+        self._database.sync()
+        return applied
+
     # -- the writer thread -------------------------------------------------------------------------
 
     def reserve(self, seq: int) -> None:
@@ -108,10 +158,12 @@ class SqlStore:
                 write_fact(cursor, "reserved", seq)
             self._reserved = seq
 
-    def commit(self, events: Sequence[Event], changes: Sequence[Change] = ()) -> list[bool]:
+    def commit(
+        self, events: Sequence[Event], changes: Sequence[Change] = (), applied: int = 0
+    ) -> list[bool]:
         """Write logged events, in order, their records, and changes: all or none."""
         if not events:
-            self._change(changes)
+            self._change(changes, applied)
             return []
         shares = split(events, self._parts.of, self._parts.by_level)
         version = max(map(_VERSION, events))
@@ -124,17 +176,34 @@ class SqlStore:
                 self._times.write(cursor, second, events[0].seq)
             if changes:
                 self._states.write(cursor, changes)
+            if any(share.mixed and not share.part.mixed for share in shares):
+                self._changes_parts(cursor)
+            self._note_applied(cursor, applied)
         for share in shares:
             note(share)
+            self.touched |= {tally.table_id: tally.part for tally in share.parts.values()}
         self._times.last = max(self._times.last, second)
         self._head = events[-1].seq
         self._last_version = max(self._last_version, version)
+        self._applied = applied or self._applied
         return existed
 
-    def _change(self, changes: Sequence[Change]) -> None:
-        if changes:
+    def _change(self, changes: Sequence[Change], applied: int) -> None:
+        if changes or applied:
             with self._database.writing() as cursor:
                 self._states.write(cursor, changes)
+                self._note_applied(cursor, applied)
+            self._applied = applied or self._applied
+
+    @staticmethod
+    def _note_applied(cursor: Cursor, applied: int) -> None:
+        if applied:
+            write_fact(cursor, "applied", applied)
+
+    def _changes_parts(self, cursor: Cursor) -> None:
+        """Note within a transaction that parts change, for readers in other processes."""
+        self._generation += 1
+        write_fact(cursor, "generation", self._generation)
 
     def lookup(self, wanted: Sequence[tuple[Table | None, str]]) -> dict[str, Record]:
         """Return the current records of these topics, by topic; absent ones are left out."""
@@ -159,25 +228,14 @@ class SqlStore:
         part = self._parts.own(source)
         if part is None or not (keep.seconds or keep.events or keep.bytes):
             return 0
-        with self._known_before(part), self._database.writing() as cursor:
+        with self._parts.known_before(part), self._database.writing() as cursor:
             count, size, last = sql_log.trim(cursor, part, keep, now_seconds, limit)
             self._parts.mark(part, last)
+            if count:
+                self._changes_parts(cursor)
         part.events -= count
         part.bytes -= size
         return count
-
-    @contextmanager
-    def _known_before(self, part: LogPartition) -> Iterator[None]:
-        """Raise the trim position before deleting, so that a check after a read sees it.
-
-        Restored if the deletion fails.
-        """
-        before = part.trimmed, self._parts.trimmed_undeclared
-        try:
-            yield
-        except BaseException:
-            part.trimmed, self._parts.trimmed_undeclared = before
-            raise
 
     def define(self, *tables: TopicTable) -> None:
         """Create tables of branches: their new events form separate parts."""
@@ -191,6 +249,7 @@ class SqlStore:
                 made.append((part, moved))
                 if views.few:
                     views = views.change(cursor, new={table.name: part.table_id})
+            self._changes_parts(cursor)
         self._views = views
         for table, (part, moved) in zip(missing, made, strict=True):
             self._parts.add(table.branch.level, part, moved)
@@ -200,12 +259,13 @@ class SqlStore:
         if not self._parts.is_defined(table):
             return
         part = self._parts.by_level[table.branch.level]
-        with self._known_before(part), self._database.writing() as cursor:
+        with self._parts.known_before(part), self._database.writing() as cursor:
             self._parts.mark(part, sql_topic_tables.last_number(cursor, part))
             sql_topic_tables.drop(cursor, self._parts, part, table.branch.level)
             views = self._views
             if views.few and table.name in views.made:
                 views = views.change(cursor, [table.name])
+            self._changes_parts(cursor)
         self._views = views
         self._parts.remove(table.branch.level, part)
 
@@ -216,6 +276,8 @@ class SqlStore:
             number, *rest = parts.hidden
             with self._database.writing() as cursor:
                 done = sql_topic_tables.purge(cursor, number, limit)
+                if done < limit:
+                    self._changes_parts(cursor)
             if done < limit:
                 parts.hidden = tuple(rest)
             return True
@@ -228,6 +290,13 @@ class SqlStore:
 
     # -- any thread --------------------------------------------------------------------------------
 
+    def caught_up(self) -> None:
+        """Do nothing: here a commit is in the tables."""
+
+    def missing(self, tables: Sequence[TopicTable]) -> list[TopicTable]:
+        """Return which topic tables are missing; raises CONFLICT, as ``define`` does."""
+        return self._parts.missing(tables)
+
     def limited(self, limit: ReadLimit, call: Callable[[], T]) -> T:
         """Run reads on this thread under a limit; raises its Error."""
         return self._database.limited(limit, call)
@@ -239,6 +308,10 @@ class SqlStore:
     def reserved(self) -> int:
         """Return the number up to which numbers are reserved."""
         return self._reserved
+
+    def applied(self) -> int:
+        """Return the number of the log's last batch that was committed here; 0 for none."""
+        return self._applied
 
     def last_version(self) -> int:
         """Return the greatest version committed since the last ``return_versions``, or 0."""
@@ -406,34 +479,10 @@ class SqlStore:
 
     def expired(self, now_seconds: float, limit: int) -> list[Record]:
         """Return up to ``limit`` expired records, earliest expiry first."""
-        found: list[Record] = []
         with self._database.reading() as cursor:
-            for part in (self._parts.general, *self._parts.tables.values()):
-                found += [part.rows.record(row) for row in _over(cursor, part, now_seconds, limit)]
-        return sorted(found, key=lambda record: record.expires_at)[:limit]
+            return sql_expiry.expired(cursor, self._parts, now_seconds, limit)
 
     def next_expiry(self) -> float | None:
         """Return the time of the next expiry; None if no record expires."""
         with self._database.reading() as cursor:
-            parts = (self._parts.general, *self._parts.tables.values())
-            found = [_soonest(cursor, part) for part in parts]
-        return min((item for item in found if item is not None), default=None)
-
-
-def _soonest(cursor: Cursor, part: LogPartition) -> float | None:
-    """Return the earliest expiry of a part's records."""
-    expires = quoted(part.rows.names.expires)
-    table = quoted(part.rows.name)
-    row = cursor.execute(
-        f"SELECT {expires} FROM {table} WHERE {expires} IS NOT NULL ORDER BY {expires} LIMIT 1"
-    ).fetchone()
-    return None if row is None else float(row[0])
-
-
-def _over(cursor: Cursor, part: LogPartition, now_seconds: float, limit: int) -> list[Row]:
-    """Return the expired rows, earliest expiry first."""
-    expires = quoted(part.rows.names.expires)
-    return cursor.execute(
-        f"{part.statements.select} WHERE {expires}<=? ORDER BY {expires} LIMIT ?",
-        (now_seconds, limit),
-    ).fetchall()
+            return sql_expiry.next_expiry(cursor, self._parts)

@@ -1,6 +1,6 @@
 """The store: the kernel's interface to the disk, in five protocols that one object implements.
 
-``Appends``, ``Log``, ``Records``, ``Facts`` and ``Maintenance``: users of a store declare the one
+``Commits``, ``Log``, ``Records``, ``Facts`` and ``Maintenance``: users of a store declare the one
 that they need.
 
 It has one log of events, one current record for each topic, and facts of other owners (such as an
@@ -22,6 +22,7 @@ A store knows neither callers, protocols, versions nor validity.
 """
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -103,7 +104,17 @@ class Head(Protocol):
 
 
 class Appends(Head, Protocol):
-    """What only the writer thread calls: the interface for the committer."""
+    """The interface for the committer, called by the writer thread."""
+
+    def pack(self, events: Sequence[Event], changes: Sequence[Change] = ()) -> object:
+        """Encode events and changes for ``append``, on any thread; raises TOO_LARGE."""
+
+    def append(self, packed: object) -> object:
+        """Append what was packed, all or none; on return it is durable.
+
+        Each event has its ``seq``, greater than every one before. Error(BUSY) means that the disk
+        refused; a retry may succeed later.
+        """
 
     def reserved(self) -> int:
         """Return the number up to which numbers are reserved."""
@@ -111,7 +122,36 @@ class Appends(Head, Protocol):
     def reserve(self, seq: int) -> None:
         """Reserve numbers up to ``seq`` durably, so that none is reused after a restart."""
 
-    def commit(self, events: Sequence[Event], changes: Sequence[Change] = ()) -> list[bool]:
+    def return_versions(self, version: int) -> None:
+        """Reset the last version durably, because a clock was ahead."""
+
+    def lookup(self, wanted: Sequence[tuple[Table | None, str]]) -> dict[str, Record]:
+        """Return the current records of these topics, by topic; absent ones are left out."""
+
+    def facts(self, places: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
+        """Return the values of these facts, by owner and name; absent ones are left out."""
+
+    def trim(
+        self, source: LogSource, keep: Keep, now_seconds: float, limit: int
+    ) -> "int | Future[int]":
+        """Delete a part's oldest events beyond any limit of ``keep``; return how many, or later."""
+
+    def tidy(self, limit: int) -> bool:
+        """Do a step of deferred work of ``drop`` and others; return whether more is left."""
+
+
+class Commits(Head, Protocol):
+    """What only the writer of the tables calls."""
+
+    def reserved(self) -> int:
+        """Return the number up to which numbers are reserved."""
+
+    def reserve(self, seq: int) -> None:
+        """Reserve numbers up to ``seq`` durably, so that none is reused after a restart."""
+
+    def commit(
+        self, events: Sequence[Event], changes: Sequence[Change] = (), applied: int = 0
+    ) -> list[bool]:
         """Write logged events, in order, their records, and changes: all or none.
 
         Each has its ``seq``, greater than every one before. PUT and PATCH replace the record at the
@@ -263,6 +303,9 @@ class Maintenance(Counts, Protocol):
     def close(self) -> None:
         """Close files; committed data stays."""
 
+    def caught_up(self) -> None:
+        """Wait until the tables have everything that is in the log now."""
+
     def define(self, *tables: TopicTable) -> None:
         """Create tables of branches, all or none: their new events form separate parts.
 
@@ -290,5 +333,5 @@ class LogAndRecords(Log, Records, Protocol):
         """
 
 
-class Store(Appends, LogAndRecords, Facts, Maintenance, Protocol):
+class Store(Commits, LogAndRecords, Facts, Maintenance, Protocol):
     """The complete store: opened by a server, and tested by the conformance suite."""

@@ -191,7 +191,7 @@ class CatchUp:
         Before a kill it may have been delivered with the QoS of that time. With QoS 0, at most once
         (MQTT 5, 4.3.1), it is left out.
         """
-        if isinstance(event, Gap) or not 0 < event.seq <= interest.doubt:
+        if isinstance(event, Gap) or not event.topic or not 0 < event.seq <= interest.doubt:
             return False
         return self.interests.wanting(event, self._cursor.client_id) is None
 

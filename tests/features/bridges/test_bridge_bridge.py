@@ -243,15 +243,15 @@ async def test_what_the_disk_refuses_is_not_acknowledged(broker, folder, monkeyp
     settings = to(broker) | {"in": [{"filter": "cmd/#"}, {"filter": "Dog/#"}]}
     async with server(folder, settings) as world, reading(broker, "none") as remote:
         await world.idle()
-        commit, refusals = world.application.store.commit, []
+        append, refusals = world.application.store.append, []
 
-        def refuse(events, changes=()):
-            if len(refusals) < 3 and any(event.topic == "cmd/x" for event in events):
-                refusals.append(events)
+        def refuse(packed):
+            if len(refusals) < 3 and any(event.topic == "cmd/x" for event in packed.events):
+                refusals.append(packed)
                 raise Error(Code.BUSY, "the disk is full")
-            return commit(events, changes)
+            return append(packed)
 
-        monkeypatch.setattr(world.application.store, "commit", refuse)
+        monkeypatch.setattr(world.application.store, "append", refuse)
         remote.link.publish("Dog/1", b"no dog", 1, True, {}, lambda _: None)
         remote.link.publish("cmd/x", b"kept", 1, False, {}, lambda _: None)
         await world.until(lambda: world.bridge.inlet.received == 1)

@@ -272,8 +272,7 @@ def remember_mark(write: Write) -> None:
         return [Change(owner, name, start + kept)]
 
     write.logged, write.conclude = True, remembered
-    if write.event.kind in RETAINED:  # includes whether a record existed
-        write.depends = True
+    write.asks = write.event.kind in RETAINED
 
 
 def _owner(caller: Caller, name: str) -> str:

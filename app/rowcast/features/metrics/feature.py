@@ -1,11 +1,9 @@
 """The feature: counts, and publishes the numbers under ``$SYS/broker`` and at ``/metrics``."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final
 
 from rowcast.core.clock import WallClock
-from rowcast.core.events import DELETE, RETAINED
 from rowcast.core.histograms import Histogram, HistogramFamily
 from rowcast.core.tables import Table
 from rowcast.features.metrics.metrics import Metrics
@@ -64,8 +62,7 @@ class SystemMetrics(Feature):
 
     async def load(self) -> None:
         """Count the records that are stored."""
-        counting = self._kernel.committer.on_writer(self._count_records)
-        self.metrics.retained = await asyncio.wrap_future(counting)
+        self.metrics.retained = self._count_records()
 
     async def start(self) -> None:
         """Start writing the numbers at intervals."""
@@ -82,23 +79,15 @@ class SystemMetrics(Feature):
     # -- counters of other components --------------------------------------------------------------
 
     def _count(self, outcomes: Sequence[Outcome]) -> None:
-        """Count created and deleted records of a batch, and late writes."""
-        metrics = self.metrics
+        """Count late writes of a batch."""
         for outcome in outcomes:
-            if type(outcome) is not Receipt:
-                continue
-            event = outcome.event
-            if outcome.late:
-                metrics.holding.late += is_stamped(event)
-            elif event.kind in RETAINED and (event.kind == DELETE) == outcome.existed:
-                if outcome.existed:
-                    metrics.on_retained_message_removed(event.topic)
-                else:
-                    metrics.on_retained_message_added(event.topic)
+            if type(outcome) is Receipt and outcome.late:
+                self.metrics.holding.late += is_stamped(outcome.event)
 
     def _look(self) -> None:
-        """Update the cheap counters of doors and the reader."""
+        """Update the cheap counters of doors, the reader and the store."""
         metrics = self.metrics
+        metrics.retained = self._count_records()
         reader, holding = self._kernel.reader, metrics.holding
         dropped = reader.losses.counts.get(GapCause.SLOW, 0)
         holding.sessions = holding.sessions_expired = 0

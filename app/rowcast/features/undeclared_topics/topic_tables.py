@@ -319,7 +319,7 @@ class TopicTables:
     # -- the writer thread -------------------------------------------------------------------------
 
     def _prepare(self, events: Sequence[Event]) -> None:
-        """Make the tables that these events need, before they are committed."""
+        """Make the tables that these events need, before they are appended."""
         if not self._missing:  # nearly always
             return
         levels = {
@@ -359,6 +359,7 @@ class TopicTables:
 
     def _remove(self, entry: Entry) -> bool:
         """Drop a table unless it holds something; return whether it is gone."""
+        self._store.caught_up()
         if entry.defined and not _empty(self._store.figures(entry.table.branch)):
             return False
         self._missing.add(entry.table.branch.level)

@@ -217,7 +217,7 @@ def _write(socket: "Socket", fields: Fields, kind: str) -> None:
         socket.answer(fields.get("id"), answer)
 
     socket.pending_more()
-    socket.kernel.submit(event, socket.caller, done, condition)
+    socket.kernel.submit(event, socket.caller, done, condition, asks=True)
 
 
 def _condition(fields: Fields, kind: str, epoch: str) -> Condition | None:

@@ -14,14 +14,14 @@ class MemoryLog:
     the disk refuses next.
     """
 
-    def __init__(self, epoch="00000000", stored=None):
+    def __init__(self, epoch="00000000", stored=None, first=1):
         self.epoch = epoch
-        self.stored = [] if stored is None else stored
+        self.stored = [None] * (first - 1) if stored is None else stored
         self.refuse = 0
         self._grown = threading.Condition()
-        last = self._at(len(self.stored)) if self.stored else None
+        last = self._at(len(self.stored)) if any(self.stored) else None
         self.term = 1 if last is None else last.term + 1
-        self.head = Head() if last is None else Head(last.number, last.last)
+        self.head = Head(first - 1) if last is None else Head(last.number, last.last)
 
     @property
     def trimmed(self):

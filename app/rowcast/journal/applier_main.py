@@ -1,0 +1,124 @@
+"""The applier process: follows the files of the log, and writes the tables.
+
+Started by ``applier_process.py``, with two handles of pipes. It ends when told to, and when the
+server has gone: its pipe is closed then.
+"""
+
+import logging
+import os
+import select
+import signal
+import time
+from pathlib import Path
+from typing import Final, cast
+
+from rowcast.core.errors import Error
+from rowcast.journal.applier import Applier
+from rowcast.journal.applying import READ_BYTES
+from rowcast.journal.pipes import NOTICE, STOP, TIDY, read_all, read_message, write_message
+from rowcast.journal.writer_lock import WriterLock
+from rowcast.log.follower import LogFollower
+from rowcast.schema import parse_schema
+from rowcast.store.sqlite import SqlStore
+
+log = logging.getLogger("rowcast.applier")
+
+RETRY_SECONDS: Final = 0.5
+"""After the disk has refused: long enough to cost nothing, short enough to go on at once."""
+SYNC_BYTES: Final = 32 * 1024 * 1024
+"""Of the log that is applied between two syncs of the tables, after which it can be trimmed."""
+
+
+class _Process:
+    """One life of the applier."""
+
+    def __init__(self, read: int, write: int, opened: dict[str, object]) -> None:
+        self._read = read
+        self._write = write
+        schema = parse_schema(cast("str", opened["schema"]))
+        database = Path(cast("str", opened["database"]))
+        self._lock = WriterLock(database)
+        self._lock.acquire()
+        self._tables = SqlStore(database, synced=False, lock=False)
+        self._tables.open(schema.tables)
+        self._applier = Applier(self._tables, schema.tables)
+        self._log = LogFollower(Path(cast("str", opened["log"])), self._tables.applied())
+        self._wanted = self._tables.applied()
+        self._unsynced = 0
+        self._stopping = False
+
+    def run(self) -> None:
+        """Apply until told to stop, or until the server has gone."""
+        self._report({}, "")
+        while not (self._stopping and self._tables.applied() >= self._wanted):
+            behind = self._tables.applied() < self._wanted
+            if not self._take_notices(wait=not behind):
+                return
+            if self._tables.applied() < self._wanted:
+                self._apply()
+        self._tables.close()
+
+    def _take_notices(self, *, wait: bool) -> bool:
+        """Read what the server has said; return whether it is still there."""
+        while wait or select.select([self._read], [], [], 0)[0]:
+            data = read_all(self._read, NOTICE.size)
+            if not data:
+                return False
+            kind, number = NOTICE.unpack(data)
+            if kind == TIDY:
+                self._tidy(number)
+            else:
+                self._wanted = max(self._wanted, number)
+                self._stopping = self._stopping or kind == STOP
+            wait = False
+        return True
+
+    def _apply(self) -> None:
+        batches = self._log.read(self._wanted, READ_BYTES)
+        while True:
+            try:
+                results = self._applier.apply(batches)
+            except Error as error:
+                log.warning("the tables cannot be written: %s", error.full)
+                self._report({}, error.message)
+                time.sleep(RETRY_SECONDS)
+            else:
+                break
+        self._unsynced += sum(len(batch.data) for batch in batches)
+        self._report(results, "")
+
+    def _report(self, results: dict[int, list[int]], problem: str) -> None:
+        report = self._tables.report()
+        message: dict[str, object] = {
+            "applied": report.applied,
+            "head": report.head,
+            "counts": report.counts,
+            "results": results,
+            "problem": problem,
+            "skipped": self._applier.skipped,
+        }
+        if self._unsynced >= SYNC_BYTES and not problem:
+            message["durable"] = self._tables.sync()
+            self._unsynced = 0
+        write_message(self._write, message)
+
+    def _tidy(self, limit: int) -> None:
+        try:
+            more = self._tables.tidy(limit)
+        except Error as error:
+            log.warning("deferred work failed: %s", error.full)
+            more = False
+        write_message(self._write, {"more": more})
+
+
+def main(read: int, write: int) -> None:
+    """Run the process; the arguments are the handles to read from and to write to."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # of the terminal: the server says when
+        signal.signal(number, signal.SIG_IGN)
+    opened = read_message(read)
+    if opened is None:
+        return
+    try:
+        _Process(read, write, opened).run()
+    except (BrokenPipeError, KeyboardInterrupt):  # the server has gone
+        os._exit(0)

@@ -1,0 +1,180 @@
+"""The applier as a child process: started, watched and restarted by the server.
+
+A thread reads its reports. When the process ends, it is started again after a pause, and goes on
+after the last batch that is in the tables; the log has everything that it had in hand.
+"""
+
+import logging
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, cast
+
+from rowcast.core.tables import Table
+from rowcast.journal.applying import Applied, Told
+from rowcast.journal.pipes import APPLY, NOTICE, STOP, TIDY, read_message, write_all, write_message
+from rowcast.journal.writer_lock import WriterLock
+from rowcast.log.local_log import LocalLog
+from rowcast.store.sql_follow import PartCounts, Report
+from rowcast.store.sqlite import SqlStore
+
+log = logging.getLogger("rowcast.applier")
+
+RESTART_SECONDS: Final = 0.5
+"""Before a process that has ended is started again, so that one that fails at once costs little."""
+TIDY_SECONDS: Final = 30.0
+"""For a step of deferred work, which is some milliseconds after all that waits before it."""
+STOP_SECONDS: Final = 30.0
+"""For the rest of the log when the server stops; what is left is applied at the next start."""
+_PACKAGES: Final = str(Path(__file__).parents[2])
+_START: Final = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from rowcast.journal.applier_main import main; main(int(sys.argv[2]), int(sys.argv[3]))"
+)
+"""The process runs the code that this one runs, wherever that was imported from."""
+
+
+class ProcessApplying:
+    """One applier process after the other."""
+
+    def __init__(
+        self,
+        tables: SqlStore,
+        log_directory: Path,
+        schema: str,
+        appended: LocalLog,
+        lock: WriterLock,
+        restart_seconds: float = RESTART_SECONDS,
+        stop_seconds: float = STOP_SECONDS,
+    ) -> None:
+        self._opening: dict[str, object] = {
+            "database": str(tables.path),
+            "log": str(log_directory),
+            "schema": schema,
+        }
+        self._tables = tables
+        self._log = appended
+        self._lock_of_tables = lock
+        self._restart_seconds = restart_seconds
+        self._stop_seconds = stop_seconds
+        self._wanted = 0
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+        self._tidied: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self.restarts = 0
+        """How often the process has ended and was started again."""
+        self.skipped = 0
+        """Events that could not be applied."""
+        self.problem = ""
+        """Why the tables cannot be written now; empty while they can."""
+        self._spawn()
+
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self._process.pid
+
+    def _spawn(self) -> None:
+        """Start the process, which then waits for its first message."""
+        child_read, self._write = os.pipe()
+        self._read, child_write = os.pipe()
+        command = [sys.executable, "-c", _START, _PACKAGES]
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own module
+                [*command, str(child_read), str(child_write)],
+                pass_fds=(child_read, child_write),
+                stdin=subprocess.DEVNULL,
+            )
+        finally:
+            os.close(child_read)
+            os.close(child_write)
+
+    def start(self, declared: Sequence[Table], after: int, told: Told) -> None:  # noqa: ARG002
+        """Have the process apply what follows a batch."""
+        self._wanted, self._told = after, told
+        self._tables.follow_writer()
+        self._lock_of_tables.release()
+        write_message(self._write, self._opening)
+        self._thread = threading.Thread(target=self._watch, name="rowcast-applier", daemon=True)
+        self._thread.start()
+
+    def push(self, number: int) -> None:
+        """Have batches applied up to one, which is durable."""
+        self._wanted = number
+        self._notify(APPLY, number)
+
+    def _notify(self, kind: bytes, number: int) -> None:
+        with self._lock, suppress(OSError):  # a process that has ended is told when it starts again
+            write_all(self._write, NOTICE.pack(kind, number))
+
+    def tidy(self, limit: int) -> bool:
+        """Do a step of deferred work; return whether more is left."""
+        while not self._tidied.empty():  # the answer to one that nobody waited for
+            self._tidied.get_nowait()
+        self._notify(TIDY, limit)
+        try:
+            return self._tidied.get(timeout=TIDY_SECONDS)
+        except queue.Empty:
+            return False
+
+    def stop(self) -> None:
+        """Have the rest of the log applied, and end the process."""
+        self._stopped.set()
+        self._notify(STOP, self._wanted)
+        try:
+            self._process.wait(self._stop_seconds)
+        except subprocess.TimeoutExpired:
+            log.warning("the tables are behind the log; the next start applies the rest")
+            self._process.kill()
+            self._process.wait()
+        if self._thread is not None:
+            self._thread.join()
+        for handle in (self._read, self._write):
+            os.close(handle)
+
+    # -- the thread that reads reports -------------------------------------------------------------
+
+    def _watch(self) -> None:
+        while True:
+            message = read_message(self._read)
+            if message is not None:
+                self._take(message)
+            elif self._stopped.is_set() or not self._restart():
+                return
+
+    def _take(self, message: dict[str, object]) -> None:
+        if "more" in message:
+            self._tidied.put(bool(message["more"]))
+            return
+        problem = cast("str", message["problem"])
+        if problem and problem != self.problem:
+            log.error("the tables cannot be written, and follow later: %s", problem)
+        self.problem = problem
+        self.skipped = cast("int", message["skipped"])
+        number = cast("int", message["applied"])
+        counts = [PartCounts(*item) for item in cast("list[list[int]]", message["counts"])]
+        report = Report(number, cast("int", message["head"]), counts)
+        self._told(Applied(number, cast("dict[int, list[int]]", message["results"]), report))
+        if "durable" in message:
+            self._log.trim(cast("int", message["durable"]))
+
+    def _restart(self) -> bool:
+        """Start the process again; return False if the server stops meanwhile."""
+        code = self._process.wait()
+        log.error("the applier has ended (%d) and is started again", code)
+        if self._stopped.wait(self._restart_seconds):
+            return False
+        self.restarts += 1
+        with self._lock:
+            os.close(self._read)
+            os.close(self._write)
+            self._spawn()
+            with suppress(OSError):
+                write_message(self._write, self._opening)
+                write_all(self._write, NOTICE.pack(APPLY, self._wanted))
+        return True

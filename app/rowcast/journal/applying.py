@@ -1,0 +1,101 @@
+"""Where the applier runs: in a process of its own (``applier_process.py``), or here.
+
+A server's applier is a process, so that a second core does its work. Tests, the simulation and
+commands that only open a data directory apply in the call that appends.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from rowcast.core.errors import Error
+from rowcast.core.tables import Table
+from rowcast.journal.applier import Applier, Tables
+from rowcast.journal.writer_lock import WriterLock
+from rowcast.log.log import Log
+from rowcast.store.sql_follow import Report
+from rowcast.store.sqlite import SqlStore
+
+READ_BYTES: Final = 4 * 1024 * 1024
+"""Of the log at a time: some thousands of small events, which fit in one transaction."""
+
+
+class Applied(NamedTuple):
+    """What an applier reports after a transaction."""
+
+    number: int
+    """The number of the last batch in the tables."""
+    results: dict[int, list[int]]
+    """Results of operations, by batch."""
+    report: Report | None = None
+    """What readers of the file must know, where another process wrote it."""
+
+
+Told = Callable[[Applied], None]
+
+
+class Applying(Protocol):
+    """An applier, wherever it runs. Its reports come on a thread of its own, or in ``push``."""
+
+    def start(self, declared: Sequence[Table], after: int, told: Told) -> None:
+        """Start to apply what follows a batch."""
+
+    def push(self, number: int) -> None:
+        """Have batches applied up to one, which is durable."""
+
+    def tidy(self, limit: int) -> bool:
+        """Do a step of deferred work; return whether more is left. Waits for it."""
+
+    def stop(self) -> None:
+        """Stop; what is not applied is in the log."""
+
+
+class TidyTables(Tables, Protocol):
+    """Tables with deferred work."""
+
+    def tidy(self, limit: int) -> bool:
+        """Do a step of deferred work."""
+
+
+class InlineApplying:
+    """Applies in the call that appends."""
+
+    def __init__(self, tables: TidyTables, log: Log, lock: WriterLock | None = None) -> None:
+        self._tables = tables
+        self._log = log
+        self._lock = lock
+        self.problem: Error | None = None
+        """Why the last attempt failed, if it did; the next one tries again."""
+
+    def start(self, declared: Sequence[Table], after: int, told: Told) -> None:
+        """Start to apply what follows a batch."""
+        self._applier = Applier(self._tables, declared)
+        self._told = told
+        self.push(after)
+
+    def push(self, number: int) -> None:
+        """Apply batches up to one; what the disk refuses is tried again with the next."""
+        while (applied := self._tables.applied()) < number:
+            try:
+                results = self._applier.apply(self._log.read(applied, READ_BYTES))
+            except Error as error:
+                self.problem = error
+                return
+            self.problem = None
+            self._told(Applied(self._tables.applied(), results))
+
+    def tidy(self, limit: int) -> bool:
+        """Do a step of deferred work."""
+        return self._tables.tidy(limit)
+
+    def stop(self) -> None:
+        """Let another process write: everything is applied."""
+        if self._lock is not None:
+            self._lock.release()
+
+
+def catch_up(tables: SqlStore, log: Log, declared: Sequence[Table]) -> int:
+    """Apply what the log has and the tables lack; return how many batches. Raises Error(BUSY)."""
+    applier, begun = Applier(tables, declared), tables.applied()
+    while (applied := tables.applied()) < log.head.number:
+        applier.apply(log.read(applied, READ_BYTES))
+    return tables.applied() - begun

@@ -1,0 +1,80 @@
+"""A batch on its way to the log: its decisions, and what they wrote.
+
+``commit.py`` takes it through its steps: current records, decision, append, answers.
+"""
+
+from collections.abc import Callable
+
+from rowcast.core.errors import Error
+from rowcast.core.events import RETAINED, Event
+from rowcast.core.tables import Table
+from rowcast.kernel.batch import Batch
+from rowcast.kernel.decide import decide_all
+from rowcast.kernel.last_write_wins import places_of_tombstones, stamp_in
+from rowcast.kernel.write import Current, Outcome
+from rowcast.reads.record_cache import RecordCache, Unknown
+from rowcast.store.store import Appends, Change
+
+
+class Pending:
+    """One batch between the queue and its answers."""
+
+    __slots__ = ("alone", "batch", "changes", "current", "events", "late", "outcomes", "packed")
+
+    def __init__(self, batch: Batch, *, alone: bool = False) -> None:
+        self.batch = batch
+        self.alone = alone
+        """Whether it is a part of a batch that failed."""
+        self.current = Current()
+        """The current records at its topics, where its writes depend on them."""
+        self.late: list[str] = []
+        """Topics of writes that have a version of their own, and so may be late."""
+        self.outcomes: list[Outcome] = []
+        self.events: list[Event] = []
+        self.changes: list[Change] = []
+        self.packed: object = None
+        """The encoded events and changes."""
+
+    def collect(self, cache: RecordCache) -> list[tuple[Table | None, str]]:
+        """Collect the current records that are in memory; return those that must be read."""
+        current, ask = self.current, list[tuple[Table | None, str]]()
+        for write in self.batch.writes:
+            if not (write.depends or write.asks):
+                continue
+            topic = write.event.topic
+            if write.versioned and write.event.kind in RETAINED:
+                self.late.append(topic)
+            if topic in current:
+                continue
+            record = cache.whole(topic)
+            if isinstance(record, Unknown):
+                ask.append((write.event.table, topic))
+                record = None
+            current[topic] = record
+        return ask
+
+    def fetch(self, store: Appends, ask: list[tuple[Table | None, str]]) -> None:
+        """Read records, and tombstones of absent ones, on the writer thread."""
+        current = self.current
+        if ask:
+            current.update(store.lookup(ask))
+        absent = {topic for topic in self.late if current[topic] is None}
+        if absent:
+            places = places_of_tombstones(absent, current.now)
+            for (_, topic), value in store.facts(places).items():
+                current.gone[topic] = max(stamp_in(value), current.gone.get(topic, (0, "")))
+
+    def decide(self, next_seq: Callable[[], int]) -> None:
+        """Decide its writes, in order."""
+        batch, current = self.batch, self.current
+        if not batch.keeps:
+            self.outcomes = decide_all(batch.writes, current, self.events, self.changes, next_seq)
+            return
+        for writes, keeping in batch.stretches():
+            self.outcomes += decide_all(writes, current, self.events, self.changes, next_seq)
+            if keeping is not None:
+                self.changes += keeping.changes
+
+    def fail(self, error: Error) -> None:
+        """Give it the outcomes of a batch that the disk has refused."""
+        self.outcomes = self.batch.refused(error)

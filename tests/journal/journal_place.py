@@ -1,0 +1,68 @@
+"""A data directory for the tests of a journaled store, in the form that the store's tests use."""
+
+import time
+
+from lagging import LaggingApplying
+from store_cases import TABLES
+
+from rowcast.core.events import DELETE, MESSAGE
+from rowcast.journal.applying import InlineApplying
+from rowcast.journal.journaled_store import JournaledStore
+from rowcast.journal.opening import log_directory, open_log
+from rowcast.store.sqlite import SqlStore
+
+
+class Whole(JournaledStore):
+    """A journaled store that answers as the store of one process does.
+
+    ``commit`` tells whether there were records, which the committer finds out by itself; counts are
+    those of now, which a server reads a moment late; a trim waits.
+    """
+
+    def commit(self, events, changes=()):
+        existed, there = [], {}
+        for event in events:
+            topic = event.topic
+            if topic not in there:
+                there[topic] = self.get(event.table, topic) is not None
+            existed.append(event.kind != MESSAGE and there[topic])
+            if event.kind != MESSAGE:
+                there[topic] = event.kind != DELETE
+        super().commit(events, changes)
+        return existed
+
+    def trim(self, *arguments):
+        return super().trim(*arguments).result(10)
+
+    def figures(self, source):
+        self.caught_up()
+        return super().figures(source)
+
+    def count(self, source):
+        self.caught_up()
+        return super().count(source)
+
+
+class JournalPlace:
+    """A data directory, opened by at most one store of the test."""
+
+    def __init__(self, path, applying):
+        self.path = path / "rowcast.db"
+        self._applying = applying
+        self.stores = []
+
+    def start(self, tables=TABLES):
+        self.close()
+        opened = SqlStore(self.path, synced=False)
+        log = open_log(log_directory(self.path), opened)
+        self.applying = self._applying(opened, log)
+        self.stores.append(Whole(opened, log, self.applying, time.time))
+        self.stores[-1].open(tables)
+        return self.stores[-1]
+
+    def close(self):
+        while self.stores:
+            self.stores.pop().close()
+
+
+APPLYING = {"inline": InlineApplying, "lagging": LaggingApplying}
