@@ -41,7 +41,7 @@ from rowcast.program.settings.client_events import ClientEventsSettings
 from rowcast.program.settings.gateway import GatewaySettings
 from rowcast.program.settings.history import HistorySettings
 from rowcast.program.settings.hooks import HookSettings
-from rowcast.program.settings.http import Http
+from rowcast.program.settings.http import Http, Sse, WebSocket
 from rowcast.program.settings.memory import Memory
 from rowcast.program.settings.mistakes import mistake
 from rowcast.program.settings.mqtt import MqttLimits
@@ -83,14 +83,15 @@ def _address(value: str) -> str:
 class Network(Section):
     """Where MQTT listens."""
 
-    host: str = Field(default="127.0.0.1", description="Address that MQTT listens on.")
+    host: str = Field(default="127.0.0.1", description="Address on which MQTT listens.")
     port: PortOrNone = Field(
-        default=1883, description="Port of MQTT over TCP; 0 takes a free one, `off` opens none."
+        default=1883, description="Port of MQTT over TCP; 0 picks a free port, `off` closes it."
     )
     secure_port: PortOrNone = Field(
         default=8883,
         alias="securePort",
-        description="Port of MQTT over TLS, open when `tls.certificate` is set; `off` opens none.",
+        description="Port of MQTT over TLS, open when `tls.certificate` is set; 0 picks a free "
+        "port, `off` closes it.",
     )
 
 
@@ -102,35 +103,39 @@ class Mqtt(MqttLimits):
     web_socket: bool = Field(
         default=True,
         alias="webSocket",
-        description="Whether MQTT is also spoken on the port of HTTP.",
+        description="Whether the HTTP ports accept MQTT over WebSocket.",
     )
     require_authentication: bool = Field(
         default=True,
         alias="requireAuthentication",
-        description="Whether MQTT clients must sign in as soon as there are users.",
+        description="Whether MQTT clients must sign in once there are users.",
     )
     max_packet_bytes: Annotated[Number, Field(ge=256, le=268_435_460)] = Field(
-        default=MQTT_PACKET_BYTES_MAX, description="Largest packet taken from a client."
+        default=MQTT_PACKET_BYTES_MAX,
+        description="Largest packet that a client may send (Maximum Packet Size), in bytes.",
     )
     connect_timeout_seconds: Seconds = Field(
-        default=10, description="Time for a new connection to say CONNECT."
+        default=10, description="Time in which a new connection must send CONNECT, in seconds."
     )
     receive_maximum: Annotated[Number, Field(ge=1, le=65_535)] = Field(
-        default=1_024, description="Unacknowledged publishes that a client may have on the way."
+        default=1_024,
+        description="Unacknowledged QoS 1 and 2 publishes that a client may have in flight to the "
+        "server (Receive Maximum).",
     )
     accept: Literal["", "application/json", "application/cbor", "application/x-msgpack"] = Field(
         default="",
-        description="Format for clients that do not ask for one; empty is JSON for tables, and "
-        "other topics as they came.",
+        description="Format for clients that request none; empty: JSON for declared tables, the "
+        "original bytes for other topics.",
     )
     max_session_expiry_seconds: Count = Field(
         default=0,
-        description="Longest that a session outlives its connection; 0 is as long as it asks.",
+        description="Longest time that a session outlives its connection, in seconds; 0: the "
+        "client decides.",
     )
     sys_interval: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
         default=10,
-        description="Seconds between two rounds of the system's own figures under `$SYS/broker`; "
-        "0 writes none of these topics.",
+        description="Interval at which uptime, memory and load averages below `$SYS/broker` are "
+        "updated, in seconds; 0 publishes none of these topics.",
     )
 
 
@@ -138,29 +143,12 @@ class Subscriptions(Section):
     """What waits in memory for one slow reader; logged events beyond it are read from the log."""
 
     queue_events: Count = Field(
-        default=0, description="Events that wait for one subscriber; 0 means the usual 8,192."
+        default=0, description="Events queued for one subscriber; 0 means the default of 8,192."
     )
     queue_bytes: Count = Field(
-        default=0, description="Payload bytes that wait for one subscriber; 0 means 8 MiB."
+        default=0,
+        description="Payload bytes queued for one subscriber; 0 means the default of 8 MiB.",
     )
-
-
-class Sse(Section):
-    """Server-Sent Events."""
-
-    heartbeat_seconds: Seconds = Field(
-        default=15, description="Silence after which a comment shows that the stream lives."
-    )
-    retry_ms: Annotated[Number, Field(ge=1)] = Field(
-        default=2_000,
-        description="Wait before a browser reconnects; up to four times as much is added.",
-    )
-
-
-class WebSocket(Section):
-    """WebSocket."""
-
-    heartbeat_seconds: Seconds = Field(default=20, description="Time between two pings.")
 
 
 class Store(Section):
@@ -168,12 +156,12 @@ class Store(Section):
 
     url: str = Field(
         default="",
-        description="Address of the database; empty for a SQLite file in the data directory.",
+        description="URL of the database; by default a SQLite file in the data directory.",
     )
     query_timeout: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
         default=QUERY_SECONDS,
-        description="Seconds that one query, or one page of a stream of rows, may take before it "
-        "is refused as `busy`; 0 is any time.",
+        description="Time limit of one query, or of one page of a streamed list, in seconds; "
+        "beyond it the query fails with `busy`. 0 means no limit.",
     )
 
 
@@ -181,9 +169,12 @@ class Logging(Section):
     """What the server tells its operator."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="Least severity that is written."
+        default="info",
+        description="Lowest severity that is written: `debug`, `info`, `warning` or `error`.",
     )
-    format: Literal["text", "json"] = Field(default="text", description="Form of a line.")
+    format: Literal["text", "json"] = Field(
+        default="text", description="`text`, or `json`: an object on each line."
+    )
 
 
 def _feature_sections() -> dict[str, type[Section]]:
@@ -232,12 +223,13 @@ class Config(FeatureSections):
         default=Path("schema.graphql"), alias="schema", description="File that declares the tables."
     )
     resources: Place = Field(
-        default=Path("resources"), description="Directory of custom resources; it may be absent."
+        default=Path("resources"),
+        description="Directory of resource classes and hooks; it may be absent.",
     )
-    data: Place = Field(default=Path("data"), description="Directory of all that must survive.")
+    data: Place = Field(default=Path("data"), description="Directory of all persistent data.")
     url: Annotated[str, AfterValidator(_address)] = Field(
         default="",
-        description="Server that the other commands talk to; empty for `http.host` and port.",
+        description="Server that the client commands use; by default `http.host` and `http.port`.",
     )
 
     _warnings: tuple[str, ...] = ()

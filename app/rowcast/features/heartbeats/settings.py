@@ -15,8 +15,8 @@ class HeartbeatSettings(Section):
 
     seconds: Period = Field(
         default=0,
-        description="Seconds between two `heartbeat` events on each stream of SSE and WebSocket, "
-        "with the newest cursor of the log; 0 sends none.",
+        description="Interval of `heartbeat` events, which carry the newest cursor of the log, on "
+        "each SSE and WebSocket stream, in seconds; 0 sends none.",
     )
 
 

@@ -14,18 +14,22 @@ class OverloadSection(Section):
     """What is refused when memory is short, in this order; 0 refuses nothing."""
 
     memory_bytes: Count = Field(
-        default=0, description="Memory to stay below; 0 is what the container or machine has."
+        default=0, description="Memory limit in bytes; 0: that of the container or machine."
     )
     messages_percent: Percent = Field(
         default=75,
-        description="From here on, messages that are not logged are dropped for slow readers; 0 "
-        "never.",
+        description="Share of the memory limit from which unlogged messages to slow readers are "
+        "dropped, in percent; 0 means never.",
     )
     connects_percent: Percent = Field(
-        default=85, description="From here on, new connections are refused too; 0 never."
+        default=85,
+        description="Share of the memory limit from which new connections are refused too, in "
+        "percent; 0 means never.",
     )
     subscribes_percent: Percent = Field(
-        default=92, description="From here on, new subscriptions are refused too; 0 never."
+        default=92,
+        description="Share of the memory limit from which new subscriptions are refused too, in "
+        "percent; 0 means never.",
     )
 
     @property

@@ -14,22 +14,21 @@ class SlowSection(Section):
 
     top: Annotated[Number, Field(ge=0, le=SLOW_TOP_MAX)] = Field(
         default=SLOW_TOP,
-        description="Entries of `$SYS/slow_subscriptions`, the slowest readers and topics, at most "
-        "1,000; 0 measures nothing.",
+        description="Length of the list, at most 1,000; 0 disables the measurement.",
     )
     threshold_ms: Annotated[Number, Field(ge=1)] = Field(
         default=SLOW_THRESHOLD_MS,
-        description="Milliseconds from which on a delivery is slow.",
+        description="Latency from which a delivery is slow, in milliseconds.",
     )
     measure: Literal["whole", "internal", "response"] = Field(
         default="whole",
-        description="From when to when: `whole` from a message's arrival until it is acknowledged "
-        "(QoS 0, SSE, WebSocket: written), `internal` until it is written, `response` from then "
-        "until it is acknowledged.",
+        description="`whole`: from a message's arrival to its acknowledgement (QoS 0, SSE, "
+        "WebSocket: to the write); `internal`: to the write; `response`: from the write to the "
+        "acknowledgement.",
     )
     expire_seconds: Seconds = Field(
         default=SLOW_EXPIRE_SECONDS,
-        description="How long an entry stays when it was not slow again.",
+        description="Time after its last slow delivery for which an entry stays, in seconds.",
     )
 
     @property

@@ -12,17 +12,18 @@ class ClientEventsSettings(Section):
 
     enabled: bool = Field(
         default=True,
-        description="Whether it is logged under `$SYS/events` who connects, is refused, subscribes "
-        "and leaves.",
+        description="Whether connections, refusals, subscriptions and disconnects are logged at "
+        "`$SYS/events`.",
     )
     keep_seconds: Count = Field(
-        default=EVENTS_KEEP_SECONDS, description="Age to keep of that; 0 means any."
+        default=EVENTS_KEEP_SECONDS,
+        description="Age limit of client events, in seconds; 0 means no limit.",
     )
     keep_events: Count = Field(
-        default=EVENTS_KEEP_EVENTS, description="Events to keep of it; 0 means any number."
+        default=EVENTS_KEEP_EVENTS, description="Client events kept; 0 means no limit."
     )
     keep_bytes: Count = Field(
-        default=EVENTS_KEEP_BYTES, description="Bytes to keep of it; 0 means any number."
+        default=EVENTS_KEEP_BYTES, description="Bytes of client events kept; 0 means no limit."
     )
 
     @property

@@ -158,7 +158,8 @@ class GatewaySettings(Section):
 
     brokers: Annotated[tuple[RemoteBroker, ...], AfterValidator(_named_once)] = Field(
         default=(),
-        description="Other brokers, and which topics go there (`out`) and come from there (`in`).",
+        description="Bridges: other brokers, and the topics published there (`out`) and received "
+        "from there (`in`).",
     )
 
 

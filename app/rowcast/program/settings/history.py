@@ -9,17 +9,19 @@ from rowcast.store.store import Keep
 class HistorySettings(Section):
     """How much of the log is kept; a table's own declaration may ask for longer."""
 
-    keep_seconds: Count = Field(default=7 * 24 * 3600, description="Age to keep; 0 means any.")
+    keep_seconds: Count = Field(
+        default=7 * 24 * 3600, description="Age limit of events, in seconds; 0 means no limit."
+    )
     keep_events: Count = Field(
-        default=0, description="Events to keep of each table; 0 means any number."
+        default=0, description="Events kept of each table; 0 means no limit."
     )
     keep_bytes: Count = Field(
-        default=1024**3, description="Payload bytes to keep of each table; 0 means any number."
+        default=1024**3, description="Payload bytes kept of each table; 0 means no limit."
     )
     sweep_seconds: Seconds = Field(
         default=60,
-        description="Time between two runs of retention, which deletes what is beyond the limits; "
-        "records that expire are deleted when their time is over, whatever is set here.",
+        description="Interval at which events beyond these limits are deleted, in seconds. "
+        "Expired records are deleted when they expire, whatever is set here.",
     )
 
     @property

@@ -45,13 +45,15 @@ class HookRate(Section):
     """How much one caller may do in a second, whatever the door."""
 
     publishes: Count = Field(
-        default=0, description="Writes of one caller in a second, on any door; 0 means no limit."
+        default=0,
+        description="Writes of one caller per second, on all protocols; further ones are refused "
+        "(429, 0x97). 0 means no limit.",
     )
     bytes: Count = Field(
-        default=0, description="Payload bytes of one caller's writes in a second; 0 means no limit."
+        default=0, description="Payload bytes that one caller writes per second; 0 means no limit."
     )
     subscribes: Count = Field(
-        default=0, description="Filters that one caller asks for in a second; 0 means no limit."
+        default=0, description="Filters that one caller subscribes to per second; 0 means no limit."
     )
 
 
@@ -60,12 +62,14 @@ class HookSettings(Section):
 
     acl: Annotated[tuple[Access, ...], AfterValidator(_followed)] = Field(
         default=(),
-        description="Rules of the access list; when there are any, what none allows is denied.",
+        description="Rules of the access list. If there are any, whatever no rule allows is "
+        "denied.",
     )
     rate: HookRate = HookRate()
     log: Literal["none", "connections", "publishes"] = Field(
         default="none",
-        description="What is written to the log: who connects and subscribes, and what they write.",
+        description="What is logged: `none`, `connections` (and subscriptions), or `publishes` "
+        "too.",
     )
 
 

@@ -9,6 +9,7 @@ from rowcast.core.limits import PAYLOAD_BYTES_MAX
 from rowcast.kernel.settings import (
     Number,
     PortOrNone,
+    Seconds,
     Section,
     host_name,
     network_name,
@@ -24,33 +25,59 @@ def _origin(value: str) -> str:
 class Http(Section):
     """The door for REST, SSE and WebSocket."""
 
-    host: str = Field(default="127.0.0.1", description="Address that HTTP listens on.")
+    host: str = Field(default="127.0.0.1", description="Address on which HTTP listens.")
     port: PortOrNone = Field(
-        default=9926, description="Port of HTTP; 0 takes a free one, `off` opens none."
+        default=9926, description="Port of HTTP; 0 picks a free port, `off` closes it."
     )
     secure_port: PortOrNone = Field(
         default=9927,
         alias="securePort",
-        description="Port of HTTPS, open when `tls.certificate` is set; `off` opens none.",
+        description="Port of HTTPS, open when `tls.certificate` is set; 0 picks a free port, "
+        "`off` closes it.",
     )
     cors: tuple[Annotated[str, AfterValidator(_origin)], ...] = Field(
-        default=(), description="Origins whose pages may call besides the server's own."
+        default=(),
+        description="Additional origins whose pages may call the server. Its own origin always "
+        "may.",
     )
     allowed_hosts: tuple[Annotated[str, AfterValidator(host_name)], ...] = Field(
         default=(),
-        description="Names under which callers who do not sign in are served too: `rows.example`, "
-        "`.example` with all below it, `*` any; addresses and names without a dot are anyway.",
+        description="Host names under which anonymous callers are served: `rows.example`, "
+        "`.example` for all names below it, `*` for any. IP addresses and names without a dot are "
+        "always allowed.",
     )
     trusted_proxies: tuple[Annotated[str, AfterValidator(network_name)], ...] = Field(
         default=(),
-        description="Addresses and networks of proxies whose X-Forwarded-For and X-Forwarded-Proto "
-        "are believed: `10.0.0.1`, `10.1.0.0/16`; nobody else's are.",
+        description="Addresses and networks of proxies whose X-Forwarded-For and "
+        "X-Forwarded-Proto headers are trusted: `10.0.0.1`, `10.1.0.0/16`.",
     )
     max_body_bytes: Annotated[Number, Field(ge=1)] = Field(
-        default=PAYLOAD_BYTES_MAX, description="Largest body of one request."
+        default=PAYLOAD_BYTES_MAX, description="Largest request body, in bytes."
     )
     idempotency_seconds: Annotated[Number, Field(ge=1)] = Field(
         default=86_400,
-        description="How long the answer to a request with an `Idempotency-Key` is kept for when "
-        "it comes again.",
+        description="How long the answer to a request with an `Idempotency-Key` is stored for "
+        "repeats, in seconds.",
+    )
+
+
+class Sse(Section):
+    """Server-Sent Events."""
+
+    heartbeat_seconds: Seconds = Field(
+        default=15,
+        description="Silence on an SSE stream after which the server sends a comment, in seconds.",
+    )
+    retry_ms: Annotated[Number, Field(ge=1)] = Field(
+        default=2_000,
+        description="Shortest wait before a browser reconnects, in milliseconds; the server adds "
+        "up to four times as much at random.",
+    )
+
+
+class WebSocket(Section):
+    """WebSocket."""
+
+    heartbeat_seconds: Seconds = Field(
+        default=20, description="Interval of WebSocket pings, in seconds."
     )

@@ -19,23 +19,24 @@ class Memory(Section):
 
     client_write_bytes: CountOfBytes = Field(
         default=COMMIT_CLIENT_BYTES_HIGH,
-        description="Bytes of one client's writes that wait for the disk before it is not read "
-        "from; at four times as many its writes are refused.",
+        description="Bytes of one client's pending writes at which the server stops reading from "
+        "that client; at four times as many its writes are refused.",
     )
     write_bytes: CountOfBytes = Field(
         default=COMMIT_BACKLOG_BYTES_HIGH,
-        description="Bytes of all clients' writes that wait for the disk before those with more "
-        "than the mean are not read from; at twice as many writes are refused.",
+        description="Bytes of all clients' pending writes at which the server stops reading from "
+        "those above the mean; at twice as many all writes are refused.",
     )
     commit_bytes: Annotated[CountOfBytes, Field(ge=65_536)] = Field(
         default=COMMIT_BATCH_BYTES_MAX,
-        description="Bytes of one transaction, shared by those who write: fewer, and small writes "
-        "wait less for large ones; more, and a slow disk takes more in all.",
+        description="Bytes of one transaction, shared by all writers. A smaller value shortens "
+        "the wait of small writes behind large ones; a larger one gives a slow disk more "
+        "throughput.",
     )
 
     cache_bytes: CountOfBytes = Field(
         default=RECORD_CACHE_BYTES_MAX,
-        description="Bytes of current records in memory for hot reads, decoded values included.",
+        description="Size of the record cache in bytes, decoded values included.",
     )
 
     @property

@@ -26,25 +26,25 @@ class Rate(Section):
     """How fast clients may be; 0 is no limit."""
 
     messages: Count = Field(
-        default=0, description="PUBLISH packets of one client in a second; 0 means no limit."
+        default=0, description="PUBLISH packets of one client per second; 0 means no limit."
     )
     bytes: Count = Field(
-        default=0, description="Bytes from one client in a second; 0 means no limit."
+        default=0, description="Bytes from one client per second; 0 means no limit."
     )
     subscribes: Count = Field(
         default=0,
-        description="Filters that one client subscribes to in a second; 0 means no limit.",
+        description="Filters that one client subscribes to per second; 0 means no limit.",
     )
     action: Literal["throttle", "disconnect"] = Field(
         default="throttle",
-        description="A client over its rate: `throttle` reads from it more slowly and loses "
-        "nothing, `disconnect` ends it with 0x96.",
+        description="What happens to a client above its rate: `throttle` reads from it more "
+        "slowly and loses nothing, `disconnect` ends the connection with 0x96.",
     )
     connections: Count = Field(
-        default=0, description="New connections in a second, of all; 0 means no limit."
+        default=0, description="New connections of all clients per second; 0 means no limit."
     )
     connections_per_peer: Count = Field(
-        default=0, description="New connections of one address in a second; 0 means no limit."
+        default=0, description="New connections of one address per second; 0 means no limit."
     )
 
     @property
@@ -59,12 +59,12 @@ class Flapping(Section):
 
     max_disconnects: Count = Field(
         default=0,
-        description="Connections of one client id that end without DISCONNECT, within "
-        "`mqtt.flapping.window_seconds`, before it is banned for `mqtt.ban.seconds`; 0 means "
-        "never.",
+        description="How many connections of one client id may end without DISCONNECT within "
+        "`mqtt.flapping.window_seconds` before that client id is banned for `mqtt.ban.seconds`; 0 "
+        "bans nobody.",
     )
     window_seconds: Seconds = Field(
-        default=60, description="Time in which those connections are counted."
+        default=60, description="Time window in which these disconnects are counted, in seconds."
     )
 
 
@@ -73,14 +73,14 @@ class Ban(Section):
 
     failed_logins: Count = Field(
         default=20,
-        description="Wrong passwords for one user from one address at once, and within "
-        "`mqtt.ban.seconds`, on every door, before further tries are slowed down (429, 0x89); ten "
-        "times as many where that user has signed in. Nobody is banned for them; 0 means any "
-        "number.",
+        description="Wrong passwords for one user from one address per `mqtt.ban.seconds`, on all "
+        "protocols, before further attempts are throttled (429, 0x89); ten times as many where "
+        "that user has signed in before. They ban nobody. 0 means no limit.",
     )
     seconds: Seconds = Field(
         default=300,
-        description="How long a ban lasts, and until as many wrong passwords may come again.",
+        description="Duration of a ban, and the time until as many wrong passwords are allowed "
+        "again, in seconds.",
     )
 
 
@@ -150,53 +150,56 @@ class MqttLimits(Section):
     """How many and how fast, and what is done to topics."""
 
     max_connections: Count = Field(
-        default=0, description="MQTT connections at a time; 0 means no limit."
+        default=0, description="Concurrent MQTT connections; 0 means no limit."
     )
     max_connections_per_peer: Count = Field(
-        default=0, description="MQTT connections of one address at a time; 0 means no limit."
+        default=0, description="Concurrent MQTT connections of one address; 0 means no limit."
     )
     max_subscriptions: Annotated[Number, Field(ge=1)] = Field(
-        default=MQTT_SUBSCRIPTIONS_MAX, description="Filters that one client may have."
+        default=MQTT_SUBSCRIPTIONS_MAX, description="Filters of one client."
     )
     max_inflight: Annotated[Number, Field(ge=1, le=65_535)] = Field(
         default=65_535,
-        description="Unacknowledged messages on their way to one client, if it takes as many.",
+        description="Unacknowledged messages in flight to one client; the client's own Receive "
+        "Maximum applies too.",
     )
     max_session_queue: Annotated[Number, Field(ge=0, le=SESSION_QUEUE_EVENTS_MAX)] = Field(
         default=0,
-        description="Messages that may wait for a session whose client was away; 0 means all that "
-        "the log still keeps.",
+        description="Messages that may wait for a disconnected session; 0: all that the log has.",
     )
     session_queue_policy: Literal["drop_oldest", "drop_newest", "disconnect"] = Field(
         default="drop_oldest",
-        description="What happens when more wait, as the client comes back; `disconnect` ends the "
-        "session with 0x97.",
+        description="What happens at reconnect if more messages wait: `drop_oldest`, "
+        "`drop_newest`, or `disconnect`, which ends the session with 0x97.",
     )
     max_keep_alive_seconds: Annotated[Number, Field(ge=0, le=65_535)] = Field(
         default=0,
-        description="Longest Keep Alive, told to MQTT 5 clients that ask for more or for none; "
-        "0 means any.",
+        description="Longest Keep Alive, in seconds; MQTT 5 clients that ask for more or for none "
+        "get it as Server Keep Alive. 0 means no limit.",
     )
     tcp_keep_alive_seconds: Annotated[Number, Field(ge=0, le=32_767)] = Field(
         default=60,
-        description="Silence after which TCP looks whether a client is still there; 0 never does.",
+        description="Idle time after which TCP probes the connection, in seconds; 0 disables the "
+        "probes.",
     )
     rate: Rate = Rate()
     flapping: Flapping = Flapping()
     ban: Ban = Ban()
     rewrite: Rewrites = Field(
-        default=(), description="Rules that change the topics of publishes and subscriptions."
+        default=(), description="Rules that rewrite the topics of publishes and subscriptions."
     )
     auto_subscribe: AutoSubscribes = Field(
-        default=(), description="Filters that every client is subscribed to when it connects."
+        default=(), description="Filters that each new session is subscribed to."
     )
     server_reference: str = Field(
         default="",
-        description="Another server, told to clients that find this one full or being drained.",
+        description="Server Reference for clients that are refused because this server is full or "
+        "draining.",
     )
     draining: Literal["none", "temporarily", "forever"] = Field(
         default="none",
-        description="Whether new connections are sent away: with 0x9C, or with 0x9D for good.",
+        description="Whether new connections are redirected: `temporarily` (0x9C) or `forever` "
+        "(0x9D).",
     )
 
     @property

@@ -72,8 +72,8 @@ class BackendOptions(Section):
 
     url: str = Field(
         default="",
-        description="Address of the database, as `store.url`, which goes before it: what is "
-        "retained and the log are one store.",
+        description="URL of the database. `store.url` takes precedence, because log and retained "
+        "messages share a database.",
     )
 
 
@@ -82,7 +82,7 @@ class BuiltInDatabase(Section):
 
     enabled: bool = Field(
         default=True,
-        description="Whether the store keeps retained messages; no other backend does.",
+        description="Whether retained messages are stored. There is no other backend.",
     )
     ds: BackendOptions = BackendOptions()
 
@@ -98,8 +98,8 @@ class FormerBackend(Section):
 
     type: Literal["", "built_in_database"] = Field(
         default="",
-        description="Former name of the backend; a setting of "
-        "`retainer.backends.built_in_database.enabled` goes before it.",
+        description="Former setting of the backend; `retainer.backends.built_in_database.enabled` "
+        "takes precedence.",
     )
 
 
@@ -108,52 +108,55 @@ class RetainerSettings(Section):
 
     enabled: bool = Field(
         default=True,
-        description="Whether messages are kept at undeclared topics, and shown; if not, a retained "
-        "publish there is refused.",
+        description="Whether retained messages of undeclared topics are stored and delivered; if "
+        "not, a retained publish there is refused.",
     )
     msg_expiry_interval: Duration = Field(
         default=0,
-        description="How long a message is kept whose sender does not say, such as `15m`; 0 is for "
-        "good.",
+        description="Expiry of retained messages whose sender sets none, such as `15m`; 0: they "
+        "do not expire.",
     )
     msg_expiry_interval_override: Duration = Field(
         default=0,
-        description="Longest that any is kept, whatever its sender says; 0 or `disabled` is none.",
+        description="Longest expiry, whatever the sender sets; 0 or `disabled` means no limit.",
     )
     allow_never_expire: bool = Field(
         default=True,
-        description="Whether messages that are to be kept for good are excepted from that.",
+        description="Whether messages without expiry are exempt from "
+        "`retainer.msg_expiry_interval_override`.",
     )
     msg_clear_interval: Duration = Field(
         default=0,
-        description="Expired ones are deleted when their time is over; with a time here, such as "
-        "`1m`, they are looked for at this interval besides.",
+        description="Interval of an additional search for expired messages, such as `1m`. They "
+        "are deleted when they expire, even with 0.",
     )
     max_payload_size: Size = Field(
         default=RETAINED_PAYLOAD_BYTES_MAX,
-        description="Largest retained message, such as `512KiB`; 0 means no limit but that of all.",
+        description="Largest retained message, such as `512KiB`; 0: only the limits of all "
+        "messages apply.",
     )
     max_retained_messages: Count = Field(
-        default=0, description="Retained messages at a time; 0 means no limit."
+        default=0, description="Number of retained messages; 0 means no limit."
     )
     delivery_rate: Rate = Field(
         default=RETAINED_DELIVERY_RATE,
-        description="Retained messages that one subscriber is sent in a second, such as `1000/s`; "
-        "0 or `infinity` is as many as it takes.",
+        description="Retained messages sent to one subscriber per second, such as `1000/s`; 0 or "
+        "`infinity` means no limit.",
     )
     batch_read_number: Annotated[Number, Field(ge=1, le=10_000)] = Field(
         default=RETAINED_PAGE_RECORDS,
-        description="Retained messages that are read, and in memory, at a time for one subscriber, "
-        "of all its filters together; fewer when their payloads reach 1 MiB.",
+        description="Retained messages read at a time for one subscriber, for all its filters "
+        "together; fewer if their payloads reach 1 MiB.",
     )
     max_publish_rate: Rate = Field(
         default=0,
-        description="Retained messages that are taken in a second, such as `500/s`; 0 or "
-        "`infinity` means no limit.",
+        description="Retained messages accepted per second, such as `500/s`; 0 or `infinity` "
+        "means no limit.",
     )
     stop_publish_clear_msg: bool = Field(
         default=False,
-        description="Whether MQTT subscribers are not sent the empty message that clears one.",
+        description="Whether the empty message that clears a retained message is withheld from "
+        "MQTT subscribers.",
     )
     backends: Backends = Backends()
     backend: FormerBackend = FormerBackend()

@@ -33,45 +33,47 @@ class Jwt(Section):
     key: str = Field(
         default="",
         repr=False,
-        description="Secret that tokens are signed with (HS256); better in the environment.",
+        description="Secret with which tokens are signed (HS256); set it in the environment.",
     )
     key_file: PlaceOrNone = Field(
         default=None,
-        description="File of the key instead: a public key or certificate in PEM form, or a "
-        "secret.",
+        description="File with the key instead: a public key or certificate (PEM), or a secret.",
     )
-    jwks_file: PlaceOrNone = Field(
-        default=None, description="File of the issuer's keys as a set (JWKS)."
+    jwks_file: PlaceOrNone = Field(default=None, description="File with the issuer's keys (JWKS).")
+    issuer: str = Field(
+        default="", description="Required issuer (`iss`) of tokens; empty accepts any."
     )
-    issuer: str = Field(default="", description="Issuer (`iss`) of tokens; empty is any.")
     audience: str = Field(
-        default="", description="What `aud` has to name; empty does not look at it."
+        default="", description="Required audience (`aud`) of tokens; empty accepts any."
     )
     algorithms: tuple[Annotated[str, AfterValidator(_algorithm)], ...] = Field(
-        default=(), description="Algorithms that are accepted; empty is all that fit the keys."
+        default=(), description="Accepted signature algorithms; empty: all that fit the keys."
     )
     leeway_seconds: Count = Field(
-        default=TOKEN_LEEWAY_SECONDS, description="How far the issuer's clock may be off."
+        default=TOKEN_LEEWAY_SECONDS,
+        description="Tolerated difference between the clocks of issuer and server, in seconds.",
     )
     user_claim: str = Field(
-        default="sub", description="Claim that names the user; parts are separated by dots."
+        default="sub", description="Claim that names the user; dots separate the parts of its path."
     )
     user_prefix: Annotated[str, AfterValidator(_prefix)] = Field(
         default=USER_PREFIX,
-        description="What stands before that name here, with a colon, so that it is no user of "
-        "this server; then, without `issuer`, the token's. Empty where the issuer is trusted to "
-        "name this server's users.",
+        description="Prefix of the user's name here. It contains a colon, so that the name is "
+        "never that of a local user; without `security.jwt.issuer` the token's issuer follows it. "
+        "Set it to the empty string to let the issuer name local users.",
     )
     roles_claim: str = Field(
-        default="roles", description="Claim that lists the roles, likewise: `realm_access.roles`."
+        default="roles", description="Claim that lists the roles, such as `realm_access.roles`."
     )
     role_names: Mapping[str, str] = Field(
         default={},
-        description="Which of these roles is which role here: `{ops: admin}`; others are left "
-        "out. Empty takes all names as they are, but for `admin`.",
+        description="Maps roles of the token to roles here, `{ops: admin}`; others are ignored. "
+        "Empty takes all names unchanged, except `admin`.",
     )
-    read: bool = Field(default=True, description="Whether their users may read without a role.")
-    write: bool = Field(default=True, description="Whether they may write, likewise.")
+    read: bool = Field(default=True, description="Whether users with a token and no role may read.")
+    write: bool = Field(
+        default=True, description="Whether users with a token and no role may write."
+    )
 
     @property
     def grants(self) -> Grants:
@@ -100,13 +102,16 @@ class Security(Section):
     """Who may come in."""
 
     anonymous: Literal["loopback", "everywhere", "nobody"] = Field(
-        default="loopback", description="From where callers without a name are accepted."
+        default="loopback",
+        description="From where anonymous callers are accepted: `loopback` (this machine), "
+        "`everywhere` or `nobody`.",
     )
     users: str = Field(
         default="",
-        description="File of users and roles; empty for users.json in the data directory.",
+        description="File of users and roles; by default users.json in the data directory.",
     )
     token_seconds: Seconds = Field(
-        default=TOKEN_SECONDS, description="How long a token from `POST /$SYS/login` holds."
+        default=TOKEN_SECONDS,
+        description="Lifetime of a token from `POST /$SYS/login`, in seconds.",
     )
     jwt: Jwt = Jwt()

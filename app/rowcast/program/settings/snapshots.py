@@ -22,25 +22,24 @@ class SnapshotSettings(Section):
     """Snapshots of all tables as Parquet files."""
 
     directory: PlaceOrNone = Field(
-        default=None, description="Where they are; empty for `snapshots` in the data directory."
+        default=None,
+        description="Directory of snapshots; by default `snapshots` in the data directory.",
     )
     every: PeriodOrNone = Field(
-        default=None, description="Time from one to the next, such as `1h`; `off` makes none."
+        default=None, description="Interval of snapshots, such as `1h`; `off` makes none."
     )
     changes: PeriodOrNone = Field(
         default=None,
-        description="Time from one increment to the next, such as `1m`; `off` writes none.",
+        description="Interval of increments, such as `1m`; `off` makes none.",
     )
     keep_changes: PeriodOrNone = Field(
-        default=None, description="How long increments are kept, such as `30d`; `off` keeps all."
+        default=None, description="Age limit of increments, such as `30d`; `off` keeps all."
     )
-    keep: Count = Field(
-        default=0, description="Newest snapshots that are kept; 0 keeps all of them."
-    )
+    keep: Count = Field(default=0, description="Number of newest snapshots to keep; 0 keeps all.")
 
     keep_for: PeriodOrNone = Field(
         default=None,
-        description="How long snapshots are kept, such as `7d`; `off` keeps them for any time.",
+        description="Age limit of snapshots, such as `7d`; `off` means no limit.",
     )
 
     def place(self, data: Path) -> Path:

@@ -15,29 +15,28 @@ class Tls(Section):
     """The certificate of the secure ports; files are read again when they change."""
 
     certificate: PlaceOrNone = Field(
-        default=None, description="File of the certificate and its chain, in PEM form."
+        default=None, description="File with the server's certificate and its chain (PEM)."
     )
     private_key: PlaceOrNone = Field(
         default=None,
         alias="privateKey",
-        description="File of its private key; none when that is in the same file.",
+        description="File with the private key (PEM), if it is not in the certificate's file.",
     )
     private_key_password: str | None = Field(
         default=None,
         alias="privateKeyPassword",
         repr=False,
-        description="Password of an encrypted private key; better in the environment.",
+        description="Password of an encrypted private key; set it in the environment.",
     )
     certificate_authority: PlaceOrNone = Field(
         default=None,
         alias="certificateAuthority",
-        description="File of the authorities that sign clients' certificates.",
+        description="File with the authorities that sign client certificates (PEM).",
     )
     revocation_list: PlaceOrNone = Field(
         default=None,
         alias="certificateRevocationList",
-        description="File of lists (CRL) of clients' certificates that were taken back, in PEM "
-        "form: one for each authority.",
+        description="File with certificate revocation lists (CRL, PEM), one for each authority.",
     )
 
 
@@ -46,19 +45,22 @@ class MutualTls(Section):
 
     enabled: bool = Field(
         default=False,
-        description="Whether clients may show certificates; `mqtt.mTLS: true` says the same, and "
-        "so does any setting below.",
+        description="Whether MQTT clients may present certificates. `mqtt.mTLS: true` means the "
+        "same, and any other setting of this section implies it.",
     )
-    required: bool = Field(default=False, description="Whether they must.")
+    required: bool = Field(
+        default=False, description="Whether MQTT clients over TLS must present a certificate."
+    )
     user: Annotated[str, BeforeValidator(_nobody)] = Field(
         default="Common Name",
-        description="User that a certificate names: its `Common Name`, its first `subjectAltName`, "
-        "`none`, or else this name for all.",
+        description="Which user a certificate names: its `Common Name`, its first "
+        "`subjectAltName`, `none`, or a fixed name for all.",
     )
     certificate_authority: PlaceOrNone = Field(
         default=None,
         alias="certificateAuthority",
-        description="Who signs clients' certificates; none for `tls.certificateAuthority`.",
+        description="File with the authorities that sign client certificates; by default "
+        "`tls.certificateAuthority`.",
     )
 
     @model_validator(mode="before")

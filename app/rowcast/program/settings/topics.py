@@ -40,33 +40,37 @@ class Topics(Section):
 
     undeclared: Literal["table", "route", "reject"] = Field(
         default="table",
-        description="`table`: keep every message in the log, in a topic table for each first "
-        "level; `route`: deliver messages and keep retained values; `reject`: refuse.",
+        description="`table`: log every message, in a topic table for each first level; `route`: "
+        "deliver messages and store only retained values; `reject`: refuse.",
     )
     cleanup_delay: Annotated[
         float, BeforeValidator(not_a_switch), Field(ge=0, allow_inf_nan=False)
     ] = Field(
         default=TOPIC_TABLE_GRACE_SECONDS,
-        description="Seconds from the last subscriber to the end of a topic table that holds "
-        "nothing.",
+        description="Time from the last unsubscribe to the removal of an empty topic table, in "
+        "seconds.",
     )
     max_tables: Annotated[Number, Field(ge=1)] = Field(
         default=TOPIC_TABLES_MAX,
-        description="Topic tables at a time; a message that would need one more is refused.",
+        description="Number of topic tables; a message that needs another one is refused.",
     )
     keep_seconds: Count = Field(
-        default=0, description="Age to keep in topic tables; 0 in all three is as in `history`."
+        default=0,
+        description="Age limit of messages in topic tables, in seconds. If all three limits are "
+        "0, those of `history` apply.",
     )
     keep_events: Count = Field(
-        default=0, description="Messages to keep of each topic table, the oldest go first."
+        default=0, description="Messages kept in each topic table; the oldest are deleted first."
     )
     keep_bytes: Count = Field(
-        default=0, description="Payload bytes to keep of each topic table, likewise."
+        default=0,
+        description="Payload bytes kept in each topic table; the oldest messages are deleted "
+        "first.",
     )
     tables: Annotated[Mapping[str, Kept], AfterValidator(_named)] = Field(
         default={},
-        description="The same three for single topic tables, by name: "
-        "`{mqtt_home: {keep_events: 1000}}`.",
+        description="The same three limits for single topic tables: `{mqtt_home: {keep_events: "
+        "1000}}`.",
     )
 
     def settings(self, usual: Keep) -> TopicSettings:
