@@ -58,6 +58,11 @@ def test_no_flag_shows_a_type():
     assert "<bool>" not in run("--help").output + run("user", "add", "-h").output
 
 
+@pytest.mark.parametrize("group", [[], ["user"], ["snapshots"], ["dead-letters"]])
+def test_only_the_command_itself_offers_completion(group):
+    assert ("--install-completion" in run(*group, "--help").output) is (group == [])
+
+
 def test_a_misspelt_command_is_answered_with_the_nearest():
     assert "Did you mean 'tail'?" in run("tial").output
 

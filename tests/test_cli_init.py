@@ -62,7 +62,7 @@ def test_it_overwrites_nothing(tmp_path, name):
     mine.write_text("mine")
     result = init(tmp_path)
     assert (0, "mine") == (result.exit_code, mine.read_text())
-    assert (1, 2) == (result.output.count("kept, was there"), result.output.count("written"))
+    assert (1, 2) == (result.output.count("kept, exists"), result.output.count("written"))
     assert set(STARTERS) == set(files(tmp_path))
 
 
@@ -70,7 +70,7 @@ def test_a_second_time_changes_nothing(tmp_path):
     init(tmp_path)
     before = files(tmp_path)
     result = init(tmp_path)
-    assert (before, 3) == (files(tmp_path), result.output.count("kept, was there"))
+    assert (before, 3) == (files(tmp_path), result.output.count("kept, exists"))
 
 
 @pytest.mark.parametrize("place", ["file", "file/below", "s3://bucket/project"])

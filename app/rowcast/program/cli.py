@@ -35,39 +35,37 @@ HERE: Final = "rowcast.program.commands."
 LAKE: Final = "rowcast_lake.commands."
 
 COMMANDS: Final = {
-    "init": Place(HERE + "init", "init", "Write the files that a new project starts with."),
+    "init": Place(HERE + "init", "init", "Write the files of a new project."),
     "serve": Place(HERE + "serving", "serve", "Start the server; Ctrl-C stops it."),
     "check": Place(
-        HERE + "serving", "check", "Check settings and schema without starting anything."
+        HERE + "serving", "check", "Check settings, schema, resources and certificates."
     ),
-    "get": Place(HERE + "records", "get", "Print a record, a table, or the answer to a query."),
+    "get": Place(HERE + "records", "get", "Print a record, a table or the result of a query."),
     "put": Place(HERE + "records", "put", "Write a record."),
-    "delete": Place(HERE + "records", "delete", "Remove a record."),
-    "pub": Place(HERE + "records", "pub", "Send a message to everyone who watches a topic."),
-    "sub": Place(
-        HERE + "watching", "sub", "Write current records, then every event, for programs."
-    ),
-    "tail": Place(HERE + "watching", "tail", "Print every new event on a line, for people."),
-    "history": Place(HERE + "looks", "history", "Print what happened at a topic."),
+    "delete": Place(HERE + "records", "delete", "Delete a record."),
+    "pub": Place(HERE + "records", "pub", "Publish a message to a topic."),
+    "sub": Place(HERE + "watching", "sub", "Subscribe, and print events for programs to read."),
+    "tail": Place(HERE + "watching", "tail", "Subscribe, and print new events for people to read."),
+    "history": Place(HERE + "looks", "history", "Print the past events of a topic."),
     "sessions": Place(HERE + "looks", "sessions", "List the sessions of MQTT clients, or end one."),
     "dead-letters": Place(
-        HERE + "looks", "letters", "List, replay and remove what bridges gave up on."
+        HERE + "looks", "letters", "List, replay and remove dead letters of bridges."
     ),
-    "user": Place(HERE + "users", "user", "Add, remove and list those who may sign in."),
-    "policy": Place(HERE + "policy", "policy", "Ask who may do what, and which rule decides."),
+    "user": Place(HERE + "users", "user", "Add, change, list and remove users."),
+    "policy": Place(HERE + "policy", "policy", "Explain whether a user may do something."),
     "import": Place(
-        LAKE + "importing", "import_table", "Write the rows of Parquet files as records."
+        LAKE + "importing", "import_table", "Import the rows of Parquet files as records."
     ),
-    "export": Place(
-        LAKE + "snapshots", "export", "Write all tables, as of one moment, to Parquet."
+    "export": Place(LAKE + "snapshots", "export", "Export a snapshot of all tables to Parquet."),
+    "snapshots": Place(
+        LAKE + "snapshots", "snapshots", "List, verify, compact and remove snapshots."
     ),
-    "snapshots": Place(LAKE + "snapshots", "snapshots", "List, verify and remove snapshots."),
     "backup": Place(
-        HERE + "backups", "backup", "Copy all that must survive, while the server runs."
+        HERE + "backups", "backup", "Back up the data directory, also while the server runs."
     ),
-    "restore": Place(HERE + "backups", "restore", "Make a data directory of a back-up."),
+    "restore": Place(HERE + "backups", "restore", "Make a data directory from a backup."),
     "pipeline": Place(
-        LAKE + "pipeline", "pipeline", "Work with Spark on snapshots and the live log."
+        LAKE + "pipeline", "pipeline", "Run Spark jobs on snapshots and on the live log."
     ),
 }
 """Each command, in the order of ``rowcast --help``; its module is one of

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def import_table(
-    table: Annotated[str, typer.Argument(help="The table, as the schema calls it.")],
+    table: Annotated[str, typer.Argument(help="The table's name in the schema.")],
     place: Annotated[
         Path, typer.Argument(help="A Parquet file, a directory of them, or a snapshot.")
     ],
@@ -39,10 +39,10 @@ def import_table(
     ] = None,
     url: UrlOption = None,
 ) -> None:
-    """Write the rows of Parquet files as records: each replaces what is at its id.
+    """Import the rows of Parquet files as records; each replaces the record with its id.
 
-    All rows are checked before the first is written; then they go in batches, each of which is
-    written whole or not at all.
+    All rows are checked before the first is written. They are written in batches, each of which
+    is atomic.
 
     Example: rowcast import Dog data/snapshots/newest
     """

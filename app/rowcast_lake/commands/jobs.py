@@ -30,7 +30,7 @@ ROWS_SHOWN: Final = 20
 
 COMMON: Final[Mapping[str, tuple[Any, Any]]] = {
     "table": (
-        Annotated[str, typer.Option("--table", help="What it is about, such as Weather.")],
+        Annotated[str, typer.Option("--table", help="The table to read, such as Weather.")],
         "",
     ),
     "snapshots": (
@@ -40,7 +40,7 @@ COMMON: Final[Mapping[str, tuple[Any, Any]]] = {
         None,
     ),
     "parquet": (
-        Annotated[str, typer.Option(help="Read these Parquet files instead: any, of any origin.")],
+        Annotated[str, typer.Option(help="Read these Parquet files instead, of any origin.")],
         "",
     ),
     "url": (
@@ -49,7 +49,8 @@ COMMON: Final[Mapping[str, tuple[Any, Any]]] = {
     ),
     "schema": (
         Annotated[
-            Path | None, typer.Option(help="File of tables [default: what the snapshot says].")
+            Path | None,
+            typer.Option(help="Schema that declares the table [default: the snapshot's]."),
         ],
         None,
     ),
@@ -58,28 +59,33 @@ COMMON: Final[Mapping[str, tuple[Any, Any]]] = {
     "replace": (
         Annotated[
             bool,
-            typer.Option("--replace", help="Take away what it wrote there before and no more."),
+            typer.Option(
+                "--replace", help="Delete rows of earlier results that are in this one no more."
+            ),
         ],
         False,
     ),
     "show": (
         Annotated[
             int | None,
-            typer.Option(min=0, max=ROWS_SHOWN_MAX, help="Print so many rows [default: 20]."),
+            typer.Option(min=0, max=ROWS_SHOWN_MAX, help="Print N rows [default: 20]."),
         ],
         None,
     ),
-    "stream": (Annotated[bool, typer.Option("--stream", help="Go on with what comes.")], False),
+    "stream": (
+        Annotated[bool, typer.Option("--stream", help="Continue with new data as it arrives.")],
+        False,
+    ),
     "once": (
-        Annotated[bool, typer.Option("--once", help="Stream what is there, then stop.")],
+        Annotated[bool, typer.Option("--once", help="Process the data that exists, then stop.")],
         False,
     ),
     "checkpoint": (
-        Annotated[str, typer.Option(help="Where a stream remembers how far it came.")],
+        Annotated[str, typer.Option(help="Directory of the stream's checkpoint.")],
         "",
     ),
     "master": (
-        Annotated[str, typer.Option(help="Where Spark runs: local[*], spark://…, yarn, sc://…")],
+        Annotated[str, typer.Option(help="Master of Spark: local[*], spark://…, yarn, sc://…")],
         LOCAL_MASTER,
     ),
 }
@@ -121,6 +127,7 @@ run = typer.Typer(
     cls=Jobs,
     help="Run a job; each has options of its own.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 
@@ -190,7 +197,7 @@ def _run_job(
             check_local(str(place), name)
     table = table or job.table
     if not (table or parquet):
-        raise Error(Code.UNPROCESSABLE, f"{job.name}: say what of, such as --table Weather")
+        raise Error(Code.UNPROCESSABLE, f"{job.name}: name a table, such as --table Weather")
     config = load_config(None, None, {"url": url} if url else {})
     server = {"url": config.server_url}
     if show is None:
@@ -221,7 +228,7 @@ def _declared(file: Path | None, text: str, table: str) -> Table | None:
 
 
 def list_jobs(as_json: JsonOption = False) -> None:
-    """List the jobs that there are.
+    """List the jobs.
 
     Example: rowcast pipeline list
     """
@@ -234,16 +241,20 @@ def list_jobs(as_json: JsonOption = False) -> None:
 
 
 def plot_result(
-    place: Annotated[Path, typer.Argument(help="A result: data/results/newest/rollup.")],
-    x: Annotated[str, typer.Option(help="Column of the time.")] = "start",
-    y: Annotated[str, typer.Option(help="Column of the numbers.")] = "mean",
-    by: Annotated[str, typer.Option(help="A line for each value of these columns.")] = "",
+    place: Annotated[
+        Path, typer.Argument(help="The result's directory: data/results/newest/rollup.")
+    ],
+    x: Annotated[str, typer.Option(help="Column of the horizontal axis, a time.")] = "start",
+    y: Annotated[str, typer.Option(help="Column of the vertical axis, a number.")] = "mean",
+    by: Annotated[
+        str, typer.Option(help="Columns, separated by commas: a line for each value.")
+    ] = "",
     where: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only rows with this value.")
     ] = None,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("plot.svg"),
 ) -> None:
-    """Draw a result as a chart: an SVG file, which every browser shows.
+    """Draw a result as a chart, an SVG file.
 
     Example: rowcast pipeline plot data/results/newest/rollup --by origin --where measure=temp
     """

@@ -9,8 +9,9 @@ from rowcast_lake.spark.session import LOCAL_MASTER, start_session
 
 pipeline = typer.Typer(
     name="pipeline",
-    help="Work with Spark on snapshots and on the live log.",
+    help="Run Spark jobs on snapshots and on the live log.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 
@@ -19,14 +20,14 @@ pipeline.command("list")(list_jobs)
 pipeline.command("plot")(plot_result)
 
 MasterOption = Annotated[
-    str, typer.Option("--master", help="Where Spark runs: local[*], spark://…, yarn, sc://…")
+    str, typer.Option("--master", help="Master of Spark: local[*], spark://…, yarn, sc://…")
 ]
 ROWS: Final = 1000
 
 
 @pipeline.command()
 def check(master: MasterOption = LOCAL_MASTER) -> None:
-    """Start Spark, let it count, and say which it is.
+    """Start Spark, run a count, and print its version.
 
     Example: rowcast pipeline check --master local[2]
     """

@@ -37,14 +37,17 @@ if TYPE_CHECKING:
 
 snapshots = typer.Typer(
     name="snapshots",
-    help="List, verify and remove snapshots.",
+    help="List, verify, compact and remove snapshots.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 
 OutOption = Annotated[
     Path | None,
-    typer.Option("--out", help="Directory of snapshots [default: snapshots in the data]."),
+    typer.Option(
+        "--out", help="Directory of snapshots [default: snapshots in the data directory]."
+    ),
 ]
 
 
@@ -54,32 +57,32 @@ def export(
     data: DataOption = None,
     out: OutOption = None,
     tables: Annotated[
-        str, typer.Option("--tables", help="Only these, with commas between [default: all].")
+        str, typer.Option("--tables", help="Names of tables, separated by commas [default: all].")
     ] = "",
     changes: Annotated[
-        bool, typer.Option("--changes", help="Write only what happened since the last export.")
+        bool, typer.Option("--changes", help="Export an increment: events since the last export.")
     ] = False,
     history: Annotated[
-        bool, typer.Option("--history", help="Also the past of each declared table.")
+        bool, typer.Option("--history", help="Also export the history of each declared table.")
     ] = False,
     audience: Annotated[
         str,
         typer.Option(
-            "--audience", metavar="ROLE", help="Only what this role may see; needs --out."
+            "--audience", metavar="ROLE", help="Export only what this role may read; needs --out."
         ),
     ] = "",
     keep: Annotated[
-        int, typer.Option("--keep", min=0, help="Then keep only so many of the newest; 0: all.")
+        int, typer.Option("--keep", min=0, help="Then delete all but the newest N; 0 keeps all.")
     ] = 0,
     json_lines: Annotated[
-        bool, typer.Option("--json", help="Tell of progress and the end as lines of JSON.")
+        bool, typer.Option("--json", help="Print progress and result as lines of JSON.")
     ] = False,
     settings: SetOption = None,
 ) -> None:
-    """Write all tables, as they are at this moment, to Parquet files.
+    """Export a snapshot of all tables at one moment to Parquet files.
 
-    Prints where the snapshot is. The server may run meanwhile. With --changes it writes a part of
-    the log instead: all that happened since the last part, or since the newest snapshot.
+    Prints the snapshot's directory. The server may be running. With --changes it exports an
+    increment instead: the events since the last increment, or since the newest snapshot.
 
     Example: rowcast export --data data
     """
@@ -243,7 +246,7 @@ def list_snapshots(
     out: OutOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print each snapshot: name, when it was made, rows, bytes, tables.
+    """Print each snapshot: name, time, rows, bytes, tables.
 
     Example: rowcast snapshots list
     """
@@ -275,9 +278,9 @@ def verify(
     data: DataOption = None,
     out: OutOption = None,
 ) -> None:
-    """Check that snapshots are what their manifests say: names, sums, rows, digests.
+    """Verify snapshots against their manifests.
 
-    Prints the first difference, with exit code 1.
+    Compares names, checksums, rows and digests; prints the first difference, with exit code 1.
 
     Example: rowcast snapshots verify newest
     """
@@ -318,7 +321,7 @@ def prove(
     data: DataOption = None,
     out: OutOption = None,
 ) -> None:
-    """Bring a snapshot forward with the changes after it, and compare it with a later one.
+    """Verify increments: that with them a snapshot becomes a later one.
 
     Example: rowcast snapshots prove 000000000000001042
     """
@@ -345,9 +348,10 @@ def prove(
 
 @snapshots.command()
 def compact(config: ConfigOption = None, data: DataOption = None, out: OutOption = None) -> None:
-    """Put all changes together to the fewest files, of about 128 MB; `export --changes` does some.
+    """Merge increments into files of about 128 MB.
 
-    The small ones go ten minutes later, with the next `export --changes` or `compact`.
+    `export --changes` merges some by itself. The small files are deleted ten minutes later, by
+    the next `export --changes` or `compact`.
 
     Example: rowcast snapshots compact
     """

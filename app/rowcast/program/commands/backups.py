@@ -22,19 +22,19 @@ from rowcast.program.commands.options import (
 
 
 def backup(
-    place: Annotated[Path, typer.Argument(help="A directory that is not there yet.")],
+    place: Annotated[Path, typer.Argument(help="The directory to make; it must not exist yet.")],
     config: ConfigOption = None,
     schema: SchemaOption = None,
     data: DataOption = None,
     settings: SetOption = None,
 ) -> None:
-    """Copy all that must survive, as it is at this moment. The server may run meanwhile.
+    """Back up the data directory at one moment. The server may be running.
 
-    Prints the cursor that it ends with.
+    Prints the cursor of the last event in the backup.
 
     Example: rowcast backup backups/monday
     """
-    check_local(str(place), "the back-up")
+    check_local(str(place), "the backup")
     chosen = join_settings(config, {"schema": schema, "data": data}, settings)
     from rowcast.program.backups import back_up  # noqa: PLC0415 - other commands need no store
 
@@ -45,20 +45,22 @@ def backup(
 
 
 def restore(
-    place: Annotated[Path, typer.Argument(help="A back-up: a directory that backup made.")],
+    place: Annotated[Path, typer.Argument(help="A backup: a directory made by rowcast backup.")],
     config: ConfigOption = None,
     schema: Annotated[
-        Path | None, typer.Option("--schema", help="Schema of that time [default: the back-up's].")
+        Path | None,
+        typer.Option("--schema", help="Schema of the restored data [default: the backup's]."),
     ] = None,
     data: DataOption = None,
     to: Annotated[
-        str, typer.Option("--to", help="A time, how long ago, or a cursor [default: its end].")
+        str,
+        typer.Option("--to", help="A time, a duration ago (-2h), or a cursor [default: the end]."),
     ] = "",
     settings: SetOption = None,
 ) -> None:
-    """Make a data directory of a back-up, as it was at its end or at an earlier point.
+    """Make a data directory from a backup, as of its end or of an earlier point.
 
-    Every file is compared with its digest. There must be no data yet. Start the server on it then.
+    Every file is verified by its digest. The data directory must not contain data yet.
 
     Example: rowcast restore backups/monday --data restored --to 2026-01-31T12:00:00Z
     """
@@ -72,7 +74,7 @@ def restore(
     print(f"{made.data}: restored from {place}{what}", file=sys.stderr)
     if lost:
         print(
-            "sessions, shared subscriptions and bridges begin anew; cursors of before are answered "
-            "with a reset",
+            "sessions, shared subscriptions and bridges start from the beginning; clients with "
+            "older cursors get a reset",
             file=sys.stderr,
         )

@@ -21,7 +21,7 @@ Python is a template under another ending, so that nothing imports, compiles or 
 
 PURPOSES: Final = {
     "schema.graphql": "tables: each record is a REST resource and an MQTT topic",
-    "resources/example.py": "behaviour of your own, in Python",
+    "resources/example.py": "your own code, in Python",
     "rowcast.yaml": "settings",
 }
 
@@ -33,16 +33,18 @@ STEPS: Final = {
 
 
 def init(
-    directory: Annotated[Path, typer.Argument(help="Where; made if it is missing.")] = Path(),
+    directory: Annotated[
+        Path, typer.Argument(help="The project's directory; created if it is missing.")
+    ] = Path(),
 ) -> None:
-    """Write a schema, an example resource and settings to start with; overwrite nothing.
+    """Write a schema, an example resource and a settings file; overwrite nothing.
 
     Example: rowcast init myproject
     """
     check_local(str(directory), "the directory")
     print(f"{directory.resolve()}:")
     for name, written in write_starters(directory):
-        state = "written" if written else "kept, was there"
+        state = "written" if written else "kept, exists"
         print(f"  {name:<22} {state:<16} {PURPOSES[name]}")
     print("\n".join(_next_steps(directory)))
 

@@ -22,22 +22,29 @@ _LINES: Final = {"Accept": "application/x-ndjson"}
 
 letters = typer.Typer(
     name="dead-letters",
-    help="List, send again and remove what bridges gave up on.",
+    help="List, replay and remove dead letters: messages that a bridge failed to deliver.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 
 
 def history(
-    topic: Annotated[str, typer.Argument(help="A topic, or with a slash all below it: home/.")],
+    topic: Annotated[
+        str, typer.Argument(help="A topic; with a slash at the end, all topics below it: home/.")
+    ],
     start: Annotated[
-        str, typer.Option("--from", help="A time, how long ago, or a cursor: -1h.")
+        str, typer.Option("--from", help="Start: a time, a duration ago (-1h), or a cursor.")
     ] = "",
-    end: Annotated[str, typer.Option("--to", help="Likewise; what was then is left out.")] = "",
-    last: Annotated[int, typer.Option("--last", min=0, help="Only the last so many.")] = 0,
+    end: Annotated[str, typer.Option("--to", help="End, exclusive; likewise.")] = "",
+    last: Annotated[
+        int, typer.Option("--last", min=0, help="Print only the last N events; 0 means all.")
+    ] = 0,
     url: UrlOption = None,
 ) -> None:
-    """Print what happened at a topic, a JSON line for each event, the oldest first.
+    """Print the past events of a topic, one JSON object per line, oldest first.
+
+    Without options it prints the last ten.
 
     Example: rowcast history Weather/JFK --from=-1h
     """
@@ -46,18 +53,16 @@ def history(
     if not given:
         given = {"_last": "10"}
     if not _show(f"{topic_path(topic)}?{urlencode(given)}", url):
-        when = " then" if start or end else ""
-        print(f"nothing happened at {topic}{when}, as far as the log goes back", file=sys.stderr)
+        when = " in that time" if start or end else ""
+        print(f"the log has no events of {topic}{when}", file=sys.stderr)
 
 
 def sessions(
-    client_id: Annotated[str, typer.Argument(help="One client [default: all].")] = "",
-    end: Annotated[
-        bool, typer.Option("--end", help="End its session, and its connection.")
-    ] = False,
+    client_id: Annotated[str, typer.Argument(help="A client identifier [default: all].")] = "",
+    end: Annotated[bool, typer.Option("--end", help="End the session and its connection.")] = False,
     url: UrlOption = None,
 ) -> None:
-    """Print the sessions of MQTT clients, a JSON line for each, or end one.
+    """Print the sessions of MQTT clients, one JSON object per line, or end a session.
 
     Example: rowcast sessions sensor-7 --end
     """
@@ -74,10 +79,10 @@ def sessions(
 
 @letters.command(name="list")
 def list_letters(
-    broker: Annotated[str, typer.Argument(help="One bridge [default: all].")] = "",
+    broker: Annotated[str, typer.Argument(help="A bridge [default: all].")] = "",
     url: UrlOption = None,
 ) -> None:
-    """Print dead letters, a JSON line for each, the oldest first.
+    """Print dead letters, one JSON object per line, oldest first.
 
     Example: rowcast dead-letters list cloud
     """
@@ -89,11 +94,15 @@ def list_letters(
 
 @letters.command()
 def replay(
-    what: Annotated[str, typer.Argument(help="cloud: of a bridge, the oldest; cloud/17: one.")],
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 100,
+    what: Annotated[
+        str, typer.Argument(help="A bridge (cloud), or one of its dead letters (cloud/17).")
+    ],
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, help="Replay at most N of a bridge, the oldest first.")
+    ] = 100,
     url: UrlOption = None,
 ) -> None:
-    """Send dead letters again, and print how many.
+    """Replay dead letters, and print how many.
 
     Example: rowcast dead-letters replay cloud --limit 10
     """
@@ -110,9 +119,9 @@ def replay(
 
 @letters.command()
 def remove(
-    what: Annotated[str, typer.Argument(help="One letter: cloud/17.")], url: UrlOption = None
+    what: Annotated[str, typer.Argument(help="A dead letter: cloud/17.")], url: UrlOption = None
 ) -> None:
-    """Remove a dead letter: its message is given up for good.
+    """Remove a dead letter without sending it.
 
     Example: rowcast dead-letters remove cloud/17
     """

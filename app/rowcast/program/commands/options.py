@@ -15,15 +15,15 @@ ConfigOption = Annotated[
 ]
 SchemaOption = Annotated[
     Path | None,
-    typer.Option("--schema", help="Schema that the data is of [default: schema.graphql]."),
+    typer.Option("--schema", help="Schema of the data [default: schema.graphql]."),
 ]
 DataOption = Annotated[
     Path | None, typer.Option("--data", help="The server's data directory [default: data].")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print a JSON object for each.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print each as a line of JSON.")]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Any setting, by its dotted name."),
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting by its dotted name; repeatable."),
 ]
 
 

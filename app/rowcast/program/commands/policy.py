@@ -16,8 +16,9 @@ REFUSED: Final = 3
 
 policy = typer.Typer(
     name="policy",
-    help="Ask who may do what, and which rule decides.",
+    help="Explain whether a user may do something, and which rule decides.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 
@@ -31,10 +32,12 @@ def _common() -> None:
 def explain(
     user: Annotated[str, typer.Argument(help="The user's name.")],
     action: Annotated[str, typer.Argument(help=f"One of {', '.join(ACTIONS)}.")],
-    topic: Annotated[str, typer.Argument(help="A topic, or a filter.")],
+    topic: Annotated[str, typer.Argument(help="A topic or a topic filter.")],
     url: UrlOption = None,
 ) -> None:
-    """Say whether a user may do something, and which rule decides; exit code 3 means no.
+    """Print whether a user may do something, and which rule decides.
+
+    The exit code is 3 if it may not.
 
     Example: rowcast policy explain ben read Dog/1
     """

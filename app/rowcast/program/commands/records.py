@@ -25,19 +25,19 @@ SUFFIXES: Final = {
 """Content types of files, by the end of their name; all others are bytes."""
 
 ContentTypeOption = Annotated[
-    str | None, typer.Option("--content-type", help="What the value is [default: guessed].")
+    str | None, typer.Option("--content-type", help="Media type of the value [default: guessed].")
 ]
-PathArgument = Annotated[str, typer.Argument(help="As in a URL: Dog/1, or Dog/?age=gt=3.")]
+PathArgument = Annotated[str, typer.Argument(help="Path as in a URL: Dog/1, or Dog/?age=gt=3.")]
 
 
 def get(
     path: PathArgument,
     fmt: Annotated[
-        Format | None, typer.Option("--format", help="Ask for this format [default: any].")
+        Format | None, typer.Option("--format", help="Requested format [default: any].")
     ] = None,
     url: UrlOption = None,
 ) -> None:
-    """Print a record, a table, or the answer to a query.
+    """Print a record, a table or the result of a query.
 
     Example: rowcast get Dog/1
     """
@@ -53,12 +53,12 @@ def get(
 def put(
     path: PathArgument,
     value: Annotated[
-        str, typer.Argument(help="JSON or text; - reads standard input, @FILE a file.")
+        str, typer.Argument(help="JSON or text; - reads standard input, @FILE reads a file.")
     ] = "-",
     content_type: ContentTypeOption = None,
     url: UrlOption = None,
 ) -> None:
-    """Make a record this value, and print the cursor of the write.
+    """Write a record, and print the cursor of the write.
 
     Example: rowcast put Dog/1 '{"name": "Rex", "breed": "Labrador"}'
     """
@@ -69,9 +69,9 @@ def put(
 
 
 def delete(
-    path: Annotated[str, typer.Argument(help="As in a URL: Dog/1.")], url: UrlOption = None
+    path: Annotated[str, typer.Argument(help="Path as in a URL: Dog/1.")], url: UrlOption = None
 ) -> None:
-    """Remove a record.
+    """Delete a record, and print the cursor of the write.
 
     Example: rowcast delete Dog/1
     """
@@ -82,20 +82,21 @@ def delete(
 def pub(
     topic: Annotated[str, typer.Argument(help="A topic: chat/lobby.")],
     value: Annotated[
-        str, typer.Argument(help="JSON or text; - reads standard input, @FILE a file.")
+        str, typer.Argument(help="JSON or text; - reads standard input, @FILE reads a file.")
     ],
     retain: Annotated[
-        bool, typer.Option("--retain", help="Keep it as the topic's record.")
+        bool, typer.Option("--retain", help="Make the value the topic's record.")
     ] = False,
     qos: Annotated[
-        int | None, typer.Option("--qos", min=0, max=1, help="As in MQTT; says what is logged.")
+        int | None,
+        typer.Option("--qos", min=0, max=1, help="QoS as in MQTT; decides whether it is logged."),
     ] = None,
     content_type: ContentTypeOption = None,
     url: UrlOption = None,
 ) -> None:
-    """Send a message to everyone who watches a topic, and print its cursor.
+    """Publish a message to a topic, and print its cursor.
 
-    The topic's record stays as it is, unless --retain makes it this value.
+    Without --retain the topic's record is unchanged.
 
     Example: rowcast pub chat/lobby '{"from": "ann", "text": "hello"}'
     """

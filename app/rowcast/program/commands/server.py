@@ -9,7 +9,7 @@ from rowcast_client import SyncRowcast
 
 UrlOption = Annotated[
     str | None,
-    typer.Option("--url", help="The server [default: $ROWCAST_URL, then rowcast.yaml's]."),
+    typer.Option("--url", help="URL of the server [default: $ROWCAST_URL, then rowcast.yaml's]."),
 ]
 
 

@@ -13,19 +13,21 @@ from rowcast.program.commands.options import ConfigOption, DataOption, SetOption
 from rowcast.program.config import Config
 
 SchemaOption = Annotated[
-    Path | None, typer.Option("--schema", help="File of tables [default: schema.graphql].")
+    Path | None,
+    typer.Option("--schema", help="Schema that declares the tables [default: schema.graphql]."),
 ]
 ResourcesOption = Annotated[
-    Path | None, typer.Option("--resources", help="Custom resources [default: resources].")
+    Path | None,
+    typer.Option("--resources", help="Directory of custom resources [default: resources]."),
 ]
 HttpPortOption = Annotated[
-    int | None, typer.Option("--http-port", help="Port of HTTP; 0 takes a free one.")
+    int | None, typer.Option("--http-port", help="Port of HTTP; 0 picks a free port.")
 ]
 MqttPortOption = Annotated[
-    int | None, typer.Option("--mqtt-port", help="Port of MQTT; 0 takes a free one.")
+    int | None, typer.Option("--mqtt-port", help="Port of MQTT; 0 picks a free port.")
 ]
 CheckConfigOption = Annotated[
-    bool, typer.Option("--check-config", help="Only check, as rowcast check does.")
+    bool, typer.Option("--check-config", help="Check as rowcast check does, and exit.")
 ]
 
 
@@ -66,14 +68,19 @@ def check(
     resources: ResourcesOption = None,
     settings: SetOption = None,
     run_resources: Annotated[
-        bool, typer.Option("--run-resources", help="Run them too, as a start does.")
+        bool,
+        typer.Option(
+            "--run-resources", help="Import the resources too, as the server does at start."
+        ),
     ] = False,
 ) -> None:
-    """Check settings, schema, resources and certificates without starting anything.
+    """Check settings, schema, resources and certificates; start nothing.
 
-    Resources are looked through for mistakes of syntax, and not run: they may be anybody's code.
+    Resources are checked for syntax errors and are not run, so that untrusted code is safe to
+    check.
 
-    Prints what was found, or each problem with its file, line and column, with exit code 1.
+    Prints the tables and files found, or each problem with its file, line and column, with exit
+    code 1.
 
     Example: rowcast check --schema schema.graphql
     """

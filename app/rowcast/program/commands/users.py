@@ -30,13 +30,15 @@ from rowcast.program.config import load_config
 
 user = typer.Typer(
     name="user",
-    help="Add, remove and list those who may sign in.",
+    help="Add, change, list and remove users.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 
 FileOption = Annotated[
-    Path | None, typer.Option("--file", help="File of users [default: users.json in the data].")
+    Path | None,
+    typer.Option("--file", help="File of users [default: users.json in the data directory]."),
 ]
 NameArgument = Annotated[str, typer.Argument(help="The user's name.")]
 
@@ -44,30 +46,30 @@ NameArgument = Annotated[str, typer.Argument(help="The user's name.")]
 @user.command()
 def add(
     name: NameArgument,
-    read: Annotated[bool, typer.Option("--read/--no-read", help="May read and watch.")] = True,
+    read: Annotated[bool, typer.Option("--read/--no-read", help="May read and subscribe.")] = True,
     write: Annotated[bool, typer.Option("--write/--no-write", help="May write.")] = True,
     role: Annotated[
         list[str] | None,
-        typer.Option(help="A role, such as admin; may be given again [default: as before]."),
+        typer.Option(help="A role, such as admin; repeatable [default: unchanged]."),
     ] = None,
     attribute: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="What rules may ask for; VALUE is JSON or text."),
+        typer.Option(metavar="NAME=VALUE", help="An attribute for rules; VALUE is JSON or text."),
     ] = None,
     password: Annotated[
         bool,
         typer.Option(
-            "--password/--no-password", help="Whether a password lets it in, or only a certificate."
+            "--password/--no-password", help="Whether the user may sign in with a password."
         ),
     ] = True,
     scram: Annotated[
-        bool, typer.Option("--scram/--no-scram", help="Whether it may sign in with SCRAM too.")
+        bool, typer.Option("--scram/--no-scram", help="Whether the password also works with SCRAM.")
     ] = True,
     config: ConfigOption = None,
     data: DataOption = None,
     file: FileOption = None,
 ) -> None:
-    """Add a user, or give one a new password and new rights.
+    """Add a user, or set the password and rights of an existing one.
 
     Example: rowcast user add ann --role admin
     """
@@ -114,7 +116,9 @@ def disable(
     data: DataOption = None,
     file: FileOption = None,
 ) -> None:
-    """Let a user in no more, and end what it has open, until it is added again.
+    """Block sign-in of a user, and end its connections.
+
+    Add the user again to end the block.
 
     Example: rowcast user disable ann
     """
@@ -136,7 +140,9 @@ def remove(
     data: DataOption = None,
     file: FileOption = None,
 ) -> None:
-    """Remove a user; what it has open on a running server ends within a second.
+    """Remove a user.
+
+    A running server ends its connections within a second.
 
     Example: rowcast user remove ann
     """
@@ -153,7 +159,7 @@ def list_users(
     file: FileOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print each user and what it may do.
+    """Print each user with its rights.
 
     Example: rowcast user list
     """

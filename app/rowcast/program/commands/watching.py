@@ -23,23 +23,25 @@ EVERYTHING: Final = "#"
 """The filter of the events of refusals."""
 
 CountOption = Annotated[
-    int, typer.Option("--count", "-n", min=0, help="Stop after so many events; 0 means never.")
+    int, typer.Option("--count", "-n", min=0, help="Stop after N events; 0 means never.")
 ]
 
 
 def sub(
     filters: Annotated[list[str], typer.Argument(help="Topic filters; + and # are wildcards.")],
     fmt: Annotated[
-        Format, typer.Option("--format", help="How events are written; json is one on a line.")
+        Format, typer.Option("--format", help="Format of the events; json prints one per line.")
     ] = Format.JSON,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Write values only, without the event.")
+        bool, typer.Option("--raw", help="Print only the values, not the events.")
     ] = False,
-    new: Annotated[bool, typer.Option("--new", help="Leave out what is there already.")] = False,
+    new: Annotated[
+        bool, typer.Option("--new", help="Begin with the next event, without current records.")
+    ] = False,
     count: CountOption = 0,
     url: UrlOption = None,
 ) -> None:
-    """Write every event at some topics, beginning with their current records.
+    """Subscribe to topics: print their current records, then every event.
 
     Example: rowcast sub 'Dog/#' 'chat/+' --new
     """
@@ -58,21 +60,19 @@ def sub(
 def tail(
     topics: Annotated[str, typer.Argument(metavar="[FILTER]", help="A topic filter.")] = EVERYTHING,
     since: Annotated[
-        str, typer.Option(help="Go on after this cursor [default: only what is new].")
+        str, typer.Option(help="Continue after this cursor [default: the newest].")
     ] = "",
     count: CountOption = 0,
     refused: Annotated[
-        bool, typer.Option("--refused", help="Print who is refused what, and why, instead.")
+        bool, typer.Option("--refused", help="Print refusals instead: who, what and why.")
     ] = False,
     url: UrlOption = None,
 ) -> None:
-    """Print each event on a line: cursor, kind, topic, value.
+    """Subscribe to topics, and print each new event on a line: cursor, kind, topic, value.
 
-    When the connection is lost it connects again and resumes from its cursor, so that no event is
-    lost or printed twice. The state of the connection goes to standard error. Ctrl-C prints the
-    cursor to continue from.
-
-    Only what happens is printed, so --count counts that alone.
+    After a lost connection it reconnects and resumes from its cursor, so that no event is lost or
+    printed twice. The state of the connection goes to standard error. Ctrl-C prints the cursor from
+    which to continue.
 
     Example: rowcast tail 'Weather/#' --since 3f9a1c2e:1042
     """

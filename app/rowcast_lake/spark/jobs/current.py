@@ -76,18 +76,18 @@ def history(given: Given) -> DataFrame:
 
 COMPACT: Final = Job(
     name="compact",
-    summary="A snapshot and the changes after it, folded into the current records.",
+    summary="The current records, from a snapshot and the changes after it.",
     reads=(Reads.STATE, Reads.CHANGES),
     writes="the columns of the snapshot; with --tombstones also _op",
     compute=compact,
     options=(
-        Option("tombstones", DURATION_KIND, "0", "Keep what was deleted so long, such as 7d."),
+        Option("tombstones", DURATION_KIND, "0", "How long deleted records are kept, such as 7d."),
     ),
     example="rowcast pipeline run compact --table Weather --out data/results",
 )
 ASOF: Final = Job(
     name="asof",
-    summary="The records as they were at a time or position.",
+    summary="The records as of a time or position.",
     reads=(Reads.STATE, Reads.CHANGES),
     writes="the columns of the snapshot",
     compute=asof,
@@ -96,7 +96,7 @@ ASOF: Final = Job(
 )
 HISTORY: Final = Job(
     name="history",
-    summary="Every value that a record had, from when to when.",
+    summary="Every value of a record, with its interval.",
     reads=(Reads.EVENTS,),
     writes="the columns of the changes, with _valid_from and _valid_to (null: still) for _ts",
     compute=history,

@@ -54,14 +54,14 @@ def compute(given: Given) -> DataFrame:
 
 JOB: Final = Job(
     name="gaps",
-    summary="When a series was silent for longer than it may be.",
+    summary="Intervals in which a series had no readings.",
     reads=(Reads.EVENTS,),
     writes="id, the columns of --by, from, to, seconds, open",
     compute=compute,
     options=(
-        Option("longer", DURATION_KIND, "1h", "What is shorter is no gap."),
-        Option("by", NAMES, "", "Columns that tell series apart [default: the table's key]."),
-        Option("time", TEXT, "", "Column of the time [default: when it was written]."),
+        Option("longer", DURATION_KIND, "1h", "Least length of a gap."),
+        Option("by", NAMES, "", "Columns that identify a series [default: the table's key]."),
+        Option("time", TEXT, "", "Column of the time [default: the time of the write]."),
     ),
     example="rowcast pipeline run gaps --table Weather --time time_hour --longer 2h",
 )

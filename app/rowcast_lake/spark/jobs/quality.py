@@ -173,7 +173,7 @@ def _stored(table: Table) -> list[Attribute]:
 
 JOB: Final = Job(
     name="quality",
-    summary="Where the records of a table are not what schema.graphql says.",
+    summary="How many records break each rule of schema.graphql.",
     reads=(Reads.STATE,),
     writes="id, table, attribute, rule, failed (rows that break it), rows, share, good",
     compute=compute,

@@ -43,16 +43,16 @@ def compute(given: Given) -> DataFrame:
 
 JOB: Final = Job(
     name="retention",
-    summary="Only what is young enough, and of each series only the last rows.",
+    summary="Rows within an age limit, and the last rows of each series.",
     reads=(Reads.EVENTS,),
     writes="the columns that it read",
     compute=compute,
     options=(
-        Option("keep", DURATION_KIND, "0", "Keep so long, such as 30d; 0 is for ever."),
-        Option("last", WHOLE, "0", "Keep so many rows of each series; 0 is all."),
-        Option("at", MOMENT, "", "Count age from this time [default: the cut]."),
-        Option("by", NAMES, "", "Columns that tell series apart [default: the table's key]."),
-        Option("time", TEXT, "", "Column of the time [default: when it was written]."),
+        Option("keep", DURATION_KIND, "0", "Age limit, such as 30d; 0 means no limit."),
+        Option("last", WHOLE, "0", "Keep the last N rows of each series; 0: all."),
+        Option("at", MOMENT, "", "Time from which age is counted [default: the cut]."),
+        Option("by", NAMES, "", "Columns that identify a series [default: the table's key]."),
+        Option("time", TEXT, "", "Column of the time [default: the time of the write]."),
     ),
     example="rowcast pipeline run retention --table Weather --keep 30d --out data/kept",
 )

@@ -108,17 +108,17 @@ def _summary(name: str, shares: tuple[float, ...]) -> Column:
 
 JOB: Final = Job(
     name="rollup",
-    summary="Count, least, greatest, mean and percentiles of numbers, by stretches of time.",
+    summary="Count, minimum, maximum, mean and percentiles of numbers, by intervals.",
     reads=(Reads.EVENTS,),
     writes="id, the columns of --by, measure, every, start, end, count, min, max, mean, p50, …",
     compute=compute,
     options=(
-        Option("every", DURATIONS, "1m,1h,1d", "Lengths of the stretches, aligned to UTC."),
-        Option("by", NAMES, "", "Columns that tell series apart [default: the table's key]."),
+        Option("every", DURATIONS, "1m,1h,1d", "Lengths of the intervals, aligned to UTC."),
+        Option("by", NAMES, "", "Columns that identify a series [default: the table's key]."),
         Option("values", NAMES, "", "Columns of numbers [default: all]."),
-        Option("time", TEXT, "", "Column of the time [default: when it was written]."),
-        Option("percentiles", SHARES, "0.5,0.95", "Shares between 0 and 1."),
-        Option("late", DURATION_KIND, "10m", "On a stream: how late a reading may come."),
+        Option("time", TEXT, "", "Column of the time [default: the time of the write]."),
+        Option("percentiles", SHARES, "0.5,0.95", "Percentiles, as numbers between 0 and 1."),
+        Option("late", DURATION_KIND, "10m", "Watermark of a stream: how late a reading may be."),
     ),
     streams=True,
     example="rowcast pipeline run rollup --table Weather --every 1d --values temp,humid",

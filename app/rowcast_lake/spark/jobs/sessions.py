@@ -172,7 +172,7 @@ def _by_stretch(frame: DataFrame, given: Given, label: str, length: int) -> Data
 
 SESSIONS: Final = Job(
     name="sessions",
-    summary="When each client was connected, and what ended it.",
+    summary="When each client was connected, and why its connection ended.",
     reads=(Reads.EVENTS,),
     writes="id, client, user, door, peer, connected, disconnected (null: still), seconds, how, …",
     compute=sessions,
@@ -181,11 +181,11 @@ SESSIONS: Final = Job(
 )
 UPTIME: Final = Job(
     name="uptime",
-    summary="How long each client was connected, by stretches of time.",
+    summary="How long each client was connected, by intervals.",
     reads=(Reads.EVENTS,),
     writes="id, client, every, start, end, seconds, sessions (begun), share (of what is known)",
     compute=uptime,
     table=TABLE,
-    options=(Option("every", DURATIONS, "1d", "Lengths of the stretches, aligned to UTC."),),
+    options=(Option("every", DURATIONS, "1d", "Lengths of the intervals, aligned to UTC."),),
     example="rowcast pipeline run uptime --every 1h,1d",
 )
