@@ -138,7 +138,7 @@ class Delayed:
         if condition is not None and (condition.seqs is not None or condition.exists is False):
             raise Error(
                 Code.INVALID,
-                "a delayed write meets no conditions: nobody is there to hear how it ended",
+                "a delayed write takes no conditions: its result could be reported to nobody",
             )
         if event.kind == PUT and not event.payload:
             raise Error(Code.INVALID, "the body is empty, which is no record; DELETE removes one")

@@ -347,7 +347,7 @@ class TopicTables:
         else:
             entry.defined = True
             self._missing.discard(entry.table.branch.level)
-            log.info("the topic table %s is there", entry.table.name)
+            log.info("topic table %s created", entry.table.name)
 
     def _failed(self, entry: Entry, what: str, problem: Exception) -> None:
         self.failures += 1
@@ -444,7 +444,7 @@ class TopicTables:
         for call in self.on_end:
             call(table.name)
         self._committer.keep([Change(OWNER + table.name, "", None)])
-        log.info("the topic table %s is dropped: it was not in use", table.name)
+        log.info("topic table %s dropped: not in use", table.name)
         return True
 
     async def stop(self) -> None:

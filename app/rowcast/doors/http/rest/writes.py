@@ -98,7 +98,9 @@ async def _create(request: Request) -> None:
     if shape is None:
         raise not_offered(request.route, "POST")
     if is_conditional(request.headers):
-        raise Error(Code.INVALID, "a new record meets no conditions; PUT it to its own path")
+        raise Error(
+            Code.INVALID, "a POST that creates a record takes no conditions; PUT it to its own path"
+        )
     body = await request.body()
     content_type = content_type_of(request.headers, body, shape)
     if is_batch(body, content_type):
@@ -119,7 +121,7 @@ async def _send_message(request: Request) -> None:
     204 with its position when it is logged; 202 when it is not, because there may be no subscriber.
     """
     if is_conditional(request.headers):
-        raise Error(Code.INVALID, "a message meets no conditions; only a record has a version")
+        raise Error(Code.INVALID, "a message takes no conditions; only a record has a version")
     body = await request.body()
     content_type = content_type_of(request.headers, body, request.route.shape)
     event = request.event(MESSAGE, body, content_type)
