@@ -24,6 +24,7 @@ from rowcast.features.snapshots.catalogue import Item
 from rowcast_lake.columns.joining import joined_schema, shaped
 from rowcast_lake.snapshots.comparison import retyped, same_values
 from rowcast_lake.snapshots.digest import Digest
+from rowcast_lake.snapshots.history import is_history
 from rowcast_lake.snapshots.manifest import TableFacts, read_manifest
 from rowcast_lake.snapshots.reading import rows_of
 
@@ -133,6 +134,8 @@ def differences(directory: Path, items: Sequence[Item], first: str, last: str) -
     found = {}
     for name, facts in there.tables.items():
         if name.startswith(_FACTS):  # the server's own facts are not in the log
+            continue
+        if is_history(name, facts):
             continue
         try:
             rows = fold(directory, first, name, facts.key, pages, there.seq)

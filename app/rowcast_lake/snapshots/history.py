@@ -20,9 +20,11 @@ from rowcast.core.events import DELETE
 from rowcast.core.tables import Table
 from rowcast.store.read_transaction import ReadTransaction
 from rowcast_lake.snapshots.change_writer import TableChanges
+from rowcast_lake.snapshots.manifest import TableFacts
 from rowcast_lake.snapshots.shapes import MOMENT, Batch
 
 SUFFIX: Final = "_history"
+_INTERVAL: Final = frozenset({"valid_from", "valid_to"})
 _LEFT_OUT: Final = frozenset({"_ts", "_origin"})
 _OF_WRITES: Final = frozenset({"_topic", "_seq", "_version"})
 
@@ -54,3 +56,9 @@ class HistorySheet:
             arrays["valid_from"] = arrays["_ts"]
             arrays["valid_to"] = pa.array([ended for _, ended in made], pa.int64()).cast(MOMENT)
             yield pa.record_batch([arrays[name] for name in self.schema.names], self.schema)
+
+
+def is_history(name: str, facts: TableFacts) -> bool:
+    """Whether a table of a snapshot is a history; increments have the events, not the intervals."""
+    key = facts.key == HistorySheet.key
+    return key and name.endswith(SUFFIX) and frozenset(facts.content) >= _INTERVAL

@@ -1,6 +1,8 @@
 """Increments: pages of the log that bring a snapshot forward, exactly (S6, S8, M2)."""
 
+import asyncio
 import json
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -9,6 +11,7 @@ from changing import Changing, rows_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
 from rowcast_lake.snapshots.changes import page_name
+from rowcast_lake.snapshots.export import export
 from rowcast_lake.snapshots.fold import chain
 from rowcast_lake.snapshots.manifest import read_manifest
 
@@ -61,6 +64,18 @@ async def test_pages_follow_one_another(world):
         assert await world.page() is None
         assert 3 == len(chain(world.items(), first, ends[-1]))
         assert 1 == len(chain(world.items(), ends[1] + 1, ends[2] - 1))
+
+
+async def test_a_later_snapshot_may_have_histories(world):
+    """S6, S8: they are not compared, because increments have events and no intervals."""
+    async with world.running(**QUIET):
+        await world.writer.write(10)
+        first = await world.snapshot()
+        await world.writer.write(10)
+        await world.page()
+        last = await asyncio.to_thread(export, replace(world.order, history=True))
+    assert "Dog_history" in read_manifest(last.place).tables
+    world.expect_folds(first, last.place.name)
 
 
 async def test_a_page_says_what_happened(world):
