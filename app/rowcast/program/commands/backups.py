@@ -70,7 +70,7 @@ def restore(
     made = make(place, chosen.data, to, schema)
     print(f"{made.epoch}:{made.position}")
     lost = made.before.head - made.position
-    what = f", without the last {lost} of its log" if to else ""
+    what = f", without the last {lost} events of its log" if to else ""
     print(f"{made.data}: restored from {place}{what}", file=sys.stderr)
     if lost:
         print(
