@@ -2,11 +2,11 @@
 # docker run --name rowcast -p 9926:9926 -p 1883:1883 -v rowcast:/data rowcast
 # docker exec -it rowcast rowcast user add ann --data /data --role admin
 #
-# To a server in a container every caller comes from elsewhere, and callers without a name are
-# accepted from the same machine only. So it refuses everybody until there is a user.
-# docs/deployment.md says how to try it without users.
+# Anonymous callers are accepted from the same machine only, and to a server in a container every
+# caller comes from another machine. So it refuses all callers until there is a user.
+# docs/deployment.md describes a trial without users.
 
-# The first stage has the sources and what builds the wheel; the second has the installed wheel.
+# The first stage builds the wheel from the sources; the second contains the installed wheel.
 FROM python:3.11-slim AS build
 WORKDIR /src
 RUN python -m venv /opt/build && python -m venv /opt/rowcast

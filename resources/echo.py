@@ -1,4 +1,4 @@
-"""A WebSocket that says again what it hears: connect to /Echo."""
+"""A WebSocket that echoes every message: connect to /Echo."""
 
 from rowcast import Resource
 
@@ -7,8 +7,8 @@ class Echo(Resource):
     """Sends every message back to the client it came from."""
 
     async def connect(self, incoming=None):
-        """Yield what comes in, as it comes in."""
-        if incoming is None:  # Server-Sent Events: nobody speaks
+        """Yield each message as it arrives."""
+        if incoming is None:  # Server-Sent Events: the client sends nothing
             return
         async for message in incoming:
             yield message

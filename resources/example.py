@@ -1,13 +1,13 @@
-"""A stream of one's own making: connect to /Example by WebSocket or by Server-Sent Events."""
+"""A custom stream: connect to /Example by WebSocket or Server-Sent Events."""
 
 from rowcast import Resource, every
 
 
 class Example(Resource):
-    """Greets once a second, sends back what it hears, and streams the events at its path."""
+    """Greets once a second, echoes messages, and streams the events at its path."""
 
     def connect(self, incoming=None):
-        """Return the path's own stream, with more sent into it."""
+        """Return the default stream of the path, with further events."""
         outgoing = super().connect(incoming)
         timer = every(1.0, lambda: outgoing.send({"greeting": "hi again!"}))
         if incoming is not None:
