@@ -88,7 +88,7 @@ class Peer:
         self.ended = False
 
     def send_bytes(self, data):
-        self.client.receive(data)
+        self.client.data_received(data)
 
     def send(self, *packets):
         self.send_bytes(b"".join(encode(packet, self.version) for packet in packets))
@@ -108,7 +108,7 @@ class Peer:
         if not self.ended:
             self.ended = True
             if self.client is not None:  # None: it was closed at the door
-                self.client.lost()
+                self.client.connection_lost(None)
 
     async def hear(self):
         await self.server.turn()

@@ -115,7 +115,7 @@ class Link:
 
     def _carry_up(self):
         if self._read and not self._closing and self._up:
-            self.client.receive(self._chunk(self._up))
+            self.client.data_received(self._chunk(self._up))
             if self._up:
                 self._pump(self._carry_up)
 

@@ -218,6 +218,7 @@ class _Handshake(asyncio.Protocol):
             self._next = self._owner.make()
             tls.set_protocol(self._next)
             self._next.connection_made(cast("asyncio.Transport", _Secure(tls, below)))
+            self._next = cast("asyncio.Protocol", tls.get_protocol())  # another may follow
             if self._data:
                 self._next.data_received(b"".join(self._data))
         except Exception:

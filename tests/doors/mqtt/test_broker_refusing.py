@@ -48,7 +48,7 @@ def answer(transport, version=5):
 def test_each_version_is_told(refusals, version):
     """D6: 0x97 in MQTT 5, return code 3 before; then closed, after what was written."""
     refused, transport = refuse(refusals)
-    refused.receive(encode(Connect(version, "c"), version))
+    refused.data_received(encode(Connect(version, "c"), version))
     (connack,) = answer(transport, version)
     reason = Reason.QUOTA_EXCEEDED if version == 5 else Reason.SERVER_UNAVAILABLE
     assert (reason, True, False) == (connack.reason, transport.closed, transport.aborted)
@@ -64,7 +64,7 @@ def test_each_version_is_told(refusals, version):
 )
 def test_return_codes_of_other_reasons(refusals, reason, code):
     refused, transport = refuse(refusals, Refusal(reason, "no"))
-    refused.receive(encode(Connect(4, "c"), 4))
+    refused.data_received(encode(Connect(4, "c"), 4))
     assert bytes((0x20, 2, 0, code)) == b"".join(transport.sent)
 
 
@@ -73,9 +73,9 @@ def test_byte_by_byte(refusals):
     refused, transport = refuse(refusals)
     data = encode(Connect(5, "c", username="u", password=b"p"), 5)
     for byte in data[:-1]:
-        refused.receive(bytes((byte,)))
+        refused.data_received(bytes((byte,)))
     assert [] == transport.sent
-    refused.receive(data[-1:])
+    refused.data_received(data[-1:])
     assert [Reason.QUOTA_EXCEEDED] == [packet.reason for packet in answer(transport)]
 
 
@@ -83,15 +83,15 @@ def test_what_follows_is_ignored(refusals):
     """MQTT 5, 3.1.4: a client need not wait for CONNACK."""
     refused, transport = refuse(refusals)
     more = encode(Subscribe(1, (Subscription("#"),)), 5) + encode(Publish("a", b"x"), 5)
-    refused.receive(encode(Connect(5, "c"), 5) + more)
-    refused.receive(encode(Pingreq(), 5) + b"\xff\xff\xff\xff\xff")
+    refused.data_received(encode(Connect(5, "c"), 5) + more)
+    refused.data_received(encode(Pingreq(), 5) + b"\xff\xff\xff\xff\xff")
     assert [Connack] == [type(packet) for packet in answer(transport)]
 
 
 def test_another_version_is_told_so(refusals):
     """D9, MQTT-3.1.2-2."""
     refused, transport = refuse(refusals)
-    refused.receive(b"\x10\x0c\x00\x04MQTT\x09\x02\x00\x00\x00\x00")
+    refused.data_received(b"\x10\x0c\x00\x04MQTT\x09\x02\x00\x00\x00\x00")
     assert ([b"\x20\x03\x00\x84\x00"], True) == (transport.sent, transport.closed)
 
 
@@ -106,17 +106,17 @@ def test_another_version_is_told_so(refusals):
 )
 def test_anything_else_is_closed(refusals, data):
     refused, transport = refuse(refusals)
-    refused.receive(data)
+    refused.data_received(data)
     assert ([], True) == (transport.sent, transport.closed)
 
 
 def test_silence_is_short(refusals, loop):
     """D6, D7: less than an accepted connection has."""
     refused, transport = refuse(refusals)
-    refused.receive(b"\x10")
+    refused.data_received(b"\x10")
     loop.advance(REFUSED_SECONDS + 0.1)
     assert transport.aborted
-    refused.lost()
+    refused.connection_lost(None)
     assert (0, []) == (len(refusals), loop.due())
 
 
@@ -125,7 +125,7 @@ def test_only_so_many_are_answered(refusals, loop):
     some = [refuse(refusals)[0] for _ in range(REFUSED_CONNECTIONS_MAX)]
     nobody, transport = refuse(refusals)
     assert (None, True, 1) == (nobody, transport.aborted, refusals.unanswered)
-    some[0].lost()
+    some[0].connection_lost(None)
     assert refuse(refusals)[0] is not None
     assert REFUSED_CONNECTIONS_MAX == len(refusals) == len(loop.due())
 
@@ -134,11 +134,11 @@ def test_where_else_to_go(loop):
     """D46: Server Reference, only with the reasons that it is for."""
     elsewhere = Rejections(loop, tell_nobody, "other.example:1883")
     refused, transport = refuse(elsewhere, Refusal(Reason.USE_ANOTHER_SERVER, "full"))
-    refused.receive(encode(Connect(5, "c"), 5))
+    refused.data_received(encode(Connect(5, "c"), 5))
     (connack,) = answer(transport)
     assert "other.example:1883" == connack.properties["server_reference"]
     refused, transport = refuse(elsewhere)
-    refused.receive(encode(Connect(5, "c"), 5))
+    refused.data_received(encode(Connect(5, "c"), 5))
     assert "server_reference" not in answer(transport)[0].properties
 
 
@@ -148,7 +148,7 @@ def test_where_else_to_go(loop):
 def test_no_more_is_said_than_is_wanted(refusals, asked):
     """MQTT-3.1.2-29, MQTT-3.2.2-19."""
     refused, transport = refuse(refusals)
-    refused.receive(encode(Connect(5, "c", properties=asked), 5))
+    refused.data_received(encode(Connect(5, "c", properties=asked), 5))
     assert [Connack(False, Reason.QUOTA_EXCEEDED)] == answer(transport)
 
 

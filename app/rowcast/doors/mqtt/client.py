@@ -1,10 +1,10 @@
 """One connected client: bytes in through the codec, packets out once per turn of the loop.
 
-A client has no task, except while its CONNECT is answered. ``receive`` is called by the transport;
-``flush`` by the loop at the end of each turn with pending output, which is then one write. Neither
-blocks; output that requires a save is sent by a callback (``write_saved``). Memory of a client is
-bounded: its subscription's queue, its window, the socket's buffer. For a client that stops reading,
-writing and reading pause, and it is disconnected after a timeout (D4).
+A client has no task, except while its CONNECT is answered. ``data_received`` is called by the
+transport; ``flush`` by the loop at the end of each turn with pending output, which is then one
+write. Neither blocks; output that requires a save is sent by a callback (``write_saved``). Memory
+of a client is bounded: its subscription's queue, its window, the socket's buffer. For a client that
+stops reading, writing and reading pause, and it is disconnected after a timeout (D4).
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from rowcast.core.limits import MQTT_PROGRESS_BYTES
 from rowcast.doors.mqtt.connections.connection_timers import ConnectionTimers
 from rowcast.doors.mqtt.connections.rates import Meter
 from rowcast.doors.mqtt.connections.traffic import Traffic
-from rowcast.doors.mqtt.connections.transport import Transport
+from rowcast.doors.mqtt.connections.transport import Receiver, Transport
 from rowcast.doors.mqtt.delivery.outgoing import Outgoing
 from rowcast.doors.mqtt.delivery.sending import deliver
 from rowcast.doors.mqtt.packets.held import enough_held
@@ -44,7 +44,7 @@ class Dialogue(Protocol):
         """Hear that the connection ends."""
 
 
-class Client(Outgoing):
+class Client(Outgoing, Receiver):
     """A connection and, once it has sent CONNECT, its session."""
 
     __slots__ = (
@@ -129,8 +129,8 @@ class Client(Outgoing):
 
     # -- read side ---------------------------------------------------------------------------------
 
-    def receive(self, data: bytes) -> None:
-        """Process bytes from the transport; a failure affects only this client (D8)."""
+    def data_received(self, data: bytes) -> None:
+        """Process bytes; a failure affects only this client (D8)."""
         if self.closing:
             return
         try:
@@ -357,7 +357,7 @@ class Client(Outgoing):
         self.end(Cause(message or Reason(reason).name, reason))
 
     def end(self, trouble: str = "") -> None:
-        """Send pending output and close; the transport then calls ``lost``."""
+        """Send pending output and close; ``connection_lost`` follows."""
         if self.closing:
             return
         self.closing, self.trouble = True, trouble
@@ -375,7 +375,7 @@ class Client(Outgoing):
         """Let go of the session now: it waits, or ends."""
         self.broker.leave(self)
 
-    def lost(self) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Called when the transport is closed: release everything, keep or end the session."""
         if not self.closing and self.held and isinstance(self.held[-1], Disconnect):
             # MQTT-3.14.4-3: it was read

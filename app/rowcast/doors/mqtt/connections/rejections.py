@@ -8,7 +8,6 @@ it. At most REFUSED_CONNECTIONS_MAX are open at a time; further ones are closed 
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from rowcast.core.limits import (
     REFUSED_CONNECTIONS_MAX,
@@ -16,25 +15,23 @@ from rowcast.core.limits import (
     REFUSED_SECONDS,
 )
 from rowcast.doors.mqtt.connections.guard import Refusal
+from rowcast.doors.mqtt.connections.transport import Receiver, Transport
 from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import MQTT_5, Connack, Connect
 from rowcast.mqtt.reasons import Reason
 from rowcast.mqtt.violations import UnsupportedVersion
 
-if TYPE_CHECKING:
-    from rowcast.doors.mqtt.connections.transport import Transport
-
 _ELSEWHERE = frozenset({Reason.USE_ANOTHER_SERVER, Reason.SERVER_MOVED})
 
 
-class Refused:
-    """One refused connection, with the interface of a client for its transport."""
+class Refused(Receiver):
+    """One refused connection, which has no client."""
 
     __slots__ = ("_connection", "_others", "_refusal", "_timer", "_transport", "peer")
 
     def __init__(
-        self, others: "Rejections", transport: "Transport", peer: str, refusal: Refusal
+        self, others: "Rejections", transport: Transport, peer: str, refusal: Refusal
     ) -> None:
         self.peer = peer
         self._others = others
@@ -43,7 +40,7 @@ class Refused:
         self._connection: Connection | None = Connection("server", REFUSED_PACKET_BYTES_MAX)
         self._timer = others.loop.call_later(REFUSED_SECONDS, transport.abort)
 
-    def receive(self, data: bytes) -> None:
+    def data_received(self, data: bytes) -> None:
         """Answer CONNECT and close; other packets close it, and later ones are ignored."""
         packets = self._connection.receive(data) if self._connection is not None else None
         if not packets:
@@ -75,13 +72,7 @@ class Refused:
         fits = not isinstance(most, int) or len(frame) <= most  # MQTT-3.2.2-19
         return frame if fits else encode(answer, MQTT_5)
 
-    def pause_writing(self) -> None:
-        """Ignore a full socket: there is only one short answer."""
-
-    def resume_writing(self) -> None:
-        """Ignore that the socket is writable again."""
-
-    def lost(self) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Called when the transport is closed."""
         self._timer.cancel()
         self._others.leave(self)
@@ -110,7 +101,7 @@ class Rejections:
     def __len__(self) -> int:
         return len(self._open)
 
-    def refuse(self, transport: "Transport", peer: str, refusal: Refusal) -> Refused | None:
+    def refuse(self, transport: Transport, peer: str, refusal: Refusal) -> Refused | None:
         """Start refusing a connection; None if it was closed at once."""
         if len(self._open) >= self.open_max:
             self.unanswered += 1

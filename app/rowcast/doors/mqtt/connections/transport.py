@@ -1,5 +1,6 @@
 """What carries bytes to and from a client, and who takes them."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -29,22 +30,14 @@ class Transport(Protocol):
         """Return information about the connection, by asyncio's names: ``peercert``."""
 
 
-class Receiver(Protocol):
-    """What takes the bytes of one connection: a client, or one that is refused."""
+class Receiver(asyncio.Protocol):
+    """What takes the bytes of one connection: a client, or one that is refused.
 
+    The transport calls it directly. ``data_received`` never raises for what it is given.
+    """
+
+    __slots__ = ()
     peer: str
-
-    def receive(self, data: bytes) -> None:
-        """Process bytes; never raises for their content."""
-
-    def pause_writing(self) -> None:
-        """Called when the socket is full."""
-
-    def resume_writing(self) -> None:
-        """Called when the socket is writable again."""
-
-    def lost(self) -> None:
-        """Called when the transport is closed."""
 
 
 class Entrance(Protocol):

@@ -142,7 +142,7 @@ class WebSocketEndpoint:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            client.lost()
+            client.connection_lost(None)
         if code:
             await self._close(send, code)
 
@@ -164,7 +164,7 @@ class WebSocketEndpoint:
             data = message.get("bytes")
             if data is None:  # MQTT-6.0.0-1
                 return UNSUPPORTED_DATA
-            client.receive(data)
+            client.data_received(data)
 
 
 def _accepted(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
