@@ -2,7 +2,7 @@
 
 import pytest
 from packet_row import wire
-from peers import breach, client, server
+from peers import breach, client, decode, server
 
 from rowcast.core.bounded import ClearedCache
 from rowcast.mqtt.connection import LEGAL, Connection, State
@@ -22,6 +22,7 @@ from rowcast.mqtt.packets import (
     Unsubscribe,
 )
 from rowcast.mqtt.reasons import PacketType, Reason
+from rowcast.mqtt.violations import Violation
 
 METHOD = {"authentication_method": "m"}
 
@@ -268,12 +269,31 @@ def test_the_sentence_names_what_is_expected():
 @pytest.mark.parametrize("size", range(10))
 @pytest.mark.parametrize("first", [0x30, 0x32, 0x3D])
 def test_short_packets_of_a_known_topic_are_judged_alike(version, size, first):
-    """The quick way and the careful way agree: one knows the topic, the other does not."""
+    """The quick way, which knows the topic or not, and the careful way agree."""
     body = wire("0001", b"a", "0001", "00")[:size].ljust(size, b"x")
     frame = bytes((first, size)) + body
     known = server(version, topics={b"a": "a"}).receive(frame)
     unknown = server(version).receive(frame)
     assert [str(item) for item in known] == [str(item) for item in unknown]
+    assert [str(item) for item in known] == [str(read_alone(frame, version))]
+
+
+@pytest.mark.parametrize("raw", [b"a/+", b"#", b"a\0", b"\xff", b""])
+def test_an_illegal_topic_is_judged_alike_and_not_remembered(raw):
+    topics = ClearedCache(10)
+    frame = wire("30", bytes((len(raw) + 3, 0, len(raw))), raw, b"x")
+    received = server(4, topics=topics).receive(frame)
+    assert [str(item) for item in received] == [str(read_alone(frame, 4))]
+    assert breach(received)
+    assert not topics
+
+
+def read_alone(frame, version):
+    """Return the packet, or the violation, that the careful reader of one packet makes of it."""
+    try:
+        return decode(frame, version)
+    except Violation as violation:
+        return violation
 
 
 def test_publish_is_legal_where_a_session_is():

@@ -5,7 +5,7 @@ keeps what spans packets: the version, inbound Topic Aliases, a packet that is n
 It is the same code for a server and for a client. It must not know sockets, time or sessions;
 sending, answering a violation and enforcing quotas are the owner's.
 
-Nearly every byte of a busy server passes ``_scan``, so that loop reads a PUBLISH without
+Nearly every byte of a busy server passes ``receive``, so its loop reads a PUBLISH without
 properties in place: no cursor, no copy but the payload's, and a topic that was seen before is one
 lookup. Everything else, and everything that looks wrong in any way, goes the careful way through
 ``decode``.
@@ -17,7 +17,7 @@ from typing import Literal
 
 from rowcast.core.bounded import ClearedCache
 from rowcast.core.limits import MATCH_CACHE_TOPICS_MAX, MQTT_PACKET_BYTES_MAX
-from rowcast.mqtt.decode import READERS, check_first_byte, read_publish
+from rowcast.mqtt.decode import READERS, check_first_byte, legal_topic, read_publish
 from rowcast.mqtt.packets import (
     MQTT_5,
     Auth,
@@ -139,9 +139,7 @@ class Connection:
         """The bytes of their payloads; in MQTT 5 each with one more, which it begins with."""
         self._topics = ClearedCache(MATCH_CACHE_TOPICS_MAX) if topics is None else topics
         self._aliases: dict[int, str] = {}
-        self._buffer = bytearray()
-        self._needed = 0
-        self._plain = False
+        self._buffer, self._needed, self._plain = bytearray(), 0, False
         self._legal: frozenset[PacketType] = frozenset()
         self.state = State.CLOSED
         if role == "server":
@@ -175,47 +173,18 @@ class Connection:
             self._move(State.SERVES_WITH_AUTH)
 
     def receive(self, data: bytes) -> list[Packet | Violation]:
-        """Return the packets that are whole now, in order; a breach is the last item of all."""
-        packets: list[Packet | Violation] = []
-        if self.state is State.CLOSED:
-            return packets
-        if self._buffer:
-            data = self._join(data)
-        try:
-            position = self._scan(data, packets)
-        except Violation as violation:
-            self._move(State.CLOSED)
-            packets.append(violation.with_traceback(None))  # or its frames would keep the data
-        else:
-            if position < len(data) and not self.closed:
-                self._buffer += data[position:]
-        return packets
-
-    def _join(self, data: bytes) -> bytes:
-        """Return the waiting bytes and the new ones; nothing while they make no whole packet."""
-        self._buffer += data
-        if len(self._buffer) < self._needed:
-            return b""
-        joined = bytes(self._buffer)
-        self._buffer.clear()
-        return joined
-
-    def _scan(self, data: bytes, packets: list[Packet | Violation]) -> int:
-        """Take all whole packets and return where the rest begins.
+        """Return the packets that are whole now, in order; a breach is the last item of all.
 
         Long because it is the hot path: a call for each packet would cost as much as the packet.
         """
-        append = packets.append
-        topics = self._topics
-        packet_bytes_max = self.packet_bytes_max
-        plain = self._plain
-        v5 = self.version == MQTT_5
-        end = len(data)
+        packets: list[Packet | Violation] = []
+        if self._buffer:
+            data = self._join(data)
+        append, topics, packet_bytes_max = packets.append, self._topics, self.packet_bytes_max
+        plain, v5, end = self._plain, self.version == MQTT_5, len(data)
         position = publishes = rest_bytes = 0
         while position + 1 < end:
-            first = data[position]
-            size = data[position + 1]
-            start = position + 2
+            first, size, start = data[position], data[position + 1], position + 2
             if size > 127:  # two length bytes; 0 sends all else the careful way
                 second = data[start] if start < end else 0
                 size = size & 127 | second << 7 if 0 < second < 128 else 0
@@ -224,7 +193,10 @@ class Connection:
             if plain and stop <= end and stop - position <= packet_bytes_max:
                 if size > 3 and first in _PLAIN_PUBLISH:
                     at = start + 2 + (data[start] << 8 | data[start + 1])
-                    topic = topics.get(data[start + 2 : at])
+                    raw = data[start + 2 : at]
+                    topic = topics.get(raw)
+                    if topic is None and at <= stop:
+                        topic = legal_topic(raw, topics)
                     if topic is not None:
                         packet_id = 0
                         if first > 0x31 and at + 2 <= stop:
@@ -246,25 +218,45 @@ class Connection:
                         append(_PLAIN_ANSWERS[first](packet_id, Reason.SUCCESS, None))
                         position = stop
                         continue
-            publishes = rest_bytes = self._count(publishes, rest_bytes)
             after = self._take(data, position, packets)
             if after < 0:
-                return position
-            position = after
-            plain = self._plain
-            v5 = self.version == MQTT_5
-        self._count(publishes, rest_bytes)
-        if position < end:
-            self._take(data, position, packets)  # one byte: judge it and wait
-        return position
-
-    def _count(self, publishes: int, rest_bytes: int) -> int:
+                break
+            position, plain, v5 = after, self._plain, self.version == MQTT_5
         self.publishes += publishes
         self.rest_bytes += rest_bytes
-        return 0
+        if position < end:
+            self._keep(data, position, packets)
+        return packets
+
+    def _join(self, data: bytes) -> bytes:
+        """Return the waiting bytes and the new ones; nothing while they make no whole packet."""
+        self._buffer += data
+        if len(self._buffer) < self._needed:
+            return b""
+        joined = bytes(self._buffer)
+        self._buffer.clear()
+        return joined
+
+    def _keep(self, data: bytes, position: int, packets: list[Packet | Violation]) -> None:
+        """Keep the beginning of a packet until its rest comes."""
+        if position + 1 == len(data):  # one byte: judge it and wait
+            self._take(data, position, packets)
+        if self.state is not State.CLOSED:
+            self._buffer += data[position:]
 
     def _take(self, data: bytes, position: int, packets: list[Packet | Violation]) -> int:
         """Take one packet the careful way; return where the next begins, -1 when there is none."""
+        if self.state is State.CLOSED:
+            return -1
+        try:
+            return self._next(data, position, packets)
+        except Violation as violation:
+            self._move(State.CLOSED)
+            packets.append(violation.with_traceback(None))  # or its frames would keep the data
+            return -1
+
+    def _next(self, data: bytes, position: int, packets: list[Packet | Violation]) -> int:
+        """Append the packet that begins here; return where the next begins, -1 for none yet."""
         first = data[position]
         kind = check_first_byte(first, self.version)
         if kind not in self._legal:
@@ -296,7 +288,8 @@ class Connection:
         """Read one packet's body, all of it."""
         if kind == PacketType.PUBLISH:
             publish = read_publish(cursor, flags, self.version, self._topics)
-            self._count(1, len(publish.payload) + (self.version == MQTT_5))
+            self.publishes += 1
+            self.rest_bytes += len(publish.payload) + (self.version == MQTT_5)
             packet: Packet = publish
         else:
             packet = READERS[kind](cursor, flags, self.version)

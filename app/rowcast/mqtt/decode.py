@@ -96,6 +96,14 @@ def read_publish(
     return Publish(topic, cursor.rest(), qos, retain, flags & 8 == 8, packet_id, properties)
 
 
+def legal_topic(raw: bytes, topics: ClearedCache[bytes, str]) -> str | None:
+    """Return the topic of these bytes, and remember it; None for one that is to be refused."""
+    try:
+        return _read_topic(raw, topics) if raw else None
+    except Violation:
+        return None
+
+
 def _read_topic(raw: bytes, topics: ClearedCache[bytes, str]) -> str:
     """Check a topic that is not remembered, and remember it."""
     topic = decode_text(raw)  # MQTT-3.3.2-1
