@@ -139,7 +139,7 @@ class Link:
         if not self.over:
             self.cut()
             if self.client is not None:
-                self._loop.call_soon(self.client.lost)
+                self._loop.call_soon(self.client.connection_lost, None)
 
     def cut(self):
         """End it without a word to the server: its process is gone."""
