@@ -9,7 +9,7 @@ from functools import partial
 
 from journaled import journaled
 from memory_store import MemoryStore
-from rowcast.bus.bus import Bus
+from rowcast.bus.bus import Bus, Subscriber
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.clock import HybridClock
 from rowcast.core.errors import Code, Error
@@ -74,7 +74,7 @@ ANN = Caller("ann", ALL, "http")
 BEN = Caller("ben", ALL, "http")
 
 
-class Listener:
+class Listener(Subscriber):
     """A subscriber that remembers."""
 
     def __init__(self, server, topics="#"):

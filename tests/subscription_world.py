@@ -149,6 +149,11 @@ class World:
         self.sent_unlogged += bool(self.subscription.interests.matching(topic))
         self.bus.publish(Event(topic, MESSAGE, payload, "application/json"))
 
+    def say_all(self, topic, *payloads):
+        """Announce events of one topic together that are not logged."""
+        self.sent_unlogged += len(payloads) * bool(self.subscription.interests.matching(topic))
+        self.bus.publish_run([Event(topic, MESSAGE, item, "text/plain") for item in payloads])
+
     def trim(self, keep, table=DOG):
         """Forget all but the last events of a table."""
         self.store.trim(table, Keep(events=keep), 0, 10_000)

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from rowcast.bus.bus import Bus
+from rowcast.bus.bus import Bus, Subscriber
 from rowcast.bus.trie import Trie
 from rowcast.core import limits
 from rowcast.core.events import MESSAGE, Event
@@ -13,7 +13,7 @@ from rowcast.core.topics import TopicFilter
 LEVELS = ["a", "b", "", "$SYS", "é", "a b"]
 
 
-class Listener:
+class Listener(Subscriber):
     def __init__(self) -> None:
         self.events: list[Event] = []
 
@@ -128,6 +128,20 @@ def test_a_subscriber_that_fails_keeps_nothing_from_the_others(caplog) -> None:
         bus.add(TopicFilter("a"), listener)
     bus.publish(Event("a", MESSAGE, b"1"))
     assert len(fine.events) == 1
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_run_of_events_is_offered_in_order_to_each(caplog) -> None:
+    """M4: those who are away are counted as missing each of them; a failure is nobody else's."""
+    bus, broken, fine = Bus(), Listener(), Listener()
+    broken.offer = lambda _event: 1 / 0
+    for listener in (broken, fine):
+        bus.add(TopicFilter("a"), listener)
+    away = bus.absences.begin([TopicFilter("+")])
+    run = [Event("a", MESSAGE, b"%d" % number) for number in range(3)]
+    bus.publish_run(run)
+    assert run == fine.events
+    assert 3 == away.missed
     assert "ZeroDivisionError" in caplog.text
 
 

@@ -7,6 +7,7 @@ from sim_loop import SimExecutor
 from sim_store import number_of
 
 import build
+from rowcast.bus.bus import Subscriber
 from rowcast.core.read_limits import READER_THREADS
 from rowcast.core.tables import Attribute, Logs, Role, Table, Type
 from rowcast.core.topics import TopicFilter
@@ -40,7 +41,7 @@ LEASE = Table("Lease", "Lease", (KEY, *NUMBERS), expiration_seconds=0.4)
 TABLES = (DOG, NOTE, COUNTER, LEASE)
 
 
-class Tap:
+class Tap(Subscriber):
     """A subscriber to everything: it hears what is announced, at the moment of announcement."""
 
     def __init__(self, world, server):

@@ -254,18 +254,26 @@ class World:
             return result
 
         server.kernel.watch = watched
-        submit = server.kernel.submit
+        submit, submit_run = server.kernel.submit, server.kernel.submit_run
 
-        def submitted(event, *arguments, **more):
+        def note(event):
             attempt = self.attempts.get(number_of(event.payload, event.properties))
             if attempt is not None and (attempt.logged is LATER or attempt.sends > 1):
                 wanted = self.wanted(event.topic)
                 undeclared = self.keeps_undeclared
                 logged = must_log(event.topic, event.kind, event.qos, wanted, undeclared=undeclared)
                 attempt.submitted(logged)
+
+        def submitted(event, *arguments, **more):
+            note(event)
             return submit(event, *arguments, **more)
 
-        server.kernel.submit = submitted
+        def run_submitted(events, *arguments):
+            for event in events:
+                note(event)
+            return submit_run(events, *arguments)
+
+        server.kernel.submit, server.kernel.submit_run = submitted, run_submitted
         self.trace("start")
 
     async def crash(self):

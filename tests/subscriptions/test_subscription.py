@@ -126,6 +126,45 @@ async def test_what_is_not_logged_and_does_not_fit_is_counted_and_told(world):
     assert 7 == world.subscription.losses.total
 
 
+async def test_a_run_is_queued_in_order_as_far_as_it_fits(world):
+    """C18: as if its events had come one by one; what does not fit is counted and told."""
+    world.watch("Dog/#", 1, current=False)
+    world.take()
+    world.say_all("Dog/1", b"0", b"1")
+    world.say_all("Dog/1", b"2", b"3", b"4")
+    await world.settle()
+    assert [b"0", b"1", b"2"] == [event.payload for event in world.heard[1].unlogged]
+    assert (GAP, 2) == (world.pairs[-1][0].kind, world.pairs[-1][0].count)
+    world.say_all("Dog/1", b"5", b"6", b"7")
+    await world.settle()
+    assert [b"5", b"6", b"7"] == [event.payload for event in world.heard[1].unlogged[3:]]
+    world.check()
+
+
+async def test_a_run_that_is_larger_than_the_queue_in_bytes(world):
+    """D23: the bytes of a run count as those of single events do."""
+    world.watch("Dog/#", 1, current=False)
+    world.take()
+    world.subscription.queue.bytes_max = 10
+    world.say_all("Dog/1", b"x" * 6, b"y" * 6, b"z" * 6)
+    assert 2 == world.subscription.waiting - 1  # and the gap
+    await world.settle()
+    assert 1 == world.subscription.losses.total
+    world.check()
+
+
+async def test_a_run_while_the_log_is_read_comes_before_what_is_logged_later(world):
+    """C18: the queue has logged events only where they follow the position."""
+    world.watch("Dog/#", 1, current=False)
+    for _ in range(5):
+        world.write("Dog/1", MESSAGE)
+    assert world.subscription.progress.behind
+    world.say_all("Dog/1", b"a", b"b")
+    await world.settle()
+    world.check()
+    assert 5 == len(world.heard[1].events)
+
+
 async def test_a_reader_is_asked_for_room_before_anything_is_refused(world):
     world.subscription._on_full = world.take
     world.watch("Dog/#", 1, current=False)

@@ -7,6 +7,7 @@ It knows nothing of positions, permissions, protocols or disks.
 """
 
 import logging
+from collections.abc import Sequence
 from typing import Protocol
 
 from rowcast.bus.matches import Matches
@@ -22,6 +23,11 @@ class Subscriber(Protocol):
 
     def offer(self, event: Event) -> None:
         """Take an event or refuse it."""
+
+    def offer_run(self, events: Sequence[Event], size: int) -> None:  # noqa: ARG002
+        """Take events of one topic, in order; their payloads have ``size`` bytes together."""
+        for event in events:
+            self.offer(event)
 
 
 class Bus(Matches[Subscriber]):
@@ -49,6 +55,19 @@ class Bus(Matches[Subscriber]):
                 log.exception("a subscriber failed to take an event of %r", event.topic)
         if not event.seq and self.absences.by_filters:
             self.absences.miss(event)
+
+    def publish_run(self, events: Sequence[Event]) -> None:
+        """Offer events of one topic, each subscriber all of them; none of them is logged."""
+        topic = events[0].topic
+        size = sum([len(event.payload) for event in events])
+        for subscriber in self.match(topic):
+            try:
+                subscriber.offer_run(events, size)
+            except Exception:
+                log.exception("a subscriber failed to take %d events of %r", len(events), topic)
+        if self.absences.by_filters:
+            for event in events:
+                self.absences.miss(event)
 
     def named(self, path: str, rest: str) -> tuple[Subscriber, ...]:
         """Return those whose filters name a path without wildcards, and select what is below it."""

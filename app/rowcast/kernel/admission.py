@@ -96,7 +96,7 @@ class Admission:
             write.patch = decode(event.payload, event.content_type)
         elif kind != DELETE:
             event.expires_at = 0.0 if event.properties is None else self._expiry(event)
-        write.logged = kind in RETAINED or logs(event, None, self.durable)
+        write.logged = kind in RETAINED or (event.qos > 0 and self.durable.wanted(event.topic))
         if event.properties is not None:
             self._admit_properties(write)
 

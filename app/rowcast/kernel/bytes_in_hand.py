@@ -27,6 +27,7 @@ from rowcast.core.memory_limits import (
     COMMIT_BATCH_BYTES_MAX,
     COMMIT_CLIENT_BYTES_HIGH,
     COMMIT_CLIENT_BYTES_MAX,
+    WRITE_BYTES,
 )
 
 log = logging.getLogger("rowcast.commit")
@@ -61,7 +62,7 @@ class WriteBounds:
 class BytesInHand(dict[Caller, int]):
     """Pending bytes by caller; callers without any are absent."""
 
-    __slots__ = ("_bounds", "high", "size", "slowed")
+    __slots__ = ("_bounds", "calm", "high", "size", "slowed")
 
     def __init__(self, bounds: WriteBounds) -> None:
         super().__init__()
@@ -70,6 +71,8 @@ class BytesInHand(dict[Caller, int]):
         """The sum."""
         self.high = bounds.high
         """The sum above which pausable callers wait."""
+        self.calm = min(bounds.client_high, bounds.high, bounds.backlog_events_high * WRITE_BYTES)
+        """The sum below which nobody waits."""
         self.slowed: dict[Caller, list[Callable[[], None]]] = {}
         """Paused callers, with the callbacks to resume them."""
 

@@ -95,6 +95,8 @@ class Committer:
         self.publish_unlogged = bus.publish
         """Announces an event that its table does not log; nothing is stored.
         It has neither a number nor a version, so it cannot be read again or compared."""
+        self.publish_unlogged_run = bus.publish_run
+        """The same for several events of one topic."""
         self._returns = clock.returns
         self.commits = 0
         self.failures = 0

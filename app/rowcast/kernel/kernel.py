@@ -84,7 +84,7 @@ class Kernel(Seams):
         self.steps = Steps(registry)
         self.admission = Admission(now, payload_bytes_max, self.durable, self.steps)
         self.writes = WritePath(registry, self.steps, self.admission, committer)
-        self.submit = self.writes.submit
+        self.submit, self.submit_run = self.writes.submit, self.writes.submit_run
         self._creation = Creation(registry, reader, self.write)
         self.live = LiveRows(self, bus, registry)
         self._resource_dispatch = ResourceDispatch(self)

@@ -40,8 +40,8 @@ class Route:
     """The route of a topic: the entry, and the record's id within it."""
 
     __slots__ = (
-        "bare", "entry", "message_steps", "plain", "record_id", "shape", "steps", "table", "topic",
-        "view",
+        "bare", "checked", "entry", "message_steps", "plain", "record_id", "shape", "steady",
+        "steps", "table", "topic", "view",
     )  # fmt: skip
 
     def __init__(
@@ -59,6 +59,10 @@ class Route:
         """The same for a message, which changes no record."""
         self.bare = False
         """Whether a message only needs the checks of rights and content here."""
+        self.checked = False
+        """Whether no step takes a write over here; known once the steps are compiled."""
+        self.steady = False
+        """Whether what its steps say of a message holds for the next one, too."""
         self.shape: CompiledTable | None = entry.shape if entry is not None else None
         """The compiled table; None if there is none."""
         self.table: Table | None = self.shape.table if self.shape is not None else None

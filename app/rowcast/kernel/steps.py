@@ -34,6 +34,13 @@ ORDER: Final = (
 BARE: Final = frozenset({"access", "content", "recent"})
 """The steps at a topic without features; the last of them is removed after the first write."""
 
+TAKING_OVER: Final = frozenset({"hooks", "delay", "resource"})
+"""Steps that may take a write over, or begin another."""
+
+STEADY: Final = frozenset({"access", "content", "topic_table", "recent"})
+"""Steps whose answer to a message at an undeclared topic holds for the next one of its caller,
+provided that it has the same QoS, no properties, and is not too large."""
+
 Factory = Callable[[Route], Step | None]
 """Returns the step of a route; None if there is none."""
 
@@ -88,7 +95,8 @@ class Steps:
         """Set and return a route's steps, in order."""
         steps: list[Step] = []
         of_messages: list[Step] = []
-        route.bare = route.plain
+        names: set[str] = set()
+        route.checked = True
         for name, factories in self._factories.items():
             made = [
                 (step, factory not in self._of_records)
@@ -100,8 +108,12 @@ class Steps:
             steps += [step for step, _ in made]
             asked = [step for step, messages in made if messages]
             of_messages += asked
-            if asked and name not in BARE:
-                route.bare = False
+            if asked:
+                names.add(name)
+            if made and name in TAKING_OVER:
+                route.checked = False
+        route.bare = route.plain and names <= BARE
+        route.steady = route.shape is None and names <= STEADY
         route.steps, route.message_steps = tuple(steps), tuple(of_messages)
         return route.steps
 

@@ -1,4 +1,4 @@
-"""The write path: every write of every door and feature goes through ``submit``.
+"""The write path: every write of every door and feature goes through ``submit``, or ``submit_run``.
 
 1. route: what is at the topic, with the steps that features have there (``steps.py``).
 2. steps: each may refuse the write, change it, add a decider, or take it over.
@@ -67,38 +67,109 @@ class WritePath:
         """
         route = self._known.get(event.topic)
         if (
-            route is None
-            or not route.bare
-            or condition is not None
-            or changes
-            or not self._announce(route, event, caller, done)
+            route is not None
+            and route.bare
+            and condition is None
+            and not changes
+            and self._may_announce(route, event, caller)
         ):
+            self._committer.publish_unlogged(event)
+            if type(done) is not Unheard:
+                done(Receipt(event))
+        else:
             self.carry_out(Write(event, caller, done, condition, changes=changes, asks=asks))
 
-    def _announce(self, route: Route, event: Event, caller: Caller, done: Done) -> bool:
-        """Announce a message at a topic without features; return whether that was possible.
+    def _may_announce(self, route: Route, event: Event, caller: Caller) -> bool:
+        """Return whether a message at a topic without features needs neither a step nor the disk.
 
-        False means the full path, with its checks and errors: for a property with a step, a caller
-        without the right, or with pending writes.
+        Otherwise it takes the full path, with its checks and errors: with a property that has a
+        step, and of a caller without the right, or with pending writes.
         """
         steps, admission = self._steps, self._admission
         may_announce = steps.may_announce
-        if (
-            event.kind is not MESSAGE
-            or len(route.message_steps) != BARE_STEPS
-            or not (
-                caller.grants.write if may_announce is None else may_announce(caller, event.topic)
-            )
-            or caller in self._committer.pending
-            or (event.properties is not None and not steps.properties.isdisjoint(event.properties))
-            or len(event.payload) > admission.payload_bytes_max
-            or (event.qos and admission.durable.wanted(event.topic))
-        ):
+        return (
+            event.kind is MESSAGE
+            and len(route.message_steps) == BARE_STEPS
+            and (caller.grants.write if may_announce is None else may_announce(caller, event.topic))
+            and caller not in self._committer.pending
+            and (event.properties is None or steps.properties.isdisjoint(event.properties))
+            and len(event.payload) <= admission.payload_bytes_max
+            and not (event.qos and admission.durable.wanted(event.topic))
+        )
+
+    def submit_run(self, events: Sequence[Event], dones: Sequence[Done], caller: Caller) -> None:
+        """Run writes without properties that came together, in order, each with its ``done``.
+
+        What holds for a message holds for those after it at its topic, and what is to be logged is
+        appended together.
+        """
+        if len(events) > 1 and self._announce_run(events, dones, caller):
+            return
+        run: list[Write] = []
+        known, largest = self._known, self._admission.payload_bytes_max
+        last: Event | None = None
+        named = caller.user not in NAMELESS
+        for event, done in zip(events, dones, strict=True):
+            same = last is not None and last.topic == event.topic and last.qos == event.qos
+            if same and event.kind is MESSAGE and len(event.payload) <= largest:
+                if named:
+                    note_writer(event, caller)
+                run.append(Write(event, caller, done))
+                continue
+            route = known.get(event.topic)
+            if route is None or route.bare or not route.checked:
+                self._append_run(run)
+                run = []
+                self.submit(event, caller, done)
+                last = None
+                continue
+            last, write = None, Write(event, caller, done)
+            try:
+                self.admit(write)
+                if write.logged:
+                    run.append(write)
+                    last = event if route.steady and event.kind is MESSAGE else None
+                else:
+                    self._append_run(run)
+                    run = []
+                    self.append((write,))
+            except Error as error:
+                self._refuse(write, error)
+        self._append_run(run)
+
+    def _announce_run(self, events: Sequence[Event], dones: Sequence[Done], caller: Caller) -> bool:
+        """Announce messages that are all at one topic without features, if that is possible."""
+        first, largest = events[0], self._admission.payload_bytes_max
+        route = self._known.get(first.topic)
+        if route is None or not route.bare or not self._may_announce(route, first, caller):
             return False
-        self._committer.publish_unlogged(event)
-        if type(done) is not Unheard:
-            done(Receipt(event))
+        for event in events:
+            same = event.topic == first.topic and event.qos == first.qos
+            if not same or event.kind is not MESSAGE or len(event.payload) > largest:
+                return False
+        self._committer.publish_unlogged_run(events)
+        for event, done in zip(events, dones, strict=True):
+            if type(done) is not Unheard:
+                done(Receipt(event))
         return True
+
+    def _append_run(self, run: list[Write]) -> None:
+        """Append admitted writes; when they find no room, none of them overtakes another."""
+        try:
+            if run:
+                self._committer.submit(run)
+        except Error:
+            self._append_each(run)
+
+    def _append_each(self, run: list[Write]) -> None:
+        """Append as many of these writes as there is room for, and refuse the rest."""
+        for index, write in enumerate(run):
+            try:
+                self._committer.submit((write,))
+            except Error as error:
+                for refused in run[index:]:
+                    self._refuse(refused, error)
+                return
 
     def carry_out(self, write: Write) -> None:
         """Run a write; its ``done`` gets the outcome."""
@@ -109,9 +180,12 @@ class WritePath:
                 else:
                     self.append((write,))
         except Error as error:
-            for hear in self.on_refused:
-                hear(write.caller, write.event, error)
-            write.done(error)
+            self._refuse(write, error)
+
+    def _refuse(self, write: Write, error: Error) -> None:
+        for hear in self.on_refused:
+            hear(write.caller, write.event, error)
+        write.done(error)
 
     def admit(self, write: Write) -> bool:
         """Run the steps of a write; return whether to append it.

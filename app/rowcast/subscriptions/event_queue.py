@@ -5,7 +5,7 @@ read from the log; an unlogged one is lost, and counted by a Gap in its place in
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rowcast.core.events import Event
 from rowcast.core.limits import SUBSCRIPTION_QUEUE_BYTES_MAX, SUBSCRIPTION_QUEUE_EVENTS_MAX
@@ -50,6 +50,14 @@ class EventQueue:
     def has_logged(self) -> bool:
         """Whether any queued event is logged."""
         return any(event.seq for event in self.events)
+
+    def extend(self, events: Sequence[Event], size: int) -> bool:
+        """Add events with ``size`` bytes of payload, if there is room for all of them."""
+        if len(self.events) + len(events) > self.events_max or self.bytes + size > self.bytes_max:
+            return False
+        self.events.extend(events)
+        self.bytes += size
+        return True
 
     def clear(self) -> None:
         """Remove all events."""

@@ -31,7 +31,7 @@ page is fetched. It knows no protocols: a door takes (event, filter) pairs when 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rowcast.core.callers import SERVER
 from rowcast.core.events import Event
@@ -125,6 +125,15 @@ class Subscription:
         if not self.ready:
             self.ready = True
             self.on_ready()
+
+    def offer_run(self, events: Sequence[Event], size: int) -> None:
+        """Queue events of one topic, whose payloads have ``size`` bytes together."""
+        plain = self._on_offer is None and not self.progress.behind
+        if plain and self.queue.extend(events, size):
+            self.signal()
+            return
+        for event in events:
+            self.offer(event)
 
     def _has_room(self, event: Event) -> bool:
         """Let the reader drain the queue; record the refused event if it does not."""
@@ -382,18 +391,10 @@ class Subscription:
     @property
     def settled(self) -> int:
         """The position to resume from: the log's head when everything was delivered."""
-        if self._drained:
-            return max(self.position, self._announced())
-        return self.position
+        return max(self.position, self._announced()) if self._drained else self.position
 
     @property
     def _drained(self) -> bool:
-        progress, catch_up = self.progress, self._catch_up
-        return not (
-            self.queue.events
-            or progress.page
-            or progress.behind
-            or catch_up.backfill.waiting
-            or catch_up.task is not None
-            or catch_up.failure is not None
-        )
+        catch_up = self._catch_up
+        waits = self.waiting or self.progress.behind or catch_up.busy
+        return not waits and catch_up.failure is None

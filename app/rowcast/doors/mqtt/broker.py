@@ -54,11 +54,15 @@ class Broker:
         now: Callable[[], float],
         loop: asyncio.AbstractEventLoop,
         handlers: Mapping[type, Callable[..., None]],
+        run_handlers: Mapping[type, Callable[..., int]],
     ) -> None:
         self.kernel = kernel
         self.settings, self.now, self.loop = settings, now, loop
         self.handlers = handlers
         """What clients do with a packet, by its class."""
+        self.run_handlers = run_handlers
+        """The same for classes of which a read has many: called with packets and an index from
+        which on to take them, they return the index after the last one of theirs."""
         forms = DeliveryFormats(kernel.transcoder, kernel.cursor, settings.clears_silently)
         self.observer = Observers(kernel, now)
         self.samplers = kernel.samplers

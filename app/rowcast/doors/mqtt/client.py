@@ -10,7 +10,7 @@ stops reading, writing and reading pause, and it is disconnected after a timeout
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from rowcast.core.errors import Error
 from rowcast.core.limits import MQTT_PROGRESS_BYTES
@@ -20,6 +20,7 @@ from rowcast.doors.mqtt.connections.traffic import Traffic
 from rowcast.doors.mqtt.connections.transport import Receiver, Transport
 from rowcast.doors.mqtt.delivery.outgoing import Outgoing
 from rowcast.doors.mqtt.delivery.sending import deliver
+from rowcast.doors.mqtt.packets.dialogue import Dialogue
 from rowcast.doors.mqtt.packets.held import enough_held
 from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.kernel.write import Outcome, Unheard
@@ -32,16 +33,6 @@ if TYPE_CHECKING:
     from rowcast.doors.mqtt.broker import Broker
 
 log = logging.getLogger("rowcast.mqtt")
-
-
-class Dialogue(Protocol):
-    """An authentication by AUTH packets, which may need several of them (MQTT 5, 4.12)."""
-
-    def take(self, packet: Auth) -> None:
-        """Process an AUTH. Raises a Violation for an unexpected one."""
-
-    def abandon(self) -> None:
-        """Hear that the connection ends."""
 
 
 class Client(Outgoing, Receiver):
@@ -69,6 +60,7 @@ class Client(Outgoing, Receiver):
         "quota",
         "refused",
         "submit",
+        "submit_run",
         "taken",
         "tells_gaps",
         "tells_seq",
@@ -96,7 +88,7 @@ class Client(Outgoing, Receiver):
         self.last_seen = self.loop.time()
         self.tells_seq = False
         """Whether acknowledgements contain the position: MQTT 5, unless ``problems`` forbids it."""
-        self.submit = broker.kernel.submit
+        self.submit, self.submit_run = broker.kernel.submit, broker.kernel.submit_run
         self.unheard = Unheard(self.note_refusal)
         self.quota = 0
         """The maximum of its unanswered publishes of QoS 1 and 2."""
@@ -155,7 +147,10 @@ class Client(Outgoing, Receiver):
         except Exception as failure:  # noqa: BLE001 - whatever it is, it ends this client alone
             self._fail("a packet of", failure)
         committer, caller = self.broker.kernel.committer, self.caller
-        if caller is not None and caller in committer.pending and not self.closing:
+        pending = committer.pending
+        if pending.size < pending.calm or caller is None or self.closing:
+            return  # the usual case
+        if caller in pending:
             self.patience.let_disk_follow(committer, caller)
 
     def _guard(self, what: str, call: Callable[..., None], *arguments: object) -> None:
@@ -187,16 +182,20 @@ class Client(Outgoing, Receiver):
         return True
 
     def _handle(self, packets: list[Packet | Violation]) -> None:
-        handlers, left = self.broker.handlers, iter(packets)
-        for packet in left:
+        handlers, runs, start = self.broker.handlers, self.broker.run_handlers, 0
+        while start < len(packets) and not self.closing:
+            packet = packets[start]
+            handle_run = runs.get(type(packet))
+            if handle_run is not None:
+                start = handle_run(self, packets, start)
+                continue
             handler = handlers.get(type(packet))
             if handler is None:
                 raise cast("Violation", packet)
             handler(self, packet)
-            if self.closing:
-                return
+            start += 1
             if self.opening is not None or self.behind:
-                self._hold(list(left))
+                self._hold(packets[start:])
                 return
 
     def _hold(self, packets: list[Packet | Violation]) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from rowcast.core.errors import Error
 from rowcast.core.shedding import Shed
 from rowcast.doors.mqtt.broker import Broker
-from rowcast.doors.mqtt.packets.handlers import HANDLERS
+from rowcast.doors.mqtt.packets.handlers import HANDLERS, RUN_HANDLERS
 from rowcast.doors.mqtt.reauthorize import judge
 from rowcast.doors.mqtt.session_rows import session_rows
 from rowcast.doors.mqtt.sessions.observers import SESSIONS, SUBSCRIPTIONS
@@ -29,7 +29,8 @@ def make_broker(
 
     ``now`` is in seconds since 1970.
     """
-    broker = Broker(kernel, settings, now, loop or asyncio.get_running_loop(), HANDLERS)
+    loop = loop or asyncio.get_running_loop()
+    broker = Broker(kernel, settings, now, loop, HANDLERS, RUN_HANDLERS)
     kernel.doors.append(MqttDoor(broker))
     kernel.rows(SESSIONS, session_rows(broker))
     kernel.rows(SUBSCRIPTIONS, subscription_rows(broker))

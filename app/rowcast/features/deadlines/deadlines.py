@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from heapq import heappop, heappush
 
+from rowcast.bus.bus import Subscriber
 from rowcast.codecs import JSON, encode
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.clock import WallClock
@@ -39,7 +40,7 @@ _WRITER = Caller(user="$server", grants=ALL)
 _GONE = 0.0
 
 
-class Deadlines:
+class Deadlines(Subscriber):
     """The records of tables with a deadline: last writes, and stale ones."""
 
     def __init__(self, kernel: Kernel, tables: Sequence[Table], now: WallClock) -> None:

@@ -21,7 +21,7 @@ from rowcast.doors.mqtt.delivery.sent import sent_of
 from rowcast.doors.mqtt.packets.authentication import authenticate
 from rowcast.doors.mqtt.packets.hook_checks import ask_connect, ask_subscriptions, reason_of
 from rowcast.doors.mqtt.packets.messages import user_properties
-from rowcast.doors.mqtt.packets.rewrite import rewritten_submit
+from rowcast.doors.mqtt.packets.rewrite import one_by_one, rewritten_submit
 from rowcast.doors.mqtt.packets.subscribe import auto_subscribe
 from rowcast.doors.mqtt.sessions import loss_accounts as accounts
 from rowcast.doors.mqtt.sessions import wills
@@ -94,6 +94,7 @@ async def _accept(client: "Client", packet: Connect) -> None:
     if broker.settings.rewriting is not None:
         named = broker.kernel.registry.named
         client.submit = rewritten_submit(broker.settings.rewriting, client.submit, named)
+        client.submit_run = one_by_one(client.submit)
     session, present = _session(client, packet, client_id)
     if session.unsaved:  # the end of a previous session must be on disk, too
         await _keep(client, session, present=present)

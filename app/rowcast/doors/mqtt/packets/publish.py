@@ -5,7 +5,9 @@ Answers are sent in the order of the publishes (MQTT-4.6.0-2), although a refusa
 commit takes time: each publish of QoS 1 and 2 has a number, and its answer waits for earlier ones.
 """
 
+from collections.abc import Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from rowcast.core.callers import Caller
@@ -16,7 +18,7 @@ from rowcast.doors.mqtt.delivery.sent import CompactInflight, Sent
 from rowcast.doors.mqtt.packets.hook_checks import reason_of
 from rowcast.doors.mqtt.packets.messages import condition_of, describe, mark_from, stamp_from
 from rowcast.kernel.write import Done, Outcome, Receipt
-from rowcast.mqtt.packets import MQTT_5, Puback, Publish, Pubrec
+from rowcast.mqtt.packets import MQTT_5, Packet, Puback, Publish, Pubrec
 from rowcast.mqtt.reasons import PacketType, Reason
 from rowcast.mqtt.violations import Violation, protocol_error
 
@@ -49,11 +51,43 @@ _NOT_STORED = frozenset({Code.BUSY, Code.INTERNAL})
 """Errors of the server, not of the message: a retry may succeed."""
 
 
-def on_publish(client: "Client", packet: Publish) -> None:
-    """Translate a PUBLISH to an event and submit it."""
-    caller = client.caller
+def on_publishes(client: "Client", packets: Sequence[Packet | Violation], start: int) -> int:
+    """Submit the PUBLISH packets from ``start`` on; return where another packet begins.
+
+    Those without properties, and of QoS 0 or 1, are submitted together.
+    """
+    caller, end = client.caller, start
     if caller is None:  # the table of legal packets refuses it before
-        return
+        return len(packets)
+    events: list[Event] = []
+    dones: list[Done] = []
+    try:
+        for packet in islice(packets, start, None):
+            if type(packet) is not Publish or client.closing:
+                break
+            end += 1
+            qos, payload, retain = packet.qos, packet.payload, packet.retain
+            if qos == 2 or packet.properties is not None:
+                if events:
+                    client.submit_run(events, dones, caller)
+                    events, dones = [], []
+                _on_publish(client, packet, caller)
+                continue
+            kind = MESSAGE if not retain else PUT if payload else DELETE
+            topic = packet.topic
+            done: Done = client.unheard
+            if qos:
+                done = partial(acknowledge, client, _number(client), PUBACK, packet.packet_id)
+            events.append(Event(topic, kind, payload, None, qos, retain, None, caller.client_id))
+            dones.append(done)
+    finally:
+        if events:
+            client.submit_run(events, dones, caller)
+    return end
+
+
+def _on_publish(client: "Client", packet: Publish, caller: Caller) -> None:
+    """Translate a PUBLISH to an event and submit it."""
     qos = packet.qos
     retain = packet.retain
     payload = packet.payload

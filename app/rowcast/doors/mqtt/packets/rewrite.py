@@ -179,6 +179,16 @@ def rewritten_submit(rewriting: Rewriting, submit: Submit, named: Naming = str) 
     return rewritten
 
 
+def one_by_one(submit: Submit) -> Submit:
+    """Return a ``Kernel.submit_run`` that passes each write to ``submit``."""
+
+    def submit_run(events: Sequence[Event], dones: Sequence[Done], caller: Caller) -> None:
+        for event, done in zip(events, dones, strict=True):
+            submit(event, caller, done)
+
+    return submit_run
+
+
 def _rewritten(rules: Iterable[Rule], text: str, client_id: str, user: str) -> str:
     for rule in rules:
         if text and rule.source.matches(text):
