@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, Event
 from rowcast.features.topic_statistics.top import Counted, Top
 from rowcast.features.topic_statistics.topic_stats import TopicStats
+from rowcast.kernel.write import Receipt
 
 
 @settings(deadline=None)
@@ -53,7 +55,7 @@ class World:
     def write(self, topic, count, seconds=0.0, client="c", payload=b"1234"):
         for _ in range(count):
             self.now += seconds / count
-            self.stats.written([Event(topic, MESSAGE, payload, client=client)])
+            self.stats.appended([Receipt(Event(topic, MESSAGE, payload, client=client))])
 
 
 @pytest.fixture
@@ -101,6 +103,23 @@ def test_the_error_is_told():
     assert {"a", "c"} == set(world.stats.topics())
     row = world.stats.row("c")
     assert (1, 3) == (row["messages"], row["messages_error"])
+
+
+def test_a_batch_of_topics_without_a_place_costs_one_eviction():
+    """F28: one of them stands for all; what has a place is counted exactly, the sum, too."""
+    world = World(size=2)
+    world.write("often", 10)
+    world.write("seldom", 1)
+    batch = [Event(f"once/{number}", MESSAGE, b"1234") for number in range(50)]
+    batch += [Event("often", MESSAGE, b"")] * 7
+    late = Receipt(Event("often", MESSAGE, b""), late=5)
+    refused = Error(Code.BUSY, "the disk is full")
+    world.stats.appended([*map(Receipt, batch), late, refused])
+    (other,) = set(world.stats.topics()) - {"often"}
+    assert other.startswith("once/")
+    row = world.stats.row(other)
+    assert (50, 1, 200) == (row["messages"], row["messages_error"], row["bytes"])
+    assert 17 == world.stats.row("often")["messages"]
 
 
 def test_a_clock_that_is_set_back(world):

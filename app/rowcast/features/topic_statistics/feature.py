@@ -10,7 +10,6 @@ from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.registry import Registry
 from rowcast.kernel.seams import Sampler
-from rowcast.kernel.write import Outcome, Receipt
 from rowcast.mqtt.packets import Publish
 
 
@@ -20,11 +19,7 @@ class TopicStatistics(Feature):
     def install(self, kernel: Kernel) -> None:
         """Count every write that is logged; where messages are not, samples of them."""
         stats = TopicStats(kernel.now, lambda topic: len(kernel.bus.match(topic)))
-
-        def appended(outcomes: Sequence[Outcome]) -> None:
-            stats.written([x.event for x in outcomes if type(x) is Receipt and not x.late])
-
-        kernel.committer.after_append.append(appended)
+        kernel.committer.after_append.append(stats.appended)
         kernel.topic_facts.append(stats)
         kernel.surveys.append(stats.update)
         if kernel.registry.undeclared and not kernel.registry.logged:

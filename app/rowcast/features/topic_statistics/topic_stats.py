@@ -1,18 +1,21 @@
 """Statistics of topics: how much is written to the busiest ones, by whom, and who wants it (F28).
 
-Every write that is logged is counted; of messages that go by without being logged one of each read
-of a connection is, with the weight of all in it, so that a busy connection pays next to nothing.
-There is room for TOP_TOPICS_MAX topics (``top.py`` states the bound of the error). Rates are
-averaged over about a minute.
+Every write that is logged at a topic with a place is counted. A place for another topic costs an
+eviction, so where all places are taken one of the other topics of a batch gets one, with the weight
+of all of them; of messages that go by without being logged one of each read of a connection is
+counted, likewise. There is room for TOP_TOPICS_MAX topics (``top.py`` states the bound of the
+error, which samples keep on average). Rates are averaged over about a minute.
 """
 
 from collections.abc import Callable, Sequence
 from math import exp
+from random import choice
 
 from rowcast.core.events import Event
 from rowcast.core.metric_limits import TOP_TOPICS_MAX, TOPIC_RATE_SECONDS
 from rowcast.features.topic_statistics.top import Counted, Top
 from rowcast.kernel.rows.system_rows import time_text
+from rowcast.kernel.write import Outcome, Receipt
 
 Facts = dict[str, object]
 
@@ -48,20 +51,29 @@ class TopicStats:
         self._top = Top(size, TopicFigures)
         self._updated = now()
 
-    def written(self, events: Sequence[Event]) -> None:
-        """Count events; written out, because every write that is logged passes here."""
-        places, now = self._top.places, self._now()
-        for event in events:
-            figures = places.get(event.topic)
-            if figures is None:
-                if event.topic[0] != "$":
-                    self.count(event.topic, len(event.payload), event.client)
+    def appended(self, outcomes: Sequence[Outcome]) -> None:
+        """Count a batch; written out, because every write that is logged passes here."""
+        top, now = self._top, self._now()
+        places, others = top.places, list[Event]()
+        for outcome in outcomes:
+            if type(outcome) is not Receipt or outcome.late:
                 continue
-            self._top.total += 1
-            figures.count += 1
-            figures.bytes += len(event.payload)
-            figures.client = event.client
-            figures.seen = now
+            event = outcome.event
+            figures = places.get(event.topic)
+            if figures is not None:
+                top.total += 1
+                figures.count += 1
+                figures.bytes += len(event.payload)
+                figures.client = event.client
+                figures.seen = now
+            elif event.topic[0] != "$":
+                if len(places) < top.size:
+                    self.count(event.topic, len(event.payload), event.client)
+                else:
+                    others.append(event)
+        if others:
+            event = choice(others)  # noqa: S311 - statistics
+            self.count(event.topic, len(event.payload), event.client, len(others))
 
     def count(self, topic: str, size: int, client: str, weight: int = 1) -> None:
         """Count messages at a topic, each of a size."""
