@@ -1,6 +1,7 @@
 """The form of a message: media types, properties, expiry; made once for all who share it."""
 
 import json
+from itertools import product
 
 import cbor2
 import msgpack
@@ -8,8 +9,11 @@ import pytest
 
 from mqtt_server import OTHER, MqttServer, payloads, user, users
 from rowcast.codecs import CBOR, JSON, MSGPACK
-from rowcast.core.events import PUT, Event
+from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, SNAPSHOT, Event
+from rowcast.core.tables import Attribute, Table, Type
 from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormats
+from rowcast.rows.compiled_table import CompiledTable
+from rowcast.rows.transcoder import Transcoder
 
 ACCEPTS = {JSON: json.loads, CBOR: cbor2.loads, MSGPACK: msgpack.unpackb}
 RECORD = {"name": "Rex", "age": 3}
@@ -294,3 +298,35 @@ async def test_a_long_message(world):
     peers = [await world.subscribed("a", client_id=str(v), version=v) for v in (4, 5)]
     await world.say("a", b"x" * 20_000)
     assert [20_000, 20_000] == [len(payloads(await peer.hear())[0]) for peer in peers]
+
+
+SHOWN = Table("Dog", "Dog", (Attribute("name", Type.STRING),))
+SECRET = Table("Key", "Key", (Attribute("name", Type.STRING, hidden=True),))
+ELSEWHERE = Table("Web", "Web", (Attribute("name", Type.STRING),), hidden_from=frozenset({"mqtt"}))
+
+
+@pytest.mark.parametrize("version", (3, 4, 5))
+@pytest.mark.parametrize("wanted", (None, JSON, CBOR))
+@pytest.mark.parametrize("table", (SHOWN, SECRET, ELSEWHERE), ids=lambda table: table.name)
+@pytest.mark.parametrize("tells", (False, True), ids=["brief", "meta"])
+async def test_a_record_is_framed_alike_the_quick_way_and_the_long_way(
+    world, version, wanted, table, tells
+):
+    """D64, X19: a frame with nothing of its own is the shared one, whatever the event is."""
+    shapes = {item.name: CompiledTable(item) for item in (SHOWN, SECRET, ELSEWHERE)}
+    forms = DeliveryFormats(Transcoder(shapes), world.kernel.cursor)
+    form = forms.form(version, wanted, tells_seq=False, tells_meta=tells)
+    kinds = (PUT, PATCH, DELETE, MESSAGE, SNAPSHOT)
+    given = (None, {"by": "mqtt:ann"}, {"user_property": [["a", "b"]], "by": "mqtt:ann"})
+    for kind, said, seq, properties, qos in product(kinds, (JSON, CBOR), (0, 2**63), given, (0, 1)):
+        body = {JSON: json.dumps, CBOR: cbor2.dumps}[said]({"name": "R" * 90})
+        payload = b"" if kind == DELETE else body if isinstance(body, bytes) else body.encode()
+        event = Event(f"{table.path}/1", kind, payload, said, qos, True, table)
+        event.seq, event.properties = seq, properties
+        again = event.changed()
+        forms.frame(event, form, qos, retain=True)  # so that the topic is known
+        event = again.changed()
+        quick = forms.frame(event, form, qos, retain=True)
+        long = forms.own_parts(again, form, qos, retain=True, identifiers=(), left_seconds=-1)
+        assert quick == (long if qos or not long[0] else long[0] + long[1])
+        assert forms.size(event, form) == forms.size(again, form) or not long[0]

@@ -56,7 +56,7 @@ class Broker:
         handlers: Mapping[type, Callable[..., None]],
         run_handlers: Mapping[type, Callable[..., int]],
     ) -> None:
-        self.kernel = kernel
+        self.kernel, self.epoch = kernel, kernel.reader.epoch.encode()
         self.settings, self.now, self.loop = settings, now, loop
         self.handlers = handlers
         """What clients do with a packet, by its class."""

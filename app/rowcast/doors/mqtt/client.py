@@ -240,7 +240,7 @@ class Client(Outgoing, Receiver):
 
     def flush(self) -> None:
         """Write all that is due with one call; a failure is this client's alone (D8)."""
-        self._scheduled = False
+        self.scheduled = False
         if self.closing:
             return
         session = self.session

@@ -16,6 +16,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event
 from rowcast.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
 from rowcast.core.meta import meta_of
+from rowcast.core.tables import Table
 from rowcast.doors.mqtt.packets.messages import DOOR, KEPT
 from rowcast.mqtt.aliases import alias_frame, alias_parts
 from rowcast.mqtt.encode import publish_head_tail
@@ -50,6 +51,19 @@ _SIZE = 8
 
 _SAID_BY_KIND = frozenset({PUT, MESSAGE, SNAPSHOT})
 """Kinds without ``op``, because the packet determines them."""
+
+
+_AS_JSON = frozenset({None, JSON})
+"""Media types of formats that get JSON where it is JSON."""
+
+_JSON_TYPE = b"\x03" + text(JSON)
+"""The property Content Type (MQTT 5, 3.3.2.3.9)."""
+
+_JSON_ONLY = bytes((len(_JSON_TYPE),)) + _JSON_TYPE
+"""All properties of a record without a position."""
+
+_JSON_AND_SEQ = _JSON_TYPE + b"\x26" + text("seq")
+"""The properties of a record with a position, up to its value (MQTT 5, 3.3.2.3.7)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,6 +102,8 @@ class DeliveryFormats:
         self._clears_silently = clears_silently
         self._forms: dict[tuple[int, str | None, bool, bool], DeliveryFormat] = {}
         self._topics: ClearedCache[str, bytes] = ClearedCache(topics_max)
+        self._shown: dict[str, tuple[Table, bool]] = {}
+        """By name, whether a declared table is shown here with all its attributes."""
 
     def form(
         self, version: int, media_type: str | None, *, tells_seq: bool, tells_meta: bool = False
@@ -126,7 +142,11 @@ class DeliveryFormats:
             or not form.plain
             or self._clears_silently
         ):
-            head, tail = self._make(event, form, qos, retain, {})
+            usual = self._record_tail(event, form) if topic is not None else b""
+            if usual and topic is not None:
+                head, tail = _head(topic, len(usual), qos, retain), usual
+            else:
+                head, tail = self._make(event, form, qos, retain, {})
         else:
             tail = form.no_properties + event.payload
             size = len(topic) + len(tail) + (2 if qos else 0)
@@ -140,6 +160,38 @@ class DeliveryFormats:
         else:
             event.encodings[form.keys[qos * 2 + retain]] = frame
         return frame
+
+    def _record_tail(self, event: Event, form: DeliveryFormat) -> bytes:
+        """Return the end of the frame of most records; empty for others.
+
+        They have a declared table, and their JSON goes out as it is, with the position in MQTT 5.
+        ``_make`` would return the same with five times as many calls.
+        """
+        table, given = event.table, event.properties
+        if (
+            type(event) is not Event
+            or table is None
+            or event.content_type != JSON
+            or form.media_type not in _AS_JSON
+            or form.tells_meta
+            or event.kind not in _SAID_BY_KIND
+            or (given is not None and not KEPT.isdisjoint(given))
+        ):
+            return b""
+        known = self._shown.get(table.name)
+        if known is None or known[0] is not table:
+            shown = not table.hides and DOOR not in table.hidden_from
+            known = self._shown[table.name] = table, shown
+        if not known[1]:
+            return b""
+        if form.version != MQTT_5:
+            return event.payload
+        if not event.seq:
+            return _JSON_ONLY + event.payload
+        cursor = self._cursor(event.seq).encode()
+        size = len(cursor)  # at most 29: the epoch, a colon and 64 bits
+        start = bytes((len(_JSON_AND_SEQ) + 2 + size,)) + _JSON_AND_SEQ
+        return start + size.to_bytes(2, "big") + cursor + event.payload
 
     def own_parts(
         self,

@@ -60,7 +60,6 @@ class Outgoing(ABC):
     """What is written to one client, and how the client takes it."""
 
     __slots__ = (
-        "_scheduled",
         "aliases",
         "blocked",
         "caller",
@@ -74,6 +73,7 @@ class Outgoing(ABC):
         "packet_bytes_max",
         "problems",
         "saving",
+        "scheduled",
         "session",
         "timed",
         "traffic",
@@ -107,7 +107,8 @@ class Outgoing(ABC):
         """Whether the client wants reasons (Request Problem Information)."""
         self.closing = False
         """Whether it is over, and nothing more is written."""
-        self._scheduled = False
+        self.scheduled = False
+        """Whether ``flush`` is called at the end of this turn."""
 
     @property
     def name(self) -> str:
@@ -148,8 +149,8 @@ class Outgoing(ABC):
     def write(self, frame: bytes) -> None:
         """Send bytes at the end of this turn."""
         self.out.append(frame)
-        if not self._scheduled:
-            self._scheduled = True
+        if not self.scheduled:
+            self.scheduled = True
             self.loop.call_soon(self.flush)
 
     def write_saved(self, frames: Iterable[bytes]) -> None:
@@ -162,8 +163,8 @@ class Outgoing(ABC):
 
     def ready(self) -> None:
         """Called when the subscription has events, which are sent at the end of this turn."""
-        if not self._scheduled:
-            self._scheduled = True
+        if not self.scheduled:
+            self.scheduled = True
             self.loop.call_soon(self.flush)
 
     def explain(self, message: str) -> dict[str, object] | None:

@@ -43,12 +43,14 @@ def deliver(client: Outgoing, session: Session) -> None:
             return
     pairs = subscription.take(limit) if subscription.ready else ()
     if pairs:
-        frames: list[bytes] = []
-        before = client.traffic.publishes_out
+        frames, before = list[bytes](), client.traffic.publishes_out
         certain = _encode(client, session, pairs, frames)
         if session.reliable and client.traffic.publishes_out - before == len(pairs):
             begin_timing(client, session.window.latest, *pairs[-1])  # of this session
-        _post(client, session, frames, certain=certain and session.kept)
+        if session.kept or client.later or client.saving:
+            _post(client, session, frames, certain=certain and session.kept)
+        else:
+            client.out += frames
     if subscription.ready:
         client.ready()
 
@@ -178,11 +180,10 @@ def _encode(client: Outgoing, session: Session, pairs: list[Pair], frames: list[
             form: DeliveryFormat = interest.form  # type: ignore[assignment]
             keys, granted, as_it_came = form.keys, interest.qos, form.media_type is None
             own, as_published = interest.identifiers, interest.retain_as_published
-        qos = event.qos
+        qos, encodings = event.qos, event.encodings
         if qos > granted:  # noqa: PLR1730 - min() costs more than all the rest # MQTT-3.8.4-8
             qos = granted
         retain = event.kind is SNAPSHOT or (as_published and event.retain)  # MQTT-3.3.1-12, -13
-        encodings = event.encodings
         if own or event.expires_at:
             frame: Frame | None = _own(
                 client, event, cast("SubscribedFilter", interest), qos, retain=retain
@@ -214,7 +215,8 @@ def _encode(client: Outgoing, session: Session, pairs: list[Pair], frames: list[
         payload_bytes += (
             len(event.payload) if as_it_came and event.table is None else size_of(event, form)
         )
-    client.traffic.sent(sent, payload_bytes)
+    client.traffic.publishes_out += sent
+    client.traffic.payload_out += payload_bytes
     return certain | tell_all(client, session, frames) if marks else certain
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 from rowcast.doors.mqtt.delivery.ack_latency import end_timing
 from rowcast.doors.mqtt.delivery.sent import CompactInflight, Sent
 from rowcast.doors.mqtt.packets.connect import on_connect
-from rowcast.doors.mqtt.packets.publish import on_puback, on_publishes
+from rowcast.doors.mqtt.packets.publish import on_pubacks, on_publishes
 from rowcast.doors.mqtt.packets.subscribe import on_subscribe, on_unsubscribe
 from rowcast.doors.mqtt.sessions.wills import forget
 from rowcast.mqtt.packets import (
@@ -153,7 +153,6 @@ def on_auth(client: "Client", packet: Auth) -> None:
 
 HANDLERS: dict[type, Callable[..., None]] = {
     Connect: on_connect,
-    Puback: on_puback,
     Pubrec: on_pubrec,
     Pubrel: on_pubrel,
     Pubcomp: on_pubcomp,
@@ -165,5 +164,5 @@ HANDLERS: dict[type, Callable[..., None]] = {
 }
 """Handlers by packet class (D12)."""
 
-RUN_HANDLERS: dict[type, Callable[..., int]] = {Publish: on_publishes}
+RUN_HANDLERS: dict[type, Callable[..., int]] = {Publish: on_publishes, Puback: on_pubacks}
 """Handlers of packets that come in runs."""

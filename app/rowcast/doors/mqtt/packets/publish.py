@@ -206,39 +206,44 @@ def acknowledge(
 
 
 def _answer(client: "Client", first: int, packet_id: int, outcome: Outcome) -> None:
-    if first == PUBREC and type(outcome) is Receipt:
-        client.unreleased.add(packet_id)
     if type(outcome) is not Receipt:
         _answer_refusal(client, first, packet_id, outcome)  # type: ignore[arg-type]
-    elif outcome.late and client.connection.version == MQTT_5:
-        told = {"user_property": (("rowcast-late", str(outcome.late)),)}
-        why = client.explain("it came late: a newer value is there, and nothing was changed") or {}
-        answer = Puback if first == PUBACK else Pubrec
-        client.send(answer(packet_id, Reason.SUCCESS, why | told))
-    elif outcome.event.seq and client.tells_seq and _is_told(client, outcome.event):  # D51, M1
-        frame = _stored(first, packet_id, client.broker.kernel.cursor(outcome.event.seq))
-        if 0 < client.packet_bytes_max < len(frame):  # MQTT-3.4.2-3
-            frame = bytes((first, 2)) + packet_id.to_bytes(2, "big")
-        client.write(frame)
-    elif first == PUBACK:
-        client.write(b"\x40\x02" + packet_id.to_bytes(2, "big"))
+        return
+    if first == PUBREC:
+        client.unreleased.add(packet_id)
+    event, told = outcome.event, client.tells_seq
+    if outcome.late and client.connection.version == MQTT_5:
+        _answer_late(client, first, packet_id, outcome)
+        return
+    if event.table is None and told:  # D51, M1: at an undeclared topic only on request
+        told = client.form is not None and client.form.tells_seq
+    if told and event.seq:
+        frame = _stored(client, first, packet_id, event.seq)
     else:
-        client.write(b"\x50\x02" + packet_id.to_bytes(2, "big"))
+        frame = bytes((first, 2)) + packet_id.to_bytes(2, "big")
+    client.out.append(frame)
+    if not client.scheduled:  # ``write``, inlined
+        client.ready()
 
 
-def _is_told(client: "Client", event: Event) -> bool:
-    """Whether an answer contains the position: at an undeclared topic only on request."""
-    return event.table is not None or (client.form is not None and client.form.tells_seq)
+def _answer_late(client: "Client", first: int, packet_id: int, receipt: Receipt) -> None:
+    """Answer a PUBLISH of which a newer one was there, and say so."""
+    told = {"user_property": (("rowcast-late", str(receipt.late)),)}
+    why = client.explain("it came late: a newer value is there, and nothing was changed") or {}
+    answer = Puback if first == PUBACK else Pubrec
+    client.send(answer(packet_id, Reason.SUCCESS, why | told))
 
 
-def _stored(first: int, packet_id: int, cursor: str) -> bytes:
-    """Return a PUBACK or PUBREC with the user property ``seq``.
+def _stored(client: "Client", first: int, packet_id: int, seq: int) -> bytes:
+    """Return a PUBACK or PUBREC with the user property ``seq``, if that is not too large.
 
     Hand-coded, because a busy table answers every write with one, and the general encoder takes
     five times as long.
     """
-    text = cursor.encode()
-    size = len(text)  # at most 28: the epoch, a colon and 64 bits
+    cursor = b"%s:%d" % (client.broker.epoch, seq)
+    size = len(cursor)  # at most 29: the epoch, a colon and 64 bits
+    if 0 < client.packet_bytes_max < size + 14:  # MQTT-3.4.2-3
+        return bytes((first, 2)) + packet_id.to_bytes(2, "big")
     return b"".join(
         (
             bytes((first, size + 12)),
@@ -246,7 +251,7 @@ def _stored(first: int, packet_id: int, cursor: str) -> bytes:
             bytes((0, size + 8)),  # success, and the length of the properties
             b"\x26\x00\x03seq\x00",
             bytes((size,)),
-            text,
+            cursor,
         )
     )
 
@@ -270,21 +275,30 @@ def _answer_refusal(client: "Client", first: int, packet_id: int, error: Error) 
         client.write(bytes((first, 2)) + packet_id.to_bytes(2, "big"))
 
 
-def on_puback(client: "Client", packet: Puback) -> None:
-    """Complete a flight; unknown identifiers are ignored, because they may be late."""
-    session = client.session
+def on_pubacks(client: "Client", packets: Sequence[Packet | Violation], start: int) -> int:
+    """Complete the flights of the PUBACKs from ``start`` on; return where another packet begins.
+
+    Unknown identifiers are ignored, because they may be late.
+    """
+    session, end = client.session, start
     if session is None:  # the table of legal packets refuses it
-        return
-    item = session.window.acknowledge(packet.packet_id)
-    if type(item) is CompactInflight or (type(item) is Sent and item.qos == 2):
-        raise protocol_error("A PUBLISH of QoS 2 must be answered with PUBREC, not PUBACK.")
-    if client.timed:
-        end_timing(client, session, packet.packet_id)
-    if session.sharing is not None and type(item) is Sent:
-        session.sharing.done(item)
+        return len(packets)
+    for packet in islice(packets, start, None):
+        if type(packet) is not Puback:
+            break
+        end += 1
+        item = session.window.acknowledge(packet.packet_id)
+        if type(item) is CompactInflight or (type(item) is Sent and item.qos == 2):
+            raise protocol_error("A PUBLISH of QoS 2 must be answered with PUBREC, not PUBACK.")
+        if client.timed:
+            end_timing(client, session, packet.packet_id)
+        if session.sharing is not None and type(item) is Sent:
+            session.sharing.done(item)
+        if session.kept:
+            session.changed.add(packet.packet_id)
     if session.kept:
-        session.changed.add(packet.packet_id)
         client.broker.keeper.touch(session)
     if client.blocked:
         client.blocked = False
         client.ready()
+    return end
