@@ -18,7 +18,8 @@ PASSWORD_ITERATIONS_MAX = 1_000_000
 PASSWORD_SALT_BYTES = 16
 """Enough to be unique."""
 PASSWORD_CHECKS_AT_ONCE = 2
-"""Threads that hash passwords; leaves cores to the disk and the event loop."""
+"""Processes that hash passwords, at most, and one less than there are cores: a core is left to the
+event loop while strangers guess."""
 PASSWORD_CHECKS_WAITING_MAX = 500
 """Callers waiting for such a thread: as many as finish before clients time out; others get BUSY."""
 PASSWORD_CACHE_ENTRIES_MAX = 8_192

@@ -75,6 +75,11 @@ class Error(Exception):
         """The sentence, with the place prepended."""
         return f"{self.place}: {self.message}" if self.place else self.message
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Return how to make an equal one, for pickle: in another process."""
+        facts = {"detail": self.detail, "place": self.place}
+        return Error, (self.code, self.message), facts
+
     def __repr__(self) -> str:
         return f"Error({self.code.name}, {self.message!r})"
 

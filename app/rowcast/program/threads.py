@@ -1,35 +1,48 @@
-"""The threads of a server besides its event loop: the writer, readers and password hashing."""
+"""The threads of a server besides its event loop, and its child processes."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
 from rowcast.core.entry_limits import PASSWORD_CHECKS_AT_ONCE
 from rowcast.core.read_limits import READER_THREADS
 from rowcast.net.background_threads import background_threads
+from rowcast.net.worker_processes import WorkerProcesses
 
 T = TypeVar("T")
 
 
 class Threads:
-    """All thread pools; threads start on demand."""
+    """All thread pools; threads and child processes start on demand.
 
-    def __init__(self) -> None:
+    ``password_checks`` is how many passwords are hashed at once.
+    """
+
+    def __init__(self, password_checks: int | None = None) -> None:
         self.writer = ThreadPoolExecutor(1, thread_name_prefix="rowcast-writer")
         self.readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="rowcast-reader")
         self.searches = background_threads(READER_THREADS, "rowcast-search")
-        self._hashes = background_threads(PASSWORD_CHECKS_AT_ONCE, "rowcast-password")
+        self.hashes = WorkerProcesses(password_checks or checks_at_once(), "rowcast-password")
 
     async def write(self, call: Callable[..., T], *arguments: object) -> T:
         """Run a call on the single writer thread."""
         return await asyncio.get_running_loop().run_in_executor(self.writer, call, *arguments)
 
     async def check_password(self, check: Callable[[str], bool], password: str) -> bool:
-        """Compare a password with its hash on a thread; takes tenths of a second."""
-        return await asyncio.get_running_loop().run_in_executor(self._hashes, check, password)
+        """Compare a password with its hash in a child process; takes tenths of a second."""
+        work = partial(self.hashes.call, check, password)
+        return await asyncio.get_running_loop().run_in_executor(self.hashes.threads, work)
 
     def stop(self) -> None:
-        """Wait for running work, and stop them."""
-        for threads in (self.writer, self.readers, self.searches, self._hashes):
+        """Wait for running work, and stop them; password checks are refused."""
+        for threads in (self.writer, self.readers, self.searches):
             threads.shutdown()
+        self.hashes.stop()
+
+
+def checks_at_once() -> int:
+    """Return how many passwords to hash at once: one core is left to the event loop."""
+    return max(1, min(PASSWORD_CHECKS_AT_ONCE, (os.cpu_count() or 1) - 1))
