@@ -11,6 +11,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -188,8 +189,16 @@ class Victim:
 
 
 def rss(pid: int) -> int:
-    """Return the resident memory of a process."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES
+    """Return the resident memory of a process and of its children."""
+    pids = [str(pid)]
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):
+            pids += (thread / "children").read_text().split()
+    pages = 0
+    for one in dict.fromkeys(pids):
+        with suppress(OSError):
+            pages += int(Path(f"/proc/{one}/statm").read_text().split()[1])
+    return pages * PAGE_BYTES
 
 
 class Peak:
