@@ -73,6 +73,10 @@ class Bus(Matches[Subscriber]):
         """Return those whose filters name a path without wildcards, and select what is below it."""
         return self._trie.match_named(path, rest)
 
+    def names(self, path: str) -> bool:
+        """Return whether a filter names a path without wildcards, or something below it."""
+        return self._trie.names(path)
+
     def show(self, event: Event, path: str) -> None:
         """Offer the event to those alone whose filters name the path that it is below."""
         for subscriber in self.named(path, event.topic[len(path) + 1 :]):

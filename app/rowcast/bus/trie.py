@@ -79,6 +79,16 @@ class Trie(Generic[S]):
             found.update(node.subscribers)
         return tuple(found)
 
+    def names(self, path: str) -> bool:
+        """Return whether a filter names a path without wildcards, or something below it."""
+        node = self._root
+        for level in path.split("/"):
+            child = node.children.get(level)
+            if child is None:
+                return False
+            node = child
+        return True
+
     def match_named(self, path: str, rest: str) -> tuple[S, ...]:
         """Return each subscriber with a filter that names a path, and selects the rest below it."""
         node = self._root

@@ -298,8 +298,6 @@ MQTT_TOPIC_ALIAS_MAXIMUM = 32
 """Topic aliases of one client; each costs a dictionary entry for the connection's lifetime."""
 MQTT_SUBSCRIPTIONS_MAX = 10_000
 """Filters of one client; each costs memory on the server."""
-MQTT_SUBSCRIBE_TURN_FILTERS = 200
-"""Filters that one client subscribes to in one turn of the loop: some milliseconds."""
 MQTT_FLUSH_EVENTS = 1_024
 """Messages encoded for one client in one turn of the loop."""
 MQTT_WRITE_BUFFER_BYTES_HIGH = 256 * 1024

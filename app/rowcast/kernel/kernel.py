@@ -26,7 +26,7 @@ from rowcast.kernel.atomic_batch import AtomicBatch
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.creation import Creation
 from rowcast.kernel.live_rows import LiveRows
-from rowcast.kernel.loop_turns import in_turns
+from rowcast.kernel.loop_turns import LoopTurns, in_turns
 from rowcast.kernel.readable import Readable, nothing_at
 from rowcast.kernel.reauthorization import Reauthorization
 from rowcast.kernel.registry import Registry
@@ -87,6 +87,8 @@ class Kernel(Seams):
         self.submit, self.submit_run = self.writes.submit, self.writes.submit_run
         self._creation = Creation(registry, reader, self.write)
         self.live = LiveRows(self, bus, registry)
+        self.turns = LoopTurns()
+        """Of the loop, for long work of any client."""
         self._resource_dispatch = ResourceDispatch(self)
         self._atomic_batch = AtomicBatch(self)
         self._add_steps()

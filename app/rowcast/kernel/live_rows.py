@@ -55,6 +55,10 @@ class LiveRows:
             event.properties = {"user_property": (("event", happened),)}
         self._kernel.committer.show(event, path)
 
+    def watched(self, path: str) -> bool:
+        """Return whether there may be subscribers for rows of a path."""
+        return self._bus.names(path)
+
     async def pages(self, topics: TopicFilter) -> AsyncIterator[list[Event]]:
         """Yield the current rows that a filter matches, in pages, without blocking the loop."""
         for path, rows in self._reached(topics):

@@ -24,7 +24,7 @@ from contextlib import suppress
 from typing import Final, TypeVar, cast
 
 from rowcast.core.errors import Code, Error, stopping
-from rowcast.core.worker_limits import WORKER_CALL_SECONDS_MAX, WORKER_IDLE_SECONDS
+from rowcast.core.fairness_limits import WORKER_CALL_SECONDS_MAX, WORKER_IDLE_SECONDS
 
 T = TypeVar("T")
 

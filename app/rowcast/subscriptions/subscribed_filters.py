@@ -11,10 +11,15 @@ from collections.abc import Iterator
 
 from rowcast.core.bounded import ClearedCache
 from rowcast.core.events import Event
+from rowcast.core.fairness_limits import (
+    SUBSCRIPTION_INDEXED_FILTERS_MIN,
+    SUBSCRIPTION_MATCHES_CACHED_MAX,
+)
 from rowcast.core.limits import SUBSCRIPTION_TOPICS_CACHED_MAX
 from rowcast.core.topic_tables import LogSource
 from rowcast.core.topics import TopicFilter
 from rowcast.rows.topic_rows import RowFilter
+from rowcast.subscriptions.filter_index import FilterIndex
 
 Pair = tuple[Event, "SubscribedFilter | None"]
 """An event and its interest; None for a mark that concerns all interests."""
@@ -132,23 +137,42 @@ class SubscribedFilter:
 
 
 class SubscribedFilters:
-    """The interests of one subscription, by the text of their filters."""
+    """The interests of one subscription, by the text of their filters.
+
+    With at least ``indexed_min`` filters, they are found by an index. ``topics_cached`` topics are
+    remembered, with at most ``matches_cached`` matches in all.
+    """
 
     __slots__ = (
         "_by_filter",
         "_by_set",
         "_by_topic",
+        "_cached",
+        "_cached_max",
+        "_index",
+        "_indexed_min",
         "generation",
         "only",
         "rows",
     )
 
-    def __init__(self, topics_cached: int = SUBSCRIPTION_TOPICS_CACHED_MAX) -> None:
+    def __init__(
+        self,
+        topics_cached: int = SUBSCRIPTION_TOPICS_CACHED_MAX,
+        indexed_min: int = SUBSCRIPTION_INDEXED_FILTERS_MIN,
+        matches_cached: int = SUBSCRIPTION_MATCHES_CACHED_MAX,
+    ) -> None:
         self._by_filter: dict[str, SubscribedFilter] = {}
         self._by_topic: ClearedCache[str, tuple[SubscribedFilter, ...]] = ClearedCache(
             topics_cached
         )
         self._by_set: dict[tuple[SubscribedFilter, ...], SubscribedFilter] = {}
+        self._cached = 0
+        """Matches in the two caches."""
+        self._cached_max = matches_cached
+        self._indexed_min = indexed_min
+        self._index: FilterIndex | None = None
+        """Of all filters, once a topic was looked up among many."""
         self.only: SubscribedFilter | None = None
         """The interest, if there is exactly one: then it matches every event."""
         self.rows: set[str] = set()
@@ -171,6 +195,8 @@ class SubscribedFilters:
     def put(self, interest: SubscribedFilter) -> None:
         """Add an interest, or replace the one of the same filter."""
         self._by_filter[interest.topics.text] = interest
+        if self._index is not None:
+            self._index.add(interest.topics)
         self.rows.discard(interest.topics.text)
         if interest.rows is not None:
             self.rows.add(interest.topics.text)
@@ -179,13 +205,14 @@ class SubscribedFilters:
     def pop(self, text: str) -> SubscribedFilter | None:
         """Remove and return an interest."""
         interest = self._by_filter.pop(text, None)
+        if interest is not None and self._index is not None:
+            self._index.remove(interest.topics)
         self.rows.discard(text)
         self._changed()
         return interest
 
     def _changed(self) -> None:
-        self._by_topic.clear()
-        self._by_set.clear()
+        self._forget()
         one = len(self._by_filter) == 1 and not self.rows
         self.only = next(iter(self._by_filter.values())) if one else None
 
@@ -193,9 +220,30 @@ class SubscribedFilters:
         """Return the interests that match a topic."""
         found = self._by_topic.get(topic)
         if found is None:
-            found = tuple(item for item in self._by_filter.values() if item.selects(topic))
+            found = self._find(topic)
+            self._make_room(len(found))
             self._by_topic.put(topic, found)
         return found
+
+    def _make_room(self, matches: int) -> None:
+        """Forget what was found before, when it is too much: a topic may match every filter."""
+        self._cached += matches
+        if self._cached > self._cached_max:
+            self._forget()
+            self._cached = matches
+
+    def _forget(self) -> None:
+        self._by_topic.clear()
+        self._by_set.clear()
+        self._cached = 0
+
+    def _find(self, topic: str) -> tuple[SubscribedFilter, ...]:
+        items = self._by_filter
+        if self.rows or len(items) < self._indexed_min:
+            return tuple(item for item in items.values() if item.selects(topic))
+        if self._index is None:
+            self._index = FilterIndex(item.topics for item in items.values())
+        return tuple(items[text] for text in self._index.find(topic))
 
     def wanting(self, event: Event, client_id: str) -> SubscribedFilter | None:
         """Return the interest that an event matches; several are merged (MQTT-3.3.4-2)."""
@@ -208,6 +256,8 @@ class SubscribedFilters:
         if len(found) == 1:  # the common case, for each event of a page
             only = found[0]
             return only if _counts(only, event, local) else None
+        if not event.seq and not local:
+            return self.as_one(found)
         wanted = tuple(interest for interest in found if _counts(interest, event, local))
         return self.as_one(wanted)
 
@@ -247,6 +297,7 @@ class SubscribedFilters:
             return wanted[0] if wanted else None
         merged = self._by_set.get(wanted)
         if merged is None:
+            self._make_room(len(wanted))
             merged = self._by_set[wanted] = _merge(wanted)
         return merged
 

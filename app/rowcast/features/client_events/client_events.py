@@ -99,7 +99,7 @@ class ClientEvents:
         if isinstance(before, dict) and before.get("event") != STOPPED:
             facts |= {"reason": "the server before this one did not stop in order"}
             facts |= {"after": before.get("at")}
-        self._put(SERVER_TOPIC, {"event": STARTED, "at": self._at(), **facts})
+        self._put(SERVER_TOPIC, {"event": STARTED, "at": self._now(), **facts})
         self._kernel.listeners.clients.append(self)
         self._kernel.listeners.server.append(self.tell)
         self._kernel.reader.losses.noted = self._missed
@@ -116,12 +116,12 @@ class ClientEvents:
         for topic in list(self._held):
             self._release(topic)
         self._tell_left_out()
-        self._put(SERVER_TOPIC, {"event": STOPPED, "at": self._at()})
+        self._put(SERVER_TOPIC, {"event": STOPPED, "at": self._now()})
         self._write()
 
     def tell(self, what: str, facts: Facts) -> None:
         """Report an event of the server itself."""
-        self._put(SERVER_TOPIC, {"event": what, "at": self._at(), **facts})
+        self._put(SERVER_TOPIC, {"event": what, "at": self._now(), **facts})
 
     # -- clients -----------------------------------------------------------------------------------
 
@@ -134,7 +134,7 @@ class ClientEvents:
             "user": caller.user,
             "peer": caller.peer,
             "door": caller.door,
-            "at": self._at(),
+            "at": self._now(),
         }
         for name, value in facts.items():
             if value is not None:
@@ -143,9 +143,6 @@ class ClientEvents:
             self._put(topic, told)
         else:
             self._hold(topic, what, told)
-
-    def _at(self) -> str | None:
-        return time_text(self._now())
 
     def _has_room(self, topic: str) -> bool:
         """Whether an event of a client may be written now; counts it."""
@@ -200,11 +197,14 @@ class ClientEvents:
     def _tell_left_out(self) -> None:
         if self.left_out:
             counts, self.left_out = self.left_out, {}
-            self._put(SERVER_TOPIC, {"event": "left_out", "at": self._at(), "counts": counts})
+            self._put(SERVER_TOPIC, {"event": "left_out", "at": self._now(), "counts": counts})
 
     # -- the log -----------------------------------------------------------------------------------
 
     def _put(self, topic: str, facts: Facts) -> None:
+        at = facts["at"]
+        if isinstance(at, float):  # one that is held and replaced by a later one costs no text
+            facts["at"] = time_text(at)
         if not self._due:
             self._loop.call_soon(self._write)
         self._due.append((topic, facts))

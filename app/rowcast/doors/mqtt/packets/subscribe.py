@@ -6,20 +6,21 @@ string.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
-from rowcast.core.limits import MQTT_SUBSCRIBE_TURN_FILTERS
-from rowcast.core.topics import TopicFilter, check_wildcards
+from rowcast.core.fairness_limits import MQTT_SUBSCRIBE_TURN_FILTERS
+from rowcast.core.topics import TopicFilter
 from rowcast.doors.mqtt.delivery.delivery_format import (
     DeliveryFormat,
     media_type_wanted,
     meta_wanted,
 )
 from rowcast.doors.mqtt.packets.exclusive import EXCLUSIVE_PREFIX
+from rowcast.doors.mqtt.packets.filter_syntax import check_formed
 from rowcast.doors.mqtt.packets.hook_checks import reason_of
 from rowcast.doors.mqtt.packets.messages import user_properties
 from rowcast.doors.mqtt.packets.offsets import (
@@ -36,7 +37,7 @@ from rowcast.doors.mqtt.packets.share_filters import Share, groups_in, share_of
 from rowcast.doors.mqtt.sessions.sharing import Sharing
 from rowcast.mqtt.packets import MQTT_5, Suback, Subscribe, Subscription, Unsuback, Unsubscribe
 from rowcast.mqtt.reasons import PacketType, Reason
-from rowcast.mqtt.violations import Violation, protocol_error
+from rowcast.mqtt.violations import Violation
 from rowcast.subscriptions.start_position import StartPosition
 from rowcast.subscriptions.subscription import SubscribedFilter
 from rowcast.subscriptions.subscription import Subscription as LiveCursor
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
     from rowcast.doors.mqtt.sessions.session import Session
 
 log = logging.getLogger("rowcast.mqtt")
-
-Item = TypeVar("Item")
 
 _REASONS: dict[Code, Reason] = {
     Code.DENIED: Reason.NOT_AUTHORIZED,
@@ -147,15 +146,16 @@ async def _ask(
     started filters may precede SUBACK, as MQTT 5, 3.8.4 allows.
     """
     client, session = wish.client, wish.session
+    turns = client.broker.kernel.turns
     try:
         if plans is None:
-            await asyncio.sleep(0)  # a client with many filters may send them separately
-            plans = [_understood(wish, wanted) async for wanted in _in_turns(packet.subscriptions)]
-        async for plan in _in_turns(plans):
+            each = turns.each(packet.subscriptions)
+            plans = [_understood(wish, wanted) async for wanted in each]
+        async for plan in turns.each(plans):
             if isinstance(plan, FilterRequest):
                 await _authorise(wish, plan)
         outcomes = [
-            _carry_out(wish, plan) async for plan in _in_turns(plans) if client.session is session
+            _carry_out(wish, plan) async for plan in turns.each(plans) if client.session is session
         ]
         if client.session is session:
             _answer(client, packet, outcomes)
@@ -163,14 +163,6 @@ async def _ask(
         log.exception("a SUBSCRIBE of %s failed", client.name)
         client.disconnect(Reason.UNSPECIFIED_ERROR, "the server failed; its log has the reason")
     client.opened()
-
-
-async def _in_turns(items: Sequence[Item]) -> AsyncIterator[Item]:
-    """Yield the items; if there are many, spread over turns of the loop."""
-    for number, item in enumerate(items, 1):
-        yield item
-        if number % MQTT_SUBSCRIBE_TURN_FILTERS == 0:
-            await asyncio.sleep(0)
 
 
 async def _authorise(wish: SubscribeRequest, plan: FilterRequest) -> None:
@@ -439,30 +431,41 @@ def on_unsubscribe(client: "Client", packet: Unsubscribe) -> None:
     if session is None or caller is None:  # the table of legal packets refuses it
         return
     if client.connection.version != MQTT_5:
-        _check_formed(packet.filters)
-    reasons = tuple(_unsubscribe(client, session, caller, text) for text in packet.filters)
-    for text, reason in zip(packet.filters, reasons, strict=True):
-        if reason == Reason.SUCCESS:
-            client.broker.kernel.listeners.tell("unsubscribed", caller, filter=text)
-    client.send_saved(Unsuback(packet.packet_id, reasons))
+        check_formed(packet.filters)
+    if len(packet.filters) > MQTT_SUBSCRIBE_TURN_FILTERS:
+        client.behind = True
+        task = _unsubscribe_many(client, session, caller, packet)
+        session.asking = asyncio.get_running_loop().create_task(task)
+        return
+    reasons = [_unsubscribe(client, session, caller, text) for text in packet.filters]
+    client.send_saved(Unsuback(packet.packet_id, tuple(reasons)))
 
 
-def _check_formed(filters: Sequence[str]) -> None:
-    """Raise for an invalid topic filter: before MQTT 5, UNSUBACK has no errors.
-
-    It is a protocol violation, which closes the connection (3.1.1: MQTT-4.7.1-2, MQTT-4.7.1-3,
-    MQTT-4.7.3-1, MQTT-4.8.0-1). One over a limit of this server is valid, and cannot exist.
-    """
-    for text in filters:
-        if not text:
-            raise protocol_error("UNSUBSCRIBE: a topic filter must be one character or longer")
-        try:
-            check_wildcards(text)
-        except Error as error:
-            raise protocol_error(f"UNSUBSCRIBE: {error.message}") from None
+async def _unsubscribe_many(
+    client: "Client", session: "Session", caller: Caller, packet: Unsubscribe
+) -> None:
+    """Remove interests in several turns of the loop; packets received meanwhile are buffered."""
+    reasons: list[Reason] = []
+    try:
+        async for text in client.broker.kernel.turns.each(packet.filters):
+            if client.session is not session:
+                return
+            reasons.append(_unsubscribe(client, session, caller, text))
+        client.send_saved(Unsuback(packet.packet_id, tuple(reasons)))
+    except Exception:
+        log.exception("an UNSUBSCRIBE of %s failed", client.name)
+        client.disconnect(Reason.UNSPECIFIED_ERROR, "the server failed; its log has the reason")
+    client.opened()
 
 
 def _unsubscribe(client: "Client", session: "Session", caller: Caller, text: str) -> Reason:
+    reason = _remove(client, session, caller, text)
+    if reason is Reason.SUCCESS:
+        client.broker.kernel.listeners.tell("unsubscribed", caller, filter=text)
+    return reason
+
+
+def _remove(client: "Client", session: "Session", caller: Caller, text: str) -> Reason:
     try:
         text = _rewritten(client, caller, text)
         share = share_of(text)

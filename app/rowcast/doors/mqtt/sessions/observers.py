@@ -104,7 +104,9 @@ class Observers:
 
     def subscription_changed(self, client_id: str, text: str) -> None:
         """Tell who watches the rows of subscriptions that one began, is another now, or ended."""
-        self._kernel.live.changed(SUBSCRIPTIONS, client_id_and_filter(client_id, text))
+        live = self._kernel.live
+        if live.watched(SUBSCRIPTIONS):
+            live.changed(SUBSCRIPTIONS, client_id_and_filter(client_id, text))
 
 
 def client_id_and_filter(client_id: str, text: str) -> str:

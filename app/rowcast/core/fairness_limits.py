@@ -1,0 +1,19 @@
+"""Limits that keep the work of one client from delaying the others; see ``limits``."""
+
+# Child processes ----------------------------------------------------------------------------------
+WORKER_CALL_SECONDS_MAX = 60.0
+"""Of one call: hundreds of times what one takes on an idle machine; a child that hangs is ended."""
+WORKER_IDLE_SECONDS = 60.0
+"""Without a call, until a child ends: it starts again in a tenth of a second, and its memory is
+given back."""
+
+# Filters ------------------------------------------------------------------------------------------
+SUBSCRIPTION_MATCHES_CACHED_MAX = 131_072
+"""Cached matches of one subscription, a megabyte: with ten thousand filters each topic may match
+all of them."""
+SUBSCRIPTION_INDEXED_FILTERS_MIN = 32
+"""Filters of one subscription from which an index finds those of a topic: with fewer, a comparison
+with each of them takes less time, and no memory."""
+MQTT_SUBSCRIBE_TURN_FILTERS = 20
+"""Filters of one client, or of one UNSUBSCRIBE, above which they are changed in slices: fewer take
+some two milliseconds."""

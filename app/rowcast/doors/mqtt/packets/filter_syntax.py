@@ -1,0 +1,22 @@
+"""The syntax of filters in an UNSUBSCRIBE of 3.1 and 3.1.1, whose answer has no errors."""
+
+from collections.abc import Sequence
+
+from rowcast.core.errors import Error
+from rowcast.core.topics import check_wildcards
+from rowcast.mqtt.violations import protocol_error
+
+
+def check_formed(filters: Sequence[str]) -> None:
+    """Raise for an invalid topic filter: before MQTT 5, UNSUBACK has no errors.
+
+    It is a protocol violation, which closes the connection (3.1.1: MQTT-4.7.1-2, MQTT-4.7.1-3,
+    MQTT-4.7.3-1, MQTT-4.8.0-1). One over a limit of this server is valid, and cannot exist.
+    """
+    for text in filters:
+        if not text:
+            raise protocol_error("UNSUBSCRIBE: a topic filter must be one character or longer")
+        try:
+            check_wildcards(text)
+        except Error as error:
+            raise protocol_error(f"UNSUBSCRIBE: {error.message}") from None

@@ -1,0 +1,59 @@
+"""Long work on the loop: in slices, and those of several clients take turns."""
+
+import asyncio
+from itertools import count
+
+from rowcast.kernel.loop_turns import LoopTurns
+
+
+class Clock:
+    """A clock that goes on by a second whenever it is asked."""
+
+    def __init__(self):
+        self._now = count()
+
+    def __call__(self):
+        return next(self._now)
+
+
+async def turns_of(loop_turns, items, seen, name):
+    async for item in loop_turns.each(items):
+        seen.append((name, item))
+
+
+async def test_a_slice_has_as_many_items_as_its_time_allows():
+    turns, seen, others = LoopTurns(2, Clock()), [], []
+    task = asyncio.create_task(turns_of(turns, "abcdef", seen, "x"))
+    while not task.done():
+        await asyncio.sleep(0)
+        others.append(len(seen))
+    assert [("x", item) for item in "abcdef"] == seen
+    assert {0, 2, 4, 6} == set(others)
+
+
+async def test_work_of_two_takes_turns_one_slice_for_each_turn_of_the_loop():
+    turns, seen, others = LoopTurns(0), [], []
+    tasks = [asyncio.create_task(turns_of(turns, "abc", seen, name)) for name in "xy"]
+    while not all(task.done() for task in tasks):
+        before = len(seen)
+        await asyncio.sleep(0)
+        others.append(len(seen) - before)
+    assert [(name, item) for item in "abc" for name in "xy"] == seen
+    assert 1 == max(others)
+
+
+async def test_one_that_gives_up_is_passed_over():
+    turns, seen = LoopTurns(0), []
+    tasks = [asyncio.create_task(turns_of(turns, "abc", seen, name)) for name in "xyz"]
+    await asyncio.sleep(0)
+    tasks[1].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert [(name, item) for item in "abc" for name in "xz"] == seen
+    await asyncio.wait_for(turns_of(turns, "d", seen, "y"), 10)
+    assert ("y", "d") == seen[-1]
+
+
+async def test_no_items_need_no_more_than_a_turn():
+    seen = []
+    await turns_of(LoopTurns(), "", seen, "x")
+    assert [] == seen

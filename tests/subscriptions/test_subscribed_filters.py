@@ -1,0 +1,79 @@
+"""The filters of a subscription: many are found as few are, and caches stay small."""
+
+import random
+
+import pytest
+
+from rowcast.core.events import MESSAGE, Event
+from rowcast.core.topics import TopicFilter
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter, SubscribedFilters
+
+LEVELS = ("a", "b", "+", "#", "$SYS")
+
+
+def made(text, **options):
+    return SubscribedFilter(TopicFilter(text), **options)
+
+
+def some_filter(rng):
+    levels = [rng.choice(LEVELS[:3]) for _ in range(rng.randint(1, 4))]
+    if rng.random() < 0.2:
+        levels[-1] = "#"
+    if rng.random() < 0.1:
+        levels[0] = "$SYS"
+    return "/".join(levels)
+
+
+def some_topic(rng):
+    first = rng.choice(("a", "b", "$SYS"))
+    return "/".join([first, *(rng.choice("ab") for _ in range(rng.randint(0, 3)))])
+
+
+def found(filters, topic):
+    return [item.topics.text for item in filters.matching(topic)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_index_finds_what_a_comparison_with_each_filter_finds(seed):
+    rng = random.Random(seed)
+    plain, indexed = SubscribedFilters(indexed_min=1_000), SubscribedFilters(indexed_min=2)
+    for _ in range(200):
+        text, topic = some_filter(rng), some_topic(rng)
+        gone = rng.choice([text, *(item.topics.text for item in plain)])
+        removes = len(plain) > 30 or rng.random() < 0.2
+        for filters in (plain, indexed):
+            if removes:
+                filters.pop(gone)
+            filters.put(made(text))
+        assert [item.topics.text for item in plain] == [item.topics.text for item in indexed]
+        assert found(plain, topic) == found(indexed, topic)
+
+
+def test_an_event_of_many_filters_has_the_options_of_all():
+    filters = SubscribedFilters(indexed_min=2)
+    for number in range(1, 5):
+        filters.put(made("/".join(["+"] * number), identifiers=(number,)))
+        filters.put(made("/".join(["a"] * number), qos=number % 3, identifiers=(10 + number,)))
+    event = Event("a/a", MESSAGE, b"x")
+    interest = filters.wanting(event, "me")
+    assert (2, (2, 12)) == (interest.qos, interest.identifiers)
+    assert interest is filters.wanting(event, "me")
+
+
+def test_its_own_message_is_withheld_from_a_filter_without_local_ones():
+    filters = SubscribedFilters()
+    filters.put(made("a/+", no_local=True, qos=2))
+    filters.put(made("a/#", qos=1))
+    event = Event("a/b", MESSAGE, b"x", client="me")
+    assert (1, 2) == tuple(filters.wanting(event, who).qos for who in ("me", "other"))
+
+
+def test_what_is_remembered_of_topics_that_match_many_filters_is_bounded():
+    filters = SubscribedFilters(topics_cached=1_000, matches_cached=50)
+    for number in range(10):
+        filters.put(made(f"a/{number}/#"))
+        filters.put(made(f"+/{number}/#"))
+    for number in range(100):
+        filters.wanting(Event(f"a/{number % 10}/{number}", MESSAGE, b"x"), "")
+        held = sum(map(len, (*filters._by_topic.values(), *filters._by_set)))
+        assert 0 < held <= 50
