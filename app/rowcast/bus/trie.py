@@ -8,7 +8,6 @@ Empty branches are pruned at once, so churn leaves nothing behind (D35).
 It knows filters and opaque subscribers; it knows nothing of events, queues or callers.
 """
 
-from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from rowcast.core.topics import TopicFilter
@@ -74,10 +73,8 @@ class Trie(Generic[S]):
 
     def match(self, topic: str) -> tuple[S, ...]:
         """Return each subscriber that has at least one matching filter, once."""
-        found: dict[S, None] = {}
-        for node in self._nodes(topic):
-            found.update(node.subscribers)
-        return tuple(found)
+        wild = topic[:1] != "$"  # MQTT-4.7.2-1: no wildcard for the first level of $-topics
+        return _subscribers(_nodes_below(self._root, topic, wild=wild))
 
     def names(self, path: str) -> bool:
         """Return whether a filter names a path without wildcards, or something below it."""
@@ -97,35 +94,40 @@ class Trie(Generic[S]):
             if child is None:
                 return ()
             node = child
-        found: dict[S, None] = {}
-        for wanted in self._nodes_below(node, rest, wild=True):
-            found.update(wanted.subscribers)
-        return tuple(found)
+        return _subscribers(_nodes_below(node, rest, wild=True))
 
-    def _nodes(self, topic: str) -> Iterator[Node[S]]:
-        """Walk over all the nodes that agree with a topic."""
-        wild = topic[:1] != "$"  # MQTT-4.7.2-1: no wildcard for the first level of $-topics
-        return self._nodes_below(self._root, topic, wild=wild)
 
-    @staticmethod
-    def _nodes_below(root: Node[S], topic: str, *, wild: bool) -> Iterator[Node[S]]:
-        """Walk level by level over all the nodes below one that agree with the topic so far."""
-        nodes = [root]
-        for level in topic.split("/"):
-            following: list[Node[S]] = []
-            for node in nodes:
-                children = node.children
-                if wild and "#" in children:
-                    yield children["#"]
-                if wild and "+" in children:
-                    following.append(children["+"])
-                if level in children:  # a topic has no level "+" or "#": check_topic refuses it
-                    following.append(children[level])
-            if not following:
-                return
-            nodes = following
-            wild = True
+def _subscribers(nodes: list[Node[S]]) -> tuple[S, ...]:
+    found: dict[S, None] = {}
+    for node in nodes:
+        found.update(node.subscribers)
+    return tuple(found)
+
+
+def _nodes_below(root: Node[S], topic: str, *, wild: bool) -> list[Node[S]]:
+    """Return all the nodes below one that agree with a topic, level by level.
+
+    Thousands of filters may agree with one topic, so nothing is called for a node but lookups.
+    """
+    agreed: list[Node[S]] = []
+    nodes = [root]
+    for level in topic.split("/"):
+        following: list[Node[S]] = []
         for node in nodes:
-            yield node
-            if "#" in node.children:  # "a/#" selects "a" itself too (MQTT 5, 4.7.1.2)
-                yield node.children["#"]
+            children = node.children
+            if wild:
+                if "#" in children:
+                    agreed.append(children["#"])
+                if "+" in children:
+                    following.append(children["+"])
+            if level in children:  # a topic has no level "+" or "#": check_topic refuses it
+                following.append(children[level])
+        if not following:
+            return agreed
+        nodes = following
+        wild = True
+    for node in nodes:
+        agreed.append(node)
+        if "#" in node.children:  # "a/#" selects "a" itself too (MQTT 5, 4.7.1.2)
+            agreed.append(node.children["#"])
+    return agreed

@@ -243,7 +243,7 @@ class SubscribedFilters:
             return tuple(item for item in items.values() if item.selects(topic))
         if self._index is None:
             self._index = FilterIndex(item.topics for item in items.values())
-        return tuple(items[text] for text in self._index.find(topic))
+        return tuple(map(items.__getitem__, self._index.find(topic)))
 
     def wanting(self, event: Event, client_id: str) -> SubscribedFilter | None:
         """Return the interest that an event matches; several are merged (MQTT-3.3.4-2)."""
