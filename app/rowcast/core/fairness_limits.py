@@ -17,3 +17,13 @@ with each of them takes less time, and no memory."""
 MQTT_SUBSCRIBE_TURN_FILTERS = 20
 """Filters of one client, or of one UNSUBSCRIBE, above which they are changed in slices: fewer take
 some two milliseconds."""
+
+# Large values -------------------------------------------------------------------------------------
+LARGE_VALUE_BYTES_MIN = 64 * 1024
+"""From which a value is checked in a child process: a smaller one takes three milliseconds at most,
+which is what the way there and back takes of the loop for some of a megabyte."""
+LARGE_VALUE_PROCESSES = 1
+"""Child processes for large values: one core at most is busy with them."""
+LARGE_VALUE_STOP_SECONDS = 5.0
+"""For waiting large values when the server stops: some fifty of the largest; the rest is
+refused."""

@@ -7,14 +7,14 @@ accepts any bytes. It knows neither the caller nor the door.
 from functools import partial
 
 from rowcast.bus.durable_filters import DurableFilters
-from rowcast.codecs import decode
+from rowcast.codecs import decode, is_structured
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, EXPIRY, PATCH, PUT, RETAINED, Event
 from rowcast.core.tables import Logs, Table
 from rowcast.kernel.registry import VERB_OF_KIND, Route
 from rowcast.kernel.steps import Steps
-from rowcast.kernel.write import Step, Write
+from rowcast.kernel.write import OPEN, Examination, Step, Write, WriteDetour
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.topic_rows import View, read_only
 
@@ -30,6 +30,8 @@ class Admission:
         """Tells whether a durable reader wants the messages of a topic, which are then logged."""
         self._steps = steps
         self.payload_bytes_max = payload_bytes_max
+        self.detour: WriteDetour | None = None
+        """Where large values are examined; None without that feature."""
 
     def step(self, route: Route) -> Step:
         """Return the step that sets the table, value and expiry of a route's events.
@@ -46,7 +48,7 @@ class Admission:
             return partial(self._admit_undeclared, route)
         return partial(self._admit_declared, route, shape)
 
-    def _admit_declared(self, route: Route, shape: CompiledTable, write: Write) -> None:
+    def _admit_declared(self, route: Route, shape: CompiledTable, write: Write) -> bool | None:
         event, table = write.event, shape.table
         kind = event.kind
         if len(event.payload) > self.payload_bytes_max:
@@ -58,21 +60,35 @@ class Admission:
             raise _needs_id(route, table)
         if shape.numbered:
             shape.check_id(route.record_id)
+        if write.examination is not None and self._detours(write):
+            return True
         if kind == PATCH:
             write.patch = decode(event.payload, event.content_type)
         elif kind != DELETE:
-            shape.admit(event)
+            if write.examination is None or not write.examination.checked:
+                shape.admit(event)
+            else:
+                _accept(shape, write, write.examination)
             if shape.ends and kind == PUT:
                 event.expires_at = shape.expiry(event, self._now())
             else:
                 event.expires_at = 0.0 if event.properties is None else self._expiry(event)
         write.logged = kind in RETAINED or logs(event, table, self.durable)
-        if shape.ruled or shape.managed:
-            write.depends = True
+        write.depends |= shape.ruled or bool(shape.managed)
         if event.properties is not None:
             self._admit_properties(write)
+        return None
 
-    def _admit_own(self, route: Route, write: Write) -> None:
+    def _detours(self, write: Write) -> bool:
+        """Return whether a write waits for its examination; raises what that has found."""
+        examination = write.examination
+        if examination is OPEN:
+            return self.detour is not None and self.detour.take(write)
+        if examination is not None and examination.error is not None:
+            raise examination.error
+        return False
+
+    def _admit_own(self, route: Route, write: Write) -> bool | None:
         """Admit events of the server itself, at topics that no client may write."""
         if write.caller.door != "server":
             raise Error(
@@ -80,9 +96,9 @@ class Admission:
                 f"nothing takes what is written to {route.topic!r}: topics with $ are those of "
                 "features, and this server has none here",
             )
-        self._admit_undeclared(route, write)
+        return self._admit_undeclared(route, write)
 
-    def _admit_undeclared(self, route: Route, write: Write) -> None:
+    def _admit_undeclared(self, route: Route, write: Write) -> bool | None:
         event = write.event
         kind = event.kind
         if len(event.payload) > self.payload_bytes_max:
@@ -92,6 +108,8 @@ class Admission:
                 Code.NOT_ALLOWED,
                 f"the resource {route.entry.path!r} does not take {VERB_OF_KIND[kind]}",
             )
+        if write.examination is not None and self._detours(write):
+            return True
         if kind == PATCH:
             write.patch = decode(event.payload, event.content_type)
         elif kind != DELETE:
@@ -99,6 +117,7 @@ class Admission:
         write.logged = kind in RETAINED or (event.qos > 0 and self.durable.wanted(event.topic))
         if event.properties is not None:
             self._admit_properties(write)
+        return None
 
     def _admit_properties(self, write: Write) -> None:
         for step in self._steps.admitted(write.event.properties or {}):
@@ -120,6 +139,20 @@ class Admission:
         """
         seconds = (event.properties or {}).get(EXPIRY)  # MQTT-3.3.2-5
         return self._now() + seconds if isinstance(seconds, int) else 0.0
+
+
+def _accept(shape: CompiledTable, write: Write, examination: Examination) -> None:
+    """Set what an examination found; decoded only where later steps need the value."""
+    event = write.event
+    event.content_type = examination.content_type
+    if examination.payload is not None:
+        event.payload = examination.payload
+    if (
+        (shape.ruled or shape.managed or shape.expires or write.deciders)
+        and event.content_type is not None
+        and is_structured(event.content_type)
+    ):
+        event.decoded = shape.restore(decode(event.payload, event.content_type))
 
 
 def logs(event: Event, table: Table | None, durable: DurableFilters) -> bool:

@@ -85,6 +85,19 @@ class BytesInHand(dict[Caller, int]):
         if self and self.size + size > bounds.most:
             raise _too_many(self.size, "")
 
+    def hold(self, caller: Caller, size: int) -> None:
+        """Count bytes of a write that waits before it is submitted; raises BUSY."""
+        self.check(caller, size)
+        self[caller] = self.get(caller, 0) + size
+        self.size += size
+
+    def release(self, caller: Caller, size: int) -> None:
+        """Count them no longer."""
+        left = self.pop(caller) - size
+        if left:
+            self[caller] = left
+        self.size -= size
+
     def slows(self, caller: Caller, *, crowded: bool) -> bool:
         """Whether reading from a caller should pause."""
         own = self.get(caller, 0)

@@ -124,7 +124,15 @@ class Kernel(Seams):
 
     def when_stored(self, caller: Caller, done: Kept) -> None:
         """Call ``done`` when all earlier writes of the caller are stored."""
-        self.gate.after(caller, lambda: self.committer.keep((), done), done)
+        detour = self.writes.detour
+
+        def admitted() -> None:
+            if detour is None:
+                self.committer.keep((), done)
+            else:
+                detour.after(caller, lambda: self.committer.keep((), done))
+
+        self.gate.after(caller, admitted, done)
 
     async def write(
         self, event: Event, caller: Caller, condition: Condition | None = None

@@ -5,7 +5,7 @@ protocol of the answer: ``done`` is called on the event loop with a ``Receipt`` 
 """
 
 from asyncio import Future
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
@@ -134,6 +134,7 @@ class Write:
         "direct",
         "done",
         "event",
+        "examination",
         "group",
         "logged",
         "part_of",
@@ -179,6 +180,8 @@ class Write:
         """The description of its atomic batch; empty for a single write."""
         self.asks = asks and event.kind in RETAINED
         """Whether its receipt tells if there was a record."""
+        self.examination: Examination | None = None
+        """What was found about a large value, or that it may wait for that; else None."""
         self.condition = condition
         self.checks: tuple[Decider, ...] = () if condition is None else _CONDITION
         """Checks of the current record, in order."""
@@ -230,6 +233,40 @@ def _meets(write: Write, record: Record | None, _current: "Current") -> int:
 
 
 _CONDITION: Final[tuple[Decider, ...]] = (_meets,)
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What a detour found about the content of a write."""
+
+    checked: bool = False
+    """Whether the content was checked: it is valid with ``content_type`` and ``payload``."""
+    content_type: str | None = None
+    payload: bytes | None = None
+    """The bytes to store, if they are others than were sent."""
+    error: Error | None = None
+    """Why the content is refused."""
+
+
+OPEN: Final = Examination()
+"""Not examined yet: the write may take a detour."""
+
+
+class WriteDetour:
+    """Where writes may wait until their content was examined elsewhere; a feature replaces it."""
+
+    bytes_min: int
+    """The least payload that takes the detour."""
+    waiting: Container[Caller] = ()
+    """Callers with waiting writes: what they write meanwhile has to wait behind."""
+
+    def take(self, write: "Write") -> bool:  # noqa: ARG002
+        """Let a write wait, and run it again later; return whether it does."""
+        return False
+
+    def after(self, caller: Caller, call: Callable[[], None]) -> None:  # noqa: ARG002
+        """Call once a caller's waiting writes have gone on; at once if there are none."""
+        call()
 
 
 class Group:

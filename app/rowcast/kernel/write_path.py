@@ -21,7 +21,16 @@ from rowcast.kernel.admission import Admission
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.registry import Registry, Route
 from rowcast.kernel.steps import Steps
-from rowcast.kernel.write import UNHEARD, Condition, Done, Receipt, Unheard, Write
+from rowcast.kernel.write import (
+    OPEN,
+    UNHEARD,
+    Condition,
+    Done,
+    Receipt,
+    Unheard,
+    Write,
+    WriteDetour,
+)
 from rowcast.store.store import Change
 
 BARE_STEPS: Final = 2
@@ -40,6 +49,8 @@ class WritePath:
         self._steps = steps
         self._admission = admission
         self._committer = committer
+        self.detour: WriteDetour | None = None
+        """Where writes with large values wait; None without that feature."""
         self.on_refused: list[Callable[[Caller, Event, Error], None]] = []
         """Called with each write that a step refuses on the loop; ``Committer.on_denied`` is called
         with those that the writer thread denies."""
@@ -173,6 +184,13 @@ class WritePath:
 
     def carry_out(self, write: Write) -> None:
         """Run a write; its ``done`` gets the outcome."""
+        detour = self.detour
+        if (
+            detour is not None
+            and (len(write.event.payload) >= detour.bytes_min or write.caller in detour.waiting)
+            and write.examination is None
+        ):
+            write.examination = OPEN
         try:
             if self.admit(write):
                 if write.logged:

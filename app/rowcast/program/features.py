@@ -19,6 +19,7 @@ from rowcast.features.heartbeats.settings import HeartbeatSettings
 from rowcast.features.history.feature import History
 from rowcast.features.hooks.feature import UserHooks
 from rowcast.features.idempotency.feature import Idempotency
+from rowcast.features.large_values.feature import LargeValueProcess
 from rowcast.features.late_writes.feature import LateWrites
 from rowcast.features.metrics.feature import SystemMetrics
 from rowcast.features.metrics.sys_tree import KEPT, TABLE
@@ -98,6 +99,7 @@ FEATURES: Final = (
     Plug("delayed", lambda _: DelayedPublish()),
     Plug("idempotency", lambda it: Idempotency(it.config.http.idempotency_seconds)),
     Plug("late_writes", lambda _: LateWrites()),
+    Plug("large_values", lambda _: LargeValueProcess()),
     Plug("results", lambda it: BulkResults(it.facts)),
     Plug("retained", _retained),
     Plug("shared_subscriptions", lambda _: SharedSubscriptions()),

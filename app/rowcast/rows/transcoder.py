@@ -15,6 +15,8 @@ from rowcast.rows.compiled_table import CompiledTable
 
 log = logging.getLogger("rowcast.rows")
 
+IS_VALUE: Final = object()
+"""The key, among an event's encodings, of whether its payload is a value."""
 TEXT: Final = "text/plain; charset=utf-8"
 
 
@@ -54,6 +56,11 @@ class Transcoder:
         if event.decoded is MISSING:
             self._decode(event)
         return not isinstance(event.decoded, Plain)
+
+    def is_value(self, event: Event) -> bool:
+        """Whether the event carries a value; decodes it only if that is not known yet."""
+        known = event.encodings.get(IS_VALUE) if event.encodings is not None else None
+        return known if isinstance(known, bool) else self.structured(event)
 
     def _decode(self, event: Event) -> None:
         said = event.content_type
@@ -112,7 +119,7 @@ class Transcoder:
         """Return the media type of the payload as it was written."""
         if event.content_type is not None:
             return event.content_type
-        if self.structured(event):
+        if self.is_value(event):
             return JSON
         return TEXT if isinstance(text_or_bytes(event), str) else RAW
 

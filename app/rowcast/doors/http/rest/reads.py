@@ -25,6 +25,7 @@ from rowcast.doors.http.rest.conditions import check_read_condition, not_modifie
 from rowcast.doors.http.rest.descriptions import SYSTEM
 from rowcast.doors.http.rest.path_forms import Reading, readings
 from rowcast.doors.http.rest.representations import (
+    prepare,
     representation,
     send_representation,
     validators_of,
@@ -142,6 +143,7 @@ async def _send_record(request: Request, record: Record, reading: Reading) -> No
         await _send_parts(request, record, reading)
         return
     accept = request.headers.get(b"accept")
+    await prepare(request.kernel, record, accept, reading.media_type)
     kept = representation(request.kernel, record, accept, reading.media_type)
     await send_representation(kept, request.headers, request.send, head=request.is_head)
 

@@ -23,6 +23,7 @@ from rowcast.doors.http.messages.replies import EMPTY, VARY
 from rowcast.doors.http.rest.conditions import check_read_condition, http_date, not_modified
 from rowcast.doors.http.rest.request import RECORD_TYPES
 from rowcast.doors.http.uvicorn_fastpath import write_whole
+from rowcast.features.large_values.large_values import LargeValues
 from rowcast.kernel.kernel import Kernel
 from rowcast.rows.transcoder import Transcoder, structured_type
 
@@ -63,6 +64,15 @@ def representation(
     return made
 
 
+async def prepare(kernel: Kernel, record: Record, accept: bytes | None, wanted: str | None) -> None:
+    """Encode a large record elsewhere, so that ``representation`` finds it done."""
+    large = kernel.service(LargeValues)
+    if large is None or len(record.payload) < large.bytes_min:
+        return
+    await large.encode(record, None)
+    await large.encode(record, wanted or _choose(kernel.transcoder, record, accept))
+
+
 def kept_representation(record: Record, accept: bytes | None) -> Representation | None:
     """Return the cached representation for the same Accept."""
     if record.encodings is None:
@@ -83,7 +93,7 @@ def _choose(transcoder: Transcoder, record: Record, accept: bytes | None) -> str
     if record.table is not None and not record.table.open:
         return negotiate(text, RECORD_TYPES)
     own = safe_media_type(transcoder.media_type(record))
-    if not transcoder.structured(record):
+    if not transcoder.is_value(record):
         negotiate(text, (own,))
         return None
     # By default a declared table is JSON, whatever its writer sent; a topic is unchanged.
@@ -114,7 +124,7 @@ def _make(kernel: Kernel, record: Record, media_type: str | None) -> Representat
         (b"content-type", content_type.encode("ascii")),
         (b"content-length", str(len(body)).encode()),
         *validators,
-        *(_HARMLESS if media_type is None and not transcoder.structured(record) else ()),
+        *(_HARMLESS if media_type is None and not transcoder.is_value(record) else ()),
     ]
     return Representation(
         {"type": "http.response.start", "status": 200, "headers": headers},

@@ -1,0 +1,1 @@
+"""Large values: they are checked and encoded in a child process, so that nobody else waits."""

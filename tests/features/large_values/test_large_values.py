@@ -1,0 +1,271 @@
+"""Large values: checked elsewhere, with the same outcome and in the same order (L11)."""
+
+import asyncio
+import os
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from build import ANN, BEN, TABLES, Listener, Server, refusal
+from rowcast.codecs import CBOR, JSON, MSGPACK, encode
+from rowcast.core.callers import NONE, Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import MESSAGE, MISSING, PATCH, PUT, Event
+from rowcast.core.tables import Attribute, Role, Table, Type
+from rowcast.core.write_marks import MARK
+from rowcast.doors.http.rest.representations import prepare, representation
+from rowcast.features.hooks.hook import Hook
+from rowcast.features.hooks.hooks import Hooks
+from rowcast.features.large_values.feature import LargeValueProcess
+from rowcast.kernel.bytes_in_hand import WriteBounds
+from rowcast.net.worker_processes import WorkerProcesses
+
+BYTES_MIN = 100
+UNTIL_SECONDS = 30
+ENDING = Table(
+    "Ending",
+    "Ending",
+    (
+        Attribute("id", Type.ID, primary_key=True),
+        Attribute("until", Type.LONG, role=Role.EXPIRES_AT),
+    ),
+)
+OPEN = Table("Open", "Open", ())
+
+
+class Workers:
+    """Works on a thread, when it is let; counts what it was asked."""
+
+    def __init__(self):
+        self.threads = ThreadPoolExecutor(1)
+        self.asked = []
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def call(self, function, *arguments):
+        self.asked.append(function.__name__)
+        assert self.gate.wait(UNTIL_SECONDS)
+        return function(*arguments)
+
+    def stop(self):
+        self.gate.set()
+        self.threads.shutdown()
+
+
+@pytest.fixture
+async def rooms():
+    made = []
+
+    def make(workers=None, **options):
+        room = Server((*TABLES, ENDING, OPEN), **options)
+        room.workers = workers or Workers()
+        large = LargeValueProcess(BYTES_MIN, room.workers)
+        large.install(room.kernel)
+        room.large = large.values
+        made.append((room, large))
+        return room
+
+    yield make
+    for room, large in made:
+        await large.stop()
+        await room.stop()
+
+
+def dog(name="Rex", pad=200, **facts):
+    return encode({"name": name, **facts, "pad": "x" * pad}, JSON)
+
+
+def event(topic, payload, kind=PUT, content_type=None, **facts):
+    return Event(topic, kind, payload, content_type, qos=1, retain=kind != MESSAGE, **facts)
+
+
+async def until(condition):
+    async with asyncio.timeout(UNTIL_SECONDS):
+        while not condition():  # noqa: ASYNC110 - of a thread
+            await asyncio.sleep(0)
+
+
+async def test_only_a_large_value_of_a_table_takes_the_detour(rooms):
+    room = rooms()
+    await room.put("Dog/1", dog(pad=1))
+    await room.put("open/1", dog())
+    await room.delete("Dog/1")
+    assert [] == room.workers.asked
+    await room.put("Dog/2", dog())
+    await room.say("Dog/2", dog())
+    assert ["check", "check"] == room.workers.asked
+
+
+@pytest.mark.parametrize(
+    ("topic", "payload", "content_type"),
+    [
+        pytest.param("Dog/1", dog(), None, id="no type"),
+        pytest.param("Dog/1", dog(), JSON, id="JSON"),
+        pytest.param("Dog/1", encode({"name": "x" * 200}, CBOR), CBOR, id="CBOR"),
+        pytest.param("Dog/1", encode({"age": "7", "name": "x" * 200}, MSGPACK), MSGPACK, id="text"),
+        pytest.param("Dog/1", dog(created="2020-01-01", updated=3), JSON, id="server's times"),
+        pytest.param("Dog/1", dog(id="other"), JSON, id="another id"),
+        pytest.param("Ending/1", encode({"until": 9e14, "pad": "x" * 200}, JSON), JSON, id="ends"),
+        pytest.param("Open/1", b"no value" * 20, None, id="plain bytes"),
+        pytest.param("Open/1", b"no value" * 20, JSON, id="broken JSON"),
+        pytest.param("Open/1", b"no value" * 20, "image/png", id="a picture"),
+        pytest.param("Dog/1", b"[" * 200, JSON, id="too deep"),
+        pytest.param("Dog/1", b"[1]" + b" " * 200, JSON, id="a list"),
+        pytest.param("Dog/1", dog(name=5), JSON, id="another type"),
+        pytest.param("Dog/1", b"no value" * 20, None, id="no JSON"),
+        pytest.param("Dog/1", b"no value" * 20, "image/png", id="a picture at a table"),
+        pytest.param("Counter/x", dog(), JSON, id="no id of the table"),
+    ],
+)
+@pytest.mark.parametrize("kind", [PUT, PATCH, MESSAGE])
+async def test_it_is_stored_or_refused_as_a_small_one_is(rooms, topic, payload, content_type, kind):
+    usual, room = Server((*TABLES, ENDING, OPEN)), rooms()
+    outcomes = []
+    for one in (usual, room):
+        heard = Listener(one)
+        sent = event(topic, payload, kind, content_type)
+        try:
+            receipt = await one.kernel.write(sent, ANN)
+        except Error as error:
+            outcomes.append((error.code, error.message, error.detail))
+        else:
+            fields = list(receipt.event.fields)
+            outcomes.append((fields, [one.fields[:4] for one in heard.events]))
+    assert outcomes[0] == outcomes[1]
+    await usual.stop()
+
+
+async def test_what_a_caller_writes_after_it_waits_behind_it_and_others_do_not(rooms):
+    room = rooms()
+    heard = Listener(room)
+    room.workers.gate.clear()
+    kernel, done = room.kernel, []
+    kernel.submit(event("Dog/1", dog()), ANN, done.append)
+    kernel.submit(event("Dog/1", b'{"name":"small"}'), ANN, done.append)
+    kernel.submit(event("open/1", b"said", MESSAGE), ANN, done.append)
+    kernel.submit(event("Dog/1", dog(), PATCH), ANN, done.append)
+    kernel.submit(event("open/1", b"last"), ANN, done.append)
+    await room.put("Dog/2", b'{"name":"other"}', BEN)
+    assert (["Dog/2"], []) == (heard.topics, done)
+    assert kernel.has_pending_writes(ANN)
+    room.workers.gate.set()
+    await until(lambda: 5 == len(done))
+    assert ["Dog/2", "Dog/1", "Dog/1", "open/1", "Dog/1", "open/1"] == heard.topics
+    assert [b"said", b"last"] == [one.payload for one in heard.events if one.topic == "open/1"]
+    assert not kernel.has_pending_writes(ANN)
+
+
+async def test_a_call_that_follows_earlier_writes_comes_after_a_large_one(rooms):
+    room = rooms()
+    room.workers.gate.clear()
+    done = []
+    room.kernel.submit(event("Dog/1", dog()), ANN, lambda _: done.append("written"))
+    room.kernel.when_stored(ANN, lambda _: done.append("stored"))
+    room.kernel.when_stored(BEN, lambda _: done.append("nothing waits"))
+    await until(lambda: done)
+    room.workers.gate.set()
+    await until(lambda: 3 == len(done))
+    assert ["nothing waits", "written", "stored"] == done
+
+
+async def test_who_may_not_write_has_nothing_looked_at(rooms):
+    room = rooms()
+    assert Code.DENIED is await refusal(room.put("Dog/1", dog(), Caller("eve", NONE, "http")))
+    assert [] == room.workers.asked
+
+
+async def test_what_waits_counts_as_pending_and_too_much_is_refused(rooms):
+    room = rooms(bounds=WriteBounds(client_high=1_000, client_max=3_000))
+    room.workers.gate.clear()
+    done, pending = [], room.committer.pending
+    for number in range(6):
+        room.kernel.submit(event(f"Dog/{number}", dog()), ANN, done.append)
+    assert [Code.BUSY] * 2 == [one.code for one in done]
+    assert (pending[ANN], True) == (pending.size, room.committer.slows(ANN))
+    room.workers.gate.set()
+    await until(lambda: 6 == len(done))
+    assert (0, {}) == (pending.size, pending)
+
+
+async def test_the_server_stops_after_what_waits_is_stored(rooms):
+    room = rooms()
+    heard = Listener(room)
+    room.workers.gate.clear()
+    room.kernel.submit(event("Dog/1", dog()), ANN)
+    room.kernel.submit(event("Dog/2", b'{"name":"small"}'), ANN)
+    stopping = asyncio.create_task(room.large.stop())
+    await asyncio.sleep(0)
+    room.workers.gate.set()
+    await stopping
+    await room.kernel.stop()
+    assert ["Dog/1", "Dog/2"] == heard.topics
+
+
+class Watching(Hook):
+    """Notes what is published, and makes some of it large."""
+
+    def __init__(self):
+        self.seen = []
+
+    def on_publish_received(self, caller, event):
+        self.seen.append(event.topic)
+        if event.topic == "Dog/grows":
+            return event.changed(payload=dog())
+        return event
+
+
+async def test_hooks_and_repeats_see_it_once(rooms):
+    hooks, hook = Hooks(), Watching()
+    hooks.add(hook)
+    room = rooms(hooks=hooks)
+    sent = [event("Dog/1", dog(), properties={MARK: "maker:1:1"}) for _ in range(2)]
+    first, again = [await room.kernel.write(one, ANN) for one in sent]
+    assert (False, True, first.event.seq) == (first.repeat, again.repeat, again.event.seq)
+    await room.put("Dog/grows", b'{"name":"small"}')
+    assert (["Dog/1", "Dog/grows"], ["check"] * 2) == (hook.seen, room.workers.asked)
+
+
+async def test_a_process_that_is_killed_loses_no_write(rooms):
+    room = rooms(WorkerProcesses(1, "test-large"))
+    await room.put("Dog/1", dog())
+    (child,) = room.workers.pids
+    os.kill(child, signal.SIGKILL)
+    receipt = await room.put("Dog/1", dog("Ben"))
+    assert b"Ben" in receipt.event.payload
+    assert [child] != room.workers.pids
+    assert Code.UNPROCESSABLE is await refusal(room.put("Dog/1", dog(name=5)))
+
+
+@pytest.mark.parametrize("wanted", [CBOR, MSGPACK, JSON, None])
+async def test_a_record_is_encoded_elsewhere_as_it_is_here(rooms, wanted):
+    room = rooms()
+    for topic in ("Dog/1", "Open/1", "free/1"):
+        await room.put(topic, dog(), content_type=JSON)
+        here, there = [
+            (await room.kernel.read(topic, ANN)).changed(decoded=MISSING) for _ in range(2)
+        ]
+        await prepare(room.kernel, there, None, wanted)
+        made = representation(room.kernel, there, None, wanted)
+        assert there.decoded is MISSING
+        assert representation(room.kernel, here, None, wanted).body == made.body
+
+
+async def test_a_record_that_is_no_value_is_refused_in_the_usual_words(rooms):
+    room = rooms()
+    await room.put("free/1", b"no value" * 20)
+    found = []
+    for wanted in (CBOR, None):
+        here, there = [
+            (await room.kernel.read("free/1", ANN)).changed(decoded=MISSING) for _ in range(2)
+        ]
+        await prepare(room.kernel, there, None, wanted)
+        for record in (here, there):
+            try:
+                found.append(representation(room.kernel, record, None, wanted).body)
+            except Error as error:
+                found.append((error.code, error.message))
+    assert found[0] == found[1]
+    assert found[2] == found[3]
+    assert Code.NOT_ACCEPTABLE is found[0][0]
