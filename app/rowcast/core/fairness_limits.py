@@ -27,3 +27,7 @@ LARGE_VALUE_PROCESSES = 1
 LARGE_VALUE_STOP_SECONDS = 5.0
 """For waiting large values when the server stops: some fifty of the largest; the rest is
 refused."""
+
+# Connections --------------------------------------------------------------------------------------
+ACCEPTED_AT_ONCE = 16
+"""Connections accepted on one port in one turn of the loop: some milliseconds."""

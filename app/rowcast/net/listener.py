@@ -9,13 +9,25 @@ import socket
 from collections.abc import Callable
 
 from rowcast.core.entry_limits import LISTEN_BACKLOG
+from rowcast.core.fairness_limits import ACCEPTED_AT_ONCE
 
 
 class Listener:
-    """Accepts connections on one address."""
+    """Accepts connections on one address.
 
-    def __init__(self, make: Callable[[], asyncio.Protocol], host: str, port: int) -> None:
+    ``accepted_at_once`` is how many of those that wait are accepted in one turn of asyncio's loop;
+    uvloop accepts all.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], asyncio.Protocol],
+        host: str,
+        port: int,
+        accepted_at_once: int = ACCEPTED_AT_ONCE,
+    ) -> None:
         self._make = make
+        self._accepted_at_once = accepted_at_once
         self._host = host
         self._port = port
         self._server: asyncio.Server | None = None
@@ -29,9 +41,11 @@ class Listener:
 
     async def start(self) -> None:
         """Begin to accept. Raises OSError when the port cannot be had."""
+        bound = _bound(self._host, self._port)
         self._server = await asyncio.get_running_loop().create_server(
-            self._make, sock=_bound(self._host, self._port), backlog=LISTEN_BACKLOG
+            self._make, sock=bound, backlog=self._accepted_at_once
         )
+        bound.listen(LISTEN_BACKLOG)  # asyncio accepts as many in a turn as it was told there wait
 
     def stop(self) -> None:
         """Accept no more."""
