@@ -1,13 +1,18 @@
 """The server's threads and child processes."""
 
+import gc
 import os
 import signal
+import sys
 
 import pytest
 
 from rowcast.auth.hashes import make_hash
 from rowcast.auth.verifier import make_verifier
 from rowcast.core.errors import Code, Error
+from rowcast.core.fairness_limits import LOCK_SECONDS
+from rowcast.program import main
+from rowcast.program.commands.serving import serve
 from rowcast.program.threads import Threads, checks_at_once
 
 HASHED = make_hash("pencil", b"s" * 16)
@@ -45,3 +50,16 @@ async def test_passwords_are_refused_once_the_server_stops(threads):
 def test_a_core_is_left_to_the_event_loop(monkeypatch, cores, checks):
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
     assert checks == checks_at_once()
+
+
+def test_the_event_loop_waits_less_for_the_lock_than_usual(monkeypatch, tmp_path):
+    """L11: of searches, which run beside it."""
+    usual, seen = sys.getswitchinterval(), []
+    monkeypatch.setattr(main, "serve", lambda _: seen.append(sys.getswitchinterval()))
+    try:
+        serve(data=tmp_path)
+    finally:
+        sys.setswitchinterval(usual)
+        gc.enable()
+    assert seen == [pytest.approx(LOCK_SECONDS)]
+    assert usual > LOCK_SECONDS

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from rowcast.core.errors import Code, Error
+from rowcast.core.fairness_limits import LOCK_SECONDS
 from rowcast.program.commands.options import ConfigOption, DataOption, SetOption, join_settings
 from rowcast.program.config import Config
 
@@ -56,6 +57,7 @@ def serve(
     if check_config:
         _check(chosen)
         return
+    sys.setswitchinterval(LOCK_SECONDS)
     gc.disable()  # until ready: objects made now stay, so collections would be wasted
     from rowcast.program.main import serve as run  # noqa: PLC0415 - other commands need no server
 
