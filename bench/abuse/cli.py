@@ -56,6 +56,7 @@ PLANS = {
     "scans": Plan(scans.scans, 45, 25),
     "cursors": Plan(bombs.far_cursors),
     "bytes": Plan(heavy.few_large, 15),
+    "small-flood": Plan(heavy.many_small, 15),
     "large-flood": Plan(heavy.many_middle, 15),
     "maps": Plan(heavy.maps, 60, 10),
 }

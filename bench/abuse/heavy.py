@@ -94,3 +94,10 @@ def _whole_answer(port: int, said: bytes) -> str:
             pass
         return first[9:12].decode()
     return "cut"
+
+
+def many_small(target: Target, until: float) -> str:
+    """One client of QoS 0 that sends packets of 20 bytes as fast as they are taken."""
+    packet = frames.publish("heavy/0", bytes(20)) * 1_000
+    taken = _pour(target.mqtt_port, "heavy0", packet, until) * 1_000 // len(packet)
+    return f"{taken} packets of 20 bytes taken"

@@ -16,6 +16,7 @@ from rowcast.core.errors import Error
 from rowcast.core.limits import MQTT_PROGRESS_BYTES
 from rowcast.doors.mqtt.connections.connection_timers import ConnectionTimers
 from rowcast.doors.mqtt.connections.rates import Meter
+from rowcast.doors.mqtt.connections.read_size import READ_BYTES, fit_reads
 from rowcast.doors.mqtt.connections.traffic import Traffic
 from rowcast.doors.mqtt.connections.transport import Receiver, Transport
 from rowcast.doors.mqtt.delivery.outgoing import Outgoing
@@ -104,8 +105,7 @@ class Client(Outgoing, Receiver):
         self.meter = broker.settings.rates.meter(self.last_seen)
         """The rate limits of incoming packets; None without limits (D57)."""
         self.trouble = "the connection was lost"  # the reason of the end; empty after DISCONNECT
-        # behind: SUBSCRIBE waits for its writes; entered: hooks have heard that it came, and not
-        # that it is gone; tells_gaps: CONNECT asked for them (M4)
+        # entered: hooks heard that it came, and not that it is gone; tells_gaps: see CONNECT (M4)
         self.tells_gaps = self.behind = self.entered = self._paused = False
         self.patience = ConnectionTimers(self, broker.settings.connect_timeout_seconds)
 
@@ -130,6 +130,8 @@ class Client(Outgoing, Receiver):
             traffic = self.traffic
             traffic.bytes_in += len(data)
             traffic.packets_in += len(packets)
+            if len(data) >= READ_BYTES:
+                fit_reads(self.transport, len(packets))
             if not self.noted:
                 self.broker.tally.note(self)
             if self.meter is not None and not self._within_rate(self.meter, len(data), packets):
@@ -377,8 +379,7 @@ class Client(Outgoing, Receiver):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Called when the transport is closed: release everything, keep or end the session."""
         if not self.closing and self.held and isinstance(self.held[-1], Disconnect):
-            # MQTT-3.14.4-3: it was read
-            self._guard("the goodbye of", self._handle, self.held[-1:])
+            self._guard("the goodbye of", self._handle, self.held[-1:])  # read (MQTT-3.14.4-3)
         self.closing = True
         self.held.clear()
         if self.dialogue is not None:

@@ -4,6 +4,7 @@ import asyncio
 from typing import cast
 
 from rowcast.core.limits import MQTT_WRITE_BUFFER_BYTES_HIGH
+from rowcast.doors.mqtt.connections.read_size import read_little
 from rowcast.doors.mqtt.connections.sockets import probe_peer
 from rowcast.doors.mqtt.connections.transport import Entrance
 
@@ -24,4 +25,5 @@ class TcpConnection(asyncio.Protocol):
         if receiver is not None:
             stream.set_protocol(receiver)
             stream.set_write_buffer_limits(high=MQTT_WRITE_BUFFER_BYTES_HIGH)
+            read_little(stream)
             probe_peer(stream, self._keep_alive_seconds)

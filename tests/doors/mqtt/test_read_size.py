@@ -1,0 +1,74 @@
+"""How much is read at a time (L11): a flood of small packets leaves others their turns."""
+
+import asyncio
+import socket
+
+import pytest
+
+from rowcast.doors.mqtt.connections.read_size import (
+    FEW_PACKETS,
+    LARGE_READ_BYTES,
+    READ_BYTES,
+    fit_reads,
+    read_little,
+)
+from rowcast.doors.mqtt.connections.tcp import TcpConnection
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import Connect, Publish
+
+
+class Chosen:
+    max_size = 0
+
+
+@pytest.mark.parametrize(
+    ("packets", "size"),
+    [(0, LARGE_READ_BYTES), (FEW_PACKETS, LARGE_READ_BYTES), (FEW_PACKETS + 1, READ_BYTES)],
+)
+def test_few_packets_in_a_full_read_are_large_ones(packets, size):
+    transport = Chosen()
+    read_little(transport)
+    assert READ_BYTES == transport.max_size
+    fit_reads(transport, packets)
+    assert size == transport.max_size
+
+
+def test_a_transport_without_the_choice_is_left_alone():
+    transport = object()
+    read_little(transport)
+    fit_reads(transport, 1)
+
+
+async def turns_until(condition):
+    for _ in range(10_000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+
+
+async def test_a_flood_is_read_little_by_little_and_a_large_packet_at_once(world):
+    """The packets of one read are what a turn of the loop handles, between those of others."""
+    loop = asyncio.get_running_loop()
+    with socket.create_server(("127.0.0.1", 0)) as port:
+        theirs = socket.create_connection(port.getsockname())
+        ours, _ = port.accept()
+    ours.setblocking(False)
+    with theirs:
+        theirs.setblocking(False)
+        await loop.connect_accepted_socket(lambda: TcpConnection(world.broker), ours)
+        await loop.sock_sendall(theirs, encode(Connect(5, "flood"), 5))
+        assert await loop.sock_recv(theirs, 100)
+        small = encode(Publish("a", b"x"), 5) * 20_000
+        sending = loop.create_task(loop.sock_sendall(theirs, small))
+        counts, (client,) = [], world.broker.clients
+        while sum(counts) < 20_000:
+            before = client.traffic.packets_in
+            await asyncio.sleep(0)
+            counts.append(client.traffic.packets_in - before)
+        await sending
+        most = READ_BYTES // len(encode(Publish("a", b"x"), 5)) + 1
+        assert most >= max(counts)
+        assert READ_BYTES == client.transport.max_size
+        await loop.sock_sendall(theirs, encode(Publish("a", bytes(1_000_000)), 5))
+        await turns_until(lambda: client.transport.max_size != READ_BYTES)
+        assert LARGE_READ_BYTES == client.transport.max_size
