@@ -213,7 +213,9 @@ async def _answer(
     request: Request, table: Table, outcomes: Sequence[Outcome], values: Sequence[object] = ()
 ) -> None:
     """Respond with one outcome per record; 207 when they differ (RFC 4918, 13)."""
-    rows = [_row(request, table, outcome) for outcome in outcomes]
+    rows: list[dict[str, object]] = []
+    async for some in in_turns(outcomes):
+        rows += [_row(request, table, outcome) for outcome in some]
     for row, value in zip(rows, values, strict=False):
         if row["id"] is None and isinstance(value, dict):
             row["id"] = value.get(_id_name(table))
