@@ -76,6 +76,7 @@ class AtomicBatch:
             for event, left, done in zip(events, became, dones, strict=True):
                 if left is None:
                     done(Receipt(event))
+            await self._kernel.writes.earlier_admitted(caller)
             await self._submit(became, caller, dones)
 
         await self._kernel.gate.together(events, caller, go_on)

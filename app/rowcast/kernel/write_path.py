@@ -9,7 +9,9 @@ write of the same caller is pending. At a topic without features no Write is cre
 add half of the cost again.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from rowcast.core.callers import Caller
@@ -30,6 +32,7 @@ from rowcast.kernel.write import (
     Unheard,
     Write,
     WriteDetour,
+    resolve,
 )
 from rowcast.store.store import Change
 
@@ -204,6 +207,13 @@ class WritePath:
         for hear in self.on_refused:
             hear(write.caller, write.event, error)
         write.done(error)
+
+    async def earlier_admitted(self, caller: Caller) -> None:
+        """Wait until a caller's writes have left the detour."""
+        if self.detour is not None and caller in self.detour.waiting:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.detour.after(caller, partial(resolve, future, None))
+            await future
 
     def admit(self, write: Write) -> bool:
         """Run the steps of a write; return whether to append it.

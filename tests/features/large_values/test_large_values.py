@@ -170,6 +170,20 @@ async def test_a_call_that_follows_earlier_writes_comes_after_a_large_one(rooms)
     assert ["nothing waits", "written", "stored"] == done
 
 
+async def test_an_atomic_batch_comes_after_earlier_writes_of_its_caller(rooms):
+    room = rooms()
+    heard = Listener(room)
+    room.workers.gate.clear()
+    room.kernel.submit(event("Dog/1", dog()), ANN)
+    batch = [event("Dog/2", b'{"name":"one"}'), event("Dog/3", dog())]
+    written = asyncio.create_task(room.kernel.write_all(batch, ANN, atomic=True))
+    others = await room.kernel.write_all([event("Dog/4", b"{}")], BEN, atomic=True)
+    assert (1, ["Dog/4"]) == (len(others), heard.topics)
+    room.workers.gate.set()
+    await written
+    assert ["Dog/4", "Dog/1", "Dog/2", "Dog/3"] == heard.topics
+
+
 async def test_who_may_not_write_has_nothing_looked_at(rooms):
     room = rooms()
     assert Code.DENIED is await refusal(room.put("Dog/1", dog(), Caller("eve", NONE, "http")))
