@@ -255,10 +255,11 @@ def test_a_killed_process_is_started_again_and_loses_nothing(apart):
     for number in range(200):
         apart.commit([writer.event(f"u/{number % 7}", PUT, b"%d" % number)])
         if number in {50, 120}:
+            apart.caught_up()  # so that the one before is started again
             os.kill(apart._applying.pid, signal.SIGKILL)
     assert [b"%d" % number for number in range(200)] == [e.payload for e in apart.read(0, 999)]
     assert 7 == apart.count(None)
-    assert apart._applying.restarts in {1, 2}
+    assert 2 == apart._applying.restarts
 
 
 def test_the_process_ends_with_the_server(tmp_path):

@@ -123,7 +123,7 @@ def keep_callers_pending(monkeypatch):
 def do_not_look_before_deciding(monkeypatch):
     """Conditions and patches see only what the cache happens to know."""
 
-    def collect(self, cache):
+    def collect(self, cache, _clock):
         for write in self.batch.writes:
             if write.depends:
                 self.current[write.event.topic] = cache._records.get(write.event.topic)

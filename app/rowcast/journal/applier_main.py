@@ -92,6 +92,7 @@ class _Process:
         message: dict[str, object] = {
             "applied": report.applied,
             "head": report.head,
+            "generation": report.generation,
             "counts": report.counts,
             "results": results,
             "problem": problem,

@@ -52,11 +52,8 @@ class ProcessApplying:
         restart_seconds: float = RESTART_SECONDS,
         stop_seconds: float = STOP_SECONDS,
     ) -> None:
-        self._opening: dict[str, object] = {
-            "database": str(tables.path),
-            "log": str(log_directory),
-            "schema": schema,
-        }
+        opening = {"database": str(tables.path), "log": str(log_directory), "schema": schema}
+        self._opening: dict[str, object] = {**opening}
         self._tables = tables
         self._log = appended
         self._lock_of_tables = lock
@@ -106,7 +103,9 @@ class ProcessApplying:
     def push(self, number: int) -> None:
         """Have batches applied up to one, which is durable."""
         self._wanted = number
-        self._notify(APPLY, number)
+        # It is written whole (pipe(7), PIPE_BUF); a process that has ended is told when it starts.
+        with suppress(OSError):
+            os.write(self._write, NOTICE.pack(APPLY, number))
 
     def _notify(self, kind: bytes, number: int) -> None:
         with self._lock, suppress(OSError):  # a process that has ended is told when it starts again
@@ -158,7 +157,8 @@ class ProcessApplying:
         self.skipped = cast("int", message["skipped"])
         number = cast("int", message["applied"])
         counts = [PartCounts(*item) for item in cast("list[list[int]]", message["counts"])]
-        report = Report(number, cast("int", message["head"]), counts)
+        head, generation = cast("int", message["head"]), cast("int", message["generation"])
+        report = Report(number, head, generation, counts)
         self._told(Applied(number, cast("dict[int, list[int]]", message["results"]), report))
         if "durable" in message:
             self._log.trim(cast("int", message["durable"]))

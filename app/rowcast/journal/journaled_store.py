@@ -11,6 +11,7 @@ waits until the tables have what was in the log when it was asked.
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from operator import attrgetter
 from typing import Final, NamedTuple, TypeVar
 
 from rowcast.core.clock import PER_SECOND, WallClock
@@ -33,6 +34,7 @@ from rowcast.store.sqlite import SqlStore
 from rowcast.store.store import Figures, Keep, Page, Scan
 
 T = TypeVar("T")
+_VERSION: Final = attrgetter("version")
 
 ROOM_SECONDS: Final = 10.0
 """How long a write waits for tables that are behind, before it is refused: a disk that has not
@@ -69,15 +71,12 @@ class JournaledStore:
         self.tail = tail or Tail()
         self._room_seconds = room_seconds
         self._read_seconds = read_seconds
+        self.epoch = tables.epoch
+        """Eight hexadecimal digits that name this log."""
         self._layouts: dict[str | None, Layout] = {None: Layout(None)}
         self._numbered: dict[str, Layout] = {}
         """Of tables whose ids are numbers."""
         self._head = self._reserved = self._last_version = 0
-
-    @property
-    def epoch(self) -> str:
-        """Eight hexadecimal digits that name this log."""
-        return self._tables.epoch
 
     def open(self, tables: Sequence[Table]) -> None:
         """Open the tables, apply what they lack of the log, and begin to follow it.
@@ -129,7 +128,7 @@ class JournaledStore:
 
         Raises BUSY when the disk refuses, or when the tables are too far behind.
         """
-        if not self.tail.wait_for_room(self._room_seconds):
+        if self.tail.is_behind and not self.tail.wait_for_room(self._room_seconds):
             raise Error(
                 Code.BUSY,
                 "the tables do not follow the log; look for messages of the applier in the "
@@ -139,13 +138,16 @@ class JournaledStore:
         if not isinstance(packed, Packed):
             raise TypeError(packed)
         log, body = self._log, packed.body
-        number, made_at = log.head.number + 1, int(self._now() * PER_SECOND)
+        number = log.head.number + 1
+        # The newest version is the time of its writer, without asking the clock again.
+        made_at = (
+            max(map(_VERSION, packed.events)) if body.events else int(self._now() * PER_SECOND)
+        )
         batch = Batch.seal(number, log.term, self._head, body, made_at)
         log.append(batch)
         if body.events:
             self._head = body.last
-            last_version = max(event.version for event in packed.events)
-            self._last_version = max(self._last_version, last_version)
+            self._last_version = max(self._last_version, made_at)
         self.tail.add(batch, packed.events, packed.changes)
         self._applying.push(number)
         return number

@@ -149,11 +149,12 @@ class Tail:
     @property
     def is_behind(self) -> bool:
         """Whether the tables are further behind than they may be."""
-        return (
-            self.lag_events > self._lag_events_max
-            or len(self._entries) > self._lag_batches_max
-            or self.lag_seconds > self._lag_seconds
-        )
+        entries = self._entries
+        if not entries:
+            return False
+        if self.lag_events > self._lag_events_max or len(entries) > self._lag_batches_max:
+            return True
+        return self.lag_seconds > self._lag_seconds
 
     def wait(self, number: int, seconds: float) -> bool:
         """Wait until a batch is in the tables; return whether it is."""

@@ -123,9 +123,8 @@ class AtomicBatch:
     ) -> None:
         """Submit a group; None stands for a write that a hook dropped.
 
-        Admission is most of the work, so it runs in several turns of the loop. The group stays
-        atomic, because none of it is queued before all of it is admitted. Raises BUSY if the rules
-        changed meanwhile: its writes were not checked against the same rules then.
+        Admission is most of the work, so it runs in several turns of the loop, and nothing is
+        queued before all is admitted. Raises BUSY if the rules changed meanwhile.
         """
         kernel, writes = self._kernel, list[Write]()
         policy = kernel.rights.policy

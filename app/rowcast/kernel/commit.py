@@ -267,8 +267,7 @@ class Committer:
         work = Pending(self._parts.popleft() if alone else self._take(), alone=alone)
         try:
             work.current.epoch, work.current.now = self._store.epoch, self._clock.last
-            work.current.ceiling = self._clock.ceiling
-            ask = work.collect(self._cache)
+            ask = work.collect(self._cache, self._clock)
         except Exception as error:  # noqa: BLE001 - a read that fails fails these writes only
             self._failed(work, error)
             return

@@ -5,6 +5,7 @@
 
 from collections.abc import Callable
 
+from rowcast.core.clock import HybridClock
 from rowcast.core.errors import Error
 from rowcast.core.events import RETAINED, Event
 from rowcast.core.tables import Table
@@ -35,12 +36,14 @@ class Pending:
         self.packed: object = None
         """The encoded events and changes."""
 
-    def collect(self, cache: RecordCache) -> list[tuple[Table | None, str]]:
+    def collect(self, cache: RecordCache, clock: HybridClock) -> list[tuple[Table | None, str]]:
         """Collect the current records that are in memory; return those that must be read."""
         current, ask = self.current, list[tuple[Table | None, str]]()
         for write in self.batch.writes:
             if not (write.depends or write.asks):
                 continue
+            if not current:
+                current.ceiling = clock.ceiling
             topic = write.event.topic
             if write.versioned and write.event.kind in RETAINED:
                 self.late.append(topic)

@@ -70,14 +70,10 @@ class WritePath:
     ) -> None:
         """Run a write; ``done`` is called on the loop with its Receipt or Error.
 
-        ``asks``: the receipt tells whether there was a record, which may have to be read first.
-
         Synchronous up to the commit: writes of one caller stay in order, even with asynchronous
-        hooks.
-
-        ``changes`` are applied if and only if the outcome is a Receipt: in the write's transaction,
-        before it is announced; for a resource class, after its writes. ``done`` may be called
-        before.
+        hooks. ``changes`` are applied if and only if the outcome is a Receipt, with the write; for
+        a resource class, after its writes. ``done`` may be called before. ``asks``: the receipt
+        tells whether there was a record, which may have to be read first.
         """
         route = self._known.get(event.topic)
         if (

@@ -67,11 +67,12 @@ class Content(NamedTuple):
 
 def encode_content(content: Content, first: int) -> bytes:
     """Return the bytes of a batch's content; ``first`` is the number of its first event."""
+    events, changes, operations = content
     packed: bytes = msgpack.packb(
         (
-            [_event(event, first) for event in content.events],
-            [(change.owner, change.name, change.value) for change in content.changes],
-            [(operation.name, operation.arguments) for operation in content.operations],
+            [_event(event, first) for event in events],
+            [(change.owner, change.name, change.value) for change in changes] if changes else (),
+            [(item.name, item.arguments) for item in operations] if operations else (),
         )
     )
     return packed

@@ -39,6 +39,8 @@ class Report(NamedTuple):
     """The number of the log's last batch in the tables."""
     head: int
     """The number of the last event."""
+    generation: int
+    """How often the parts have changed."""
     counts: Sequence[PartCounts] = ()
 
 
@@ -77,6 +79,10 @@ class Following:
                 part.events, part.bytes, part.trimmed = events, size, trimmed
                 part.mixed = bool(mixed)
         parts.become(load(cursor, parts.general, parts.tables.values(), self._limits))
+
+    def is_behind(self, generation: int) -> bool:
+        """Whether the parts have changed since they were read."""
+        return generation > self._generation
 
     def note(self, counts: Sequence[PartCounts]) -> None:
         """Take over the counts of a report."""

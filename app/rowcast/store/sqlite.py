@@ -134,14 +134,15 @@ class SqlStore:
         self._following.note(report.counts)
         self._head = max(self._head, report.head)
         self._applied = max(self._applied, report.applied)
-        with self._database.reading():  # which looks for changed parts
-            pass
+        if self._following.is_behind(report.generation):
+            with self._database.reading():  # which reads the parts again
+                pass
 
     def report(self) -> Report:
         """Return the state after a commit, for processes that follow, and forget what was told."""
         counts = counts_of(list(self.touched.values()))
         self.touched = {}
-        return Report(self._applied, self._head, counts)
+        return Report(self._applied, self._head, self._generation, counts)
 
     def sync(self) -> int:
         """Make all commits durable; return the number of the last batch that is."""
