@@ -22,6 +22,9 @@ ROUNDS = 20
 WARM = 50
 """Requests before the first that counts, so that what is compiled or remembered once is there."""
 ANSWER_SECONDS = 20
+REPORTS = "rowcast-applier"
+"""The thread that reads what the applier has written: once for each of its transactions, whatever
+their number of requests, and at any time."""
 TURNS = 5
 """Turns of the loop after the last answer, for what follows it at once."""
 VERSION = 5
@@ -68,7 +71,12 @@ class Calls:
 
     def _note(self, frame, event, _argument):
         code = frame.f_code
-        if self._on and event == "call" and code.co_filename.startswith(_HERE):
+        if (
+            self._on
+            and event == "call"
+            and code.co_filename.startswith(_HERE)
+            and threading.current_thread().name != REPORTS
+        ):
             self.by_function[f"{code.co_filename[len(_HERE) :]}:{code.co_qualname}"] += 1
 
 

@@ -86,8 +86,7 @@ def decide(
         return [error if item is write else together for item in unit]
     for item, receipt in zip(unit, receipts, strict=True):
         _accept(item, current, events, changes, next_seq, cast("Receipt", receipt))
-    group = unit[0].group
-    if group is not None and group.conclude is not None:
+    if (group := unit[0].group) is not None and group.conclude is not None:
         changes += group.conclude(receipts)
     return receipts
 
