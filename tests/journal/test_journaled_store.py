@@ -17,6 +17,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.journal.applier import Applier
 from rowcast.journal.opening import log_directory, open_journal
 from rowcast.journal.tail import Tail
+from rowcast.journal.waiting_tables import applied_in, follow_log
 from rowcast.store.sqlite import SqlStore
 from rowcast.store.store import Change, Keep
 
@@ -129,6 +130,30 @@ def test_what_is_not_applied_is_applied_at_the_next_start(tmp_path):
     assert [("o", "n", b"1")] == again.states("o")
     assert 2 == len(again.read(0, 9, [TopicRoot("a")]))
     place.close()
+
+
+def test_a_program_that_reads_the_tables_has_the_log_applied(tmp_path):
+    """A back-up or an export after a kill has what was acknowledged."""
+    place, writer = JournalPlace(tmp_path, APPLYING["lagging"]), Writer()
+    store = place.start()
+    place.applying.paused = True
+    store.append(store.pack([writer.value(DOG, "a", {"name": "Rex"})]))
+    abandon(place)
+    follow_log(place.path, TABLES)
+    alone = SqlStore(place.path)
+    alone.open(TABLES)
+    assert "Rex" == alone.get(DOG, "Dog/a").decoded["name"]
+    alone.close()
+
+
+def test_a_program_that_reads_the_tables_waits_for_a_running_server(behind, tmp_path):
+    behind.append(behind.pack([Writer().event("t", PUT, b"x")]))
+    with pytest.raises(Error) as refused:
+        follow_log(tmp_path / "rowcast.db", TABLES, 0.01)
+    assert Code.BUSY is refused.value.code
+    behind.resume()
+    follow_log(tmp_path / "rowcast.db", TABLES)
+    assert 1 == applied_in(tmp_path / "rowcast.db")
 
 
 def abandon(place):

@@ -20,6 +20,7 @@ from rowcast import __version__
 from rowcast.core.clock import seconds_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.moments import Moment, moment_of
+from rowcast.journal.waiting_tables import follow_log
 from rowcast.kernel.rows.system_rows import time_text
 from rowcast.program.config import Config
 from rowcast.rows.compiled_table import CompiledTable
@@ -50,7 +51,7 @@ class Restored:
 def back_up(config: Config, target: Path) -> dict[str, object]:
     """Write a backup to a new directory; return its manifest.
 
-    The server may run and write meanwhile.
+    The server may run and write meanwhile. All that was acknowledged before is in it.
     """
     target = target.absolute()
     if target.exists():
@@ -61,6 +62,8 @@ def back_up(config: Config, target: Path) -> dict[str, object]:
         part.mkdir(DIRECTORY_MODE, parents=True)
         (part / FILES).mkdir(DIRECTORY_MODE)
         source = file_of(config.database_url)
+        if config.schema_file.is_file():
+            follow_log(source, load_schema(config.schema_file).tables)
         copied = copy_database(source, part / FILE_NAME)
         if config.schema_file.is_file():
             _copy(config.schema_file, part / SCHEMA)

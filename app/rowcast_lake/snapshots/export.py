@@ -21,8 +21,10 @@ from rowcast.core.snapshot_limits import SNAPSHOT_FREE_BYTES_MIN
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.features.snapshots.snapshot_directory import Making, SnapshotDirectory
+from rowcast.journal.waiting_tables import follow_log
 from rowcast.schema import parse_schema
 from rowcast.store.read_transaction import ReadTransaction, open_cut
+from rowcast.store.sql_database import file_of
 from rowcast_lake.snapshots.digest import Digest
 from rowcast_lake.snapshots.files import TableFiles
 from rowcast_lake.snapshots.history import SUFFIX, HistorySheet
@@ -79,6 +81,7 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
     """Write a snapshot, or return the newest if nothing has changed since."""
     tables = parse_schema(order.schema, order.schema_name).tables
     shelf = SnapshotDirectory(order.directory)
+    follow_log(file_of(order.database), tables)
     with open_cut(order.database) as cut:
         every: list[TableWriter] = [
             *(TableSheet.of(cut.declared(table), cut.epoch) for table in tables),

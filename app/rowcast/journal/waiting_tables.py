@@ -1,0 +1,75 @@
+"""Has the tables of a data directory follow its log, for programs that read only the tables.
+
+A back-up or an export reads the database file. What a server has acknowledged and its applier has
+not written yet is in the log alone: for some milliseconds while the server runs, and until the next
+start when both were killed.
+"""
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.tables import Table
+from rowcast.journal.opening import log_directory, open_journal
+from rowcast.log.segment import SUFFIX, SegmentReader
+from rowcast.store.sql_tables import META
+
+WAIT_SECONDS: Final = 30.0
+"""For a running server's applier, which is a tenth of a second behind at most."""
+_PAUSE_SECONDS: Final = 0.02
+_APPLIED: Final = f"SELECT CAST(value AS INTEGER) FROM {META} WHERE name='applied'"  # noqa: S608
+
+
+def follow_log(database: Path, tables: Sequence[Table], wait_seconds: float = WAIT_SECONDS) -> None:
+    """Return when the tables have what the log has now.
+
+    While a server runs, its applier is waited for; otherwise the log is applied here. Raises BUSY
+    when the applier does not follow, INVALID when the tables cannot be opened with this schema.
+    """
+    directory = log_directory(database)
+    if not directory.is_dir() or not database.is_file():
+        return
+    number, deadline = last_number(directory), time.monotonic() + wait_seconds
+    while applied_in(database) < number:
+        try:
+            store = open_journal(database, time.time)
+        except Error as error:
+            if error.code is not Code.BUSY or time.monotonic() >= deadline:
+                raise
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            store.open(tables)
+            store.close()
+
+
+def last_number(directory: Path) -> int:
+    """Return the number of the last whole batch in the files of a log; 0 without any."""
+    firsts = sorted(directory.glob(f"*{SUFFIX}"))
+    if not firsts:
+        return 0
+    try:
+        reader = SegmentReader(firsts[-1])
+    except Error:  # just made, or cut short by a crash: nothing is in it
+        return int(firsts[-1].stem) - 1
+    number = int(reader.first) - 1
+    with closing(reader):
+        try:
+            for _, batch in reader.batches():
+                number = int(batch.number)
+        except Error:  # being written now, or cut short by a crash
+            return number
+    return number
+
+
+def applied_in(database: Path) -> int:
+    """Return the number of the last batch in the tables of a database file."""
+    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
+        try:
+            row = connection.execute(_APPLIED).fetchone()
+        except sqlite3.Error:  # no database of ours: who opens it says so
+            return 1 << 63
+    return 0 if row is None else int(row[0])
