@@ -121,7 +121,8 @@ def send_again_in_another_order(monkeypatch):
 
     def backwards(session):
         begin(session)
-        session.resend.reverse()
+        if session.resend:
+            session.resend.reverse()
 
     monkeypatch.setattr(opening, "begin_again", backwards)
 

@@ -21,7 +21,7 @@ class Node(Generic[S]):
     __slots__ = ("children", "subscribers")
 
     def __init__(self) -> None:
-        self.children: dict[str, Node[S]] = {}
+        self.children: dict[str, Node[S]] | None = None  # most nodes are the last of their filters
         self.subscribers: dict[S, None] = {}  # an ordered set: delivery in order of subscription
 
 
@@ -41,6 +41,8 @@ class Trie(Generic[S]):
         """Add the pair; return whether it is new."""
         node = self._root
         for level in topics.levels:
+            if node.children is None:
+                node.children = {}
             child = node.children.get(level)
             if child is None:
                 child = node.children[level] = Node()
@@ -55,7 +57,7 @@ class Trie(Generic[S]):
         """Remove the pair and every branch it leaves empty; return whether it was there."""
         path = [self._root]
         for level in topics.levels:
-            child = path[-1].children.get(level)
+            child = _child(path[-1], level)
             if child is None:
                 return False
             path.append(child)
@@ -68,36 +70,38 @@ class Trie(Generic[S]):
         ):
             if node.children or node.subscribers:
                 break
-            del parent.children[level]
+            if parent.children is not None:
+                del parent.children[level]
         return True
 
     def match(self, topic: str) -> tuple[S, ...]:
         """Return each subscriber that has at least one matching filter, once."""
-        wild = topic[:1] != "$"  # MQTT-4.7.2-1: no wildcard for the first level of $-topics
-        return _subscribers(_nodes_below(self._root, topic, wild=wild))
+        # MQTT-4.7.2-1: no wildcard for the first level of $-topics
+        return _subscribers(_nodes_below(self._root, topic, wild=topic[:1] != "$"))
 
     def names(self, path: str) -> bool:
         """Return whether a filter names a path without wildcards, or something below it."""
-        node = self._root
+        node: Node[S] | None = self._root
         for level in path.split("/"):
-            child = node.children.get(level)
-            if child is None:
-                return False
-            node = child
-        return True
+            node = _child(node, level) if node is not None else None
+        return node is not None
 
     def match_named(self, path: str, rest: str) -> tuple[S, ...]:
         """Return each subscriber with a filter that names a path, and selects the rest below it."""
-        node = self._root
+        node: Node[S] | None = self._root
         for level in path.split("/"):
-            child = node.children.get(level)
-            if child is None:
-                return ()
-            node = child
-        return _subscribers(_nodes_below(node, rest, wild=True))
+            node = _child(node, level) if node is not None else None
+        return _subscribers(_nodes_below(node, rest, wild=True)) if node is not None else ()
+
+
+def _child(node: Node[S], level: str) -> Node[S] | None:
+    return node.children.get(level) if node.children is not None else None
 
 
 def _subscribers(nodes: list[Node[S]]) -> tuple[S, ...]:
+    """Return the subscribers of several nodes, each once."""
+    if len(nodes) == 1:
+        return tuple(nodes[0].subscribers)
     found: dict[S, None] = {}
     for node in nodes:
         found.update(node.subscribers)
@@ -105,29 +109,27 @@ def _subscribers(nodes: list[Node[S]]) -> tuple[S, ...]:
 
 
 def _nodes_below(root: Node[S], topic: str, *, wild: bool) -> list[Node[S]]:
-    """Return all the nodes below one that agree with a topic, level by level.
-
-    Thousands of filters may agree with one topic, so nothing is called for a node but lookups.
-    """
-    agreed: list[Node[S]] = []
+    """Return all nodes below one that end a filter which selects the topic, level by level."""
+    found: list[Node[S]] = []
     nodes = [root]
     for level in topic.split("/"):
         following: list[Node[S]] = []
         for node in nodes:
             children = node.children
-            if wild:
-                if "#" in children:
-                    agreed.append(children["#"])
-                if "+" in children:
-                    following.append(children["+"])
+            if children is None:
+                continue
+            if wild and "#" in children:
+                found.append(children["#"])
+            if wild and "+" in children:
+                following.append(children["+"])
             if level in children:  # a topic has no level "+" or "#": check_topic refuses it
                 following.append(children[level])
         if not following:
-            return agreed
+            return found
         nodes = following
         wild = True
     for node in nodes:
-        agreed.append(node)
-        if "#" in node.children:  # "a/#" selects "a" itself too (MQTT 5, 4.7.1.2)
-            agreed.append(node.children["#"])
-    return agreed
+        found.append(node)
+        if node.children is not None and "#" in node.children:  # "a/#" selects "a" itself too
+            found.append(node.children["#"])  # (MQTT 5, 4.7.1.2)
+    return found

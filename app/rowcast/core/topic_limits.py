@@ -10,6 +10,8 @@ TOPIC_TABLE_LEVEL_CHARS_MAX = 100
 TOPIC_TABLES_MAX = 1_000
 """Topic tables: each needs a part of the log and some memory, and clients could create any number
 (F32)."""
+TOPIC_ROOTS_CACHED_MAX = 1_024
+"""Shared first levels of filters, about as many as there may be topic tables."""
 TOPIC_TABLE_GRACE_SECONDS = 60
 """Delay from the last unsubscribe to dropping an empty table: clients reconnect (F25)."""
 TOPIC_TABLE_RETRY_SECONDS = 1

@@ -9,11 +9,12 @@ tables, and the store keeps their rows.
 import re
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
 from rowcast.core.tables import Attribute, Table, Type
-from rowcast.core.topic_limits import TOPIC_TABLE_LEVEL_CHARS_MAX
+from rowcast.core.topic_limits import TOPIC_ROOTS_CACHED_MAX, TOPIC_TABLE_LEVEL_CHARS_MAX
 from rowcast.core.topics import (
     ONE_LEVEL,
     SHARE_PREFIX,
@@ -84,12 +85,16 @@ LogSource = Table | TopicRoot | None
 """A part of the log: of a declared table, of a branch, or None: of all undeclared topics."""
 
 
+_root = lru_cache(TOPIC_ROOTS_CACHED_MAX)(TopicRoot)
+"""Filters of one branch share its root."""
+
+
 def branch_of(topic: str) -> TopicRoot:
     """Return the branch of an undeclared topic."""
     first, slash, _ = topic.partition("/")
     if first in DIVIDED and topic.startswith(f"{DIVIDED[first][1]}/"):
-        return TopicRoot(DIVIDED[first][1])
-    return TopicRoot(first if slash else None)
+        return _root(DIVIDED[first][1])
+    return _root(first if slash else None)
 
 
 def branches_of(topics: TopicFilter) -> tuple[TopicRoot, ...] | None:

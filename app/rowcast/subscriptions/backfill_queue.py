@@ -9,7 +9,6 @@ Each result is the same as if it was read separately, at some time within the jo
 before, and a concurrent change follows as an event. They are delivered in queue order.
 """
 
-from collections import deque
 from collections.abc import Container, Iterable
 from itertools import islice
 
@@ -30,11 +29,11 @@ class BackfillQueue:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._rate: DeliveryRateLimit | None = None
-        self.waiting: deque[Backfill] = deque()
+        self.waiting: list[Backfill] = []
 
     def drop(self, interests: Container[SubscribedFilter]) -> None:
         """Discard the backfill of some filters."""
-        self.waiting = deque(item for item in self.waiting if item.interest not in interests)
+        self.waiting = [item for item in self.waiting if item.interest not in interests]
 
     def replace(self, old: SubscribedFilter, new: SubscribedFilter, *, current: bool) -> None:
         """Transfer a filter's backfill to its replacement; ``current``: restart current records."""

@@ -6,7 +6,6 @@ The docstring of ``subscription.py`` argues why no event is lost or delivered tw
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -176,7 +175,7 @@ class CatchUp:
         interest.follow(old, self._reader.announced(), current=current)
         self.interests.put(interest)
         renewed = self.interests.renewed
-        page, progress.page = progress.page, deque()
+        page, progress.page = progress.page, []
         for event, known in page:
             if known is not None and self._is_doubtful(event, interest):
                 self._lose_doubted(event)
@@ -331,9 +330,11 @@ class CatchUp:
     def take_rows(self, out: list[Pair], limit: int) -> None:
         """Hand over what is queued by way of the page, where one event may be there twice."""
         cursor, progress, taken_bytes = self._cursor, self._progress, 0
-        queue = cursor.queue.events
-        while queue and not progress.page and len(out) < limit:
-            event = queue.popleft()
+        queue, taken = cursor.queue.events, 0
+        for event in queue:
+            if progress.page or len(out) >= limit:
+                break
+            taken += 1
             taken_bytes += len(event.payload)
             if isinstance(event, Gap):
                 progress.page.append((event, event.interest))
@@ -342,6 +343,7 @@ class CatchUp:
             progress.take(out, limit, self.interests, cursor.losses)
             if taken_bytes >= self._reader.take_bytes:
                 break
+        del queue[:taken]
         cursor.queue.bytes -= taken_bytes
 
     def _take_in(self, page: Sequence[Event]) -> None:

@@ -4,7 +4,6 @@ It is only a cache of the log's head. When it is full, a logged event is refused
 read from the log; an unlogged one is lost, and counted by a Gap in its place in the queue.
 """
 
-from collections import deque
 from collections.abc import Callable, Sequence
 
 from rowcast.core.events import Event
@@ -23,7 +22,7 @@ class EventQueue:
 
         ``ceiling`` bounds the events whatever ``limit`` is set to; 0: unbounded.
         """
-        self.events: deque[Event] = deque()
+        self.events: list[Event] = []
         self.bytes = 0
         """Payload bytes of queued events."""
         self._ceiling = ceiling
@@ -66,7 +65,7 @@ class EventQueue:
 
     def keep(self, wanted: Callable[[Event], object]) -> None:
         """Remove events that are not ``wanted``."""
-        self.events = deque(filter(wanted, self.events))
+        self.events = [event for event in self.events if wanted(event)]
         self.bytes = sum(len(event.payload) for event in self.events)
 
     def keep_unlogged(self) -> None:
@@ -102,23 +101,32 @@ class EventQueue:
             self.events.append(gap)
         gap.count = (gap.count or 0) + 1
 
+    def untold(self, counts: Callable[[Event], bool]) -> tuple[list[Gap], int]:
+        """Return its gaps, and how many unlogged events count as lost if it is dropped now."""
+        gaps = [event for event in self.events if isinstance(event, Gap)]
+        rest = (event for event in self.events if not isinstance(event, Gap))
+        return gaps, sum(not event.seq and counts(event) for event in rest)
+
     def shed(self, counts: Callable[[Event], bool]) -> int:
         """Drop events, oldest first, until the rest fits; return how many count as lost.
 
         ``counts`` decides which count. Gaps at the front of the queue report them, and include the
-        counts of dropped gaps. Logged events must be removed before (``keep_unlogged``).
+        counts of dropped gaps. Logged events are dropped, too, and not counted.
         """
+        self.keep_unlogged()
         lost: dict[SubscribedFilter | None, int] = {}
-        dropped = 0
-        while not self.fits:
-            event = self.events.popleft()
+        dropped = taken = 0
+        size, most = len(self.events), self.events_max
+        for event in self.events:
+            if size - taken <= most and self.bytes <= self.bytes_max:
+                break
+            taken += 1
             self.bytes -= len(event.payload)
             if isinstance(event, Gap):
                 lost[event.interest] = lost.get(event.interest, 0) + (event.count or 0)
             elif counts(event):
                 dropped += 1
                 lost[None] = lost.get(None, 0) + 1
-        self.events.extendleft(
-            Gap(GapCause.SLOW, count, interest) for interest, count in lost.items()
-        )
+        gaps = [Gap(GapCause.SLOW, count, interest) for interest, count in lost.items()]
+        self.events[:taken] = reversed(gaps)
         return dropped

@@ -7,8 +7,10 @@ closed list. Not a gap: events withheld by hooks, whose existence is hidden from
 events covered by a RESET, which restarts the count. The module knows neither queues nor protocols.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
 
 from rowcast.core.callers import Caller
 from rowcast.core.events import GAP, SNAPSHOT, Event
@@ -74,6 +76,10 @@ class Gap(Event):
         }
 
 
+_NO_COUNTS: Final[Mapping[GapCause, int]] = MappingProxyType({})
+"""Shared by the readers that lost nothing, which are nearly all."""
+
+
 class LossCounter:
     """The lost events of a subscription, by reason."""
 
@@ -82,17 +88,17 @@ class LossCounter:
     def __init__(self, parent: "LossCounter | None" = None) -> None:
         self.parent = parent
         """The counter that includes this one."""
-        self.counts: dict[GapCause, int] = {}
+        self.counts: Mapping[GapCause, int] = _NO_COUNTS
         self.caller: Caller | None = None
         """The reader, if it counts for one."""
         self.noted: set[LossCounter] | None = None
         """Child counters that changed, if they are reported."""
-        self.told: dict[GapCause, int] = {}
+        self.told: Mapping[GapCause, int] = _NO_COUNTS
         """The counts at the last report."""
 
     def add(self, why: GapCause, count: int = 1) -> None:
         """Count events, here and in the parent."""
-        self.counts[why] = self.counts.get(why, 0) + count
+        self.counts = {**self.counts, why: self.counts.get(why, 0) + count}
         if self.parent is not None:
             self.parent.add(why, count)
             if self.parent.noted is not None:

@@ -5,7 +5,6 @@ position advances when events are delivered, not when they are read, so that a c
 interrupted in between reads them again.
 """
 
-from collections import deque
 from collections.abc import Sequence
 
 from rowcast.core.events import Event
@@ -30,7 +29,7 @@ class Progress:
         """The position up to which all logged events were delivered."""
         self.read_to = 0
         """The position after the page."""
-        self.page: deque[Pair] = deque()
+        self.page: list[Pair] = []
         """Events read and not delivered yet."""
         self.behind = False
         """Whether events after the page and the queue must be read from the log."""
@@ -56,7 +55,7 @@ class Progress:
 
     def discard(self, text: str, filters: SubscribedFilters) -> None:
         """Remove events that only the removed filter ``text`` matches."""
-        page, self.page = self.page, deque()
+        page, self.page = self.page, []
         for event, interest in page:
             if interest is None:
                 self.page.append((event, None))
@@ -90,10 +89,12 @@ class Progress:
     ) -> None:
         """Deliver the page, up to ``limit`` pairs in ``out`` and a bound in bytes."""
         page = self.page
-        taken_bytes = 0
-        while page and len(out) < limit and taken_bytes < self.take_bytes:
-            pair = page.popleft()
+        taken = taken_bytes = 0
+        for pair in page:
+            if len(out) >= limit or taken_bytes >= self.take_bytes:
+                break
             event = pair[0]
+            taken += 1
             taken_bytes += len(event.payload)
             if isinstance(event, Row) and event.leads:
                 filters.had(pair[1], event.seq)  # the position advances with the event itself
@@ -104,3 +105,4 @@ class Progress:
                 if isinstance(event, Gap) and event.why in _READ_AGAIN:
                     losses.add(event.why, event.count or 0)
                     self.position = max(self.position, event.last)  # it is not read again
+        del page[:taken]

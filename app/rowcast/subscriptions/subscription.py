@@ -75,8 +75,8 @@ class Subscription:
     ) -> None:
         self._reader = reader
         self.client_id = client_id
-        self._event = asyncio.Event()
-        self.on_ready = on_ready or self._event.set
+        self._waiter: asyncio.Future[None] | None = None  # of ``batch``
+        self.on_ready = on_ready or self._wake
         self._on_full = on_full
         self._on_offer = on_offer
         self.interests = SubscribedFilters(reader.topics_cached)
@@ -85,9 +85,8 @@ class Subscription:
         self.queue = EventQueue(most, reader.queue_bytes, queue_events_max)
         self.progress = Progress(reader.take_bytes)
         self._catch_up = CatchUp(reader, self, backlog, skips_trimmed=skips_trimmed)
-        self.ready = False
+        self.ready = self.closed = False
         """Whether ``take`` may return events; if not, ``on_ready`` will be called first."""
-        self.closed = False
         self.owner: object = self
         """The subscriber counted by topic tables: itself, or a session that outlives it."""
         self.caller = SERVER
@@ -172,7 +171,6 @@ class Subscription:
             out = self.stage.pass_on(out)
             if self.ready and not out:  # there may be more, but not in this turn
                 self.ready = False
-                self._event.clear()
                 asyncio.get_running_loop().call_soon(self.signal)
         if out:
             for feature in self._delivered:
@@ -202,17 +200,17 @@ class Subscription:
         elif out:
             return
         self.ready = False
-        self._event.clear()
 
     def _take_queue(self, out: list[Pair], limit: int) -> None:
         """Take queued events; the hot path, therefore inlined."""
         queue, interests, progress = self.queue, self.interests, self.progress
         events, only, position = queue.events, interests.only, progress.position
         plain = only is not None and not only.no_local
-        taken_bytes, room = 0, limit - len(out)
-        take_bytes = progress.take_bytes
-        while events and room and taken_bytes < take_bytes:
-            event = events.popleft()
+        taken, taken_bytes, most = 0, 0, progress.take_bytes
+        for event in events:
+            if len(out) >= limit or taken_bytes >= most:
+                break
+            taken += 1
             taken_bytes += len(event.payload)
             seq = event.seq
             if seq:
@@ -221,19 +219,22 @@ class Subscription:
                 position = seq
             elif not event.topic and isinstance(event, Gap):
                 out.append((event, event.interest))
-                room -= 1
                 continue
             interest = only if plain else interests.wanting(event, self.client_id)
             if interest is not None:
                 out.append((event, interest))
-                room -= 1
+        del events[:taken]
         queue.bytes -= taken_bytes
         if not (events or progress.behind):  # all announced events were delivered
             position = max(position, self._announced())
             self.ready = False
-            self._event.clear()
         progress.position = position
         progress.read_to = max(progress.read_to, position)
+
+    def _wake(self) -> None:
+        """Have ``batch`` go on."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     async def batch(self, limit: int) -> list[Pair]:
         """Wait for pairs to deliver; an empty list means that the subscription is closed."""
@@ -241,7 +242,9 @@ class Subscription:
             pairs = self.take(limit)
             if pairs:
                 return pairs
-            await self._event.wait()
+            if not self.ready:
+                self._waiter = asyncio.get_running_loop().create_future()
+                await self._waiter
         return []
 
     def signal(self) -> None:
@@ -300,7 +303,6 @@ class Subscription:
             return
         if queue.has_logged:  # incoming logged events are refused until they are read again
             self.progress.behind = True
-        queue.keep_unlogged()
         if dropped := queue.shed(self.counts):
             self.losses.add(GapCause.SLOW, dropped)
         self.signal()
@@ -314,10 +316,8 @@ class Subscription:
 
     def untold(self) -> list[Gap]:
         """Return, before ``suspend``, the gaps to report after the reconnect."""
-        marks = self.progress.untold()
-        marks += (event for event in self.queue.events if isinstance(event, Gap))
-        queued = (event for event in self.queue.events if not isinstance(event, Gap))
-        lost = sum(not event.seq and self.counts(event) for event in queued)
+        gaps, lost = self.queue.untold(self.counts)
+        marks = self.progress.untold() + gaps
         if lost:
             self.losses.add(GapCause.AWAY, lost)
             marks.append(Gap(GapCause.AWAY, lost))

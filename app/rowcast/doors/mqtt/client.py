@@ -97,7 +97,7 @@ class Client(Outgoing, Receiver):
         """Numbers of the last received and the last answered publish of QoS 1 and 2."""
         self.early: dict[int, tuple[int, int, Outcome]] = {}
         """Outcomes waiting for earlier answers, by number: first byte, identifier, outcome."""
-        self.unreleased: set[int] = set()
+        self.unreleased: dict[int, None] = {}
         """QoS 2 identifiers answered with PUBREC on this connection, and not released."""
         self.refused = 0
         """Refused publishes of this connection, for statistics."""

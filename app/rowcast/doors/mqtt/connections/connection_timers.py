@@ -46,9 +46,11 @@ class ConnectionTimers:
     """The timers of one client."""
 
     __slots__ = (
+        "_accepted",
         "_ahead",
         "_client",
         "_close",
+        "_rings_at",
         "_stall",
         "_throttle",
         "_timer",
@@ -59,22 +61,32 @@ class ConnectionTimers:
         self._client = client
         self.keep_alive_seconds = 0.0
         """The keepalive timeout, 1.5 times the Keep Alive; 0: none."""
+        self._accepted = False
         self._ahead = False
         """Whether too many of its writes wait for the disk."""
         no_timer: asyncio.TimerHandle | None = None
         self._stall = self._throttle = self._close = no_timer
-        self._timer = client.loop.call_later(connect_seconds, self._connect_timeout)
+        self._rings_at = client.loop.time() + connect_seconds
+        self._timer = client.loop.call_later(connect_seconds, self._ring)
 
-    def _connect_timeout(self) -> None:
-        log.info("%s sent no CONNECT in time", self._client.peer)
-        self._client.end("it sent no CONNECT in time")
+    def _ring(self) -> None:
+        """Look whether CONNECT came, and then whether the client is alive.
+
+        One timer serves both, so that a connection does not leave a cancelled one behind.
+        """
+        if not self._accepted:
+            log.info("%s sent no CONNECT in time", self._client.peer)
+            self._client.end("it sent no CONNECT in time")
+        elif self.keep_alive_seconds:
+            self._keep_alive()
 
     def accept(self, keep_alive_seconds: int) -> None:
-        """Cancel the timer of CONNECT; start the keepalive timer."""
-        self._timer.cancel()
-        self.keep_alive_seconds = keep_alive_seconds * MQTT_KEEP_ALIVE_FACTOR
-        if keep_alive_seconds:
-            self._timer = self._client.loop.call_later(self.keep_alive_seconds, self._keep_alive)
+        """Begin with the keepalive; its timer is that of CONNECT, unless that rings too late."""
+        loop, self._accepted = self._client.loop, True
+        self.keep_alive_seconds = seconds = keep_alive_seconds * MQTT_KEEP_ALIVE_FACTOR
+        if seconds and loop.time() + seconds < self._rings_at:
+            self._timer.cancel()
+            self._timer = loop.call_later(seconds, self._ring)
 
     def _keep_alive(self) -> None:
         """Close after silence of 1.5 times the Keep Alive (MQTT-3.1.2-22)."""
@@ -83,7 +95,7 @@ class ConnectionTimers:
         if client.silenced:
             left = self.keep_alive_seconds
         if left > 0:
-            self._timer = client.loop.call_later(left, self._keep_alive)
+            self._timer = client.loop.call_later(left, self._ring)
         else:
             client.disconnect(Reason.KEEP_ALIVE_TIMEOUT, "nothing was received in time")
 

@@ -4,6 +4,7 @@ QoS 1 and 2 are the same but for one thing: a QoS 2 message that was answered wi
 sent again, only its PUBREL is (MQTT-4.3.3-6, MQTT-4.4.0-1).
 """
 
+from collections import deque
 from contextlib import suppress
 from math import ceil
 from typing import cast
@@ -31,8 +32,7 @@ _PUBREL_BYTES = 4
 
 def begin_again(session: Session) -> None:
     """Queue all flights to be sent again, in their order (MQTT-4.6.0-1)."""
-    session.resend.clear()
-    session.resend.extend(packet_id for packet_id, _ in session.window)
+    session.resend = deque(packet_id for packet_id, _ in session.window) or None
 
 
 def begin_flight(
@@ -52,7 +52,7 @@ def begin_flight(
     sent.deal = deal
     number = session.window.begin(Flight(sent, client.deliveries.now()))
     if session.kept:
-        session.changed.add(number)
+        session.changed[number] = None
     return number
 
 
@@ -62,7 +62,7 @@ def send_again(client: Outgoing, session: Session) -> None:
     It is reset on each connection (MQTT 5, 4.9); PUBRELs do not count. One turn sends as much as of
     new messages, so that a full socket is noticed.
     """
-    window, waiting = session.window, session.resend
+    window, waiting = session.window, session.resend or deque[int]()
     left, left_bytes = client.deliveries.flush_events, SUBSCRIPTION_TAKE_BYTES_MAX
     while waiting:
         if left <= 0 or left_bytes <= 0:
@@ -104,7 +104,7 @@ def _give_up(client: Outgoing, session: Session, packet_id: int, sent: Sent | No
     With QoS 2 the client may have the message, and remember the identifier: it would take the next
     message with it for a duplicate. PUBREL releases it in either case.
     """
-    session.changed.add(packet_id)
+    session.changed[packet_id] = None
     if session.sharing is not None and sent is not None:
         session.sharing.done(sent)
     if sent is None or sent.qos < 2:

@@ -58,7 +58,7 @@ def deliver(client: Outgoing, session: Session) -> None:
 def _tell(client: Outgoing, session: Session) -> None:
     """Report flights that could not be sent again, within the limits (MQTT-3.3.4-7)."""
     window, frames = session.window, list[bytes]()
-    room = window.receive_maximum - (len(window) - len(session.resend))
+    room = window.receive_maximum - (len(window) - len(session.resend or ()))
     if room <= 0:
         client.blocked = True  # an acknowledgement calls again
         return

@@ -72,8 +72,8 @@ def on_pubrel(client: "Client", packet: Pubrel) -> None:
     if packet_id not in session.inbound:  # MQTT 5, 3.7.2.1
         client.send(Pubcomp(packet_id, Reason.PACKET_IDENTIFIER_NOT_FOUND))
         return
-    session.inbound.discard(packet_id)
-    client.unreleased.discard(packet_id)
+    session.inbound.pop(packet_id, None)
+    client.unreleased.pop(packet_id, None)
     if session.kept:
         client.broker.keeper.released(session, packet_id)
     client.write_saved((b"\x70\x02" + packet_id.to_bytes(2, "big"),))
@@ -108,7 +108,7 @@ def on_pubrec(client: "Client", packet: Pubrec) -> None:
             session.sharing.done(sent)
         sent.order = session.next_order()
         if session.kept:
-            session.changed.add(packet_id)
+            session.changed[packet_id] = None
         client.write_saved((b"\x62\x02" + packet_id.to_bytes(2, "big"),))
 
 
@@ -137,7 +137,7 @@ def _complete(client: "Client", session: "Session", packet_id: int) -> None:
     if session.sharing is not None and isinstance(item, Sent):
         session.sharing.done(item)
     if session.kept:
-        session.changed.add(packet_id)
+        session.changed[packet_id] = None
         client.broker.keeper.touch(session)
     if client.blocked:
         client.blocked = False

@@ -143,7 +143,7 @@ def _take(client: "Client", packet: Publish, event: Event, caller: Caller) -> No
             waiting.append(again)
         return
     number = _number(client)
-    session.inbound.add(packet_id)
+    session.inbound[packet_id] = None
     session.taking[packet_id] = []
     done = partial(_received, client, session, number, packet_id)
     condition = None
@@ -167,7 +167,7 @@ def _received(
     if isinstance(outcome, Error):
         told = client.connection.version == MQTT_5  # otherwise PUBREC only confirms receipt
         if told or outcome.code in _NOT_STORED:
-            session.inbound.discard(packet_id)
+            session.inbound.pop(packet_id, None)
     acknowledge(client, number, PUBREC, packet_id, outcome)
     for again in session.taking.pop(packet_id, ()):
         again()
@@ -210,7 +210,7 @@ def _answer(client: "Client", first: int, packet_id: int, outcome: Outcome) -> N
         _answer_refusal(client, first, packet_id, outcome)  # type: ignore[arg-type]
         return
     if first == PUBREC:
-        client.unreleased.add(packet_id)
+        client.unreleased[packet_id] = None
     event, told = outcome.event, client.tells_seq
     if outcome.late and client.connection.version == MQTT_5:
         _answer_late(client, first, packet_id, outcome)
@@ -295,7 +295,7 @@ def on_pubacks(client: "Client", packets: Sequence[Packet | Violation], start: i
         if session.sharing is not None and type(item) is Sent:
             session.sharing.done(item)
         if session.kept:
-            session.changed.add(packet.packet_id)
+            session.changed[packet.packet_id] = None
     if session.kept:
         client.broker.keeper.touch(session)
     if client.blocked:

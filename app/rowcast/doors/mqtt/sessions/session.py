@@ -129,11 +129,11 @@ class Session:
         """Its shared subscriptions; None while it has none."""
         self.reliable = 0
         """The number of filters with QoS 1 or 2; without any the window does not matter."""
-        self.inbound: set[int] = set()
+        self.inbound: dict[int, None] = {}
         """Identifiers of received QoS 2 publishes that are not released (MQTT-4.3.3-10)."""
         self.taking: dict[int, list[Callable[[], None]]] = {}
         """Those of them with a pending write, and their callbacks."""
-        self.resend: deque[int] = deque()
+        self.resend: deque[int] | None = None
         """Flights of an earlier connection to send again (MQTT-4.4.0-1)."""
         self.happened, self.takeovers, self.orders = "restored", 0, 0
         self.gaps = Gaps()
@@ -151,7 +151,7 @@ class Session:
         """Changes of facts for the next save."""
         self.owing: dict[str, tuple[str | None, int | None]] = {}
         """Filters with pending backfill, and its stored progress."""
-        self.changed, self.saved = set[int](), set[int]()
+        self.changed, self.saved = dict[int, None](), dict[int, None]()
         """Packet identifiers whose flights changed since the last save, and those on disk."""
         self.saved_place: object = None
 

@@ -111,10 +111,10 @@ class _Recall:
             about = _decoded(value)
             self._shares[name] = self._interest(TopicFilter(about["topics"]), about)
         elif kind == IN:
-            session.inbound.add(int(name))
+            session.inbound[int(name)] = None
         elif kind == OUT:
             packet_id = int(name)
-            session.saved.add(packet_id)  # the next flight overwrites it
+            session.saved[packet_id] = None  # the next flight overwrites it
             self._take_flight(packet_id, _decoded(value))
 
     def _take_flight(self, packet_id: int, about: dict[str, Any]) -> None:

@@ -194,7 +194,7 @@ class SessionPersistence:
         if session.owing:
             self._put_owing(session)
         unsaved, session.unsaved = wanted(session, session.unsaved), []
-        changed, session.changed = session.changed, set()
+        changed, session.changed = session.changed, {}
         changes = list(unsaved)
         if session.kept:
             changes += self._place(session)
@@ -228,7 +228,7 @@ class SessionPersistence:
 
         self._committer.keep(changes, ended)
 
-    def _not_saved(self, session: Session, unsaved: list[Change], changed: set[int]) -> None:
+    def _not_saved(self, session: Session, unsaved: list[Change], changed: dict[int, None]) -> None:
         """Retry a failed save soon."""
         session.unsaved[:0] = unsaved
         session.changed |= changed
@@ -257,18 +257,18 @@ class SessionPersistence:
             session.saved_place = place
             yield Change(self.owner(session), "place", encode(place, CBOR))
 
-    def _flights(self, session: Session, changed: set[int]) -> Iterable[Change]:
+    def _flights(self, session: Session, changed: dict[int, None]) -> Iterable[Change]:
         owner, saved = self.owner(session), session.saved
         for packet_id in changed:
             flight = session.window.flight(packet_id)
             sent = sent_of(flight) if flight is not None else None
             # A notice with QoS 2 cannot be sent again, but its identifier must survive a kill.
             if flight is not None and sent is not None and (sent.seq or sent.qos == 2):
-                saved.add(packet_id)
+                saved[packet_id] = None
                 value = encode(_facts_of_flight(flight, sent), CBOR)
                 yield Change(owner, f"{OUT}{packet_id}", value)
             elif packet_id in saved:
-                saved.discard(packet_id)
+                saved.pop(packet_id, None)
                 yield Change(owner, f"{OUT}{packet_id}", None)
 
     def forget(self, session: Session) -> None:

@@ -105,7 +105,7 @@ class Sharing:
         if packet_id is not None:
             self.session.window.acknowledge(packet_id)
             if self.session.kept:
-                self.session.changed.add(packet_id)
+                self.session.changed[packet_id] = None
                 self._touch(self.session)
 
     # -- called by the client ----------------------------------------------------------------------
