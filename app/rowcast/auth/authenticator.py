@@ -185,12 +185,15 @@ class Authenticator:
             issue=user.issue,
         )
 
-    def anonymous(self, peer: str, door: str) -> Caller:
+    def anonymous(self, peer: str, door: str, client_id: str = "") -> Caller:
         """Return the Caller of a peer without a name; it administers only while nobody has one."""
         caller = self._anonymous(peer, door)
-        if caller.grants.administer and self.in_force:
-            return replace(caller, grants=replace(caller.grants, administer=False))
-        return caller if not caller.grants.administer else replace(caller, roles=_ADMIN)
+        grants, roles = caller.grants, caller.roles
+        if grants.administer and self.in_force:
+            grants = grants & STRANGER
+        elif grants.administer:
+            roles = _ADMIN
+        return Caller(caller.user, grants, door, client_id, peer, roles)
 
     def _rights(self, user: User) -> Grants:
         return granted(user.grants, user.roles, self._users.roles if self._users else {})
@@ -306,7 +309,7 @@ class Authenticator:
         return user
 
     def _nameless(self, credentials: Credentials, *, users: bool) -> Caller:
-        caller = self.anonymous(credentials.peer, credentials.door)
+        caller = self.anonymous(credentials.peer, credentials.door, credentials.client_id)
         if users and credentials.door in self._required:
             raise Error(Code.DENIED, "a user name and a password are needed; sign in")
         if not caller.grants.read and not caller.grants.write:
@@ -315,7 +318,7 @@ class Authenticator:
             raise Error(
                 Code.DENIED, "callers without a name are accepted from this machine only; sign in"
             )
-        return replace(caller, client_id=credentials.client_id)
+        return caller
 
 
 _ADMIN = frozenset({ADMIN})
@@ -340,5 +343,6 @@ def _renewed(
     caller: Caller, grants: Grants, roles: frozenset[str], claims: Mapping[str, object]
 ) -> Caller:
     """Return the caller itself where all is the same, so that its writes stay in order."""
-    fresh = replace(caller, grants=grants, roles=roles, claims=claims)
-    return caller if is_same(fresh, caller) else fresh
+    if (caller.grants, caller.roles, caller.claims) == (grants, roles, claims):
+        return caller
+    return replace(caller, grants=grants, roles=roles, claims=claims)
