@@ -1,5 +1,6 @@
 """Child processes: they run functions, are replaced when they die, and end with the server."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -31,12 +32,8 @@ def workers():
         one.stop()
 
 
-def submit(workers, function, *arguments):
-    return workers.threads.submit(workers.call, function, *arguments)
-
-
 def call(workers, function, *arguments):
-    return submit(workers, function, *arguments).result(UNTIL_SECONDS)
+    return workers.submit(function, *arguments).result(UNTIL_SECONDS)
 
 
 def until(condition):
@@ -97,7 +94,7 @@ def test_a_child_killed_in_the_middle_of_a_call_is_replaced_and_the_call_repeate
     workers, tmp_path
 ):
     pool, mark = workers(), tmp_path / "first"
-    answer = submit(pool, hang_once, str(mark))
+    answer = pool.submit(hang_once, str(mark))
     until(mark.exists)
     killed = int(mark.read_text())
     os.kill(killed, signal.SIGKILL)
@@ -123,7 +120,8 @@ def test_a_call_that_takes_too_long_ends_its_child(workers):
 def test_a_child_without_calls_ends_and_the_next_call_starts_another(workers):
     pool = workers(idle_seconds=0.05)
     first = call(pool, os.getpid)
-    until(lambda: state_of(first) in {"Z", None})
+    until(lambda: not pool.pids)
+    assert is_gone(first)
     assert first != call(pool, os.getpid)
 
 
@@ -135,16 +133,30 @@ def state_of(pid):
         return None
 
 
+def test_one_child_is_enough_for_one_call_after_the_other(workers):
+    pool = workers(2)
+    assert 1 == len({call(pool, os.getpid) for _ in range(5)})
+
+
+async def test_who_no_longer_waits_is_told_nothing_and_the_next_one_is(workers):
+    pool = workers()
+    task = asyncio.create_task(pool.run(slowly))
+    await asyncio.sleep(0)
+    task.cancel()
+    assert 3 == await pool.run(abs, -3)
+    assert task.cancelled()
+
+
 def test_as_many_run_at_once_as_there_are_children(workers):
     pool = workers(2)
-    until(lambda: 2 == len({call.result() for call in [submit(pool, slowly) for _ in range(4)]}))
+    until(lambda: 2 == len({call.result() for call in [pool.submit(slowly) for _ in range(4)]}))
     assert 2 == len(pool.pids)
 
 
 def test_stop_ends_the_children_and_refuses_what_runs_and_what_waits(workers, tmp_path):
     pool, mark = workers(), tmp_path / "first"
-    running = submit(pool, hang_once, str(mark))
-    waiting = submit(pool, abs, -3)
+    running = pool.submit(hang_once, str(mark))
+    waiting = pool.submit(abs, -3)
     until(mark.exists)
     (child,) = pool.pids
     pool.stop()
@@ -159,7 +171,7 @@ def test_a_child_ends_when_its_parent_is_killed(tmp_path):
         "import os\n"
         "from rowcast.net.worker_processes import WorkerProcesses\n"
         "pool = WorkerProcesses(1, 'x')\n"
-        "print(pool.threads.submit(pool.call, os.getpid).result(), flush=True)\n"
+        "print(pool.submit(os.getpid).result(), flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
     )
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)

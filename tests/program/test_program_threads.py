@@ -41,7 +41,7 @@ async def test_passwords_are_refused_once_the_server_stops(threads):
     await threads.check_password(HASHED.matches, "pencil")
     threads.stop()
     with pytest.raises(Error, match="stopping") as caught:
-        threads.hashes.call(HASHED.matches, "pencil")
+        await threads.check_password(HASHED.matches, "pencil")
     assert Code.BUSY is caught.value.code
     assert [] == threads.hashes.pids
 

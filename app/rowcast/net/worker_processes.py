@@ -3,11 +3,12 @@
 A thread of a lower priority is not enough: when it has the interpreter's lock and the scheduler
 gives its core to another program, the loop waits for both. A child process has a lock of its own.
 
-One thread for each child writes a call to a socket and waits for the answer. A child is started by
-the first call, ends after some idle time, and is replaced when it dies: functions must be pure,
-because a call whose child died is repeated once.
+One thread for each child writes a call to a socket and waits for the answer. It starts the child
+with the first call, ends it after some time without one, and replaces it when it dies: functions
+must be pure, because a call whose child died is repeated once.
 """
 
+import asyncio
 import json
 import os
 import pickle
@@ -19,14 +20,16 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Final, TypeVar, cast
 
 from rowcast.core.errors import Code, Error, stopping
 from rowcast.core.fairness_limits import WORKER_CALL_SECONDS_MAX, WORKER_IDLE_SECONDS
 
 T = TypeVar("T")
+Job = tuple["Future[object]", Callable[..., object], tuple[object, ...]]
 
 WORKER_NICE: Final = 10
 """A tenth of the share of a thread of the usual value, 0, where both want the same core."""
@@ -57,86 +60,172 @@ class WorkerProcesses:
         seconds_max: float = WORKER_CALL_SECONDS_MAX,
         idle_seconds: float = WORKER_IDLE_SECONDS,
     ) -> None:
-        self.threads = ThreadPoolExecutor(count, thread_name_prefix=name)
-        """They wait for the children; whoever calls ``call`` does it on one of them."""
+        self._count = count
+        self._name = name
         self._nice = nice
         self._seconds_max = seconds_max
         self._idle_seconds = idle_seconds
-        self._own = threading.local()
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        """Calls that wait; None for each thread that is to end."""
         self._lock = threading.Lock()
-        self._children: set[Child] = set()
+        """Of the next three: the event loop takes it, so it is never held for long."""
+        self._workers: list[Worker] = []
+        self._unfinished = 0
         self._stopped = False
+        self._starting = threading.Lock()
+        """Of the children: held while one starts or ends."""
+        self._children: set[Child] = set()
 
     @property
     def pids(self) -> list[int]:
-        """The process ids of the children that were not seen to end."""
-        with self._lock:
+        """The process ids of the children."""
+        with self._starting:
             return [child.process.pid for child in self._children]
 
-    def call(self, function: Callable[..., T], *arguments: object) -> T:
-        """Return what a function returns in a child; blocks, so only on one of ``threads``.
+    async def run(self, function: Callable[..., T], *arguments: object) -> T:
+        """Return what a function returns in a child; see ``submit``."""
+        return await asyncio.wrap_future(self.submit(function, *arguments))
 
-        The function is found by its name, arguments and result are pickled. Raises the Error that
-        it raises, BUSY when the child dies of it twice or the server stops.
+    def submit(self, function: Callable[..., T], *arguments: object) -> "Future[T]":
+        """Have a child run a function, which is found by its name; arguments are pickled.
+
+        The future raises the Error that the function raises, BUSY when a child dies of it twice or
+        the server stops. Calls are run in order, as many at once as there are children.
         """
-        request = pickle.dumps((function, arguments), pickle.HIGHEST_PROTOCOL)
-        for _ in range(_ATTEMPTS):
-            child = self._child()
+        future: Future[T] = Future()
+        with self._lock:
+            if self._stopped:
+                future.set_exception(stopping())
+                return future
+            self._unfinished += 1
+            if len(self._workers) < min(self._count, self._unfinished):
+                name = f"{self._name}_{len(self._workers)}"
+                self._workers.append(Worker(self, name, self._idle_seconds))
+                self._workers[-1].start()
+        self._jobs.put((cast("Future[object]", future), function, arguments))
+        return future
+
+    def stop(self) -> None:
+        """End all children; calls that run or wait are refused."""
+        with self._lock:
+            self._stopped = True
+        with self._starting:
+            for child in self._children:
+                child.process.kill()
+        for _ in self._workers:
+            self._jobs.put(None)
+        for worker in self._workers:
+            worker.join()
+
+    def begin(self, child: "Child | None") -> "Child":
+        """Return a child that lives, the one given if it does; raises BUSY at the end."""
+        with self._starting:
+            if self._stopped:
+                raise stopping()
+            if child is not None and child.process.poll() is None:
+                return child
+            self._drop(child)
+            child = Child(self._nice, self._seconds_max)
+            self._children.add(child)
+            return child
+
+    def end(self, child: "Child | None") -> None:
+        """End a child, and wait until it is gone."""
+        with self._starting:
+            self._drop(child)
+
+    def _drop(self, child: "Child | None") -> None:
+        if child is not None:
+            self._children.discard(child)
+            child.end()
+
+    def next_job(self, seconds: float | None) -> "Job | None":
+        """Wait for a call; None at the end. Raises Empty when there is none for so long."""
+        return self._jobs.get(timeout=seconds)
+
+    def finish(self) -> None:
+        """Count a call as done."""
+        with self._lock:
+            self._unfinished -= 1
+
+
+class Worker(threading.Thread):
+    """The thread of one child."""
+
+    def __init__(self, pool: WorkerProcesses, name: str, idle_seconds: float) -> None:
+        super().__init__(name=name, daemon=True)
+        self._pool = pool
+        self._idle_seconds = idle_seconds
+        self._child: Child | None = None
+
+    def run(self) -> None:
+        """Run calls in the child, until the server stops."""
+        while True:
             try:
-                kind, said = child.ask(request)
+                job = self._pool.next_job(None if self._child is None else self._idle_seconds)
+            except Empty:
+                self._end()
+                continue
+            if job is None:
+                break
+            future, function, arguments = job
+            if future.cancelled():  # its client is gone
+                self._pool.finish()
+                continue
+            try:
+                result = self._call(pickle.dumps((function, arguments), pickle.HIGHEST_PROTOCOL))
+            except Exception as failure:  # noqa: BLE001 - it is told to who called
+                self._pool.finish()
+                _settle(future, failure=failure)
+            else:
+                self._pool.finish()
+                _settle(future, result)
+        self._end()
+
+    def _call(self, request: bytes) -> object:
+        """Return the result of a call; a child that dies of it is replaced once."""
+        for _ in range(_ATTEMPTS):
+            self._child = self._pool.begin(self._child)
+            try:
+                kind, said = self._child.ask(request)
             except (OSError, EOFError):
-                self._end(child)
+                self._end()
                 continue
             if kind == _FAILED:
                 raise RuntimeError(said)
             if isinstance(said, Error):
                 raise said
-            return cast("T", said)
+            return said
         raise Error(
             Code.BUSY,
             "the process that works on this has ended twice; try again in a moment",
             retry_after_seconds=1,
         )
 
-    def _child(self) -> "Child":
-        """Return the child of this thread; a new one when there is none."""
-        child: Child | None = getattr(self._own, "child", None)
-        with self._lock:
-            if self._stopped:
-                raise stopping()
-            if child is None or child not in self._children or child.process.poll() is not None:
-                if child is not None:
-                    self._children.discard(child)
-                    child.end()
-                child = self._own.child = Child(self._nice, self._seconds_max, self._idle_seconds)
-                self._children.add(child)
-        return child
+    def _end(self) -> None:
+        self._pool.end(self._child)
+        self._child = None
 
-    def _end(self, child: "Child") -> None:
-        with self._lock:
-            self._children.discard(child)
-            child.end()
 
-    def stop(self) -> None:
-        """End all children; calls that run or wait are refused."""
-        with self._lock:
-            self._stopped = True
-            for child in self._children:
-                child.process.kill()
-        self.threads.shutdown()
-        for child in self._children:
-            child.end()
-        self._children.clear()
+def _settle(
+    future: "Future[object]", result: object = None, failure: Exception | None = None
+) -> None:
+    """Tell the outcome to who waits; nobody does when its task was cancelled."""
+    if future.set_running_or_notify_cancel():
+        if failure is None:
+            future.set_result(result)
+        else:
+            future.set_exception(failure)
 
 
 class Child:
     """A child process, and the socket to it."""
 
-    def __init__(self, nice: int, seconds_max: float, idle_seconds: float) -> None:
+    def __init__(self, nice: int, seconds_max: float) -> None:
         self._socket, other = socket.socketpair()
         self._socket.settimeout(seconds_max)
         with other:
-            facts = [str(value) for value in (other.fileno(), nice, idle_seconds)]
+            facts = (str(other.fileno()), str(nice))
             self.process = subprocess.Popen(  # noqa: S603 - the program above
                 [sys.executable, "-P", "-c", _PROGRAM, json.dumps(sys.path), *facts],
                 stdin=subprocess.DEVNULL,
@@ -180,35 +269,20 @@ def _read(sock: socket.socket, size: int) -> bytearray:
     return data
 
 
-def main(number: str, nice: str, idle_seconds: str) -> None:
-    """Be a child, on a socket of this number.
+def main(number: str, nice: str) -> None:
+    """Be a child, on a socket of this number: run the calls that come, until there are no more.
 
     Ctrl-C in a terminal is sent to children, too; this one leaves it to its parent to stop, and
     ends when the parent's side of the socket is closed.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    serve(socket.socket(fileno=int(number)), int(nice), float(idle_seconds))
-
-
-def serve(sock: socket.socket, nice: int, idle_seconds: float) -> None:
-    """Run the calls that come; the child's side. Returns when no more are to come."""
-    lower = nice - os.getpriority(os.PRIO_PROCESS, 0)
+    lower = int(nice) - os.getpriority(os.PRIO_PROCESS, 0)
     if lower > 0:
         os.nice(lower)
-    while True:
-        sock.settimeout(idle_seconds)
-        try:
-            head = sock.recv(1, socket.MSG_PEEK)
-            sock.settimeout(None)
-            request = receive(sock)
-        except (OSError, EOFError):
-            return
-        if not head:
-            return
-        answer = _answer(request)
-        del request
-        with suppress(OSError):
-            send(sock, answer)
+    sock = socket.socket(fileno=int(number))
+    with suppress(OSError, EOFError):
+        while True:
+            send(sock, _answer(receive(sock)))
 
 
 def _answer(request: bytearray) -> bytes:

@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import TypeVar
 
 from rowcast.core.entry_limits import PASSWORD_CHECKS_AT_ONCE
@@ -33,8 +32,7 @@ class Threads:
 
     async def check_password(self, check: Callable[[str], bool], password: str) -> bool:
         """Compare a password with its hash in a child process; takes tenths of a second."""
-        work = partial(self.hashes.call, check, password)
-        return await asyncio.get_running_loop().run_in_executor(self.hashes.threads, work)
+        return await self.hashes.run(check, password)
 
     def stop(self) -> None:
         """Wait for running work, and stop them; password checks are refused."""

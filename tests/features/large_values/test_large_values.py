@@ -39,19 +39,23 @@ class Workers:
     """Works on a thread, when it is let; counts what it was asked."""
 
     def __init__(self):
-        self.threads = ThreadPoolExecutor(1)
+        self._threads = ThreadPoolExecutor(1)
         self.asked = []
         self.gate = threading.Event()
         self.gate.set()
 
-    def call(self, function, *arguments):
+    async def run(self, function, *arguments):
         self.asked.append(function.__name__)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._work, function, arguments)
+
+    def _work(self, function, arguments):
         assert self.gate.wait(UNTIL_SECONDS)
         return function(*arguments)
 
     def stop(self):
         self.gate.set()
-        self.threads.shutdown()
+        self._threads.shutdown()
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Error
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel
 
 log = logging.getLogger("rowcast.features.large_values")
-
-T = TypeVar("T")
 
 
 class Lane:
@@ -114,7 +111,7 @@ class LargeValues(WriteDetour):
             return None
         work = (event.table, event.topic, event.kind, event.payload, event.content_type)
         try:
-            content_type, payload = await self._run(large_values.check, *work)
+            content_type, payload = await self._workers.run(large_values.check, *work)
         except Error as error:
             return Examination(error=error)
         return Examination(True, content_type, payload)
@@ -143,15 +140,11 @@ class LargeValues(WriteDetour):
         if len(record.payload) < self.bytes_min or (IS_VALUE in known and wanted in {None, *known}):
             return
         work = (record.table, record.topic, record.payload, record.content_type, wanted)
-        known[IS_VALUE], encoded = await self._run(large_values.encode, *work)
+        known[IS_VALUE], encoded = await self._workers.run(large_values.encode, *work)
         if encoded is not None and wanted is not None:
             known[wanted] = encoded
 
-    # -- processes ---------------------------------------------------------------------------------
-
-    async def _run(self, function: Callable[..., T], *arguments: object) -> T:
-        work = partial(self._workers.call, function, *arguments)
-        return await asyncio.get_running_loop().run_in_executor(self._workers.threads, work)
+    # -- the end ----------------------------------------------------------------------------------
 
     async def stop(self) -> None:
         """Let waiting writes go on, for some time; end the processes, which refuses the rest."""
