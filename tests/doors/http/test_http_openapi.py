@@ -1,8 +1,12 @@
 """The OpenAPI document (B15)."""
 
+import gc
+import weakref
+
 import pytest
 
 from asgi import asgi
+from build import Server
 from rowcast.kernel.resource import Resource
 
 
@@ -38,6 +42,17 @@ async def test_it_is_one_document(document):
     paths = {"/Dog", "/Dog/", "/Dog/{id}", "/a/deep/table/{id}", "/Lamp", "/health"}
     assert paths <= set(document["paths"])
     assert not [path for path in document["paths"] if "Behind" in path]
+
+
+async def test_documents_are_freed_with_their_server():
+    """FastAPI remembers each function that handles a request; none of them holds a document."""
+    server = Server()
+    documents = weakref.ref(server.make_edge().fixed.state.documents)
+    assert documents()
+    await server.stop()
+    del server
+    gc.collect()
+    assert documents() is None
 
 
 async def test_types_appear(document):

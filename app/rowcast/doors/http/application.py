@@ -27,6 +27,7 @@ from rowcast.doors.http.login.routes import router as login
 from rowcast.doors.http.login.signing_in import COOKIE
 from rowcast.doors.http.messages.responses import refuse
 from rowcast.kernel.kernel import Kernel
+from rowcast.kernel.registry import Registry
 
 OPENAPI_PATH: Final = "/openapi.json"
 DOCUMENTATION: Final = "/ui/#/api"
@@ -89,6 +90,33 @@ async def ready(edge: EdgeOf) -> Response:
     return response
 
 
+documents = APIRouter(include_in_schema=False)
+
+
+@documents.head(OPENAPI_PATH)
+@documents.get(OPENAPI_PATH)
+def openapi(request: Request) -> Response:
+    """Describe the requests. FastAPI calls this on a thread: the first call makes the document."""
+    return Response(_documents_of(request).openapi, media_type=JSON)
+
+
+@documents.head(ASYNCAPI_PATH)
+@documents.get(ASYNCAPI_PATH)
+def asyncapi(request: Request) -> Response:
+    """Describe subscriptions and messages, at the address of the request. On a thread, too."""
+    made = _documents_of(request)
+    host = request.headers.get("host", "localhost")
+    servers = servers_at(request.scope.get("scheme", "http"), host, made.settings.ports())
+    return Response(orjson.dumps(made.asyncapi.made(servers)), media_type=JSON)
+
+
+@documents.head("/docs")
+@documents.get("/docs")
+async def docs() -> RedirectResponse:
+    """Lead to the page that renders the OpenAPI document."""
+    return RedirectResponse(DOCUMENTATION)
+
+
 def make_application(kernel: Kernel, settings: HttpSettings) -> FastAPI:
     """Return the application with the fixed routes."""
     app = FastAPI(
@@ -101,31 +129,10 @@ def make_application(kernel: Kernel, settings: HttpSettings) -> FastAPI:
         telemetry={"tracing": False, "metrics": False, "logs": False},
         exception_handlers={Error: refuse, HTTPException: refuse},
     )
-    app.include_router(login)
-    app.include_router(health)
-    title, version = settings.title, settings.version
-    document = _Described(title, version, openapi_document(kernel.registry, title, version))
-    watched = AsyncDocument(kernel.registry, settings.title, settings.version)
-
-    @app.head(OPENAPI_PATH, include_in_schema=False)
-    @app.get(OPENAPI_PATH, include_in_schema=False)
-    async def openapi() -> Response:
-        return Response(document.text, media_type=JSON)
-
-    @app.head(ASYNCAPI_PATH, include_in_schema=False)
-    @app.get(ASYNCAPI_PATH, include_in_schema=False)
-    async def asyncapi(request: Request) -> Response:
-        """Tell what is watched and said, seen from whoever asks."""
-        host = request.headers.get("host", "localhost")
-        servers = servers_at(request.scope.get("scheme", "http"), host, settings.ports())
-        return Response(orjson.dumps(watched.made(servers)), media_type=JSON)
-
-    @app.head("/docs", include_in_schema=False)
-    @app.get("/docs", include_in_schema=False)
-    async def docs() -> RedirectResponse:
-        return RedirectResponse(DOCUMENTATION)
-
-    app.openapi = lambda: orjson.loads(document.text)  # type: ignore[method-assign]
+    for router in (login, health, documents):
+        app.include_router(router)
+    made = app.state.documents = Documents(kernel.registry, settings)
+    app.openapi = lambda: orjson.loads(made.openapi)  # type: ignore[method-assign]
     return app
 
 
@@ -133,22 +140,33 @@ def _json(model: BaseModel) -> Response:
     return Response(model.model_dump_json(), media_type=JSON)
 
 
-class _Described:
-    """The document of one server: what its schema declares, and the fixed routes.
+class Documents:
+    """The API documents of one server: what its schema declares, and the fixed routes.
 
-    It is put together when it is first asked for: a start does not wait for it.
+    Each is made when it is first asked for: a start does not wait for it. The handlers find them
+    by the request, because FastAPI never forgets a function that handles one.
     """
 
-    def __init__(self, title: str, version: str, declared: Document) -> None:
-        self._title = title
-        self._version = version
-        self._declared = declared
+    def __init__(self, registry: Registry, settings: HttpSettings) -> None:
+        self._registry = registry
+        self.settings = settings
 
     @cached_property
-    def text(self) -> bytes:
-        """The document as JSON."""
-        own = _own(self._title, self._version)
-        return orjson.dumps(merged(merged(own, self._declared), SECURITY))
+    def openapi(self) -> bytes:
+        """The OpenAPI document as JSON."""
+        title, version = self.settings.title, self.settings.version
+        declared = openapi_document(self._registry, title, version)
+        return orjson.dumps(merged(merged(_own(title, version), declared), SECURITY))
+
+    @cached_property
+    def asyncapi(self) -> AsyncDocument:
+        """The AsyncAPI document, but for the servers."""
+        return AsyncDocument(self._registry, self.settings.title, self.settings.version)
+
+
+def _documents_of(request: Request) -> Documents:
+    made: Documents = request.app.state.documents
+    return made
 
 
 @lru_cache(maxsize=HTTP_DOCUMENTS_MAX)
