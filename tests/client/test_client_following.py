@@ -4,9 +4,11 @@ import json
 
 import httpx
 import pytest
+import trustme
 
 from rowcast.core.errors import Error
 from rowcast_client import Problem, SyncRowcast
+from rowcast_client.connection import http_options
 from rowcast_client.following import Following
 
 LOG = "3f9a1c2e"
@@ -136,3 +138,16 @@ def test_a_heartbeat_is_no_event():
     beat = b'event: heartbeat\ndata: {"head": "3f9a1c2e:12"}\n\n'
     assert ["put"] == hear(following, block("put", 10) + beat)
     assert f"{LOG}:10" == following.cursor
+
+
+def certificates(url, authority=None):
+    """Return how many certificates of authorities a client reads for an address."""
+    trust = http_options(url, "", "", "", authority)["verify"]
+    return trust.cert_store_stats()["x509_ca"]
+
+
+def test_certificates_are_read_for_an_address_with_tls_only(tmp_path):
+    authority = tmp_path / "ca.pem"
+    trustme.CA().cert_pem.write_to_path(authority)
+    assert 0 == certificates("http://127.0.0.1:9926", authority)
+    assert 1 + certificates("https://127.0.0.1") == certificates("https://127.0.0.1", authority)
