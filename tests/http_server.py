@@ -6,11 +6,11 @@ import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import httpx
 import uvicorn
 from websockets.asyncio.client import connect
 
 from build import Server
+from http_clients import http_client
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.tables import Attribute, Logs, Table, Type
@@ -84,7 +84,7 @@ class HttpServer(Server):
         while not self.server.started:  # noqa: ASYNC110 - uvicorn has no event for it
             await asyncio.sleep(0)
         self.port = self.server.servers[0].sockets[0].getsockname()[1]
-        self.http = httpx.AsyncClient(base_url=f"http://127.0.0.1:{self.port}", timeout=10)
+        self.http = http_client(base_url=f"http://127.0.0.1:{self.port}", timeout=10)
         self.caller = Caller("test", ALL)
         return self
 

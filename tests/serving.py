@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 import httpx
 
+from http_clients import blocking_client
 from starter import Started, Starter
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ class Server:
 
     def client(self) -> httpx.Client:
         """Return an HTTP client for it."""
-        return httpx.Client(base_url=self.url, timeout=PATIENCE_SECONDS, trust_env=False)
+        return blocking_client(base_url=self.url, timeout=PATIENCE_SECONDS)
 
 
 def _is_socket(path: Path) -> bool:

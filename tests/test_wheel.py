@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-import httpx
 import pytest
 
 from house import ROOT
+from http_clients import blocking_client
 from rowcast import __version__
 from rowcast.program.commands.init import STARTERS
 from serving import PATIENCE_SECONDS, Server, environment
@@ -147,7 +147,7 @@ def test_init_and_serve_in_an_empty_directory(bare, tmp_path):
     with InstalledServer(bare, project, scratch) as server:
         call = (bare / "rowcast", "put", "--url", server.url.rstrip("/"), "Dog/1")
         run(*call, '{"name": "Rex"}', folder=project)
-        with httpx.Client(base_url=server.url) as client:
+        with blocking_client(base_url=server.url) as client:
             assert "Rex" == client.get("/Dog/1").json()["name"]
             assert {"text": "Hello, Ann!"} == client.get("/Greeting/Ann").json()
             assert "text/html" in client.get("/ui/").headers["Content-Type"]

@@ -6,9 +6,9 @@ import threading
 from base64 import b64encode
 from contextlib import suppress
 
-import httpx
 from websockets.exceptions import WebSocketException
 
+from http_clients import http_client
 from rights_reference import dice_of, random_person, random_policy, random_value
 from rowcast.core.callers import ALL, Caller, Grants
 from rowcast.features.rights.rule_syntax import rule_of
@@ -109,7 +109,7 @@ class Doors:
         self.kernel.rights.replace(rules)
         self.ports = Ports(application)
         url = f"http://127.0.0.1:{self.ports.http_port}"
-        self.http = httpx.AsyncClient(base_url=url, timeout=PATIENCE_SECONDS, trust_env=False)
+        self.http = http_client(base_url=url, timeout=PATIENCE_SECONDS)
 
     async def _identify(self, shown):
         person = self.people[shown.username]

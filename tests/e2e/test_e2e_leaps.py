@@ -3,8 +3,7 @@
 import asyncio
 import time
 
-import httpx
-
+from http_clients import http_client
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.clock import PER_SECOND, seconds_of
 from rowcast.core.events import PUT, Event
@@ -48,7 +47,7 @@ async def test_late_writes_are_counted(tmp_path):
         await put(running, "Note/1")
         version = str(int((time.time() - 1000) * PER_SECOND))
         url = f"http://127.0.0.1:{running.http_port}"
-        async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
+        async with http_client(base_url=url) as client:
             late = await client.put("/Note/1", json={}, headers={"rowcast-version": version})
             async with asyncio.timeout(PATIENCE_SECONDS):
                 while (await client.get("/$SYS/broker/publish/messages/late")).text != "1":

@@ -5,10 +5,10 @@ import json
 from dataclasses import replace
 from functools import partial
 
-import httpx
 import pytest
 from rights_doors import basic, compare
 
+from http_clients import http_client
 from rowcast.core.callers import SERVER, Caller, Grants
 from rowcast.core.events import DELETE, PATCH, PUT, Event
 from serving import application, rowcast
@@ -125,7 +125,7 @@ async def test_a_series_counts_what_its_reader_sees(program):
         await write(program, f"Dog/{number}", value)
     counts, texts = [], []
     url = f"http://127.0.0.1:{program.http_port}"
-    async with httpx.AsyncClient(base_url=url, trust_env=False) as http:
+    async with http_client(base_url=url) as http:
         for name in ("ann", "vi"):
             headers = {"authorization": basic(name)}
             series = await http.get("/Dog/?from=-1h&every=2h&fn=sum&select=size", headers=headers)
@@ -145,7 +145,7 @@ async def test_users_rules_and_the_command_that_explains(tmp_path):
     """L6, L7, L10, M9: users with attributes, rules as rows, live readers, `policy explain`."""
     async with application(tmp_path, SITES) as running:
         url = f"http://127.0.0.1:{running.http_port}"
-        async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60) as http:
+        async with http_client(base_url=url, timeout=60) as http:
 
             async def put(path, value, name="root"):
                 answer = await http.put(path, json=value, auth=(name, f"secret-{name}"))

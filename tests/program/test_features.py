@@ -2,9 +2,9 @@
 
 import asyncio
 
-import httpx
 import pytest
 
+from http_clients import http_client
 from rowcast.core.errors import Error
 from rowcast.kernel.feature import Feature
 from rowcast.mqtt.encode import encode
@@ -47,7 +47,7 @@ async def test_a_server_without_a_feature_reads_writes_and_watches(name, tmp_pat
     async with (
         asyncio.timeout(PATIENCE_SECONDS),
         application(tmp_path, features=others) as running,
-        httpx.AsyncClient(trust_env=False) as client,
+        http_client() as client,
     ):
         assert name not in running.features
         url = f"http://127.0.0.1:{running.http_port}/Dog/1"
@@ -60,7 +60,7 @@ async def test_a_server_with_rights_alone_reads_writes_and_watches(tmp_path):
     async with (
         asyncio.timeout(PATIENCE_SECONDS),
         application(tmp_path, features=RIGHTS) as running,
-        httpx.AsyncClient(trust_env=False) as client,
+        http_client() as client,
     ):
         url = f"http://127.0.0.1:{running.http_port}/Dog/1"
         assert 201 == (await client.put(url, json={"name": "Rex"})).status_code

@@ -2,9 +2,9 @@
 
 import asyncio
 
-import httpx
 import pytest
 
+from http_clients import http_client
 from serving import PATIENCE_SECONDS, application, features_without
 from talking import Events
 
@@ -20,7 +20,7 @@ async def running(tmp_path):
 
 async def test_what_asks_for_the_past_is_refused_in_words(running):
     url = f"http://127.0.0.1:{running.http_port}"
-    async with httpx.AsyncClient(trust_env=False, base_url=url) as client:
+    async with http_client(base_url=url) as client:
         await client.put("/Dog/1", json={"name": "Rex"})
         answers = [await client.get(f"/{query}") for query in QUERIES]
         assert 200 == (await client.get("/Dog/1")).status_code
@@ -31,7 +31,7 @@ async def test_what_asks_for_the_past_is_refused_in_words(running):
 async def test_a_stream_still_begins_in_the_past(running):
     """What a subscription is given of the log is the kernel's."""
     url = f"http://127.0.0.1:{running.http_port}"
-    async with httpx.AsyncClient(trust_env=False, base_url=url) as client:
+    async with http_client(base_url=url) as client:
         for name in ("Rex", "Max"):
             await client.put("/Dog/1", json={"name": name})
 

@@ -3,10 +3,10 @@
 import asyncio
 import json
 
-import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from http_clients import http_client
 from rowcast.core.callers import SERVER
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT, Event
@@ -39,7 +39,7 @@ async def closed(tmp_path):
     """A server without rights that has a record, a retained message and history of before."""
     async with application(tmp_path) as open_to_all:
         url = f"http://127.0.0.1:{open_to_all.http_port}"
-        async with httpx.AsyncClient(trust_env=False, base_url=url) as client:
+        async with http_client(base_url=url) as client:
             assert 201 == (await client.put("/Dog/1", json={"name": SECRET.decode()})).status_code
         await asyncio.to_thread(_subscribed, open_to_all)
         await open_to_all.kernel.write(Event("home/1", PUT, SECRET, None, 1, True), SERVER)
@@ -79,7 +79,7 @@ REQUESTS = [
 async def test_http_is_refused(closed):
     url = f"http://127.0.0.1:{closed.http_port}"
     found = {}
-    async with httpx.AsyncClient(trust_env=False, base_url=url) as client:
+    async with http_client(base_url=url) as client:
         for method, path, body in REQUESTS:
             answer = await client.request(method, path, json=body)
             found[f"{method} {path}"] = answer.status_code

@@ -8,6 +8,7 @@ import pytest
 from test_http_openapi import Lamp, references
 
 from asgi import asgi
+from http_clients import http_client
 from rowcast.doors.http.documents.asyncapi import AsyncDocument
 from rowcast.doors.http.documents.servers import servers_at
 from rowcast.kernel.registry import Registry
@@ -149,9 +150,7 @@ COMMANDS = [
 
 
 async def _fetched(host):
-    import httpx
-
-    async with httpx.AsyncClient() as client:
+    async with http_client() as client:
         return (await client.get(f"http://{host}/asyncapi.json")).json()
 
 

@@ -3,11 +3,11 @@
 import asyncio
 import contextlib
 
-import httpx
 import pytest
 import uvicorn
 
 from asgi import asgi, call, deque
+from http_clients import http_client
 from memory_users import ann_and_bob
 from rowcast.auth.authenticator import Authenticator, Credentials
 from rowcast.core.callers import NONE, Caller
@@ -259,7 +259,7 @@ async def serving(edge):
         await asyncio.sleep(0)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+        async with http_client(base_url=f"http://127.0.0.1:{port}") as client:
             yield client, port
     finally:
         server.should_exit = True

@@ -2,12 +2,12 @@
 
 from base64 import b64encode
 
-import httpx
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from asgi import asgi
+from http_clients import http_client
 from http_server import STREAM, HttpServer
 from memory_users import MemoryUsers, ann_and_bob, cheap_passwords
 from rowcast.auth.authenticator import Authenticator
@@ -140,7 +140,7 @@ async def test_l14_where_nobody_has_a_name_no_such_page_writes(shown):
 @pytest.mark.parametrize("query", ["name=ticket=1", "xticket=1", "ticket=1"])
 async def test_l14_the_letters_of_a_ticket_sign_nobody_in(query):
     settings = {"authenticator": Authenticator("everywhere", ann_and_bob())}
-    async with HttpServer(settings=settings) as doors, httpx.AsyncClient(timeout=10) as client:
+    async with HttpServer(settings=settings) as doors, http_client(timeout=10) as client:
         url = f"http://127.0.0.1:{doors.port}/Dog/1?{query}"
         answer = await client.put(url, content=b"{}", headers=NAMED)
         assert 403 == answer.status_code
@@ -258,7 +258,7 @@ async def test_streams_and_sockets_take_a_name_too():
     settings = {"authenticator": Authenticator("nobody", ann_and_bob())}
     async with (
         HttpServer(settings=settings, grants=NONE) as doors,
-        httpx.AsyncClient(timeout=10) as client,
+        http_client(timeout=10) as client,
     ):
         url = f"http://127.0.0.1:{doors.port}/Dog/1"
         async with client.stream("GET", url, headers={**STREAM, "authorization": BOB}) as answer:

@@ -2,10 +2,10 @@
 
 import json
 
-import httpx
 import pytest
 from bridged import ANN, reading, server, to
 
+from http_clients import http_client
 from remote_broker import NEEDS_MOSQUITTO, RemoteBroker, free_port
 from rowcast.core.errors import Code, Error
 from rowcast.features.bridges.backlog import Policy
@@ -80,7 +80,7 @@ async def test_a_write_that_would_wait_in_vain_is_refused(tmp_path):
                     await write
                 assert Code.BUSY is refused.value.code
                 assert "b (outbox_max_events)" in refused.value.message
-            async with httpx.AsyncClient() as client:
+            async with http_client() as client:
                 port = world.application.http_port
                 answer = await client.put(f"http://127.0.0.1:{port}/u/x", content=b"!")
             assert (503, "5") == (answer.status_code, answer.headers["Retry-After"])

@@ -1,9 +1,9 @@
 """A bridge whose broker is not there says what waits and what it gave up on (H16)."""
 
-import httpx
 import pytest
 from bridged import server
 
+from http_clients import http_client
 from remote_broker import free_port
 from rowcast.core.callers import SERVER
 from rowcast.core.events import PUT, Event
@@ -26,7 +26,7 @@ def folder(tmp_path):
 
 async def get(world, path):
     url = f"http://127.0.0.1:{world.application.http_port}"
-    async with httpx.AsyncClient(base_url=url) as client:
+    async with http_client(base_url=url) as client:
         return (await client.get(path)).json()
 
 

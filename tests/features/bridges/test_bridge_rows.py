@@ -3,10 +3,10 @@
 import json
 from functools import partial
 
-import httpx
 import pytest
 from bridged import reading, server, to
 
+from http_clients import http_client
 from remote_broker import NEEDS_MOSQUITTO, RemoteBroker
 from rowcast.auth.anonymous import STRANGER
 from rowcast.codecs import JSON
@@ -38,7 +38,7 @@ class Rest:
     """The server's own REST, as an administrator uses it."""
 
     def __init__(self, world):
-        self._client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{world.application.http_port}")
+        self._client = http_client(base_url=f"http://127.0.0.1:{world.application.http_port}")
 
     async def __aenter__(self):
         return self

@@ -3,10 +3,10 @@
 import asyncio
 import json
 
-import httpx
 import pytest
 from websockets.asyncio.client import connect
 
+from http_clients import http_client
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Error
 from rowcast.core.events import PUT, Event
@@ -44,7 +44,7 @@ async def test_sse_tells_the_head_of_the_log_and_moves_no_cursor(app):
     url = f"http://127.0.0.1:{app.http_port}/Dog/1"
     async with (
         asyncio.timeout(PATIENCE_SECONDS),
-        httpx.AsyncClient(trust_env=False) as client,
+        http_client() as client,
         client.stream("GET", url, headers={"accept": "text/event-stream"}) as answer,
     ):
         heard = beats(answer.aiter_lines())

@@ -2,8 +2,7 @@
 
 import asyncio
 
-import httpx
-
+from http_clients import http_client
 from rowcast.program.features import FEATURES
 from serving import PATIENCE_SECONDS, application, features_without
 
@@ -16,7 +15,7 @@ async def answers(folder, features):
     async with (
         asyncio.timeout(PATIENCE_SECONDS),
         application(folder, features=features) as running,
-        httpx.AsyncClient(base_url=f"http://127.0.0.1:{running.http_port}", trust_env=False) as ask,
+        http_client(base_url=f"http://127.0.0.1:{running.http_port}") as ask,
     ):
         return (
             await ask.put("/$SYS/results/up/0", json=PART),

@@ -2,9 +2,9 @@
 
 import asyncio
 
-import httpx
 import pytest
 
+from http_clients import http_client
 from rowcast.program.features import FEATURES
 from serving import PATIENCE_SECONDS, application, features_without
 
@@ -24,7 +24,7 @@ async def test_rules_and_rows_come_with_the_feature(tmp_path, features, put, lis
     async with (
         asyncio.timeout(PATIENCE_SECONDS),
         application(tmp_path, settings=SMALL, features=features) as running,
-        httpx.AsyncClient(base_url=f"http://127.0.0.1:{running.http_port}", trust_env=False) as ask,
+        http_client(base_url=f"http://127.0.0.1:{running.http_port}") as ask,
     ):
         kept = await ask.put("/plain/1", content=b"abcd")
         large = await ask.put("/plain/2", content=b"abcde")

@@ -3,8 +3,7 @@
 import asyncio
 from contextlib import asynccontextmanager
 
-import httpx
-
+from http_clients import http_client
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Connect, Subscribe, Subscription
 from rowcast.program.features import FEATURES
@@ -18,7 +17,7 @@ async def asking(running):
     url = f"http://127.0.0.1:{running.http_port}"
     async with (
         asyncio.timeout(PATIENCE_SECONDS),
-        httpx.AsyncClient(base_url=url, trust_env=False) as ask,
+        http_client(base_url=url) as ask,
     ):
         yield ask
 

@@ -4,8 +4,7 @@ import asyncio
 import sys
 from contextlib import asynccontextmanager
 
-import httpx
-
+from http_clients import http_client
 from serving import application, until
 
 EXPORTER = """
@@ -45,7 +44,7 @@ class Exporting:
         async with application(self.root.parent.parent, settings=settings) as served:
             self.exports, self.kernel = served.features["snapshots"].exports, served.kernel
             base = f"http://127.0.0.1:{served.http_port}/$SYS/snapshots"
-            async with httpx.AsyncClient(base_url=base, trust_env=False) as self.client:
+            async with http_client(base_url=base) as self.client:
                 yield self
 
     async def ask(self, method, path="", **options):

@@ -4,10 +4,10 @@ import asyncio
 import json
 from dataclasses import replace
 
-import httpx
 import pytest
 from changing import Changing, rows_of
 
+from http_clients import http_client
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
 from rowcast_lake.snapshots.changes import page_name
@@ -170,7 +170,7 @@ async def test_a_subscriber_goes_on_from_the_cut(world):
         await world.writer.put_accounts(0)
         head = world.kernel.cursor(world.head)
         headers = {"accept": "text/event-stream", "last-event-id": cut}
-        async with httpx.AsyncClient(base_url=world.url, trust_env=False) as client:
+        async with http_client(base_url=world.url) as client:
             async with client.stream("GET", "/Account/", headers=headers) as stream:
                 async for line in stream.aiter_lines():
                     if not line.startswith("data: "):
