@@ -1,5 +1,7 @@
 """Fixtures of the store's tests: a place for a store, the store in it, a writer of events."""
 
+import shutil
+
 import pytest
 from store_cases import Writer
 from store_place import Place
@@ -16,8 +18,18 @@ def place(tmp_path):
     place.close()
 
 
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory):
+    """A database file in which the store made its tables, which takes longer than most tests."""
+    place = Place(tmp_path_factory.mktemp("store"))
+    place.start()
+    place.close()
+    return place.path
+
+
 @pytest.fixture
-def store(place):
+def store(place, empty_database):
+    shutil.copyfile(empty_database, place.path)
     return place.start()
 
 

@@ -26,6 +26,11 @@ def place():
     return Place()
 
 
+@pytest.fixture
+def store(place):
+    return place.start()
+
+
 class TestMemoryStore(Conformance):
     """Runs all of it."""
 
