@@ -1,20 +1,27 @@
 """Fixtures of every room; being here also lets tests import what stands beside it, as `serving`."""
 
 import asyncio
+import gc
 
 import hypothesis
 import pytest
 import uvicorn.server
 
+from rowcast.core.limits import (
+    COLLECTOR_MIDDLE_ROUNDS,
+    COLLECTOR_YOUNG_OBJECTS,
+    COLLECTOR_YOUNG_ROUNDS,
+)
 from serving import STARTER, Server
 
 WHOLE_PROGRAM = {"e2e", "interop", "browser"}
 """Rooms whose tests start the real server: a second or two each, so the quick part leaves them."""
 
 
-FIRST = "spark"
-"""The room whose tests come first: so they are all in the hands of one process of several, which
-starts Spark once. Processes that have nothing left take over tests from the end."""
+FIRST = ("spark", "tests")
+"""The folders whose tests come first: so they are all in the hands of one process of several, which
+starts Spark once, and parses the project's sources once. Processes that have nothing left take over
+tests from the end."""
 
 
 hypothesis.settings.register_profile("rowcast", deadline=None)  # a busy machine fails no test
@@ -49,7 +56,7 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    items.sort(key=lambda item: item.path.parent.name != FIRST)
+    items.sort(key=lambda item: _turn(item.path.parent.name))
     for item in items:
         if item.path.parent.name in WHOLE_PROGRAM:
             item.add_marker(pytest.mark.slow)
@@ -57,7 +64,12 @@ def pytest_collection_modifyitems(config, items):
     if most:
         left_out = [item for cases in _by_test(items) for item in _beyond(cases, most)]
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+        leaving = set(left_out)
+        items[:] = [item for item in items if item not in leaving]
+
+
+def _turn(folder):
+    return FIRST.index(folder) if folder in FIRST else len(FIRST)
 
 
 def _by_test(items):
@@ -73,6 +85,16 @@ def _beyond(cases, most):
     """Return the cases that are left out when there are too many: what stays is spread evenly."""
     kept = {index * len(cases) // most for index in range(most)}
     return [item for index, item in enumerate(cases) if len(cases) > most and index not in kept]
+
+
+def pytest_collection_finish():
+    """Collect garbage as the server does, and never look for it among the tests themselves.
+
+    Those are half a million objects.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECTOR_YOUNG_OBJECTS, COLLECTOR_YOUNG_ROUNDS, COLLECTOR_MIDDLE_ROUNDS)
 
 
 def pytest_unconfigure():

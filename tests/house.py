@@ -1,6 +1,7 @@
 """What the tests of the house share: files of the project, as text and as syntax trees."""
 
 import ast
+import gc
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -97,8 +98,13 @@ class Source:
 
     @cached_property
     def tree(self) -> ast.Module:
-        """Return its syntax tree."""
-        return ast.parse(self.text, self.path)
+        """Return its syntax tree.
+
+        Trees live as long as the tests: no garbage collection needs to visit two million nodes.
+        """
+        tree = ast.parse(self.text, self.path)
+        gc.freeze()
+        return tree
 
     @cached_property
     def nodes(self) -> list[ast.AST]:

@@ -1,5 +1,6 @@
 """The command line: what it asks of a server, what it prints, how it fails (O9)."""
 
+import gc
 import io
 import json
 import sys
@@ -368,7 +369,8 @@ def served(server, monkeypatch):
     """What ``rowcast.program.main.serve`` was called with, without starting anything."""
     served = []
     monkeypatch.setitem(sys.modules, "rowcast.program.main", SimpleNamespace(serve=served.append))
-    return served
+    yield served
+    gc.enable()  # what the server does when it is ready
 
 
 def test_serve_passes_flags_on(served):

@@ -37,16 +37,16 @@ BOUNDS = re.compile(r"^(timeout|.*_timeout|maxsize|maxlen|max_size|max_queue|que
 # -- size and words ------------------------------------------------------------------------------
 
 
-def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+def functions(source: Source) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Give every function and method, nested ones too."""
-    for node in ast.walk(tree):
+    for node in source.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
 
 def long_functions(source: Source) -> Iterator[str]:
     """A function has at most 60 lines, its docstring and decorators left out."""
-    for node in functions(source.tree):
+    for node in functions(source):
         length = node.end_lineno - node.lineno + 1
         if ast.get_docstring(node, clean=False) is not None:
             length -= node.body[0].end_lineno - node.body[0].lineno + 1
@@ -242,7 +242,7 @@ def _is_number(node: ast.AST) -> bool:
 
 def endless_caches(source: Source) -> Iterator[str]:
     """A cache has a bound: no ``@cache``, no ``lru_cache(maxsize=None)``."""
-    for node in functions(source.tree):
+    for node in functions(source):
         for item in node.decorator_list:
             text = ast.unparse(item).removeprefix("functools.")
             if text in {"cache", "lru_cache(maxsize=None)", "lru_cache(None)"}:
