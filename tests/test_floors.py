@@ -58,6 +58,7 @@ KNOWN = {
         "schema",
         "codecs",
         "store",
+        "journal",
         "rows",
         "reads",
         "subscriptions",

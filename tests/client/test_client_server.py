@@ -269,7 +269,7 @@ async def test_the_example_of_the_manual_prints_what_it_says(program, named):
     """O10, O3: docs/clients.md, typed as it stands there: with an address, and without."""
     text = DOCUMENT.read_text(encoding="utf-8")
     code = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
-    printed = re.search(r"It prints\n\n```\n(.*?)```", text, re.DOTALL)[1]
+    printed = re.search(r"It prints:\n\n```\n(.*?)```", text, re.DOTALL)[1]
     if not named:  # the server of the README, which here has a free port
         code = code.replace("http://127.0.0.1:9926", url_of(program))
     child = await asyncio.create_subprocess_exec(

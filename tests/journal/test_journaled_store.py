@@ -17,7 +17,8 @@ from rowcast.core.topics import TopicFilter
 from rowcast.journal.applier import Applier
 from rowcast.journal.opening import log_directory, open_journal
 from rowcast.journal.tail import Tail
-from rowcast.journal.waiting_tables import applied_in, follow_log
+from rowcast.journal.waiting_tables import follow_log
+from rowcast.store.backup import applied_in
 from rowcast.store.sqlite import SqlStore
 from rowcast.store.store import Change, Keep
 

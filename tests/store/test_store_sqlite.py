@@ -22,7 +22,7 @@ from rowcast.core.events import MESSAGE, PUT
 from rowcast.core.queries import Query, Sort
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
-from rowcast.store import sqlite
+from rowcast.store import sql_expiry
 from rowcast.store.sql_query import Conditions
 from rowcast.store.sqlite import SqlStore
 from rowcast.store.store import Change, Keep
@@ -372,7 +372,7 @@ def test_the_next_expiry_is_found_by_an_index(place, part):
     steps = []
     with store._database.reading() as cursor:
         cursor.connection.set_trace_callback(steps.append)
-        assert sqlite._soonest(cursor, asked) is None
+        assert sql_expiry._soonest(cursor, asked) is None
         cursor.connection.set_trace_callback(None)
     (text,) = [step for step in steps if "ORDER BY" in step]
     found = plan(place, text)

@@ -5,7 +5,6 @@ not written yet is in the log alone: for some milliseconds while the server runs
 start when both were killed.
 """
 
-import sqlite3
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -16,12 +15,11 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.tables import Table
 from rowcast.journal.opening import log_directory, open_journal
 from rowcast.log.segment import SUFFIX, SegmentReader
-from rowcast.store.sql_tables import META
+from rowcast.store.backup import applied_in
 
 WAIT_SECONDS: Final = 30.0
 """For a running server's applier, which is a tenth of a second behind at most."""
 _PAUSE_SECONDS: Final = 0.02
-_APPLIED: Final = f"SELECT CAST(value AS INTEGER) FROM {META} WHERE name='applied'"  # noqa: S608
 
 
 def follow_log(database: Path, tables: Sequence[Table], wait_seconds: float = WAIT_SECONDS) -> None:
@@ -63,13 +61,3 @@ def last_number(directory: Path) -> int:
         except Error:  # being written now, or cut short by a crash
             return number
     return number
-
-
-def applied_in(database: Path) -> int:
-    """Return the number of the last batch in the tables of a database file."""
-    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
-        try:
-            row = connection.execute(_APPLIED).fetchone()
-        except sqlite3.Error:  # no database of ours: who opens it says so
-            return 1 << 63
-    return 0 if row is None else int(row[0])

@@ -55,6 +55,16 @@ def copy_database(source: Path, target: Path) -> Copied:
     return look_at(target)
 
 
+def applied_in(path: Path) -> int:
+    """Return the number of the log's last batch in the tables of a file."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+        try:
+            row = connection.execute(f"SELECT value FROM {META} WHERE name='applied'").fetchone()
+        except sqlite3.Error:  # no database of ours: who opens it says so
+            return 1 << 63
+    return 0 if row is None else int(row[0])
+
+
 def look_at(path: Path) -> Copied:
     """Return a copy's state; raises INVALID for a damaged file."""
     try:

@@ -1,4 +1,4 @@
-"""The walk of docs/spark.md, "From topics to Spark and back", typed as it stands there."""
+"""The walk of docs/spark.md, "Quick start", typed as it stands there."""
 
 import re
 import subprocess
@@ -75,7 +75,7 @@ class Walker:
 
 def test_the_walk_of_the_readme(spark, tmp_path, monkeypatch):
     """S9, S14: real data live, export, roll up, write back, watch it arrive, look at a plot."""
-    text = section(SPARK.read_text(), "From topics to Spark and back")
+    text = section(SPARK.read_text(), "Quick start")
     typed = [words for block in blocks(text, "sh") for words in commands(block)]
     assert len(typed) == 9
     schema = (ROOT / "schema.graphql").read_text()
