@@ -340,7 +340,7 @@ HIDDEN_PLANTS = {
     send_current_records_again_after_a_kill: (4, 25, 43),
     do_not_try_removals_again: (1, 8, 41),
     let_sessions_live_for_ever: (0, 2, 1),
-    do_not_save_that_a_client_left: (118, 75, 100),
+    do_not_save_that_a_client_left: (294, 332, 351),
     keep_wills_in_memory: (0, 3, 17),
     lose_wills_that_the_disk_refuses: (2, 53, 70),
 }
