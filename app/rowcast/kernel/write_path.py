@@ -116,7 +116,9 @@ class WritePath:
         if len(events) > 1 and self._announce_run(events, dones, caller):
             return
         run: list[Write] = []
-        known, largest = self._known, self._admission.payload_bytes_max
+        known, detour, largest = self._known, self.detour, self._admission.payload_bytes_max
+        if detour is not None:  # what may take it, and what waits behind that, goes alone
+            largest = min(largest, detour.bytes_min - 1)
         last: Event | None = None
         named = caller.user not in NAMELESS
         for event, done in zip(events, dones, strict=True):
@@ -126,8 +128,9 @@ class WritePath:
                     note_writer(event, caller)
                 run.append(Write(event, caller, done))
                 continue
-            route = known.get(event.topic)
-            if route is None or route.bare or not route.checked:
+            route, alone = known.get(event.topic), len(event.payload) > largest
+            alone = alone or (detour is not None and caller in detour.waiting)
+            if alone or route is None or route.bare or not route.checked:
                 self._append_run(run)
                 run = []
                 self.submit(event, caller, done)

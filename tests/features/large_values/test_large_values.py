@@ -287,3 +287,22 @@ async def test_a_record_that_is_no_value_is_refused_in_the_usual_words(rooms):
     assert found[0] == found[1]
     assert found[2] == found[3]
     assert Code.NOT_ACCEPTABLE is found[0][0]
+
+
+async def test_writes_of_one_read_take_the_detour_too(rooms):
+    """L11: once the route is known, a run has its large values checked elsewhere, and in order."""
+    room = rooms()
+    listener, outcomes = Listener(room), []
+    await room.put("Dog/1", b'{"name":"first"}')
+    large, small = b'{"name":"%s"}' % (b"x" * BYTES_MIN), b'{"name":"small"}'
+    room.workers.gate.clear()
+    events = [Event("Dog/1", PUT, payload, None, 1, True) for payload in (large, small)]
+    room.kernel.submit_run(events, [outcomes.append] * 2, ANN)
+    room.kernel.submit_run([Event("Dog/2", PUT, small, None, 1, True)], [outcomes.append], ANN)
+    await room.committer.settle()
+    assert [] == outcomes
+    room.workers.gate.set()
+    await until(lambda: len(outcomes) == 3)
+    assert ["Dog/1", "Dog/1", "Dog/2"] == [outcome.event.topic for outcome in outcomes]
+    assert ["check"] == room.workers.asked
+    assert ["Dog/1", "Dog/1", "Dog/1", "Dog/2"] == listener.topics
