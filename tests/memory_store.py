@@ -132,6 +132,10 @@ class MemoryStore:
     def caught_up(self) -> None:
         """Do nothing: there is no log that it could be behind."""
 
+    def lag(self) -> int:
+        """Return 0, likewise."""
+        return 0
+
     def pack(self, events: Sequence[Event], changes: Sequence[Change] = ()) -> object:
         """Return what ``append`` takes."""
         return events, changes

@@ -76,6 +76,27 @@ async def test_a_batch_is_bounded():
     assert 3 == room.committer.commits
 
 
+@pytest.mark.parametrize("large", [True, False], ids=["large", "reads the store"])
+async def test_long_decisions_are_made_on_the_writer_thread(large):
+    room = Server(bounds=WriteBounds(loop_writes=1 if large else 9))
+    room.writer.held = True
+    writes = [put("u/1"), put("u/2")]
+    if not large:
+        writes[0].check(lambda _write, _record, _current: 0)
+        writes[0].apart = True
+    room.committer.submit(writes)
+    await turns()
+    while not large and len(room.writer.waiting) and writes[0].event.seq == 0:
+        room.writer.step()  # the current record, then the decision
+        await turns()
+        break
+    assert [0, 0] == [write.event.seq for write in writes]
+    room.writer.release()
+    await room.committer.settle()
+    assert [1, 2] == [write.event.seq for write in writes]
+    assert 1 == room.committer.commits
+
+
 async def test_a_group_is_never_split():
     """B11."""
     room = Server(bounds=WriteBounds(batch_events=2))

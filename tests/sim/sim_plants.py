@@ -6,7 +6,7 @@ from rowcast.core.events import RETAINED
 from rowcast.features.undeclared_topics import topic_tables
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
 from rowcast.kernel.commit import Committer
-from rowcast.kernel.pending import Pending
+from rowcast.kernel.group_commit import GroupCommit
 from rowcast.kernel.write import FactsWrite, Receipt
 from rowcast.kernel.write_path import WritePath
 from rowcast.reads.record_cache import RecordCache
@@ -129,7 +129,7 @@ def do_not_look_before_deciding(monkeypatch):
                 self.current[write.event.topic] = cache._records.get(write.event.topic)
         return []
 
-    monkeypatch.setattr(Pending, "collect", collect)
+    monkeypatch.setattr(GroupCommit, "collect", collect)
 
 
 def split_groups(monkeypatch):
@@ -214,14 +214,14 @@ def keep_facts_after_their_write(monkeypatch):
 
 def forget_facts_that_are_tried_alone(monkeypatch):
     """After a failing batch a write comes through, and its facts do not."""
-    make = Pending.__init__
+    make = GroupCommit.__init__
 
     def poor(self, batch, *, alone=False):
         make(self, batch, alone=alone)
         for write in batch.writes if alone else ():
             write.changes = ()
 
-    monkeypatch.setattr(Pending, "__init__", poor)
+    monkeypatch.setattr(GroupCommit, "__init__", poor)
 
 
 def let_facts_overtake(monkeypatch):

@@ -71,6 +71,8 @@ MATCH_CACHE_TOPICS_MAX = 65_536
 # Store ------------------------------------------------------------------------------------------
 COMMIT_BATCH_EVENTS_MAX = 2_000
 """Writes in one transaction: keeps a commit near 10 ms, so acknowledgements keep flowing."""
+COMMIT_LOOP_WRITES_MAX = 1_000
+"""Writes of one batch decided on the event loop: some milliseconds, as a long read takes."""
 COMMIT_BACKLOG_EVENTS_MAX = 50_000
 """Writes waiting for the disk before new ones are refused with BUSY."""
 COMMIT_BACKLOG_EVENTS_HIGH = 10_000

@@ -6,11 +6,12 @@ after the last batch that is in the tables; the log has everything that it had i
 
 import logging
 import os
-import queue
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, cast
@@ -27,8 +28,6 @@ log = logging.getLogger("rowcast.applier")
 
 RESTART_SECONDS: Final = 0.5
 """Before a process that has ended is started again, so that one that fails at once costs little."""
-TIDY_SECONDS: Final = 30.0
-"""For a step of deferred work, which is some milliseconds after all that waits before it."""
 STOP_SECONDS: Final = 30.0
 """For the rest of the log when the server stops; what is left is applied at the next start."""
 _PACKAGES: Final = str(Path(__file__).parents[2])
@@ -62,7 +61,8 @@ class ProcessApplying:
         self._wanted = 0
         self._stopped = threading.Event()
         self._lock = threading.Lock()
-        self._tidied: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._tidying: deque[Future[bool]] = deque()
+        """What waits for deferred work, in order; the sweep of the log is the only one to ask."""
         self.restarts = 0
         """How often the process has ended and was started again."""
         self.skipped = 0
@@ -111,15 +111,12 @@ class ProcessApplying:
         with self._lock, suppress(OSError):  # a process that has ended is told when it starts again
             write_all(self._write, NOTICE.pack(kind, number))
 
-    def tidy(self, limit: int) -> bool:
-        """Do a step of deferred work; return whether more is left."""
-        while not self._tidied.empty():  # the answer to one that nobody waited for
-            self._tidied.get_nowait()
+    def tidy(self, limit: int) -> "Future[bool]":
+        """Have a step of deferred work done; the result is whether more is left."""
+        done: Future[bool] = Future()
+        self._tidying.append(done)
         self._notify(TIDY, limit)
-        try:
-            return self._tidied.get(timeout=TIDY_SECONDS)
-        except queue.Empty:
-            return False
+        return done
 
     def stop(self) -> None:
         """Have the rest of the log applied, and end the process."""
@@ -148,7 +145,7 @@ class ProcessApplying:
 
     def _take(self, message: dict[str, object]) -> None:
         if "more" in message:
-            self._tidied.put(bool(message["more"]))
+            self._end_tidying(more=bool(message["more"]))
             return
         problem = cast("str", message["problem"])
         if problem and problem != self.problem:
@@ -163,9 +160,16 @@ class ProcessApplying:
         if "durable" in message:
             self._log.trim(cast("int", message["durable"]))
 
+    def _end_tidying(self, *, more: bool) -> None:
+        done = self._tidying.popleft()
+        if done.set_running_or_notify_cancel():
+            done.set_result(more)
+
     def _restart(self) -> bool:
         """Start the process again; return False if the server stops meanwhile."""
         code = self._process.wait()
+        while self._tidying:  # it is done at the next sweep
+            self._end_tidying(more=False)
         log.error("the applier has ended (%d) and is started again", code)
         if self._stopped.wait(self._restart_seconds):
             return False

@@ -5,6 +5,7 @@ commands that only open a data directory apply in the call that appends.
 """
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Final, NamedTuple, Protocol
 
 from rowcast.core.errors import Error
@@ -42,8 +43,8 @@ class Applying(Protocol):
     def push(self, number: int) -> None:
         """Have batches applied up to one, which is durable."""
 
-    def tidy(self, limit: int) -> bool:
-        """Do a step of deferred work; return whether more is left. Waits for it."""
+    def tidy(self, limit: int) -> "bool | Future[bool]":
+        """Do a step of deferred work; return whether more is left, or what will tell."""
 
     def stop(self) -> None:
         """Stop; what is not applied is in the log."""

@@ -81,6 +81,7 @@ class JournaledStore:
     def open(self, tables: Sequence[Table]) -> None:
         """Open the tables, apply what they lack of the log, and begin to follow it.
 
+        Files of the log that the tables have are removed.
         Raises INVALID when the tables cannot be migrated to these, BUSY when the disk refuses.
         """
         layouts = {table.name: Layout(table) for table in tables}
@@ -88,6 +89,8 @@ class JournaledStore:
         self._numbered = {name: layout for name, layout in layouts.items() if layout.integer}
         self._tables.open(tables)
         catch_up(self._tables, self._log, tables)
+        self._tables.sync()
+        self._log.trim(self._tables.applied())
         self.tail.applied = self._log.head.number
         self._head = max(self._tables.head(), self._log.head.last)
         self._reserved = self._tables.reserved()
@@ -208,10 +211,14 @@ class JournaledStore:
         return found | {p: v for p, v in known.items() if isinstance(v, bytes)}
 
     def trim(self, source: LogSource, keep: Keep, now_seconds: float, limit: int) -> "Future[int]":
-        """Have a part's oldest events beyond ``keep`` deleted; the result is how many."""
+        """Have a part's oldest events beyond ``keep`` deleted; the result is how many.
+
+        What the tables do not have yet is left to the next trim.
+        """
         done: Future[int] = Future()
-        if not (keep.seconds or keep.events or keep.bytes):
-            done.set_result(0)
+        limited = keep.seconds or keep.events or keep.bytes
+        if not (limited and self._tables.is_beyond(source, keep, now_seconds)):
+            done.set_result(0)  # nothing goes into the log for it
             return done
         work = self._operate(operations.trim(source, keep, now_seconds, limit))
 
@@ -232,7 +239,7 @@ class JournaledStore:
         if not self._caught_up().missing([table]):
             self._operate_now(operations.drop(table))
 
-    def tidy(self, limit: int) -> bool:
+    def tidy(self, limit: int) -> "bool | Future[bool]":
         """Do a step of deferred work of the tables; return whether more is left."""
         return self._applying.tidy(limit)
 
@@ -281,9 +288,13 @@ class JournaledStore:
         """Return the counts of a source in the tables, which may be a moment behind."""
         return self._tables.figures(source)
 
+    def lag(self) -> int:
+        """Return how many events in the log the tables do not have yet."""
+        return self.tail.lag_events
+
     def count(self, source: LogSource) -> int:
-        """Return the number of a source's records in the tables, likewise."""
-        return self._tables.count(source)
+        """Return the number of a source's records."""
+        return self._caught_up().count(source)
 
     def place(self, after: int, sources: Sequence[LogSource] | None) -> str:
         """Return a text for the parts that ``read`` would read; equal for equal parts."""

@@ -1,7 +1,7 @@
 """Atomic batches (B11): all writes of a batch, or none.
 
 Each write is checked as far as possible before the first is submitted; conditions on records are
-checked by the writer thread, for the group. It knows no protocol and no store.
+checked with the current records, for the group. It knows no protocol and no store.
 """
 
 import asyncio

@@ -19,6 +19,7 @@ from rowcast.core.limits import (
     COMMIT_BACKLOG_EVENTS_HIGH,
     COMMIT_BACKLOG_EVENTS_MAX,
     COMMIT_BATCH_EVENTS_MAX,
+    COMMIT_LOOP_WRITES_MAX,
     SEQ_RESERVE,
 )
 from rowcast.core.memory_limits import (
@@ -55,6 +56,8 @@ class WriteBounds:
     """Writes that wait before more are refused."""
     backlog_changes: int = COMMIT_BACKLOG_CHANGES_MAX
     """Changes of facts that wait before more are refused."""
+    loop_writes: int = COMMIT_LOOP_WRITES_MAX
+    """Writes of one batch that are decided on the event loop; more are by the writer thread."""
     reserved_numbers: int = SEQ_RESERVE
     """Sequence numbers that are taken from the disk at a time."""
 

@@ -33,7 +33,7 @@ from rowcast.core.topic_tables import LogSource
 from rowcast.kernel.batch import Batch, take
 from rowcast.kernel.bytes_in_hand import BytesInHand, WriteBounds, relieve
 from rowcast.kernel.fair_batch import FairBatches
-from rowcast.kernel.pending import Pending
+from rowcast.kernel.group_commit import GroupCommit
 from rowcast.kernel.write import FactsWrite, Kept, Outcome, Receipt, Write, resolver
 from rowcast.reads.record_cache import RecordCache
 from rowcast.store.disk import Disk, size_of
@@ -101,7 +101,7 @@ class Committer:
         self.commits = 0
         self.failures = 0
         self.commit_seconds = Histogram()
-        """The time from passing a batch to the writer thread to its outcomes."""
+        """The time from the decision of a batch to its outcomes."""
         self._begun = 0.0
         self.disk = Disk()
         """The health of the disk."""
@@ -227,16 +227,17 @@ class Committer:
             return refused
 
     async def trim(self, source: LogSource, keep: Keep, now_seconds: float, limit: int) -> int:
-        """Delete old events, on the writer thread; return how many."""
-        work = self._store.trim
-        done = await self._loop.run_in_executor(
-            self._executor, work, source, keep, now_seconds, limit
-        )
-        return done if isinstance(done, int) else await asyncio.wrap_future(done)
+        """Delete old events; return how many."""
+        return await self._result(partial(self._store.trim, source, keep, now_seconds, limit))
 
     async def tidy(self, limit: int) -> bool:
-        """Run a step of deferred work, on the writer thread; return whether more is left."""
-        return await self._loop.run_in_executor(self._executor, self._store.tidy, limit)
+        """Run a step of deferred work; return whether more is left."""
+        return await self._result(partial(self._store.tidy, limit))
+
+    async def _result(self, call: "Callable[[], T | Future[T]]") -> T:
+        """Call on the writer thread; wait for the result, which may come later."""
+        found = await self._loop.run_in_executor(self._executor, call)
+        return await asyncio.wrap_future(found) if isinstance(found, Future) else found
 
     def _take(self) -> Batch:
         """Return the next batch: a fair share, if the queue exceeds one transaction."""
@@ -264,7 +265,7 @@ class Committer:
         self._busy = True
         self._begun = self._loop.time()
         alone = bool(self._parts)
-        work = Pending(self._parts.popleft() if alone else self._take(), alone=alone)
+        work = GroupCommit(self._parts.popleft() if alone else self._take(), alone=alone)
         try:
             work.current.epoch, work.current.now = self._store.epoch, self._clock.last
             ask = work.collect(self._cache, self._clock)
@@ -277,7 +278,7 @@ class Committer:
             self._write(work)
 
     def _run(
-        self, work: Pending, call: Callable[[], None], then: Callable[[Pending], None]
+        self, work: GroupCommit, call: Callable[[], None], then: Callable[[GroupCommit], None]
     ) -> None:
         """Run a call on the writer thread, and continue on the loop."""
 
@@ -297,7 +298,7 @@ class Committer:
             return
         running.add_done_callback(lambda future: self._loop.call_soon_threadsafe(ended, future))
 
-    def _refuse(self, work: Pending) -> None:
+    def _refuse(self, work: GroupCommit) -> None:
         """Refuse all queued writes at shutdown."""
         while True:
             batch = work.batch
@@ -307,24 +308,32 @@ class Committer:
             self._tell([keeping for _, keeping in batch.keeps])
             if not (self._parts or self._waiting):
                 break
-            work = Pending(self._parts.popleft() if self._parts else self._take())
+            work = GroupCommit(self._parts.popleft() if self._parts else self._take())
         self._busy = False
         self._wake(self._idle)
 
-    def _write(self, work: Pending) -> None:
+    def _write(self, work: GroupCommit) -> None:
         """Decide a batch, and have it appended to the log."""
+        if work.apart or len(work.batch.writes) > self._bounds.loop_writes:
+            self._run(work, partial(self._write_apart, work), self._written)
+            return
         try:
-            work.decide(self._numbers.__next__)
-            if work.events or work.changes:
-                work.packed = self._store.pack(work.events, work.changes)
-                self._run(work, partial(self._append, work), self._stored)
-                return
+            work.decide(self._numbers.__next__, self._store)
         except Exception as error:  # noqa: BLE001 - each write is tried alone
             self._failed(work, error)
             return
-        self._finish(work)
+        if work.packed is None:
+            self._finish(work)
+        else:
+            self._run(work, partial(self._append, work), self._written)
 
-    def _failed(self, work: Pending, error: Exception) -> None:
+    def _write_apart(self, work: GroupCommit) -> None:
+        """Do both on the writer thread: it would hold up the loop, or reads the store."""
+        work.decide(self._numbers.__next__, self._store)
+        if work.packed is not None:
+            self._append(work)
+
+    def _failed(self, work: GroupCommit, error: Exception) -> None:
         """Refuse a batch, or try its parts separately, to isolate the failure."""
         batch = work.batch
         if not work.alone:
@@ -351,9 +360,9 @@ class Committer:
         self._busy = False
         self._schedule()
 
-    def _stored(self, work: Pending) -> None:
+    def _written(self, work: GroupCommit) -> None:
         """Note what is durable now."""
-        self.commits += 1
+        self.commits += work.packed is not None
         if self.disk.refused:
             self.disk.took(size_of(work.events, work.changes))
         put = self._cache.put
@@ -362,7 +371,7 @@ class Committer:
                 put(event.topic, None if event.kind == DELETE else event)
         self._finish(work)
 
-    def _finish(self, work: Pending) -> None:
+    def _finish(self, work: GroupCommit) -> None:
         """Announce and answer, in order; then start the next batch, when this turn ends.
 
         Not earlier: it would be half a batch, because answered writers write again in this turn.
@@ -443,7 +452,7 @@ class Committer:
 
     # -- the writer thread -------------------------------------------------------------------------
 
-    def _append(self, work: Pending) -> None:
+    def _append(self, work: GroupCommit) -> None:
         """Append a decided batch to the log, and before it what it needs."""
         events = work.events
         if self._clock.returns != self._returns:

@@ -1,6 +1,6 @@
 """Decides a write against the current record: conditions, deciders, patches, server-set times.
 
-Functions without I/O, run by the writer thread inside the order of commits, so that
+Functions without I/O, run inside the order of commits, one batch at a time, so that
 read-modify-write needs no lock. They change the event, never the store; a refused write has no
 effect. After a failed batch they run again on the same events, so each must give the same result
 twice. Features add ``checks`` or ``deciders`` to the write.

@@ -22,7 +22,7 @@ ORDER: Final = (
     "access",  # before any answer reveals what is at the topic
     "delay",  # checked like the final write, and stored until then
     "resource",  # the class decides, validates and writes itself
-    "rows",  # rights on this record: checked on the writer thread
+    "rows",  # rights on this record: checked when it is decided
     "content",  # size, type, expiry, whether it is logged
     "retained",  # quotas and rates: refused writes do not count
     "topic_table",  # creates a table, so it comes after all checks

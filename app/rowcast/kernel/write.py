@@ -123,6 +123,7 @@ class Write:
     """One write between ``submit`` and its outcome."""
 
     __slots__ = (
+        "apart",
         "asks",
         "caller",
         "changes",
@@ -185,6 +186,8 @@ class Write:
         self.condition = condition
         self.checks: tuple[Decider, ...] = () if condition is None else _CONDITION
         """Checks of the current record, in order."""
+        self.apart = False
+        """Whether a check reads the store, so that it must not run on the event loop."""
         self.deciders: tuple[Decider, ...] = ()
         """Checks of the new value, after a patch is merged, before the server sets times."""
         self.conclude: Conclude | None = None
@@ -220,9 +223,9 @@ Step = Callable[[Write], bool | None]
 """A feature's function on a write, on the loop: returns None, or True if it has taken over the
 write and will answer it. Raises the Error that refuses it."""
 Decider = Callable[[Write, Record | None, "Current"], int]
-"""A feature's function on a write and its current record, on the writer thread: returns 0, or the
-version that wins over it. Runs in the order of commits, without I/O, and again if the batch is
-retried; may change the event; raises the Error that refuses the write."""
+"""A feature's function on a write and its current record: returns 0, or the version that wins over
+it. Runs in the order of commits, without I/O unless the write is ``apart``, and again if the batch
+is retried; may change the event; raises the Error that refuses the write."""
 Conclude = Callable[[Receipt], Sequence[Change]]
 
 

@@ -56,7 +56,7 @@ class WritePath:
         """Where writes with large values wait; None without that feature."""
         self.on_refused: list[Callable[[Caller, Event, Error], None]] = []
         """Called with each write that a step refuses on the loop; ``Committer.on_denied`` is called
-        with those that the writer thread denies."""
+        with those that a decider denies."""
 
     def submit(
         self,

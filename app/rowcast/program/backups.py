@@ -20,7 +20,7 @@ from rowcast import __version__
 from rowcast.core.clock import seconds_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.moments import Moment, moment_of
-from rowcast.journal.waiting_tables import follow_log
+from rowcast.journal.log_replay import replay_log
 from rowcast.kernel.rows.system_rows import time_text
 from rowcast.program.config import Config
 from rowcast.rows.compiled_table import CompiledTable
@@ -63,7 +63,7 @@ def back_up(config: Config, target: Path) -> dict[str, object]:
         (part / FILES).mkdir(DIRECTORY_MODE)
         source = file_of(config.database_url)
         if config.schema_file.is_file():
-            follow_log(source, load_schema(config.schema_file).tables)
+            replay_log(source, load_schema(config.schema_file).tables)
         copied = copy_database(source, part / FILE_NAME)
         if config.schema_file.is_file():
             _copy(config.schema_file, part / SCHEMA)

@@ -1,6 +1,6 @@
 """The record cache: current records in memory, so that a hot read costs no trip to the disk.
 
-The writer thread puts in what it has committed, before it is announced; readers put in what they
+The committer puts in what is in the log, before it is announced; readers put in what they
 read, but only when nothing was evicted meanwhile, so an old value can never replace a newer one.
 A look is one dictionary operation, which is atomic in CPython; whoever changes something holds a
 lock, because the bytes are counted too. A deleted record stays as a known absence (None).

@@ -90,7 +90,7 @@ class RowReads:
             page = await self._search_metrics(view, Query(query.where), let)
             return len(page.records)
         if query.where is None and let is None:
-            known = self._reader.events_of(view.branch)
+            known = await self._reader.events_of(view.branch)
             if known is not None:
                 return known
         listing = _Listing(self._reader, view, Query(query.where), let)

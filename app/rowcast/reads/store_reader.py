@@ -74,8 +74,14 @@ class StoreReader:
         """Have a reader thread ask the store something that takes several steps."""
         return await self._run(lambda: call(self._store), ReadLane.INDEXED)
 
-    def events_of(self, branch: TopicRoot) -> int | None:
+    async def caught_up(self) -> None:
+        """Wait until the tables have everything that is in the log now."""
+        if self._store.lag():
+            await self._run(self._store.caught_up)
+
+    async def events_of(self, branch: TopicRoot) -> int | None:
         """Return how many events of a branch the log has; None if that must be counted."""
+        await self.caught_up()
         store, sources = self._store, [branch]
         if store.place(0, sources) != store.place(self.announced(), sources):
             return None  # there are some from before it had a table, among those of others

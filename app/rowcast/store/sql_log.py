@@ -165,15 +165,8 @@ def trim(
     Returns their number, the bytes of their payloads, and the number of the last one. Only the
     oldest events are deleted, so the rest has no gap.
     """
-    rows = cursor.execute(
-        f"SELECT seq,version,length(CAST(payload AS BLOB)) FROM {LOG}"
-        " WHERE table_id=? ORDER BY seq",
-        (part.table_id,),
-    )
     count, size, last = 0, 0, part.trimmed
-    until = version_of(int((now_seconds + CLOCK_LEAD_SECONDS_MAX) * 1000))
-    told = _Told(cursor.connection.cursor(), part.table_id, until)
-    for seq, length in islice(_beyond(rows, part, keep, now_seconds, told), limit):
+    for seq, length in islice(_oldest_beyond(cursor, part, keep, now_seconds), limit):
         count, size, last = count + 1, size + length, seq
     if count:
         cursor.execute(
@@ -187,6 +180,25 @@ def trim(
         note_trimmed(cursor, last)
         sql_times.trim(cursor)
     return count, size, last
+
+
+def is_beyond(cursor: Cursor, part: LogPartition, keep: Keep, now_seconds: float) -> bool:
+    """Whether a part has events beyond ``keep``, within a transaction."""
+    return any(True for _ in _oldest_beyond(cursor, part, keep, now_seconds))
+
+
+def _oldest_beyond(
+    cursor: Cursor, part: LogPartition, keep: Keep, now_seconds: float
+) -> Iterator[tuple[int, int]]:
+    """Return number and size of a part's oldest events while any limit is exceeded."""
+    rows = cursor.connection.execute(
+        f"SELECT seq,version,length(CAST(payload AS BLOB)) FROM {LOG}"
+        " WHERE table_id=? ORDER BY seq",
+        (part.table_id,),
+    )
+    until = version_of(int((now_seconds + CLOCK_LEAD_SECONDS_MAX) * 1000))
+    told = _Told(cursor.connection.cursor(), part.table_id, until)
+    return _beyond(rows, part, keep, now_seconds, told)
 
 
 class _Told:

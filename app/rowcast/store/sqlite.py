@@ -1,16 +1,15 @@
 """The store on SQLite: records in SQL tables, the log, and the facts, in one file.
 
-This module implements the interface with the file (``sql_database``), the tables (``sql_tables``,
-``sql_migrate``), writing (``sql_commit``) and reading (``sql_log``, ``sql_scan``, ``sql_search``).
-State in memory (counts, the head) is changed only after its transaction on disk, by the writer
-thread; readers see either the old or the new number.
+This module opens and writes it, with the file (``sql_database``), the tables (``sql_tables``,
+``sql_migrate``) and commits (``sql_commit``); ``sql_reads`` reads it. State in memory (counts, the
+head) is changed only after its transaction on disk, by the writer thread; readers see either the
+old or the new number.
 """
 
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
 
 import secrets
-from collections.abc import Callable, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from operator import attrgetter
 from pathlib import Path
 from sqlite3 import Cursor
@@ -18,46 +17,33 @@ from typing import Final, TypeVar
 
 from rowcast.core.clock import PER_SECOND
 from rowcast.core.events import Event, Record
-from rowcast.core.queries import Query
 from rowcast.core.tables import Table
-from rowcast.core.topic_tables import LogSource, TopicTable, branch_of
-from rowcast.core.topics import TopicFilter
+from rowcast.core.topic_tables import LogSource, TopicTable
 from rowcast.store import (
-    sql_expiry,
     sql_log,
-    sql_scan,
-    sql_search,
-    sql_times,
     sql_topic_tables,
     sql_views,
 )
-from rowcast.store.page_room import PageRoom
-from rowcast.store.read_limit import ReadLimit
 from rowcast.store.records import Key
 from rowcast.store.sql_commit import WRITE_FACT, LogPartition, note, split, write_batch, write_fact
 from rowcast.store.sql_database import Database
 from rowcast.store.sql_follow import Following, Report, counts_of
 from rowcast.store.sql_migrate import make_own_tables, open_tables
-from rowcast.store.sql_parts import END, Parts, Plan
-from rowcast.store.sql_rows import TopicRows
+from rowcast.store.sql_reads import SqlReads
 from rowcast.store.sql_statements import LogStatement
-from rowcast.store.sql_states import StateStatements, read_states
+from rowcast.store.sql_states import StateStatements
 from rowcast.store.sql_tables import META, TABLES
 from rowcast.store.sql_times import Times
 from rowcast.store.sql_views import Views
-from rowcast.store.store import Change, Figures, Keep, Page, Scan
+from rowcast.store.store import Change, Keep
 from rowcast.store.store_limits import USUAL, StoreLimits
 
 T = TypeVar("T")
 
-_NOWHERE: Final = "\0"
-"""An id that no record can have."""
-
-
 _VERSION: Final = attrgetter("version")
 
 
-class SqlStore:
+class SqlStore(SqlReads):
     """Records and the log in an SQLite file.
 
     ``url`` is a path, a directory (the file in it is ``rowcast.db``) or ``sqlite:///...``. A file
@@ -73,8 +59,8 @@ class SqlStore:
         synced: bool = True,
         lock: bool = True,
     ) -> None:
-        self._limits = limits
-        self._database = Database(url, limits.busy_seconds, synced=synced, lock=lock)
+        database = Database(url, limits.busy_seconds, synced=synced, lock=lock)
+        super().__init__(database, limits)
         self.epoch = ""
         """Eight hexadecimal digits that name this log."""
         try:
@@ -84,12 +70,10 @@ class SqlStore:
             raise
         self.touched: dict[int, LogPartition] = {}
         """The parts that commits have changed since the applier last cleared it."""
-        self._parts = Parts(LogPartition(TopicRows(), 0))
         self._views = Views(limits=limits)
         self._log = LogStatement()
         self._times = Times(self._last_version)
         self._states = StateStatements()
-        self._reader = sql_log.LogReader({}, {})
 
     def look_again(self) -> None:
         """Read the state of the whole store, which another process may have written last."""
@@ -224,6 +208,16 @@ class SqlStore:
             cursor.close()
         return found
 
+    def facts(self, places: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
+        """Return the values of these facts, by owner and name; absent ones are left out."""
+        with self._database.guard():
+            cursor = self._database.writer.cursor()
+            found = {
+                (owner, name): value for owner, name, value in self._states.read(cursor, places)
+            }
+            cursor.close()
+        return found
+
     def trim(self, source: LogSource, keep: Keep, now_seconds: float, limit: int) -> int:
         """Delete a part's oldest events beyond ``keep``, at most ``limit`` of them."""
         part = self._parts.own(source)
@@ -294,13 +288,13 @@ class SqlStore:
     def caught_up(self) -> None:
         """Do nothing: here a commit is in the tables."""
 
+    def lag(self) -> int:
+        """Return 0, likewise."""
+        return 0
+
     def missing(self, tables: Sequence[TopicTable]) -> list[TopicTable]:
         """Return which topic tables are missing; raises CONFLICT, as ``define`` does."""
         return self._parts.missing(tables)
-
-    def limited(self, limit: ReadLimit, call: Callable[[], T]) -> T:
-        """Run reads on this thread under a limit; raises its Error."""
-        return self._database.limited(limit, call)
 
     def head(self) -> int:
         """Return the greatest number committed or trimmed; 0 for a new log."""
@@ -325,165 +319,3 @@ class SqlStore:
                 write_fact(cursor, "last_version", version)
                 times = self._times.forget(cursor, version)
             self._last_version, self._times = version, times
-
-    def trimmed(self, source: LogSource) -> int:
-        """Return the greatest number of a source that may be trimmed."""
-        return self._parts.trimmed(source)
-
-    def topic_tables(self) -> list[TopicTable]:
-        """Return the topic tables, in the order of their creation."""
-        return self._parts.topic_tables()
-
-    def figures(self, source: LogSource) -> Figures:
-        """Return the counts of a source from memory."""
-        return self._parts.figures(source)
-
-    def count(self, source: LogSource) -> int:
-        """Return the number of a source's records, from memory."""
-        return self._parts.figures(source).records
-
-    def place(self, after: int, sources: Sequence[LogSource] | None) -> str:
-        """Return a text for the parts that ``read`` would read; equal for equal parts."""
-        return self._parts.plan(after, sources).name
-
-    def get(self, table: Table | None, topic: str) -> Record | None:
-        """Return the current record at a topic."""
-        part = self._parts.of(table)
-        key = part.rows.layout.key_or_none(topic)
-        if key is None:
-            return None
-        with self._database.reading() as cursor:
-            row = next(iter(part.statements.find.run(cursor, [key])), None)
-        return None if row is None else part.rows.record(row)
-
-    def read(
-        self, after: int, limit: int, sources: Sequence[LogSource] | None = None
-    ) -> list[Event]:
-        """Return up to ``limit`` events with ``seq > after`` of these sources, in order."""
-        read = self._reader.read
-        return self._read(after, sources, lambda cursor, plan: read(cursor, plan, after, limit))
-
-    def read_back(
-        self, before: int, limit: int, sources: Sequence[LogSource] | None = None
-    ) -> list[Event]:
-        """Return up to ``limit`` events with ``seq < before`` of these sources, newest first."""
-        read = self._reader.read_back
-        return self._read(0, sources, lambda cursor, plan: read(cursor, plan, before, limit))
-
-    def _read(
-        self, after: int, sources: Sequence[LogSource] | None, ask: Callable[[Cursor, Plan], T]
-    ) -> T:
-        """Read these sources' parts of the log; repeats if a part was created or dropped meanwhile.
-
-        A part is registered in memory before its first write: if the parts did not change during
-        the read, the result is complete for its snapshot.
-        """
-        parts = self._parts
-        while True:
-            generation = parts.generation
-            plan = parts.plan(after, sources)
-            with self._database.reading() as cursor:
-                found = ask(cursor, plan)
-            if generation == parts.generation:
-                return found
-
-    def scan(self, table: Table | None, topics: TopicFilter, after: str, limit: int) -> Page:
-        """Return up to ``limit`` records that match the filter, sorted by key."""
-        part = self._parts.of(table)
-        with self._database.reading() as cursor:
-            position = sql_log.head(cursor)
-            found = sql_scan.scan(cursor, part, topics, after, self._limits)
-            rows = list(islice(found, limit + 1))
-        records = [part.rows.record(row) for row in rows[:limit]]
-        return Page(position, records, more=len(rows) > limit)
-
-    def scan_all(self, scans: Sequence[Scan], limit: int, size: int) -> list[Page]:
-        """Return the first pages of several scans, within a bound of records and of bytes."""
-        room = PageRoom(limit, size)
-        with self._database.reading() as cursor:
-            position = sql_log.head(cursor)
-
-            def page(scan: Scan) -> Page:
-                part = self._parts.of(scan.table)
-                rows = sql_scan.scan(cursor, part, scan.topics, scan.after, self._limits)
-                return room.page(position, map(part.rows.record, rows))
-
-            return room.pages(map(page, scans))
-
-    def search(self, table: Table, query: Query) -> Page:
-        """Return one page of the query's result: at most ``query.limit`` complete records."""
-        part = self._parts.of(table)
-        with self._database.reading() as cursor:
-            position = sql_log.head(cursor)
-            rows, after = sql_search.search(cursor, part, query)
-        return Page(position, [part.rows.record(row) for row in rows], bool(after), after)
-
-    def matching(self, table: Table, query: Query) -> int:
-        """Return the number of records that match the query's conditions."""
-        with self._database.reading() as cursor:
-            return sql_search.matching(cursor, self._parts.of(table), query)
-
-    def history(
-        self, source: LogSource, topic: str, limit: int, before: int | None = None
-    ) -> list[Event]:
-        """Return the last ``limit`` events at one topic that the log still has, oldest first."""
-        if limit <= 0:
-            return []
-        source, local = self._local(source, topic)
-        read, until = self._reader.history, END if before is None else before - 1
-        return self._read(0, [source], lambda cursor, plan: read(cursor, plan, local, limit, until))
-
-    def follow(self, source: LogSource, topic: str, after: int, limit: int) -> list[Event]:
-        """Return up to ``limit`` events at one topic after a position, in order."""
-        source, local = self._local(source, topic)
-        read = self._reader.follow
-        return self._read(
-            after, [source], lambda cursor, plan: read(cursor, plan, local, after, limit)
-        )
-
-    def change(self, source: LogSource, topic: str, until: int) -> Event | None:
-        """Return the last put, patch or delete at a topic up to a position."""
-        source, local = self._local(source, topic)
-        read = self._reader.change
-        return self._read(0, [source], lambda cursor, plan: read(cursor, plan, local, until))
-
-    def _local(self, source: LogSource, topic: str) -> tuple[LogSource, str]:
-        """Return the source of a topic's events, and the topic's name there."""
-        if not isinstance(source, Table):
-            return branch_of(topic) if source is None else source, topic
-        prefix = self._parts.of(source).rows.layout.prefix
-        return source, topic[len(prefix) :] if topic.startswith(prefix) else _NOWHERE
-
-    def since(self, source: LogSource, version: int) -> int:
-        """Return the position just before the source's first event of at least this version."""
-
-        def ask(cursor: Cursor, plan: Plan) -> int:
-            seq = sql_times.since(cursor, plan, version)
-            return sql_log.head(cursor) if seq is None else seq - 1
-
-        return self._read(0, [source], ask)
-
-    def states(self, prefix: str) -> list[tuple[str, str, bytes]]:
-        """Return the facts of owners that begin with ``prefix``, by owner and name."""
-        with self._database.reading() as cursor:
-            return read_states(cursor, prefix)
-
-    def facts(self, places: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
-        """Return the values of these facts, by owner and name; absent ones are left out."""
-        with self._database.guard():
-            cursor = self._database.writer.cursor()
-            found = {
-                (owner, name): value for owner, name, value in self._states.read(cursor, places)
-            }
-            cursor.close()
-        return found
-
-    def expired(self, now_seconds: float, limit: int) -> list[Record]:
-        """Return up to ``limit`` expired records, earliest expiry first."""
-        with self._database.reading() as cursor:
-            return sql_expiry.expired(cursor, self._parts, now_seconds, limit)
-
-    def next_expiry(self) -> float | None:
-        """Return the time of the next expiry; None if no record expires."""
-        with self._database.reading() as cursor:
-            return sql_expiry.next_expiry(cursor, self._parts)

@@ -86,10 +86,16 @@ class Counts(Protocol):
     """Counts of each source, from memory."""
 
     def figures(self, source: LogSource) -> Figures:
-        """Return the counts of a source from memory."""
+        """Return the counts of a source in the tables; does not block."""
+
+    def lag(self) -> int:
+        """Return how many events in the log ``figures`` does not have yet; does not block."""
+
+    def caught_up(self) -> None:
+        """Wait until the tables have everything that is in the log now."""
 
     def count(self, source: LogSource) -> int:
-        """Return the number of a source's records, from memory, as in ``figures``."""
+        """Return the number of a source's records, of all that is in the log now."""
 
 
 class Head(Protocol):
@@ -136,7 +142,7 @@ class Appends(Head, Protocol):
     ) -> "int | Future[int]":
         """Delete a part's oldest events beyond any limit of ``keep``; return how many, or later."""
 
-    def tidy(self, limit: int) -> bool:
+    def tidy(self, limit: int) -> "bool | Future[bool]":
         """Do a step of deferred work of ``drop`` and others; return whether more is left."""
 
 
@@ -302,9 +308,6 @@ class Maintenance(Counts, Protocol):
 
     def close(self) -> None:
         """Close files; committed data stays."""
-
-    def caught_up(self) -> None:
-        """Wait until the tables have everything that is in the log now."""
 
     def define(self, *tables: TopicTable) -> None:
         """Create tables of branches, all or none: their new events form separate parts.

@@ -19,7 +19,7 @@ import pyarrow as pa
 from rowcast.core.errors import Code, Error
 from rowcast.features.snapshots.catalogue import CHANGES, Catalogue, Item
 from rowcast.features.snapshots.snapshot_directory import Making, SnapshotDirectory
-from rowcast.journal.waiting_tables import follow_log
+from rowcast.journal.log_replay import replay_log
 from rowcast.schema import parse_schema
 from rowcast.store.private import make_directory
 from rowcast.store.read_transaction import ReadTransaction, open_cut
@@ -58,7 +58,7 @@ def export_changes(order: Order, progress: Progress | None = None) -> Page | Non
     """
     tables = parse_schema(order.schema, order.schema_name).tables
     shelf = SnapshotDirectory(order.directory)
-    follow_log(file_of(order.database), tables)
+    replay_log(file_of(order.database), tables)
     with open_cut(order.database) as cut, shelf.making() as making:
         for table in tables:
             cut.declared(table)  # check that the data matches the schema

@@ -21,7 +21,7 @@ from rowcast.core.snapshot_limits import SNAPSHOT_FREE_BYTES_MIN
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.features.snapshots.snapshot_directory import Making, SnapshotDirectory
-from rowcast.journal.waiting_tables import follow_log
+from rowcast.journal.log_replay import replay_log
 from rowcast.schema import parse_schema
 from rowcast.store.read_transaction import ReadTransaction, open_cut
 from rowcast.store.sql_database import file_of
@@ -81,7 +81,7 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
     """Write a snapshot, or return the newest if nothing has changed since."""
     tables = parse_schema(order.schema, order.schema_name).tables
     shelf = SnapshotDirectory(order.directory)
-    follow_log(file_of(order.database), tables)
+    replay_log(file_of(order.database), tables)
     with open_cut(order.database) as cut:
         every: list[TableWriter] = [
             *(TableSheet.of(cut.declared(table), cut.epoch) for table in tables),

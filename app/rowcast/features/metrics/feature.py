@@ -74,7 +74,7 @@ class SystemMetrics(Feature):
         self.sys_tree.stop()
 
     def _count_records(self) -> int:
-        return sum(map(self._store.count, (*self._tables, None)))
+        return sum(self._store.figures(source).records for source in (*self._tables, None))
 
     # -- counters of other components --------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class SystemMetrics(Feature):
 
 def _commits(kernel: Kernel) -> HistogramFamily:
     found = kernel.committer.commit_seconds
-    about = "One group commit, from its hand-over to the writer thread until it is durable."
+    about = "One group commit, from its decision until it is durable."
     return HistogramFamily("rowcast_commit_seconds", about, (), lambda: {(): found})
 
 

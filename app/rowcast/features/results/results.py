@@ -185,7 +185,7 @@ class BulkCommit:
 
 
 class _Commit:
-    """One pending commit: gets its outcome from the writer thread, and resolves its waiter."""
+    """One pending commit: gets its outcome from the committer, and resolves its waiter."""
 
     def __init__(
         self,
@@ -218,7 +218,7 @@ class _Commit:
         return ended
 
     def _conclude(self, receipts: Sequence[Outcome]) -> list[Change]:
-        """Return the changes of facts; called by the writer thread, within the commit."""
+        """Return the changes of facts; called within the commit."""
         self._receipt, changes = self.concluded([cast("Receipt", item) for item in receipts])
         return changes
 

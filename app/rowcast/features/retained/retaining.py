@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, EXPIRY, RETAINED, Event, Record
-from rowcast.core.limits import COMMIT_BATCH_EVENTS_MAX
 from rowcast.core.rate_limit import TokenBucket
 from rowcast.kernel.registry import Route
 from rowcast.kernel.write import Step, Write
@@ -62,6 +61,7 @@ class Retaining:
             event.expires_at = self._expiry(event)
         if self._quota is not None:
             write.check(self._quota.check)
+            write.apart = True
 
     def _check(self, event: Event) -> None:
         rules = self.rules
@@ -102,36 +102,45 @@ class Retaining:
 
 
 class Quota:
-    """The maximum number of messages: checked by the writer thread in each transaction."""
+    """The maximum number of messages, exact although the tables are behind the log.
 
-    __slots__ = ("_most", "_room", "_store", "_transaction")
+    What is not in the tables is counted as if each event were a new message. Only when there is no
+    room by that count is the exact one asked for, which waits for the tables, and leaves out the
+    server's own messages. So its writes are decided apart from the event loop.
+    """
+
+    __slots__ = ("_added", "_is_exact", "_most", "_room", "_store", "_transaction")
 
     def __init__(self, most: int, store: Records) -> None:
         self._most = most
         self._store = store
         self._transaction: object = None
         self._room = 0
-        """The remaining number in this transaction."""
+        """The remaining number before this transaction, at least."""
+        self._is_exact = False
+        self._added = 0
+        """By this transaction."""
 
     def check(self, write: Write, record: Record | None, transaction: object) -> int:
         """Count a write being decided; raises TOO_LARGE for a new message beyond the limit.
 
         ``transaction`` is any object unique to it.
         """
-        event = write.event
+        event, store = write.event, self._store
         if transaction is not self._transaction:
-            self._transaction = transaction
-            self._room = self._most - self._store.count(None)
-            if self._room < COMMIT_BATCH_EVENTS_MAX:  # the server's own messages may matter
-                self._room += servers_own(self._store)
+            self._transaction, self._added, self._is_exact = transaction, 0, False
+            self._room = self._most - store.figures(None).records - store.lag()
         if event.kind == DELETE:
-            self._room += record is not None
+            self._added -= record is not None
         elif record is None:
-            if self._room <= 0:
+            if self._room <= self._added and not self._is_exact:
+                self._room = self._most - store.count(None) + servers_own(store)
+                self._is_exact = True
+            if self._room <= self._added:
                 raise Error(
                     Code.TOO_LARGE,
                     f"there are {self._most} retained messages already "
                     f"(retainer.max_retained_messages), so {event.topic!r} gets none; delete some",
                 )
-            self._room -= 1
+            self._added += 1
         return 0

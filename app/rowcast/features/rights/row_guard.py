@@ -1,6 +1,6 @@
 """Deciders of a write whose right depends on the old and the new record.
 
-They run on the writer thread, in the order of commits, so they check the record that the write
+They run in the order of commits, so they check the record that the write
 replaces. A condition is checked against what the writer may see, so that it does not reveal
 unreadable data.
 """

@@ -6,7 +6,7 @@ A row is made when it is asked for, from what is in memory.
 from collections.abc import Sequence
 from typing import Final
 
-from rowcast.features.undeclared_topics.topic_tables import TopicTables
+from rowcast.features.undeclared_topics.topic_tables import Entry, TopicTables
 from rowcast.kernel.rows.system_rows import SystemRows, time_text
 
 PATH: Final = "$SYS/topic_tables"
@@ -20,24 +20,29 @@ def topic_table_rows(tables: TopicTables) -> type[SystemRows]:
 
         path = PATH
 
+        async def refresh(self) -> None:
+            await self.kernel.reader.caught_up()  # for the counts
+
         def names(self) -> Sequence[str]:
             return [entry.table.name for entry in tables]
 
         def row(self, name: str, *, whole: bool) -> dict[str, object] | None:  # noqa: ARG002
             entry = tables.named(name)
-            if entry is None:
-                return None
-            figures = tables.figures(entry)
-            return {
-                "name": name,
-                "level": entry.table.branch.level,
-                "subscription_count": tables.subscribers(entry.table.branch),
-                "has_retained": figures.records > 0,
-                "retained": figures.records,
-                "events": figures.events,
-                "bytes": figures.bytes,
-                "stored": entry.defined,
-                "created": time_text(entry.created_at),
-            }
+            return None if entry is None else _row(tables, entry)
 
     return TopicTableRows
+
+
+def _row(tables: TopicTables, entry: Entry) -> dict[str, object]:
+    figures, table = tables.figures(entry), entry.table
+    return {
+        "name": table.name,
+        "level": table.branch.level,
+        "subscription_count": tables.subscribers(table.branch),
+        "has_retained": figures.records > 0,
+        "retained": figures.records,
+        "events": figures.events,
+        "bytes": figures.bytes,
+        "stored": entry.defined,
+        "created": time_text(entry.created_at),
+    }

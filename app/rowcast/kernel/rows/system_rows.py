@@ -43,9 +43,13 @@ class SystemRows(Resource):
         """Return one row, None when it is gone; not ``whole``: with truncated lists."""
         raise NotImplementedError
 
+    async def refresh(self) -> None:
+        """Wait for what the rows are made of; called before they are read."""
+
     async def get(self, query: Query | None = None) -> object:
         """Return the row, or a list of those that match the query."""
         self.kernel.authorise_read(self.topic, self.caller)
+        await self.refresh()
         if self.id:
             row = self.row(self.id, whole=True)
             return None if row is None else project(query.select if query else None, row, self.id)

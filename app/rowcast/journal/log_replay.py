@@ -1,4 +1,4 @@
-"""Has the tables of a data directory follow its log, for programs that read only the tables.
+"""Log replay for programs that read only the tables of a data directory.
 
 A back-up or an export reads the database file. What a server has acknowledged and its applier has
 not written yet is in the log alone: for some milliseconds while the server runs, and until the next
@@ -22,7 +22,7 @@ WAIT_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 0.02
 
 
-def follow_log(database: Path, tables: Sequence[Table], wait_seconds: float = WAIT_SECONDS) -> None:
+def replay_log(database: Path, tables: Sequence[Table], wait_seconds: float = WAIT_SECONDS) -> None:
     """Return when the tables have what the log has now.
 
     While a server runs, its applier is waited for; otherwise the log is applied here. Raises BUSY

@@ -17,15 +17,27 @@ from rowcast.reads.record_cache import RecordCache, Unknown
 from rowcast.store.store import Appends, Change
 
 
-class Pending:
+class GroupCommit:
     """One batch between the queue and its answers."""
 
-    __slots__ = ("alone", "batch", "changes", "current", "events", "late", "outcomes", "packed")
+    __slots__ = (
+        "alone",
+        "apart",
+        "batch",
+        "changes",
+        "current",
+        "events",
+        "late",
+        "outcomes",
+        "packed",
+    )
 
     def __init__(self, batch: Batch, *, alone: bool = False) -> None:
         self.batch = batch
         self.alone = alone
         """Whether it is a part of a batch that failed."""
+        self.apart = False
+        """Whether it is decided on the writer thread: it is large, or a decider reads the store."""
         self.current = Current()
         """The current records at its topics, where its writes depend on them."""
         self.late: list[str] = []
@@ -44,6 +56,8 @@ class Pending:
                 continue
             if not current:
                 current.ceiling = clock.ceiling
+            if write.apart:
+                self.apart = True
             topic = write.event.topic
             if write.versioned and write.event.kind in RETAINED:
                 self.late.append(topic)
@@ -67,16 +81,18 @@ class Pending:
             for (_, topic), value in store.facts(places).items():
                 current.gone[topic] = max(stamp_in(value), current.gone.get(topic, (0, "")))
 
-    def decide(self, next_seq: Callable[[], int]) -> None:
-        """Decide its writes, in order."""
-        batch, current = self.batch, self.current
-        if not batch.keeps:
-            self.outcomes = decide_all(batch.writes, current, self.events, self.changes, next_seq)
-            return
-        for writes, keeping in batch.stretches():
-            self.outcomes += decide_all(writes, current, self.events, self.changes, next_seq)
-            if keeping is not None:
-                self.changes += keeping.changes
+    def decide(self, next_seq: Callable[[], int], store: Appends) -> None:
+        """Decide its writes, in order, and encode what they write."""
+        batch, current, events, changes = self.batch, self.current, self.events, self.changes
+        if not batch.keeps:  # the common case, without a generator
+            self.outcomes = decide_all(batch.writes, current, events, changes, next_seq)
+        else:
+            for writes, keeping in batch.stretches():
+                self.outcomes += decide_all(writes, current, events, changes, next_seq)
+                if keeping is not None:
+                    changes += keeping.changes
+        if events or changes:
+            self.packed = store.pack(events, changes)
 
     def fail(self, error: Error) -> None:
         """Give it the outcomes of a batch that the disk has refused."""
