@@ -5,9 +5,11 @@ Nothing waits for time to pass: `wait_until` asks again and again, with a deadli
 """
 
 import asyncio
+import contextlib
 import os
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -47,6 +49,12 @@ type MyResource @table @export(name: "my-resource")
 RESOURCES = Path(__file__).parent.parent / "resources"
 
 T = TypeVar("T")
+
+
+def _children(pid: int) -> list[int]:
+    """Return the child processes of a process (proc(5), children)."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
 
 
 class TooLate(AssertionError):  # noqa: N818 - a failed expectation
@@ -164,9 +172,14 @@ class Server:
         """Ask it to stop (SIGTERM), wait, and return its exit code."""
         return self._end("terminate")
 
-    def kill(self) -> int:
-        """End it at once (SIGKILL)."""
-        return self._end("kill")
+    def kill(self, *, children: bool = False) -> int:
+        """End it at once (SIGKILL); with its ``children``, such as the applier of its log."""
+        ended = _children(self.running.pid) if children else ()
+        code = self._end("kill")
+        for pid in ended:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return code
 
     def _end(self, how: str) -> int:
         process = self.running

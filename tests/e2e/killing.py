@@ -28,7 +28,8 @@ def work_until_killed(
 ) -> None:
     """Let all work at once until ``enough`` returns, kill the server, and raise what was wrong.
 
-    ``enough`` is given the list in which the failures of workers come.
+    In every second round, about, the applier of its log is killed with it. ``enough`` is given the
+    list in which the failures of workers come.
     """
     failures: list[BaseException] = []
 
@@ -46,7 +47,7 @@ def work_until_killed(
     try:
         enough(failures)
     finally:
-        server.kill()
+        server.kill(children=rng.random() < 0.5)
         for thread in threads:
             thread.join()
     assert not failures, failures
