@@ -19,6 +19,7 @@ from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS
 from rowcast.features.undeclared_topics.topic_tables import OWNER as TOPIC_TABLES
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.kernel.bytes_in_hand import WriteBounds
+from rowcast.kernel.loop_turns import LoopTurns
 from rowcast.reads.read_queue import ReadQueue
 from rowcast.reads.record_cache import RecordCache
 from rowcast.store.store import Keep
@@ -131,6 +132,7 @@ class Server(build.Server):
             bounds=WriteBounds(batch=batch, **world.limits["writes"]),
             reading=world.limits["reads"],
         )
+        self.kernel.turns = LoopTurns(clock=loop.time)  # not of this machine: a seed is a replay
         steps = world.limits["sweeps"]
         settings = RetentionSettings(keep, 1, step_events=steps["step_events"])
         self.retention = Retention(self.kernel, TABLES, settings, world.now)

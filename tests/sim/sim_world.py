@@ -419,7 +419,11 @@ def _surroundings(world):
     logger, hearer = logging.getLogger("rowcast"), Hearer(world)
     logger.addHandler(hearer)
     known, logger.propagate = logger.propagate, False
-    with patch.dict(HANDLERS, {Disconnect: hear_goodbye}):
+    moments = world.fork("goodbyes").randrange
+    with (
+        patch.dict(HANDLERS, {Disconnect: hear_goodbye}),
+        patch("rowcast.doors.mqtt.broker.randbelow", moments),  # its length decides when it is read
+    ):
         try:
             yield
         finally:

@@ -111,12 +111,11 @@ class Sharing:
     # -- called by the client ----------------------------------------------------------------------
 
     @property
-    def groups(self) -> set[Group]:
-        """The groups of its shares, or of its flights."""
-        groups = {deal.group for deal in self._flights}
-        for share, _ in self.shares.values():
-            groups.add(self._group(share))
-        return groups
+    def groups(self) -> list[Group]:
+        """The groups of its flights and of its shares, each once, in the order of their making."""
+        of_flights = (deal.group for deal in self._flights)
+        of_shares = (self._group(share) for share, _ in self.shares.values())
+        return list(dict.fromkeys((*of_flights, *of_shares)))
 
     def _group(self, share: Share) -> Group:
         return self.table.group(share.name, share.topics)
