@@ -29,16 +29,23 @@ class BenchError(Exception):
     """A server, peer or generator could not do its part; the sentence says why."""
 
 
+_given: set[int] = set()
+"""Ports that were given out: a server may not listen yet on its own."""
+
+
 def free_port() -> int:
-    """Return a port of the loopback interface that is free now.
+    """Return a port of the loopback interface that is free now, each only once.
 
     It is none of those that the system gives to clients: one of them may have it before its server.
+    Programs that have set the same seed of ``random`` do not choose the same.
     """
     while True:
-        port = random.choice(SERVER_PORTS)
+        port = random.SystemRandom().choice(SERVER_PORTS)
         with closing(socket.socket()) as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
-            return port
+            if port not in _given:
+                _given.add(port)
+                return port
 
 
 def cpu_seconds(pid: int) -> float:

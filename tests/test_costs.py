@@ -13,7 +13,7 @@ from bench.costs import FEATURES, SERVERS
 from bench.costs_cli import BEGIN, END, HEADINGS, PAGE, SMALLEST, table
 from bench.costs_run import measure
 from bench.proc import accepts
-from serving import PATIENCE_SECONDS, ROWCAST, STARTER, environment, wait_until
+from serving import PATIENCE_SECONDS, ROWCAST, STARTER, TooLate, environment, wait_until
 
 NAMES = [feature.name for feature in FEATURES]
 BASES = [feature.base for feature in FEATURES]
@@ -24,13 +24,21 @@ class Forked:
 
     def __init__(self, arguments: Sequence[str], folder: Path) -> None:
         command = [str(ROWCAST), *arguments]
-        with (folder / "server.log").open("wb") as log, Path(os.devnull).open("rb") as nothing:
+        self._log = folder / "server.log"
+        with self._log.open("wb") as log, Path(os.devnull).open("rb") as nothing:
             files = (nothing, log, log)
             self._process = STARTER.start(command, folder, environment(), files)
         self.pid = self._process.pid
 
     def wait_ready(self, ports: Sequence[int]) -> None:
-        wait_until(lambda: all(map(accepts, ports)), f"it listens on {ports}")
+        def listens() -> bool:
+            assert self._process.poll() is None, self._log.read_text()
+            return all(map(accepts, ports))
+
+        try:
+            wait_until(listens, f"it listens on {ports}")
+        except TooLate as late:
+            raise TooLate(f"{late}\n{self._log.read_text()}") from late
 
     def stop(self) -> None:
         self._process.terminate()
