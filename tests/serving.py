@@ -174,12 +174,17 @@ class Server:
 
     def kill(self, *, children: bool = False) -> int:
         """End it at once (SIGKILL); with its ``children``, such as the applier of its log."""
-        ended = _children(self.running.pid) if children else ()
+        ended = self.children if children else ()
         code = self._end("kill")
         for pid in ended:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         return code
+
+    @property
+    def children(self) -> list[int]:
+        """The child processes of the server, such as the applier of its log."""
+        return _children(self.running.pid)
 
     def _end(self, how: str) -> int:
         process = self.running

@@ -9,6 +9,7 @@ import os
 import select
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, cast
 
@@ -17,14 +18,15 @@ from rowcast.journal.applier import Applier
 from rowcast.journal.applying import READ_BYTES
 from rowcast.journal.pipes import NOTICE, STOP, TIDY, read_all, read_message, write_message
 from rowcast.journal.writer_lock import WriterLock
+from rowcast.log.batch import Batch
 from rowcast.log.follower import LogFollower
 from rowcast.schema import parse_schema
 from rowcast.store.sqlite import SqlStore
 
 log = logging.getLogger("rowcast.applier")
 
-RETRY_SECONDS: Final = 0.5
-"""After the disk has refused: long enough to cost nothing, short enough to go on at once."""
+RETRY_SECONDS: Final = 0.2
+"""After the disk has refused. Writers and readers wait for the next attempt, which may succeed."""
 SYNC_BYTES: Final = 32 * 1024 * 1024
 """Of the log that is applied between two syncs of the tables, after which it can be trimmed."""
 
@@ -44,6 +46,8 @@ class _Process:
         self._applier = Applier(self._tables, schema.tables)
         self._log = LogFollower(Path(cast("str", opened["log"])), self._tables.applied())
         self._wanted = self._tables.applied()
+        self._refused: Sequence[Batch] = ()
+        """Batches of the log that the disk has refused, for the next attempt."""
         self._unsynced = 0
         self._stopping = False
 
@@ -54,8 +58,10 @@ class _Process:
             behind = self._tables.applied() < self._wanted
             if not self._take_notices(wait=not behind):
                 return
-            if self._tables.applied() < self._wanted:
-                self._apply()
+            if self._tables.applied() < self._wanted and not self._apply():
+                if self._stopping:
+                    break  # the next start applies the rest
+                time.sleep(RETRY_SECONDS)
         self._tables.close()
 
     def _take_notices(self, *, wait: bool) -> bool:
@@ -73,19 +79,19 @@ class _Process:
             wait = False
         return True
 
-    def _apply(self) -> None:
-        batches = self._log.read(self._wanted, READ_BYTES)
-        while True:
-            try:
-                results = self._applier.apply(batches)
-            except Error as error:
-                log.warning("the tables cannot be written: %s", error.full)
-                self._report({}, error.message)
-                time.sleep(RETRY_SECONDS)
-            else:
-                break
+    def _apply(self) -> bool:
+        """Apply the next batches of the log; return False if the disk has refused them."""
+        batches = self._refused or self._log.read(self._wanted, READ_BYTES)
+        try:
+            results = self._applier.apply(batches)
+        except Error as error:
+            self._refused = batches
+            self._report({}, error.message)
+            return False
+        self._refused = ()
         self._unsynced += sum(len(batch.data) for batch in batches)
         self._report(results, "")
+        return True
 
     def _report(self, results: dict[int, list[int]], problem: str) -> None:
         report = self._tables.report()

@@ -67,7 +67,7 @@ class ProcessApplying:
         """How often the process has ended and was started again."""
         self.skipped = 0
         """Events that could not be applied."""
-        self.problem = ""
+        self._problem = ""
         """Why the tables cannot be written now; empty while they can."""
         self._spawn()
 
@@ -148,15 +148,16 @@ class ProcessApplying:
             self._end_tidying(more=bool(message["more"]))
             return
         problem = cast("str", message["problem"])
-        if problem and problem != self.problem:
+        if problem and problem != self._problem:
             log.error("the tables cannot be written, and follow later: %s", problem)
-        self.problem = problem
+        self._problem = problem
         self.skipped = cast("int", message["skipped"])
         number = cast("int", message["applied"])
         counts = [PartCounts(*item) for item in cast("list[list[int]]", message["counts"])]
         head, generation = cast("int", message["head"]), cast("int", message["generation"])
         report = Report(number, head, generation, counts)
-        self._told(Applied(number, cast("dict[int, list[int]]", message["results"]), report))
+        results = cast("dict[int, list[int]]", message["results"])
+        self._told(Applied(number, results, report, problem))
         if "durable" in message:
             self._log.trim(cast("int", message["durable"]))
 

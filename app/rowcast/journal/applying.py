@@ -21,7 +21,7 @@ READ_BYTES: Final = 4 * 1024 * 1024
 
 
 class Applied(NamedTuple):
-    """What an applier reports after a transaction."""
+    """What an applier reports after a transaction, or after an attempt that failed."""
 
     number: int
     """The number of the last batch in the tables."""
@@ -29,6 +29,8 @@ class Applied(NamedTuple):
     """Results of operations, by batch."""
     report: Report | None = None
     """What readers of the file must know, where another process wrote it."""
+    problem: str = ""
+    """Why the attempt failed; it is made again."""
 
 
 Told = Callable[[Applied], None]
@@ -64,8 +66,6 @@ class InlineApplying:
         self._tables = tables
         self._log = log
         self._lock = lock
-        self.problem: Error | None = None
-        """Why the last attempt failed, if it did; the next one tries again."""
 
     def start(self, declared: Sequence[Table], after: int, told: Told) -> None:
         """Start to apply what follows a batch."""
@@ -79,9 +79,8 @@ class InlineApplying:
             try:
                 results = self._applier.apply(self._log.read(applied, READ_BYTES))
             except Error as error:
-                self.problem = error
+                self._told(Applied(self._tables.applied(), {}, problem=error.message))
                 return
-            self.problem = None
             self._told(Applied(self._tables.applied(), results))
 
     def tidy(self, limit: int) -> bool:

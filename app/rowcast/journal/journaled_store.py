@@ -100,7 +100,7 @@ class JournaledStore:
     def _take_applied(self, applied: Applied) -> None:
         if applied.report is not None:
             self._tables.note(applied.report)
-        self.tail.take_applied(applied.number, applied.results)
+        self.tail.take_applied(applied.number, applied.results, applied.problem)
 
     def close(self) -> None:
         """Apply the rest, and close log and tables."""
@@ -132,12 +132,7 @@ class JournaledStore:
         Raises BUSY when the disk refuses, or when the tables are too far behind.
         """
         if self.tail.is_behind and not self.tail.wait_for_room(self._room_seconds):
-            raise Error(
-                Code.BUSY,
-                "the tables do not follow the log; look for messages of the applier in the "
-                "server's output",
-                retry_after_seconds=1,
-            )
+            raise self._not_followed()
         if not isinstance(packed, Packed):
             raise TypeError(packed)
         log, body = self._log, packed.body
@@ -252,13 +247,15 @@ class JournaledStore:
     def _caught_up(self) -> SqlStore:
         number = self._log.head.number
         if self.tail.applied < number and not self.tail.wait(number, self._read_seconds):
-            raise Error(
-                Code.BUSY,
-                "the tables do not follow the log; look for messages of the applier in the "
-                "server's output",
-                retry_after_seconds=1,
-            )
+            raise self._not_followed()
         return self._tables
+
+    def _not_followed(self) -> Error:
+        why = self.tail.problem or (
+            "the tables do not follow the log; look for messages of the applier in the "
+            "server's output"
+        )
+        return Error(Code.BUSY, why, retry_after_seconds=1)
 
     def limited(self, limit: ReadLimit, call: Callable[[], T]) -> T:
         """Run reads on this thread under a limit; raises its Error."""

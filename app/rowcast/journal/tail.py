@@ -87,6 +87,9 @@ class Tail:
         """The number of the last batch in the tables."""
         self.lag_events = 0
         """How many events are not in the tables."""
+        self.problem = ""
+        """Why the tables cannot be written now; empty while they can."""
+        self._failures = 0
         self._lag_seconds = lag_seconds
         self._lag_events_max = lag_events
         self._lag_batches_max = lag_batches
@@ -116,18 +119,29 @@ class Tail:
 
     def wait_for_room(self, seconds: float) -> bool:
         """Wait until the tables are within the bounds of lag; return whether they are."""
+        return self._wait_for(lambda: not self.is_behind, seconds)
+
+    def _wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Wait for a condition, until the applier's next attempt fails; return whether it holds."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self.is_behind, seconds)
+            failures = self._failures
+            self._changed.wait_for(lambda: condition() or self._failures != failures, seconds)
+            return condition()
 
     # -- the applier -------------------------------------------------------------------------------
 
-    def take_applied(self, number: int, results: dict[int, list[int]]) -> None:
-        """Let go of batches that are in the tables; pass on results of operations."""
+    def take_applied(self, number: int, results: dict[int, list[int]], problem: str = "") -> None:
+        """Let go of batches that are in the tables; pass on results of operations.
+
+        ``problem`` is why the attempt to write the next ones failed; who waits for it goes on.
+        """
         with self._changed:
             entries = self._entries
             while entries and entries[0].number <= number:
                 self.lag_events -= len(entries.popleft().events)
             self.applied = max(self.applied, number)
+            self.problem = problem
+            self._failures += bool(problem)
             told = [(self._results.pop(key, None), value) for key, value in results.items()]
             # A batch whose report was lost with its applier has no results; it is applied.
             told += [(self._results.pop(key), []) for key in list(self._results) if key <= number]
@@ -160,8 +174,7 @@ class Tail:
         """Wait until a batch is in the tables; return whether it is."""
         if self.applied >= number:
             return True
-        with self._changed:
-            return self._changed.wait_for(lambda: self.applied >= number, seconds)
+        return self._wait_for(lambda: self.applied >= number, seconds)
 
     def find(self, topic: str) -> Record | Nothing | None:
         """Return the newest record of a topic, None if deleted; NOTHING if the tables have it."""
