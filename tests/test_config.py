@@ -448,3 +448,8 @@ def test_proxies_are_addresses_or_networks():
     for wrong in ("[proxy.example]", "[10.0.0.1/8]", '["*"]'):
         with pytest.raises(Error, match="an address or a network"):
             load_config(None, {}, {"http.trusted_proxies": wrong})
+
+
+def test_a_home_of_nobody_is_told():
+    with pytest.raises(Error, match=r"data .*begins with ~nobody-at-all, and there is no such user"):
+        load_config(None, {}, {"data": "~nobody-at-all/x"})

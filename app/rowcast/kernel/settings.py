@@ -47,7 +47,10 @@ def local_place(path: Path) -> Path:
     """Refuse a URL, which would become a directory of that name."""
     if is_url(str(path)):
         raise ValueError(not_local(str(path)))
-    return path.expanduser()
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise ValueError(f"begins with {path.parts[0]}, and there is no such user here") from None
 
 
 Number = Annotated[int, BeforeValidator(not_a_switch)]
