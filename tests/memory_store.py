@@ -22,7 +22,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.store.page_room import PageRoom
 from rowcast.store.read_limit import ReadLimit
 from rowcast.store.records import Key, Layout, is_after, logged
-from rowcast.store.store import Change, Figures, Keep, Page, Scan
+from rowcast.store.store import Change, Figures, Keep, Lag, Page, Scan
 
 T = TypeVar("T")
 
@@ -132,9 +132,9 @@ class MemoryStore:
     def caught_up(self) -> None:
         """Do nothing: there is no log that it could be behind."""
 
-    def lag(self) -> int:
-        """Return 0, likewise."""
-        return 0
+    def lag(self) -> Lag:
+        """Return none, likewise."""
+        return Lag()
 
     def pack(self, events: Sequence[Event], changes: Sequence[Change] = ()) -> object:
         """Return what ``append`` takes."""

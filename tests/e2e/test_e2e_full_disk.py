@@ -9,7 +9,6 @@ import resource
 import shutil
 import subprocess
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -181,24 +180,28 @@ def test_the_server_goes_on_when_there_is_room(disk):
     assert (204, 7) == (put(disk, 7).status_code, value(disk))
 
 
-@pytest.mark.parametrize("disk", [TablesLimit], indirect=True)
-def test_tables_that_do_not_follow_refuse_writers_and_readers_soon(disk):
+def test_tables_that_do_not_follow_refuse_writers_and_readers_soon(tmp_path):
     """What is in the log is a record, and is in every answer when the tables follow again."""
-    disk.fill()
-    accepted, numbers = [], count()
-    while (refused := put(disk, number := next(numbers))).is_success:
-        accepted.append(number)
-    listed = disk.server.request("GET", "/Counter/")
-    ready = disk.server.request("GET", "/health/ready").json()
-    assert (503, 503, False) == (refused.status_code, listed.status_code, ready["ready"])
-    assert "disk" in refused.json()["detail"]
-    assert refused.json()["detail"] == listed.json()["detail"] == ready["checks"]["store"]
-    assert accepted[-1] == value(disk)
-    disk.free()
-    wait_until(lambda: put(disk, 100).is_success, "a write is accepted")
-    assert [100] == [record["n"] for record in disk.server.request("GET", "/Counter/").json()]
-    history = disk.server.request("GET", "/Counter/a?from=0").json()
-    assert [*accepted, 100] == [event["value"]["n"] for event in history]
+    settings = {"log.lag_events": 3, "log.lag_seconds": 60, "mqtt.sys_interval": 0}
+    with Server(tmp_path, settings=settings | {"client_events.enabled": False}) as server:
+        disk = TablesLimit(server)
+        disk.server = server
+        disk.fill()
+        refused = [put(disk, n) for n in range(5)][-1]
+        listed = server.request("GET", "/Counter/")
+        ready = server.request("GET", "/health/ready").json()
+        assert (503, 503, False) == (refused.status_code, listed.status_code, ready["ready"])
+        assert "disk" in refused.json()["detail"]
+        assert refused.json()["detail"] == listed.json()["detail"] == ready["checks"]["store"]
+        assert (3, 4) == (value(disk), server.request("GET", "/health").json()["lag_events"])
+        metrics = server.request("GET", "/metrics").text
+        assert "rowcast_store_lag_events 4.0" in metrics
+        disk.free()
+        wait_until(lambda: put(disk, 5).is_success, "a write is accepted")
+        assert [5] == [record["n"] for record in server.request("GET", "/Counter/").json()]
+        history = server.request("GET", "/Counter/a?from=0").json()
+        assert [0, 1, 2, 3, 5] == [event["value"]["n"] for event in history]
+        assert 0 == server.request("GET", "/health").json()["lag_events"]
 
 
 @pytest.mark.parametrize("disk", [FileSizeLimit], indirect=True)  # the other's data go with it

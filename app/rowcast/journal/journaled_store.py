@@ -31,7 +31,7 @@ from rowcast.log.log import Log
 from rowcast.store.read_limit import ReadLimit
 from rowcast.store.records import Layout
 from rowcast.store.sqlite import SqlStore
-from rowcast.store.store import Figures, Keep, Page, Scan
+from rowcast.store.store import Figures, Keep, Lag, Page, Scan
 
 T = TypeVar("T")
 _VERSION: Final = attrgetter("version")
@@ -285,9 +285,9 @@ class JournaledStore:
         """Return the counts of a source in the tables, which may be a moment behind."""
         return self._tables.figures(source)
 
-    def lag(self) -> int:
-        """Return how many events in the log the tables do not have yet."""
-        return self.tail.lag_events
+    def lag(self) -> Lag:
+        """Return how far the tables are behind the log."""
+        return Lag(self.tail.lag_events, self.tail.lag_seconds)
 
     def count(self, source: LogSource) -> int:
         """Return the number of a source's records."""

@@ -12,6 +12,7 @@ from rowcast.core.clock import WallClock
 from rowcast.journal.applier_process import ProcessApplying
 from rowcast.journal.applying import InlineApplying
 from rowcast.journal.journaled_store import JournaledStore
+from rowcast.journal.tail import Tail
 from rowcast.journal.writer_lock import WriterLock
 from rowcast.log.local_log import LocalLog
 from rowcast.store.private import tighten
@@ -26,12 +27,18 @@ def log_directory(database: Path) -> Path:
 
 
 def open_journal(
-    url: str | Path, now: WallClock, schema: str = "", *, apart: bool = False
+    url: str | Path,
+    now: WallClock,
+    schema: str = "",
+    *,
+    apart: bool = False,
+    tail: Tail | None = None,
 ) -> JournaledStore:
     """Open the store of a server; its tables are opened by ``JournaledStore.open``.
 
     ``apart``: the applier is a process, which reads the text of the ``schema``; otherwise it works
-    in the call that appends. Raises BUSY when another server has the files, INVALID for damage.
+    in the call that appends. ``tail`` has the bounds of the lag. Raises BUSY when another server
+    has the files, INVALID for damage.
     """
     tables = SqlStore(url, synced=False)
     try:
@@ -45,9 +52,9 @@ def open_journal(
         tables.close()
         raise
     if not apart:
-        return JournaledStore(tables, appended, InlineApplying(tables, appended, lock), now)
+        return JournaledStore(tables, appended, InlineApplying(tables, appended, lock), now, tail)
     applying = ProcessApplying(tables, directory, schema, appended, lock)
-    return JournaledStore(tables, appended, applying, now)
+    return JournaledStore(tables, appended, applying, now, tail)
 
 
 def open_log(directory: Path, tables: SqlStore) -> LocalLog:

@@ -21,7 +21,7 @@ LAG_SECONDS: Final = 0.1
 """How far the tables may be behind before writers wait (``log.lag_seconds``): reads that need the
 tables wait as long, and a page that takes a tenth of a second more still feels immediate."""
 LAG_EVENTS: Final = 20_000
-"""The same in events, which are in memory until they are applied: 20 MB at a kilobyte each."""
+"""The same in events (``log.lag_events``): in memory until applied, 20 MB at a kilobyte each."""
 LAG_BATCHES: Final = 2_000
 """The same in batches: less than the notices that fit in a pipe (64 KiB)."""
 

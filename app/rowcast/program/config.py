@@ -27,7 +27,6 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.limits import (
     MQTT_PACKET_BYTES_MAX,
 )
-from rowcast.core.read_limits import QUERY_SECONDS
 from rowcast.core.suggestions import did_you_mean
 from rowcast.kernel.settings import (
     Count,
@@ -49,6 +48,7 @@ from rowcast.program.settings.names import current_name, is_former
 from rowcast.program.settings.retainer import RetainerSettings
 from rowcast.program.settings.security import Security
 from rowcast.program.settings.snapshots import SnapshotSettings
+from rowcast.program.settings.store import Log, Store
 from rowcast.program.settings.texts import composed, is_writable, read, value_of
 from rowcast.program.settings.tls import MutualTls, Tls
 from rowcast.program.settings.topics import Topics
@@ -151,20 +151,6 @@ class Subscriptions(Section):
     )
 
 
-class Store(Section):
-    """Where records and the log are kept."""
-
-    url: str = Field(
-        default="",
-        description="URL of the database; by default a SQLite file in the data directory.",
-    )
-    query_timeout: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
-        default=QUERY_SECONDS,
-        description="Time limit of one query, or of one page of a streamed list, in seconds; "
-        "beyond it the query fails with `busy`. 0 means no limit.",
-    )
-
-
 class Logging(Section):
     """What the server tells its operator."""
 
@@ -218,6 +204,7 @@ class Config(FeatureSections):
     gateway: GatewaySettings = GatewaySettings()
     snapshots: SnapshotSettings = SnapshotSettings()
     store: Store = Store()
+    log: Log = Log()
     logging: Logging = Logging()
     schema_file: Place = Field(
         default=Path("schema.graphql"), alias="schema", description="File that declares the tables."

@@ -38,6 +38,7 @@ from rowcast.doors.mqtt.sessions.wills import WILLS
 from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.journal.opening import open_journal
+from rowcast.journal.tail import Tail
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
@@ -105,7 +106,10 @@ class Application:
             self.registry.add(path, resource)
         _make_directory(config.data)
         self.identity = Identity(config, now, self._threads.check_password)
-        self.store = open_journal(config.database_url, now, self.schema.text, apart=apart)
+        tail = Tail(config.log.lag_seconds, config.log.lag_events)
+        self.store = open_journal(
+            config.database_url, now, self.schema.text, apart=apart, tail=tail
+        )
 
     @property
     def http_port(self) -> int | None:

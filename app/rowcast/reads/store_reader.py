@@ -22,7 +22,7 @@ from rowcast.reads.read_queue import ReadLane, ReadQueue
 from rowcast.reads.record_cache import RecordCache, Unknown
 from rowcast.reads.row_limits import USUAL, RowLimits
 from rowcast.store.records import Layout
-from rowcast.store.store import LogAndRecords, Page, Records, Scan
+from rowcast.store.store import Lag, LogAndRecords, Page, Records, Scan
 
 T = TypeVar("T")
 
@@ -74,9 +74,13 @@ class StoreReader:
         """Have a reader thread ask the store something that takes several steps."""
         return await self._run(lambda: call(self._store), ReadLane.INDEXED)
 
+    def lag(self) -> Lag:
+        """Return how far queries, which read the tables, are behind the log."""
+        return self._store.lag()
+
     async def caught_up(self) -> None:
         """Wait until the tables have everything that is in the log now."""
-        if self._store.lag():
+        if self._store.lag().events:
             await self._run(self._store.caught_up)
 
     async def events_of(self, branch: TopicRoot) -> int | None:

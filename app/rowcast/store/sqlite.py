@@ -35,7 +35,7 @@ from rowcast.store.sql_states import StateStatements
 from rowcast.store.sql_tables import META, TABLES
 from rowcast.store.sql_times import Times
 from rowcast.store.sql_views import Views
-from rowcast.store.store import Change, Keep
+from rowcast.store.store import Change, Keep, Lag
 from rowcast.store.store_limits import USUAL, StoreLimits
 
 T = TypeVar("T")
@@ -288,9 +288,9 @@ class SqlStore(SqlReads):
     def caught_up(self) -> None:
         """Do nothing: here a commit is in the tables."""
 
-    def lag(self) -> int:
-        """Return 0, likewise."""
-        return 0
+    def lag(self) -> Lag:
+        """Return none, likewise."""
+        return Lag()
 
     def missing(self, tables: Sequence[TopicTable]) -> list[TopicTable]:
         """Return which topic tables are missing; raises CONFLICT, as ``define`` does."""

@@ -82,14 +82,23 @@ class Figures:
     trimmed: int = 0
 
 
+class Lag(NamedTuple):
+    """How far the tables are behind the log."""
+
+    events: int = 0
+    """Events that are not in the tables."""
+    seconds: float = 0.0
+    """The age of the oldest of their batches."""
+
+
 class Counts(Protocol):
     """Counts of each source, from memory."""
 
     def figures(self, source: LogSource) -> Figures:
         """Return the counts of a source in the tables; does not block."""
 
-    def lag(self) -> int:
-        """Return how many events in the log ``figures`` does not have yet; does not block."""
+    def lag(self) -> Lag:
+        """Return what is in the log and not in ``figures`` yet; does not block."""
 
     def caught_up(self) -> None:
         """Wait until the tables have everything that is in the log now."""

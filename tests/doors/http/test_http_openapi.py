@@ -157,4 +157,7 @@ async def test_health():
     async with asgi() as rest:
         await rest.put("/Dog/1", b'{"name":"Rex"}')
         health = (await rest.get("/health")).value
-        assert health == {"status": "ok", "version": "1.2.3", "head": "0badcafe:1"}
+        assert health == {
+            "status": "ok", "version": "1.2.3", "head": "0badcafe:1",
+            "lag_events": 0, "lag_seconds": 0,
+        }  # fmt: skip

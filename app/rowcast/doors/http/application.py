@@ -51,6 +51,8 @@ class Health(BaseModel):
     status: str = Field(description="ok")
     version: str
     head: str = Field(description="The cursor of the newest position.")
+    lag_events: int = Field(description="Events in the log that queries and lists wait for.")
+    lag_seconds: float = Field(description="The age of the oldest of them, in seconds.")
 
 
 class Ready(BaseModel):
@@ -66,9 +68,18 @@ health = APIRouter(tags=["Server"])
 @health.head("/health", include_in_schema=False)
 @health.get("/health", operation_id="health", response_model=Health)
 async def live(edge: EdgeOf) -> Response:
-    """Tell that the server works, its version, and the newest position of its log."""
-    version, head = edge.settings.version, edge.kernel.head
-    return _json(Health(status="ok", version=version, head=head))
+    """Tell that the server works, its version, its newest position, and the lag of the tables."""
+    version, kernel = edge.settings.version, edge.kernel
+    lag = kernel.reader.lag()
+    return _json(
+        Health(
+            status="ok",
+            version=version,
+            head=kernel.head,
+            lag_events=lag.events,
+            lag_seconds=round(lag.seconds, 3),
+        )
+    )
 
 
 @health.head("/health/ready", include_in_schema=False)

@@ -130,6 +130,7 @@ class SystemMetrics(Feature):
         own = [figures(log.table.branch) for log in self._kernel.own_logs]
         holding = self.metrics.holding
         holding.stored = sum(x.events for x in found) - sum(x.events for x in own)
+        holding.lag = self._store.lag()
         holding.stored_bytes = sum(x.bytes for x in found) - sum(x.bytes for x in own)
 
 

@@ -6,13 +6,14 @@ components, such as sessions and traffic, are fetched on request.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import floor
 
 from rowcast.core.clock import WallClock
 from rowcast.core.topics import QUEUE_PREFIX, SHARE_PREFIX
 from rowcast.features.metrics.loads import Loads
 from rowcast.kernel.process_memory import ProcessMemory
+from rowcast.store.store import Lag
 
 
 @dataclass(slots=True)
@@ -53,6 +54,8 @@ class Holding:
     """Events in the log, without those of these metrics."""
     stored_bytes: int = 0
     """Bytes of their payloads."""
+    lag: Lag = field(default_factory=Lag)
+    """How far the tables are behind the log."""
 
 
 def _nothing() -> None:

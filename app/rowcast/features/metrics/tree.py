@@ -60,6 +60,8 @@ SYSTEM: Final[Mapping[str, Reading]] = {
     "queries/waiting": lambda it: it.holding.queries_waiting,
     "store/messages/count": lambda it: it.holding.stored,
     "store/messages/bytes": lambda it: it.holding.stored_bytes,
+    "store/lag/events": lambda it: it.holding.lag.events,
+    "store/lag/seconds": lambda it: f"{it.holding.lag.seconds:.3f}",
     **{
         f"load/{name}/{minutes}min": _load(name, minutes) for name in COUNTED for minutes in MINUTES
     },

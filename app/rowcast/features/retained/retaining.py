@@ -129,7 +129,7 @@ class Quota:
         event, store = write.event, self._store
         if transaction is not self._transaction:
             self._transaction, self._added, self._is_exact = transaction, 0, False
-            self._room = self._most - store.figures(None).records - store.lag()
+            self._room = self._most - store.figures(None).records - store.lag().events
         if event.kind == DELETE:
             self._added -= record is not None
         elif record is None:

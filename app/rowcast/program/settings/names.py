@@ -6,7 +6,10 @@ A former name works like the current one, and the server's log has a warning for
 from typing import Final
 
 FORMER: Final = {
-    "log": "history",
+    "log.keep_seconds": "history.keep_seconds",
+    "log.keep_events": "history.keep_events",
+    "log.keep_bytes": "history.keep_bytes",
+    "log.sweep_seconds": "history.sweep_seconds",
     "events": "client_events",
     "mqtt.ban.drops": "mqtt.flapping.max_disconnects",
     "mqtt.ban.within_seconds": "mqtt.flapping.window_seconds",

@@ -1,0 +1,38 @@
+"""Settings of the store: the database, the log, and how far the tables may be behind it."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from rowcast.core.limits import CONFIG_NUMBER_MAX
+from rowcast.core.read_limits import QUERY_SECONDS
+from rowcast.journal.tail import LAG_EVENTS, LAG_SECONDS
+from rowcast.kernel.settings import Number, Seconds, Section
+
+
+class Store(Section):
+    """Where records and the log are kept."""
+
+    url: str = Field(
+        default="",
+        description="URL of the database; by default a SQLite file in the data directory.",
+    )
+    query_timeout: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        default=QUERY_SECONDS,
+        description="Time limit of one query, or of one page of a streamed list, in seconds; "
+        "beyond it the query fails with `busy`. 0 means no limit.",
+    )
+
+
+class Log(Section):
+    """The log, and how far the tables may be behind it."""
+
+    lag_seconds: Seconds = Field(
+        default=LAG_SECONDS,
+        description="How far the tables may be behind the log before writers wait, in seconds; "
+        "queries and lists wait as long for what was just written.",
+    )
+    lag_events: Annotated[Number, Field(ge=1, le=CONFIG_NUMBER_MAX)] = Field(
+        default=LAG_EVENTS,
+        description="The same in events; they are in memory until the tables have them.",
+    )
