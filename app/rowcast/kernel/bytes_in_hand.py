@@ -9,8 +9,9 @@ It knows neither connections nor the disk: ``commit.py`` counts, the doors query
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
@@ -62,6 +63,13 @@ class WriteBounds:
     """Sequence numbers that are taken from the disk at a time."""
 
 
+class Sized(Protocol):
+    """A write."""
+
+    caller: Caller
+    size: int
+
+
 class BytesInHand(dict[Caller, int]):
     """Pending bytes by caller; callers without any are absent."""
 
@@ -100,6 +108,16 @@ class BytesInHand(dict[Caller, int]):
         if left:
             self[caller] = left
         self.size -= size
+
+    def release_all(self, writes: Sequence["Sized"]) -> None:
+        """Count those of some writes no longer."""
+        for write in writes:
+            left = self[write.caller] - write.size
+            self.size -= write.size
+            if left:
+                self[write.caller] = left
+            else:
+                del self[write.caller]
 
     def slows(self, caller: Caller, *, crowded: bool) -> bool:
         """Whether reading from a caller should pause."""

@@ -5,8 +5,9 @@ timer adds latency when idle and no write waits behind more than one append (gro
 it is written, everything that depends on the current record is decided: conditions, patches, times
 set by the server. One batch at a time, so they are atomic without locks.
 
-The order is always: durable, then announced, then answered: no subscriber sees an event that a
-crash can lose, and no writer gets an acknowledgement before it is stored.
+The order is: durable, then announced, then answered: no subscriber sees an event that a crash can
+lose, and no writer gets an acknowledgement before it is stored. The one exception are messages that
+nobody acknowledges (``announced_first.py``).
 
 No other code appends to the store or publishes to the bus. It knows neither protocols nor
 permissions.
@@ -15,36 +16,31 @@ permissions.
 import asyncio
 import logging
 from bisect import bisect_left
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from functools import partial
 from itertools import count
-from typing import TypeVar
 
 from rowcast.bus.bus import Bus
 from rowcast.core.callers import Caller
 from rowcast.core.clock import HybridClock
 from rowcast.core.errors import Code, Error, stopping
-from rowcast.core.events import DELETE, RETAINED, Event
+from rowcast.core.events import DELETE, MESSAGE, RETAINED, Event
 from rowcast.core.histograms import Histogram
-from rowcast.core.memory_limits import WRITE_BYTES
-from rowcast.core.topic_tables import LogSource
-from rowcast.kernel.batch import Batch, take
-from rowcast.kernel.bytes_in_hand import BytesInHand, WriteBounds, relieve
-from rowcast.kernel.fair_batch import FairBatches
+from rowcast.kernel.announced_first import AnnouncedFirst, goes_first
+from rowcast.kernel.bytes_in_hand import WriteBounds
+from rowcast.kernel.commit_queue import CommitQueue
+from rowcast.kernel.decide import decide_all
 from rowcast.kernel.group_commit import GroupCommit
-from rowcast.kernel.write import FactsWrite, Kept, Outcome, Receipt, Write, resolver
+from rowcast.kernel.write import Outcome, Receipt, Write
 from rowcast.reads.record_cache import RecordCache
 from rowcast.store.disk import Disk, size_of
-from rowcast.store.store import Appends, Change, Keep
+from rowcast.store.store import Appends
 
 log = logging.getLogger("rowcast.commit")
 
-T = TypeVar("T")
 
-
-class Committer:
+class Committer(CommitQueue):
     """The write side of the kernel: one queue, one thread, one order."""
 
     def __init__(
@@ -56,38 +52,22 @@ class Committer:
         executor: Executor,
         bounds: WriteBounds | None = None,
     ) -> None:
-        self._bounds = bounds or WriteBounds()
-        self._fair = FairBatches(self._bounds.batch)
-        self._store = store
+        super().__init__(store, clock, executor, bounds or WriteBounds())
         self._bus = bus
         self._cache = cache
-        self._clock = clock
-        self._executor = executor
-        self._waiting: deque[Write | FactsWrite] = deque()
-        self._keeping = self._keeping_bytes = 0
-        """Pending changes of facts, without those of writes."""
-        self._parts: deque[Batch] = deque()
-        """The parts of a failed batch, each to be tried alone, before everything that waits."""
-        self._busy = False
-        """Whether a batch is being written."""
-        self._scheduled = False
+        self.first = AnnouncedFirst()
         self._reserved = max(store.head(), store.reserved())
+        self._unused = self._reserved
+        """Numbers up to this one are of the log, or of an earlier life of the server, whose
+        announced messages may have been lost: the log has no others of them."""
         self._numbers = count(self._reserved + 1)
         """Sequence numbers: none is reused, even if its transaction fails."""
-        self._relieved: list[Callable[[], None]] = []
-        self._idle: list[asyncio.Future[None]] = []
-        self.pending = BytesInHand(self._bounds)
-        """Pending bytes per caller."""
-        self._waiting_bytes = 0
-        """Pending bytes in the queue, without the batch being written."""
-        self._overtaken = False
-        """Whether queued writes have older versions than some written ones."""
         self.announced = store.head()
         """The position up to which all logged events have been offered to the bus."""
         self.stored = self.announced
         """The position up to which all events are durable, the bound of pages of the log."""
         self.after_append: list[Callable[[Sequence[Outcome]], None]] = []
-        """Called with the outcomes of each batch, once they are announced; must not raise."""
+        """Called with the outcomes of writes, once they are announced; must not raise."""
         self.before_append: list[Callable[[Sequence[Event]], None]] = []
         """Called on the writer thread with the next events to append; must not raise."""
         self.on_denied: list[Callable[[Caller, str, str, Error], None]] = []
@@ -105,163 +85,20 @@ class Committer:
         self._begun = 0.0
         self.disk = Disk()
         """The health of the disk."""
-        self._loop = asyncio.get_running_loop()
 
     # -- the event loop
     # ------------------------------------------------------------------------------
-
-    @property
-    def backlog(self) -> int:
-        """The number of queued writes, without the batch being written."""
-        return len(self._waiting)
-
-    @property
-    def crowded(self) -> bool:
-        """Whether deferrable writes should wait."""
-        pending, high = self.pending, self._bounds.backlog_events_high
-        return len(self._waiting) >= high or pending.size >= pending.high
-
-    def when_relieved(self, call: Callable[[], None]) -> None:
-        """Call once when it is no longer crowded."""
-        self._relieved.append(call)
-
-    def slows(self, caller: Caller) -> bool:
-        """Whether reading from a caller should pause."""
-        pending, high = self.pending, self._bounds.backlog_events_high
-        crowded = len(self._waiting) >= high or pending.size >= pending.high
-        if not crowded and pending.get(caller, 0) < self._bounds.client_high:
-            return False  # the usual case, without another call
-        return pending.slows(caller, crowded=crowded)
-
-    async def room(self, caller: Caller) -> None:
-        """Wait until reading from a caller may resume."""
-        while self.slows(caller):
-            future: asyncio.Future[None] = self._loop.create_future()
-            self.pending.when_room(caller, partial(resolver(future), None))
-            await future
-
-    def submit(self, writes: Sequence[Write], most: int = 0) -> None:
-        """Queue writes; they stay together and in order. Raises BUSY when too many wait.
-
-        ``most`` overrides that limit, for a single large transaction.
-        """
-        if len(self._waiting) + len(writes) > (most or self._bounds.backlog_events):
-            raise Error(
-                Code.BUSY,
-                f"{len(self._waiting)} writes are waiting for the disk; try again in a second",
-                retry_after_seconds=1,
-            )
-        pending, total = self.pending, 0
-        for write in writes:
-            write.size = size = len(write.event.payload) + WRITE_BYTES
-            total += size
-        if pending.size + total > self._bounds.client_max and not most:
-            pending.check(writes[0].caller, total)
-        for write in writes:
-            event, caller = write.event, write.caller
-            if write.versioned:
-                self._clock.observe(event.version)
-            elif write.logged:
-                event.version = self._clock.tick()
-            pending[caller] = pending.get(caller, 0) + write.size
-        pending.size += total
-        self._waiting_bytes += total
-        self._waiting.extend(writes)
-        if not (self._scheduled or self._busy):  # ``_schedule``, inlined
-            self._scheduled = True
-            self._loop.call_soon(self._start)
-
-    def keep(self, changes: Sequence[Change], done: Kept | None = None) -> None:
-        """Write changes of facts, after all earlier writes; all or none.
-
-        They are committed in one transaction with adjacent writes. ``done`` is called on the loop,
-        maybe before this returns, with None or the Error; without it a failure is logged.
-        """
-        keeping = FactsWrite(changes, done)
-        waiting = self._keeping
-        self._keeping += keeping.weight
-        self._keeping_bytes += keeping.size
-        too_large = self._keeping_bytes > self._bounds.most
-        if waiting and (self._keeping > self._bounds.backlog_changes or too_large):
-            keeping.error = Error(
-                Code.BUSY,
-                f"{waiting} changes of facts are waiting for the disk; try again in a second",
-                retry_after_seconds=1,
-            )
-            self._tell([keeping])
-            return
-        self._waiting.append(keeping)
-        self._schedule()
-
-    def _schedule(self) -> None:
-        if not (self._scheduled or self._busy):
-            self._scheduled = True
-            self._loop.call_soon(self._start)  # at the end of this turn, which may add more
 
     def show(self, event: Event, path: str) -> None:
         """Announce an unlogged event, only to filters that name its path."""
         self._bus.show(event, path)
 
-    async def settle(self) -> None:
-        """Wait until the queue is empty and everything is answered."""
-        while self._waiting or self._parts or self._busy:
-            future = self._loop.create_future()
-            self._idle.append(future)
-            await future
-
-    async def durable(self) -> None:
-        """Wait until everything submitted so far is durable; raises the Error of a failure."""
-        future: asyncio.Future[Error | None] = self._loop.create_future()
-        self.keep((), resolver(future))
-        error = await future
-        if error is not None:
-            raise error
-
-    def on_writer(self, call: Callable[[], T]) -> "Future[T]":
-        """Run a call on the writer thread between two commits."""
-        try:
-            return self._executor.submit(call)
-        except RuntimeError:  # the threads have stopped: shutdown
-            refused: Future[T] = Future()
-            refused.set_exception(stopping())
-            return refused
-
-    async def trim(self, source: LogSource, keep: Keep, now_seconds: float, limit: int) -> int:
-        """Delete old events; return how many."""
-        return await self._result(partial(self._store.trim, source, keep, now_seconds, limit))
-
-    async def tidy(self, limit: int) -> bool:
-        """Run a step of deferred work; return whether more is left."""
-        return await self._result(partial(self._store.tidy, limit))
-
-    async def _result(self, call: "Callable[[], T | Future[T]]") -> T:
-        """Call on the writer thread; wait for the result, which may come later."""
-        found = await self._loop.run_in_executor(self._executor, call)
-        return await asyncio.wrap_future(found) if isinstance(found, Future) else found
-
-    def _take(self) -> Batch:
-        """Return the next batch: a fair share, if the queue exceeds one transaction."""
-        most, waiting = self._bounds.batch, self._waiting
-        large = self._waiting_bytes > most
-        if not (large or self._keeping or len(waiting) > self._bounds.batch_events):
-            batch = Batch(list(waiting), size=self._waiting_bytes)  # type: ignore[arg-type]
-            waiting.clear()
-        elif large and len(self.pending) > 1:
-            batch = self._fair.take(self._waiting, self.pending.values())
-            self._overtaken = True
-        else:
-            batch = take(self._waiting, self._bounds.batch_events, most)
-        if self._overtaken:  # versions increase with numbers, for lookups by time
-            for write in batch.writes:
-                if write.logged and not write.versioned:
-                    write.event.version = self._clock.tick()
-            self._overtaken = bool(self._waiting)
-        self._waiting_bytes -= batch.size
-        return batch
-
     def _start(self) -> None:
         """Take the next batch, and find the current records that it depends on."""
         self._scheduled = False
+        if self._busy:  # with a batch that is announced
+            self._go_ahead()
+            return
         self._busy = True
         self._begun = self._loop.time()
         alone = bool(self._parts)
@@ -294,7 +131,10 @@ class Committer:
         try:
             running = self._executor.submit(call)
         except RuntimeError:  # the threads have stopped: shutdown
-            self._refuse(work)
+            if work.announced:
+                self._lose(work, stopping())
+            else:
+                self._refuse(work)
             return
         running.add_done_callback(lambda future: self._loop.call_soon_threadsafe(ended, future))
 
@@ -324,8 +164,112 @@ class Committer:
             return
         if work.packed is None:
             self._finish(work)
+        elif (
+            work.events
+            and work.events[0].kind is MESSAGE
+            and not work.events[0].qos
+            and self._may_go_ahead(work)
+        ):
+            self._goes_ahead = work.announced = True
+            self._answer(work.batch.writes, work.outcomes, stored=False)
+            self._run(work, partial(self._append, work), self._stored)
         else:
             self._run(work, partial(self._append, work), self._written)
+
+    # -- announced first (``announced_first.py``) --------------------------------------------------
+
+    def _may_go_ahead(self, work: GroupCommit) -> bool:
+        """Whether a decided batch may be announced before it is durable."""
+        batch = work.batch
+        return (
+            not (work.alone or batch.keeps or self.disk.refused)
+            and work.events[-1].seq <= self._reserved
+            and all(map(goes_first, batch.writes))
+        )
+
+    def _go_ahead(self) -> None:
+        """Announce messages while others are appended; they are appended next."""
+        waiting, work = self._waiting, self.first.next
+        full = work.batch.size >= self._bounds.batch
+        if self._overtaken or self.disk.refused or full:
+            return
+        if not (writes := self.first.take(waiting, self._bounds.loop_writes)):
+            return
+        events: list[Event] = []
+        outcomes = decide_all(writes, work.current, events, work.changes, self._numbers.__next__)
+        if events and events[-1].seq > self._reserved:  # they have to wait for others
+            waiting.extendleft(reversed(writes))
+            return
+        size = sum(write.size for write in writes)
+        self._waiting_bytes -= size
+        work.batch.size += size
+        work.announced = True
+        work.events += events
+        work.batch.writes += writes
+        self._answer(writes, outcomes, stored=False)
+        if waiting and goes_first(waiting[0]):
+            self._schedule()
+
+    def _stored(self, work: GroupCommit) -> None:
+        """Note that announced messages are durable, and go on with those after them."""
+        self.commits += 1
+        if self.disk.refused:
+            self.disk.took(size_of(work.events, work.changes))
+        self._release(work)
+
+    def _lose(self, work: GroupCommit, error: Exception) -> None:
+        """Count announced messages that the log does not have."""
+        events = work.events
+        self.failures += 1
+        self.first.lost += len(events)
+        what = "%d messages of QoS 0 were delivered and are not stored: %s"
+        if isinstance(error, Error) and error.code is Code.BUSY:
+            log.error(what, len(events), error.full)
+            self.disk.refuses(error.message, work.batch.content_bytes)
+        else:
+            log.error(what, len(events), error, exc_info=error)
+        self.stored = max(self.stored, events[-1].seq)
+        self._release(work)
+
+    def _release(self, work: GroupCommit) -> None:
+        """Hold announced messages no longer; append what was announced meanwhile."""
+        self.pending.release_all(work.batch.writes)
+        self.first.note(self.stored)
+        following = self.first.take_next()
+        if following.events:
+            self.commit_seconds.observe(self._loop.time() - self._begun)
+            self._begun = self._loop.time()
+            self._run(following, partial(self._append_following, following), self._stored)
+            if self._waiting:
+                self._schedule()
+            self._relieve()
+            return
+        self.pending.release_all(following.batch.writes)  # those that need no disk
+        self._goes_ahead = False
+        work.outcomes = []
+        self._finish(work)
+
+    def _append_following(self, work: GroupCommit) -> None:
+        work.packed = self._store.pack(work.events)
+        self._append(work)
+
+    def unstored(self) -> "asyncio.Future[None] | None":
+        """Return what is done when all that is announced is stored; None if it is.
+
+        Pages of the log wait for it: they are complete up to what is announced.
+        """
+        announced = self.announced
+        return self.first.when_stored(announced) if self.stored < announced else None
+
+    @property
+    def reach(self) -> int:
+        """The greatest number that a cursor of this log can have.
+
+        A listing may be ahead of the bus, and the bus ahead of the disk.
+        """
+        return max(self.stored, self.announced, self._unused)
+
+    # -- outcomes ----------------------------------------------------------------------------------
 
     def _write_apart(self, work: GroupCommit) -> None:
         """Do both on the writer thread: it would hold up the loop, or reads the store."""
@@ -335,6 +279,9 @@ class Committer:
 
     def _failed(self, work: GroupCommit, error: Exception) -> None:
         """Refuse a batch, or try its parts separately, to isolate the failure."""
+        if work.announced:
+            self._lose(work, error)
+            return
         batch = work.batch
         if not work.alone:
             self.failures += 1
@@ -382,8 +329,6 @@ class Committer:
         batch, outcomes = work.batch, work.outcomes
         if outcomes:
             self._answer(batch.writes, outcomes)
-            for listener in self.after_append:
-                listener(outcomes)
         if batch.keeps:
             self._tell([keeping for _, keeping in batch.keeps])
         self._busy = False
@@ -394,24 +339,10 @@ class Committer:
         if self.pending.slowed or self._relieved:
             self._relieve()
 
-    def _relieve(self) -> None:
-        """Resume reading from those who were paused, when there is room again."""
-        crowded = self.crowded
-        self.pending.let_go(crowded=crowded)
-        if not crowded:
-            relieved, self._relieved = self._relieved, []
-            for call in relieved:
-                relieve(call)
-
-    @staticmethod
-    def _wake(waiters: list["asyncio.Future[None]"]) -> None:
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-        waiters.clear()
-
-    def _answer(self, writes: Sequence[Write], outcomes: Sequence[Outcome]) -> None:
-        """Publish each committed event and call the write's callback, in order."""
+    def _answer(
+        self, writes: Sequence[Write], outcomes: Sequence[Outcome], *, stored: bool = True
+    ) -> None:
+        """Publish each event and call the write's callback, in order; it holds what is stored."""
         pending, publish = self.pending, self._bus.publish
         for write, outcome in zip(writes, outcomes, strict=True):
             if isinstance(outcome, Receipt) and not outcome.late:
@@ -422,33 +353,20 @@ class Committer:
             elif isinstance(outcome, Error) and outcome.code is Code.DENIED:
                 for hear in self.on_denied:
                     hear(write.caller, "write", write.event.topic, outcome)
-            size = write.size
-            pending.size -= size
-            left = pending[write.caller] - size
-            if left:
-                pending[write.caller] = left
-            else:
-                del pending[write.caller]
+            if stored:  # ``release``, inlined
+                size = write.size
+                pending.size -= size
+                left = pending[write.caller] - size
+                if left:
+                    pending[write.caller] = left
+                else:
+                    del pending[write.caller]
             try:
                 write.done(outcome)
             except Exception:
                 log.exception("a writer failed to take the outcome of %r", write.event)
-
-    def _tell(self, keeps: Sequence[FactsWrite]) -> None:
-        """Call the callbacks of facts; log failures of facts without a callback once."""
-        lost: Error | None = None
-        for keeping in keeps:
-            self._keeping -= keeping.weight
-            self._keeping_bytes -= keeping.size
-            if keeping.done is None:
-                lost = lost or keeping.error
-                continue
-            try:
-                keeping.done(keeping.error)
-            except Exception:
-                log.exception("someone failed to hear about %d facts", len(keeping.changes))
-        if lost is not None:
-            log.error("facts were not kept: %s", lost.full)
+        for listener in self.after_append:
+            listener(outcomes)
 
     # -- the writer thread -------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ class GroupCommit:
 
     __slots__ = (
         "alone",
+        "announced",
         "apart",
         "batch",
         "changes",
@@ -36,6 +37,8 @@ class GroupCommit:
         self.batch = batch
         self.alone = alone
         """Whether it is a part of a batch that failed."""
+        self.announced = False
+        """Whether it is announced before it is appended."""
         self.apart = False
         """Whether it is decided on the writer thread: it is large, or a decider reads the store."""
         self.current = Current()

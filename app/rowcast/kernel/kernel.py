@@ -74,6 +74,7 @@ class Kernel(Seams):
         self.committer = committer
         self.reader = reader
         self._epoch = reader.epoch
+        reader.unstored, reader.reach = committer.unstored, lambda: committer.reach
         self.transcoder = Transcoder(registry.shapes)
         self.access = Reauthorization(now)
         self.readable = Readable(reader, self.visibility, now, self.transcoder)
@@ -317,8 +318,7 @@ class Kernel(Seams):
         if since is None or isinstance(since, int):
             return since
         cursor = parse_cursor(since)
-        # a page of the log may be ahead of the bus
-        lost = why_lost(cursor, self.reader.epoch, self.committer.stored)
+        lost = why_lost(cursor, self.reader.epoch, self.committer.reach)
         if lost:
             subscription.restart(lost, since, interest)
         return None if lost else cursor.seq

@@ -85,12 +85,18 @@ Done = Callable[[Outcome], None]
 
 
 class Unheard:
-    """The ``done`` of writes without a waiter: only reports refusals."""
+    """The ``done`` of writes without a waiter: only reports refusals.
 
-    __slots__ = ("_refused",)
+    ``at_once``: nobody is told that such a message is stored, so it may be announced before it is.
+    """
 
-    def __init__(self, refused: Callable[[Error], None] | None = None) -> None:
+    __slots__ = ("_refused", "at_once")
+
+    def __init__(
+        self, refused: Callable[[Error], None] | None = None, *, at_once: bool = False
+    ) -> None:
         self._refused = refused
+        self.at_once = at_once
 
     def __call__(self, outcome: Outcome) -> None:
         """Handle an outcome."""

@@ -38,7 +38,6 @@ from rowcast.doors.mqtt.sessions.wills import WILLS
 from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.journal.opening import open_journal
-from rowcast.journal.tail import Tail
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
@@ -94,21 +93,18 @@ class Application:
         self._on_writer = self._threads.write
         self._closing = contextlib.AsyncExitStack()
         self.doors = Doors(config, now, self._closing)
-        self.schema = load_schema(config.schema_file)
-        self.registry = Registry(
-            self.schema.tables, undeclared=config.topics.undeclared != "reject"
-        )
+        self.schema = schema = load_schema(config.schema_file)
+        self.registry = Registry(schema.tables, undeclared=config.topics.undeclared != "reject")
         self.hooks = Hooks()
         for hook in bundled(config.hooks):
             self.hooks.add(hook)
-        models = Models(self.schema.tables, config.database_url)
+        models = Models(schema.tables, config.database_url)
         for path, resource in load_resources(config.resources, self.hooks, models):
             self.registry.add(path, resource)
         _make_directory(config.data)
         self.identity = Identity(config, now, self._threads.check_password)
-        tail = Tail(config.log.lag_seconds, config.log.lag_events)
         self.store = open_journal(
-            config.database_url, now, self.schema.text, apart=apart, tail=tail
+            config.database_url, now, schema.text, apart=apart, tail=config.log.tail
         )
 
     @property
@@ -256,6 +252,7 @@ class Application:
             auto_subscriptions=auto_subscriptions(mqtt.auto_subscribe),
             media_type=media_type_wanted(mqtt.accept),
             server_reference=mqtt.server_reference,
+            announces_first=self.config.log.qos0 == "behind",
             clears_silently=self.config.retainer.stop_publish_clear_msg,
         )
         return make_broker(self.kernel, settings, self._now)

@@ -34,6 +34,8 @@ class StoreReader:
 
     row_limits: RowLimits = USUAL
     """Limits of reading rows of topic tables."""
+    unstored: Callable[[], asyncio.Future[None] | None] = staticmethod(lambda: None)
+    """Returns what is done when everything announced is stored; None if it is."""
 
     def __init__(
         self,
@@ -44,8 +46,7 @@ class StoreReader:
         announced: Callable[[], int],
         scan_bytes: int = SCAN_PAGE_BYTES,
     ) -> None:
-        self._store = store
-        self._cache = cache
+        self._store, self._cache = store, cache
         self.recall = cache.recall
         """Returns a record that memory has, in the store's form; None says nothing."""
         self.queue = ReadQueue(store, executor)
@@ -64,6 +65,8 @@ class StoreReader:
         """Pages that are being read, by part of the log and position."""
         self.announced = announced
         """The position up to which everything logged has been offered to the bus."""
+        self.reach: Callable[[], int] = store.head
+        """The greatest number that a cursor of this log can have."""
 
     @property
     def epoch(self) -> str:
@@ -72,6 +75,7 @@ class StoreReader:
 
     async def ask(self, call: Callable[[LogAndRecords], T]) -> T:
         """Have a reader thread ask the store something that takes several steps."""
+        await self._stored()
         return await self._run(lambda: call(self._store), ReadLane.INDEXED)
 
     def lag(self) -> Lag:
@@ -79,7 +83,8 @@ class StoreReader:
         return self._store.lag()
 
     async def caught_up(self) -> None:
-        """Wait until the tables have everything that is in the log now."""
+        """Wait until the tables have everything that is announced now."""
+        await self._stored()
         if self._store.lag().events:
             await self._run(self._store.caught_up)
 
@@ -91,9 +96,11 @@ class StoreReader:
             return None  # there are some from before it had a table, among those of others
         return store.figures(branch).events
 
-    def committed(self) -> int:
-        """Return the greatest sequence number on disk, which may not be announced yet."""
-        return self._store.head()
+    async def _stored(self) -> None:
+        """Wait until the log has everything that is announced: reads of it are complete then."""
+        waiting = self.unstored()
+        if waiting is not None:
+            await waiting
 
     async def _run(self, call: Callable[[], T], lane: ReadLane = ReadLane.KEYED) -> T:
         """Read on a reader thread; the default lane is for reads by a key or a position."""
@@ -103,6 +110,7 @@ class StoreReader:
         self, read: Callable[[], list[Event]], lane: ReadLane = ReadLane.KEYED
     ) -> list[Event]:
         """Read events of the log; those of tables with row rules have their before image."""
+        await self._stored()
         if not self._ruled:
             return await self._run(read, lane)
 
@@ -293,10 +301,12 @@ class StoreReader:
 
     async def change(self, source: LogSource, topic: str, until: int) -> Event | None:
         """Return the last put, patch or delete at a topic up to a position."""
+        await self._stored()
         return await self._run(lambda: self._store.change(source, topic, until), ReadLane.SEARCH)
 
     async def since(self, source: LogSource, version: int) -> int:
         """Return the position just before the source's first event of at least this version."""
+        await self._stored()
         return await self._run(lambda: self._store.since(source, version))
 
     async def expired(self, now_seconds: float, limit: int) -> list[Record]:

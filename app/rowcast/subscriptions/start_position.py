@@ -136,8 +136,8 @@ def _count(name: str, value: object) -> int:
 def why_lost(cursor: Cursor, epoch: str, head: int, trimmed: int = 0) -> str:
     """Return why a cursor cannot be continued without a gap; empty when it can.
 
-    ``epoch`` names the log, ``head`` is the end of what is stored, and ``trimmed`` up to where the
-    reader's part of the log was removed.
+    ``epoch`` names the log, ``head`` is the greatest number that a cursor of it can have, and
+    ``trimmed`` up to where the reader's part of the log was removed.
     """
     if cursor.epoch != epoch:
         return "the cursor is of another log"

@@ -90,7 +90,7 @@ class Client(Outgoing, Receiver):
         self.tells_seq = False
         """Whether acknowledgements contain the position: MQTT 5, unless ``problems`` forbids it."""
         self.submit, self.submit_run = broker.kernel.submit, broker.kernel.submit_run
-        self.unheard = Unheard(self.note_refusal)
+        self.unheard = Unheard(self.note_refusal, at_once=broker.settings.announces_first)
         self.quota = 0
         """The maximum of its unanswered publishes of QoS 1 and 2."""
         self.taken = self.answered = 0

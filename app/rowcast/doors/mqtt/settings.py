@@ -47,6 +47,8 @@ class BrokerSettings:
     auto_subscriptions: AutoSubscriptions | None = None
     media_type: str | None = None
     """The default media type of messages; None: unchanged (X19)."""
+    announces_first: bool = False
+    """Whether QoS 0 messages that are not retained are announced before they are durable."""
     clears_silently: bool = False
     """Whether empty messages that clear retained ones are not delivered (E20)."""
     server_reference: str = ""

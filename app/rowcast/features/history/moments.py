@@ -23,7 +23,7 @@ async def position_of(
         return min(announced, await reader.since(source, moment.version))
     if cursor.epoch != reader.epoch:
         raise Error(Code.GONE, f"{str(cursor)!r} is of another log; this one is {reader.epoch!r}")
-    if cursor.seq > (head := reader.committed()):  # a listing may be ahead of the bus
+    if cursor.seq > (head := reader.reach()):
         raise Error(
             Code.GONE, f"{str(cursor)!r} is beyond the end of the log, {reader.epoch}:{head}"
         )

@@ -30,6 +30,7 @@ COUNTERS: Final = frozenset(
         "publish/messages/sent",
         "queries/abandoned",
         "queries/timeout",
+        "store/messages/lost",
     }
 )
 """Counters; all others are gauges."""

@@ -54,6 +54,8 @@ class Holding:
     """Events in the log, without those of these metrics."""
     stored_bytes: int = 0
     """Bytes of their payloads."""
+    lost: int = 0
+    """Messages of QoS 0 that were delivered, and that the disk did not take."""
     lag: Lag = field(default_factory=Lag)
     """How far the tables are behind the log."""
 

@@ -58,6 +58,7 @@ SYSTEM: Final[Mapping[str, Reading]] = {
     "messages/inflight": lambda it: it.holding.in_flight,
     "messages/stored": lambda it: it.holding.stored,
     "queries/waiting": lambda it: it.holding.queries_waiting,
+    "store/messages/lost": lambda it: it.holding.lost,
     "store/messages/count": lambda it: it.holding.stored,
     "store/messages/bytes": lambda it: it.holding.stored_bytes,
     "store/lag/events": lambda it: it.holding.lag.events,

@@ -1,12 +1,12 @@
 """Settings of the store: the database, the log, and how far the tables may be behind it."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from rowcast.core.limits import CONFIG_NUMBER_MAX
 from rowcast.core.read_limits import QUERY_SECONDS
-from rowcast.journal.tail import LAG_EVENTS, LAG_SECONDS
+from rowcast.journal.tail import LAG_EVENTS, LAG_SECONDS, Tail
 from rowcast.kernel.settings import Number, Seconds, Section
 
 
@@ -27,6 +27,12 @@ class Store(Section):
 class Log(Section):
     """The log, and how far the tables may be behind it."""
 
+    qos0: Literal["behind", "before"] = Field(
+        default="behind",
+        description="When an MQTT message of QoS 0 that is not retained is stored: `behind` its "
+        "delivery, so that a crash may take the last milliseconds of such messages from the "
+        "history, or `before` it.",
+    )
     lag_seconds: Seconds = Field(
         default=LAG_SECONDS,
         description="How far the tables may be behind the log before writers wait, in seconds; "
@@ -36,3 +42,8 @@ class Log(Section):
         default=LAG_EVENTS,
         description="The same in events; they are in memory until the tables have them.",
     )
+
+    @property
+    def tail(self) -> Tail:
+        """A tail with these bounds."""
+        return Tail(self.lag_seconds, self.lag_events)

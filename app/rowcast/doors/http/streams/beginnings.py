@@ -71,8 +71,7 @@ async def begin(
     after, lost = None, ""
     if start.since is not None:
         cursor = parse_cursor(start.since)
-        # a listing may be ahead of the bus
-        lost = why_lost(cursor, reader.epoch, reader.committed(), reader.trimmed(sources))
+        lost = why_lost(cursor, reader.epoch, reader.reach(), reader.trimmed(sources))
         after = None if lost else cursor.seq
     else:
         after = await position(reader, [item.topics for item in interests], sources, start)

@@ -138,7 +138,7 @@ class Sharing:
         if since is None or isinstance(since, int):
             return since
         cursor, kernel = parse_cursor(since), self._kernel
-        lost = why_lost(cursor, kernel.reader.epoch, kernel.committer.stored)
+        lost = why_lost(cursor, kernel.reader.epoch, kernel.committer.reach)
         return None if lost else cursor.seq
 
     def unsubscribe(self, text: str) -> SubscribedFilter | None:

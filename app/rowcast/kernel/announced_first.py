@@ -1,0 +1,74 @@
+"""Messages that are announced at once and stored behind it (``log.qos0: behind``).
+
+A QoS 0 message that is not retained has no acknowledgement and changes no record, so nobody is told
+that it is stored. It need not wait for the disk: it is numbered and announced, and appended to the
+log right after. A kill in between takes it from the history, and its number is not used again.
+
+Its number may only be announced while no batch of other writes is on its way to the disk: they have
+smaller numbers, and a cursor would pass over them. So these messages go ahead while the log is
+idle, or while the append under way is of such messages, too; ``commit.py`` sees to that.
+"""
+
+import asyncio
+from collections import deque
+
+from rowcast.core.events import MESSAGE
+from rowcast.kernel.batch import Batch
+from rowcast.kernel.group_commit import GroupCommit
+from rowcast.kernel.write import FactsWrite, Unheard, Write
+
+
+def goes_first(item: Write | FactsWrite) -> bool:
+    """Whether a write may be announced before it is durable."""
+    if type(item) is not Write:
+        return False
+    done, event = item.done, item.event
+    return (
+        type(done) is Unheard
+        and done.at_once
+        and event.kind is MESSAGE
+        and not event.qos
+        and not (item.depends or item.versioned or item.apart or item.changes)
+        and item.conclude is None
+        and item.group is None
+        and (event.table is None or (item.shape is not None and not item.shape.numbered))
+    )
+
+
+class AnnouncedFirst:
+    """The announced messages of one committer that are not durable yet."""
+
+    __slots__ = ("_waiting", "lost", "next")
+
+    def __init__(self) -> None:
+        self.next = GroupCommit(Batch())
+        """What was announced while others are appended; it is appended after them."""
+        self.lost = 0
+        """Messages that the disk did not take; subscribers have them, the log has not."""
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    def take(self, waiting: deque[Write | FactsWrite], most: int) -> list[Write]:
+        """Take the first messages of a queue, up to one that has to wait for the disk."""
+        taken: list[Write] = []
+        while waiting and len(taken) < most and goes_first(waiting[0]):
+            taken.append(waiting.popleft())  # type: ignore[arg-type]
+        return taken
+
+    def take_next(self) -> GroupCommit:
+        """Return what is to be appended next, and begin another."""
+        work, self.next = self.next, GroupCommit(Batch())
+        return work
+
+    def when_stored(self, seq: int) -> "asyncio.Future[None]":
+        """Return what is done when everything up to a number is stored."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((seq, future))
+        return future
+
+    def note(self, stored: int) -> None:
+        """Wake who waits for a position up to this one: everything is stored, or lost."""
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= stored:  # asked in the order of the numbers
+            future = waiting.popleft()[1]
+            if not future.done():
+                future.set_result(None)

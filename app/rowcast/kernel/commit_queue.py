@@ -1,0 +1,214 @@
+"""The queue of the committer: its order, its bounds, and the bytes that it holds.
+
+``commit.py`` takes batches from it, one at a time. Writers that are much ahead of the disk are
+paused, then refused; each caller's share of a batch is fair when not all of them fit.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from functools import partial
+
+from rowcast.core.callers import Caller
+from rowcast.core.clock import HybridClock
+from rowcast.core.errors import Code, Error
+from rowcast.core.memory_limits import WRITE_BYTES
+from rowcast.kernel.batch import Batch, take
+from rowcast.kernel.bytes_in_hand import BytesInHand, WriteBounds, relieve
+from rowcast.kernel.fair_batch import FairBatches
+from rowcast.kernel.write import FactsWrite, Kept, Write, resolver
+from rowcast.kernel.writer_calls import WriterCalls
+from rowcast.store.store import Appends, Change
+
+log = logging.getLogger("rowcast.commit")
+
+
+class CommitQueue(WriterCalls):
+    """What waits to be written, in order; ``_start`` takes it."""
+
+    def __init__(
+        self, store: Appends, clock: HybridClock, executor: Executor, bounds: WriteBounds
+    ) -> None:
+        super().__init__(store, executor)
+        self._bounds = bounds
+        self._clock = clock
+        self._fair = FairBatches(bounds.batch)
+        self._waiting: deque[Write | FactsWrite] = deque()
+        self._waiting_bytes = 0
+        """Pending bytes in the queue, without the batch being written."""
+        self._keeping = self._keeping_bytes = 0
+        """Pending changes of facts, without those of writes."""
+        self._parts: deque[Batch] = deque()
+        """The parts of a failed batch, each to be tried alone, before everything that waits."""
+        self._busy = False
+        """Whether a batch is being written."""
+        self._goes_ahead = False
+        """Whether that batch is announced, so that others like it may be, too."""
+        self._scheduled = False
+        self._overtaken = False
+        """Whether queued writes have older versions than some written ones."""
+        self._relieved: list[Callable[[], None]] = []
+        self._idle: list[asyncio.Future[None]] = []
+        self.pending = BytesInHand(bounds)
+        """Pending bytes per caller."""
+
+    def _start(self) -> None:
+        """Take the next batch."""
+        raise NotImplementedError
+
+    @property
+    def backlog(self) -> int:
+        """The number of queued writes, without the batch being written."""
+        return len(self._waiting)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether deferrable writes should wait."""
+        pending, high = self.pending, self._bounds.backlog_events_high
+        return len(self._waiting) >= high or pending.size >= pending.high
+
+    def when_relieved(self, call: Callable[[], None]) -> None:
+        """Call once when it is no longer crowded."""
+        self._relieved.append(call)
+
+    def slows(self, caller: Caller) -> bool:
+        """Whether reading from a caller should pause."""
+        pending, high = self.pending, self._bounds.backlog_events_high
+        crowded = len(self._waiting) >= high or pending.size >= pending.high
+        if not crowded and pending.get(caller, 0) < self._bounds.client_high:
+            return False  # the usual case, without another call
+        return pending.slows(caller, crowded=crowded)
+
+    async def room(self, caller: Caller) -> None:
+        """Wait until reading from a caller may resume."""
+        while self.slows(caller):
+            future: asyncio.Future[None] = self._loop.create_future()
+            self.pending.when_room(caller, partial(resolver(future), None))
+            await future
+
+    def submit(self, writes: Sequence[Write], most: int = 0) -> None:
+        """Queue writes; they stay together and in order. Raises BUSY when too many wait.
+
+        ``most`` overrides that limit, for a single large transaction.
+        """
+        if len(self._waiting) + len(writes) > (most or self._bounds.backlog_events):
+            raise Error(
+                Code.BUSY,
+                f"{len(self._waiting)} writes are waiting for the disk; try again in a second",
+                retry_after_seconds=1,
+            )
+        pending, total = self.pending, 0
+        for write in writes:
+            write.size = size = len(write.event.payload) + WRITE_BYTES
+            total += size
+        if pending.size + total > self._bounds.client_max and not most:
+            pending.check(writes[0].caller, total)
+        for write in writes:
+            event, caller = write.event, write.caller
+            if write.versioned:
+                self._clock.observe(event.version)
+            elif write.logged:
+                event.version = self._clock.tick()
+            pending[caller] = pending.get(caller, 0) + write.size
+        pending.size += total
+        self._waiting_bytes += total
+        self._waiting.extend(writes)
+        if not self._scheduled and (not self._busy or self._goes_ahead):  # ``_schedule``, inlined
+            self._scheduled = True
+            self._loop.call_soon(self._start)
+
+    def keep(self, changes: Sequence[Change], done: Kept | None = None) -> None:
+        """Write changes of facts, after all earlier writes; all or none.
+
+        They are committed in one transaction with adjacent writes. ``done`` is called on the loop,
+        maybe before this returns, with None or the Error; without it a failure is logged.
+        """
+        keeping = FactsWrite(changes, done)
+        waiting = self._keeping
+        self._keeping += keeping.weight
+        self._keeping_bytes += keeping.size
+        too_large = self._keeping_bytes > self._bounds.most
+        if waiting and (self._keeping > self._bounds.backlog_changes or too_large):
+            keeping.error = Error(
+                Code.BUSY,
+                f"{waiting} changes of facts are waiting for the disk; try again in a second",
+                retry_after_seconds=1,
+            )
+            self._tell([keeping])
+            return
+        self._waiting.append(keeping)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._scheduled and (not self._busy or self._goes_ahead):
+            self._scheduled = True
+            self._loop.call_soon(self._start)  # at the end of this turn, which may add more
+
+    async def settle(self) -> None:
+        """Wait until the queue is empty and everything is answered."""
+        while self._waiting or self._parts or self._busy:
+            future = self._loop.create_future()
+            self._idle.append(future)
+            await future
+
+    async def durable(self) -> None:
+        """Wait until everything submitted so far is durable; raises the Error of a failure."""
+        future: asyncio.Future[Error | None] = self._loop.create_future()
+        self.keep((), resolver(future))
+        error = await future
+        if error is not None:
+            raise error
+
+    def _take(self) -> Batch:
+        """Return the next batch: a fair share, if the queue exceeds one transaction."""
+        most, waiting = self._bounds.batch, self._waiting
+        large = self._waiting_bytes > most
+        if not (large or self._keeping or len(waiting) > self._bounds.batch_events):
+            batch = Batch(list(waiting), size=self._waiting_bytes)  # type: ignore[arg-type]
+            waiting.clear()
+        elif large and len(self.pending) > 1:
+            batch = self._fair.take(self._waiting, self.pending.values())
+            self._overtaken = True
+        else:
+            batch = take(self._waiting, self._bounds.batch_events, most)
+        if self._overtaken:  # versions increase with numbers, for lookups by time
+            for write in batch.writes:
+                if write.logged and not write.versioned:
+                    write.event.version = self._clock.tick()
+            self._overtaken = bool(self._waiting)
+        self._waiting_bytes -= batch.size
+        return batch
+
+    def _relieve(self) -> None:
+        """Resume reading from those who were paused, when there is room again."""
+        crowded = self.crowded
+        self.pending.let_go(crowded=crowded)
+        if not crowded:
+            relieved, self._relieved = self._relieved, []
+            for call in relieved:
+                relieve(call)
+
+    @staticmethod
+    def _wake(waiters: list["asyncio.Future[None]"]) -> None:
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        waiters.clear()
+
+    def _tell(self, keeps: Sequence[FactsWrite]) -> None:
+        """Call the callbacks of facts; log failures of facts without a callback once."""
+        lost: Error | None = None
+        for keeping in keeps:
+            self._keeping -= keeping.weight
+            self._keeping_bytes -= keeping.size
+            if keeping.done is None:
+                lost = lost or keeping.error
+                continue
+            try:
+                keeping.done(keeping.error)
+            except Exception:
+                log.exception("someone failed to hear about %d facts", len(keeping.changes))
+        if lost is not None:
+            log.error("facts were not kept: %s", lost.full)

@@ -1,0 +1,44 @@
+"""Calls on the writer thread between two commits: trims, deferred work, and those of features."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from functools import partial
+from typing import TypeVar
+
+from rowcast.core.errors import stopping
+from rowcast.core.topic_tables import LogSource
+from rowcast.store.store import Appends, Keep
+
+T = TypeVar("T")
+
+
+class WriterCalls:
+    """The part of the committer that others call on its thread."""
+
+    def __init__(self, store: Appends, executor: Executor) -> None:
+        self._store = store
+        self._executor = executor
+        self._loop = asyncio.get_running_loop()
+
+    def on_writer(self, call: Callable[[], T]) -> "Future[T]":
+        """Run a call on the writer thread between two commits."""
+        try:
+            return self._executor.submit(call)
+        except RuntimeError:  # the threads have stopped: shutdown
+            refused: Future[T] = Future()
+            refused.set_exception(stopping())
+            return refused
+
+    async def trim(self, source: LogSource, keep: Keep, now_seconds: float, limit: int) -> int:
+        """Delete old events; return how many."""
+        return await self._result(partial(self._store.trim, source, keep, now_seconds, limit))
+
+    async def tidy(self, limit: int) -> bool:
+        """Run a step of deferred work; return whether more is left."""
+        return await self._result(partial(self._store.tidy, limit))
+
+    async def _result(self, call: "Callable[[], T | Future[T]]") -> T:
+        """Call on the writer thread; wait for the result, which may come later."""
+        found = await self._loop.run_in_executor(self._executor, call)
+        return await asyncio.wrap_future(found) if isinstance(found, Future) else found
