@@ -4,6 +4,7 @@ Started by ``applier_process.py``, with two handles of pipes. It ends when told 
 server has gone: its pipe is closed then.
 """
 
+import gc
 import logging
 import os
 import select
@@ -27,6 +28,8 @@ log = logging.getLogger("rowcast.applier")
 
 RETRY_SECONDS: Final = 0.2
 """After the disk has refused. Writers and readers wait for the next attempt, which may succeed."""
+COLLECTOR_OBJECTS: Final = 100_000
+"""New objects between two collections of garbage: those of some transactions, which need none."""
 SYNC_BYTES: Final = 32 * 1024 * 1024
 """Of the log that is applied between two syncs of the tables, after which it can be trimmed."""
 
@@ -125,6 +128,8 @@ def main(read: int, write: int) -> None:
     opened = read_message(read)
     if opened is None:
         return
+    gc.freeze()
+    gc.set_threshold(COLLECTOR_OBJECTS)
     try:
         _Process(read, write, opened).run()
     except (BrokenPipeError, KeyboardInterrupt):  # the server has gone

@@ -9,7 +9,6 @@ the changes.
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from sqlite3 import Cursor
 from typing import Final
@@ -105,30 +104,25 @@ def split(
     # Keyed by identity, because hashing a table is slow; undeclared topics by first level.
     known: dict[int | str | None, _Place] = {}
 
-    def place(table: Table | None, topic: str) -> _Place:
-        of: int | str | None = id(table)
-        if table is None and by_level:
-            cut = topic.find("/")
-            of = topic[:cut] if cut >= 0 else None
-            if of in DIVIDED:
-                of = branch_of(topic).level
-        found = known.get(of)
-        if found is None:
-            part = part_of(table)
-            share = shares.setdefault(part.table_id, Share(part))
-            owner = part if isinstance(of, int) else by_level.get(of, part)
-            layout = part.rows.layout
-            tally = share.parts.setdefault(owner.table_id, Tally(owner))
-            found = known[of] = (share, tally, len(layout.prefix), layout.integer)
+    def place(of: int | str | None, table: Table | None) -> _Place:
+        part = part_of(table)
+        share = shares.setdefault(part.table_id, Share(part))
+        owner = part if isinstance(of, int) else by_level.get(of, part)
+        layout = part.rows.layout
+        tally = share.parts.setdefault(owner.table_id, Tally(owner))
+        known[of] = found = share, tally, len(layout.prefix), layout.integer
         return found
 
-    last: Table | None = None
-    found: _Place | None = None
     for index, event in enumerate(events):
         table, topic = event.table, event.topic
-        if found is None or table is not last or (table is None and by_level):
-            last, found = table, place(table, topic)
-        share, tally, prefix, integer = found
+        if table is None and by_level:
+            cut = topic.find("/")
+            of: int | str | None = topic[:cut] if cut >= 0 else None
+            if of in DIVIDED:
+                of = branch_of(topic).level
+        else:
+            of = id(table)
+        share, tally, prefix, integer = known.get(of) or place(of, table)
         share.keys.append(share.part.rows.layout.key(topic) if integer else topic[prefix:])
         share.indexes.append(index)
         share.tallies.append(tally)
@@ -180,10 +174,12 @@ def write_records(
 
 def _plain(payload: bytes) -> Cell:
     """Return text as str, so that SQL tools can read it; the log returns the same bytes."""
-    if b"\0" not in payload:  # many tools treat it as the end
-        with suppress(UnicodeDecodeError):
-            return payload.decode()
-    return payload
+    if b"\0" in payload:  # many tools treat it as the end
+        return payload
+    try:  # not suppress(): it costs as much as the rest of a row
+        return payload.decode()
+    except UnicodeDecodeError:
+        return payload
 
 
 def log_rows(shares: Sequence[Share], events: Sequence[Event]) -> list[Row]:
