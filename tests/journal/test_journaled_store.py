@@ -295,6 +295,34 @@ def test_of_a_topic_only_the_last_becomes_a_record(tmp_path):
     abandon(place)
 
 
+def test_a_table_that_cannot_be_made_is_refused_with_a_reason(tmp_path):
+    place = JournalPlace(tmp_path, APPLYING["lagging"])
+    store = place.start()
+    store._read_seconds = 0.05
+    place.applying.paused = True
+    with pytest.raises(Error, match="do not follow the log") as slow:
+        store.define(TopicTable("mqtt_u", TopicRoot("u")))
+    assert Code.BUSY is slow.value.code
+    place.applying.paused = False
+    place.applying.push(store._log.head.number)
+    store.define(TopicTable("mqtt_u", TopicRoot("u")))  # the first attempt is in the log
+    assert [TopicTable("mqtt_u", TopicRoot("u"))] == store.topic_tables()
+    place.close()
+
+
+def test_who_waits_for_tables_is_told_why_they_cannot_be_written():
+    tail, told = Tail(), []
+    waits = threading.Thread(target=lambda: told.append(tail.wait(1, 60)))
+    waits.start()
+    while not tail._changed._waiters:
+        time.sleep(0.001)
+    tail.take_applied(0, {}, "the disk is full")
+    waits.join(10)
+    assert ([False], "the disk is full") == (told, tail.problem)
+    tail.take_applied(1, {})
+    assert (True, "") == (tail.wait(1, 0), tail.problem)
+
+
 # -- the process -----------------------------------------------------------------------------------
 
 

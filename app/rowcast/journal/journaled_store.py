@@ -40,7 +40,8 @@ ROOM_SECONDS: Final = 10.0
 """How long a write waits for tables that are behind, before it is refused: a disk that has not
 written a tenth of a second's events by then does not work."""
 READ_SECONDS: Final = 30.0
-"""The same for a read: the default of ``store.query_timeout``."""
+"""The same for a read, the default of ``store.query_timeout``; and for a change of the tables, such
+as those of a start, where the applier may take seconds on a busy machine."""
 
 
 class Packed(NamedTuple):
@@ -163,8 +164,11 @@ class JournaledStore:
         return result
 
     def _operate_now(self, operation: Operation) -> int:
-        """Carry out an operation, and wait until it is applied."""
-        return _result(self._operate(operation).result(self._room_seconds))
+        """Carry out an operation, and wait until it is applied; raises BUSY."""
+        result = self._operate(operation)
+        if not self.tail.wait(self._log.head.number, self._read_seconds):
+            raise self._not_followed()
+        return _result(result.result())  # it is set right after the batch is noted as applied
 
     def reserve(self, seq: int) -> None:
         """Reserve numbers up to ``seq`` durably, so that none is reused after a restart."""
