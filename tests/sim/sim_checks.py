@@ -83,7 +83,9 @@ class Follow:
         return self.topics.matches(event.topic) and not own and not self._unclear(event)
 
     def _unclear(self, event):
-        return self.world.unclear(number_of(event.payload, event.properties))
+        """Whether it may come or not."""
+        n = number_of(event.payload, event.properties)
+        return n in self.store.lost or self.world.unclear(n)
 
     def _next(self):
         """Return the next event of the log that is for this reader."""
@@ -140,7 +142,7 @@ class Follow:
     def event(self, topic, n, seq, *, empty):
         """Take a live event; ``seq`` is 0 for an unlogged one and None when it was not told."""
         require(self.live or not self.tells, f"{self.name}: an event before the mark", topic, seq)
-        if self.world.unclear(n):
+        if n in self.store.lost or self.world.unclear(n):
             return
         if seq is None:
             seq = 0 if not empty and n not in self.store.by_n else None

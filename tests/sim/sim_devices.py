@@ -123,7 +123,7 @@ class Device:
             self.follow.begin(server.tap, announced, position, current=current)
 
     def _publish(self):
-        world, rng = self.world, self.rng
+        rng = self.rng
         if rng.random() < 0.04:
             qos = rng.randrange(2)
             self.link.send(Publish(POISON, b"", 0, retain=True) if qos else self._bad())
@@ -133,6 +133,10 @@ class Device:
         kind = choose_kind(rng, topic, patches=False)
         if kind == DELETE and self.version != 5:
             kind = MESSAGE  # a delete of 3.1.1 could not be told apart
+        self._send(topic, kind, qos)
+
+    def _send(self, topic, kind, qos):
+        world, rng = self.world, self.rng
         n = world.next_number()
         world.attempt(n, f"{self.name}/{self.link.number}", LATER)
         self.publishes -= 1
@@ -227,3 +231,11 @@ class Device:
         require(not len(session.window), f"{self.name}: in flight at the end")
         dropped = 0 if self.tells else self.subscription.losses.counts.get(GapCause.SLOW, 0)
         self.follow.finish(dropped)
+
+
+class Chatterer(Device):
+    """One that sends QoS 0 in bursts, of which the disk takes several at once."""
+
+    def _publish(self):
+        for _ in range(self.rng.choice((1, 2, 5))):
+            self._send(self.rng.choice(("u/1", "u/2/x", "v/1")), MESSAGE, 0)

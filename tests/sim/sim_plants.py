@@ -5,6 +5,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import RETAINED
 from rowcast.features.undeclared_topics import topic_tables
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
+from rowcast.kernel.announced_first import goes_first
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.group_commit import GroupCommit
 from rowcast.kernel.write import FactsWrite, Receipt
@@ -20,12 +21,35 @@ def announce_before_the_commit(monkeypatch):
     """Subscribers hear what a failing disk takes back."""
     write = Committer._append
 
-    def early(self, events, changes):
-        for event in events:
+    def early(self, work):
+        for event in work.events:
             self._bus.publish(event)
-        return write(self, events, changes)
+        return write(self, work)
 
     monkeypatch.setattr(Committer, "_append", early)
+
+
+def read_the_log_before_it_is_complete(monkeypatch):
+    """A page of the log lacks what is announced and on its way to the disk."""
+    monkeypatch.setattr(Committer, "unstored", lambda _self: None)
+
+
+def announce_past_a_batch_on_its_way(monkeypatch):
+    """A QoS 0 message overtakes writes that wait for the disk, and cursors pass over them."""
+    run = Committer._run
+
+    def careless(self, work, call, then):
+        self._goes_ahead = True
+        run(self, work, call, then)
+
+    monkeypatch.setattr(Committer, "_run", careless)
+
+
+def announce_numbers_that_are_not_reserved(monkeypatch):
+    """A crash takes messages whose numbers others get after it."""
+    monkeypatch.setattr(
+        Committer, "_may_go_ahead", lambda _self, work: all(map(goes_first, work.batch.writes))
+    )
 
 
 def answer_before_the_commit(monkeypatch):
@@ -111,8 +135,8 @@ def keep_callers_pending(monkeypatch):
     """A refused write is never counted off."""
     answer = Committer._answer
 
-    def leaky(self, writes, outcomes):
-        answer(self, writes, outcomes)
+    def leaky(self, writes, outcomes, **options):
+        answer(self, writes, outcomes, **options)
         for write, outcome in zip(writes, outcomes, strict=True):
             if not isinstance(outcome, Receipt):
                 self.pending[write.caller] = self.pending.get(write.caller, 0) + 1
@@ -265,6 +289,9 @@ PLANTS = (
     let_facts_overtake,
     forward_what_a_durable_session_wants,
     announce_before_the_commit,
+    read_the_log_before_it_is_complete,
+    announce_past_a_batch_on_its_way,
+    announce_numbers_that_are_not_reserved,
     answer_before_the_commit,
     do_not_read_again_what_did_not_fit,
     fill_the_cache_with_what_was_read,

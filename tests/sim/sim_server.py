@@ -8,6 +8,7 @@ from sim_store import number_of
 
 import build
 from rowcast.bus.bus import Subscriber
+from rowcast.core.events import MESSAGE
 from rowcast.core.read_limits import READER_THREADS
 from rowcast.core.tables import Attribute, Logs, Role, Table, Type
 from rowcast.core.topics import TopicFilter
@@ -60,7 +61,10 @@ class Tap(Subscriber):
         n = number_of(event.payload, event.properties)
         world.trace(f"announce {event.topic} {event.kind} n={n} seq={event.seq}")
         if event.seq:
-            require(event.seq in world.store.by_seq, "announced before it was stored", event)
+            if event.seq not in world.store.by_seq:
+                first = world.announces_first and event.kind == MESSAGE and not event.qos
+                require(first, "announced before it was stored", event)
+                world.store.announced_first(event)
             wanted = world.store.shadow[self.index]
             self.index += 1
             require(wanted.seq == event.seq, "announced out of order", event, wanted)
@@ -146,7 +150,10 @@ class Server(build.Server):
         """Connections of MQTT clients, ever."""
         self.ends = []
         """What to call when the process dies."""
-        self.open_mqtt(loop, receive_maximum=6, **world.limits["mqtt"])
+        lose = self.committer._lose
+        self.committer._lose = lambda work, error: (store.lose(work.events), lose(work, error))
+        first = world.announces_first
+        self.open_mqtt(loop, receive_maximum=6, announces_first=first, **world.limits["mqtt"])
         self.broker.clients = Ordered()
         self.expiries.start()
 
@@ -169,6 +176,8 @@ class Server(build.Server):
     def kill(self):
         """Die as a process does."""
         self.alive = False
+        store = self._world.store
+        store.lose(list(store.ahead.values()))
         self.ended_at = self.loop.time()
         self.writer.kill()
         self.readers.kill()

@@ -48,6 +48,10 @@ class SimStore(MemoryStore):
         """Number to its event; to the first of them if it may be written again."""
         self.copies = {}
         """Number to all its events."""
+        self.ahead = {}
+        """Number to event: announced, and not stored yet (``log.qos0: behind``)."""
+        self.lost = set()
+        """Numbers of payloads that were announced and never stored: some readers have them."""
         self.repeatable = set()
         """Numbers of publishes that may be there twice: QoS 1, sent again."""
         self.gone = []
@@ -84,7 +88,8 @@ class SimStore(MemoryStore):
             self.meanwhile()
         existed = super().commit(events, changes)
         for event in events:
-            self._remember(logged(event))
+            if self.ahead.pop(event.seq, None) is None:
+                self._remember(logged(event))
         for change in changes:
             if change.name == "last":
                 number = int(change.value)
@@ -95,6 +100,18 @@ class SimStore(MemoryStore):
         if self._rng.random() < 0.3:
             self.meanwhile()
         return existed
+
+    def announced_first(self, event):
+        """Note an event that is announced before it is stored."""
+        self.ahead[event.seq] = event
+        self._remember(logged(event))
+
+    def lose(self, events):
+        """Note that some of what was announced first will never be stored."""
+        for event in events:
+            if self.ahead.pop(event.seq, None) is not None:
+                self._trace(f"lose {event.seq}")
+                self.lost.add(number_of(event.payload))
 
     def _remember(self, event):
         if self.shadow:

@@ -23,7 +23,7 @@ from sim_checks import (
     require,
 )
 from sim_crews import Crew
-from sim_devices import Device
+from sim_devices import Chatterer, Device
 from sim_loop import SimLoop
 from sim_passers import Passers
 from sim_readers import Juggler, Watcher
@@ -130,6 +130,8 @@ class World:
         """What a durable session that is away will ask the log for."""
         self.keeps_undeclared = self.fork("undeclared").random() < 0.5
         """Whether undeclared topics have tables, and all that is said there is logged."""
+        self.announces_first = self.fork("first").random() < 0.5
+        """Whether QoS 0 messages are announced before they are stored."""
         self.server = None
         self.residents = []
         self.crews = []
@@ -329,6 +331,8 @@ class World:
         readers = [Watcher(self, f"watcher{i}") for i in range(self.rng.randrange(1, 4))]
         readers += [Juggler(self, f"juggler{i}") for i in range(self.rng.randrange(2))]
         devices = [Device(self, f"device{i}", writes) for i in range(self.rng.randrange(1, 4))]
+        if self.announces_first:
+            devices.append(Chatterer(self, "chatterer", 4 * writes))
         count = 2 if self.rough else self.rng.randrange(3)
         residents = [Resident(self, f"resident{i}", writes) for i in range(count)]
         self.residents += residents

@@ -23,6 +23,9 @@ ALL = 300
 SEEDS_TO_NOTICE = 300
 ROUGH_SEEDS = 100
 NOTICED_BY = {
+    "announce_numbers_that_are_not_reserved": 181,
+    "announce_past_a_batch_on_its_way": 6,
+    "read_the_log_before_it_is_complete": 1,
     "forget_topic_tables_with_the_process": 4,
     "keep_facts_after_their_write": 3,
     "forget_facts_that_are_tried_alone": 3,
