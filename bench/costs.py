@@ -101,7 +101,6 @@ SERVERS: dict[str, Setup] = {
                 [{"effect": "allow", "actions": ["all"], "topics": ["#", "$SYS/#"]}]
             )
         },
-        shows=HOOKED,
     ),
     "rate": Setup({"hooks.rate.publishes": 1_000_000}, shows=HOOKED),
     "hook": Setup(hook=True, shows=HOOKED),

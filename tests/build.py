@@ -95,6 +95,7 @@ class Server:
     ``topics`` are the settings of topic tables; without, undeclared topics have none.
     ``undeclared`` is the setting ``topics.undeclared``: by default what ``topics`` make of it.
     ``now`` is a time, which a test moves by setting ``time``, or a clock.
+    ``access`` are rules of the access list.
     ``writer``, ``readers``, ``cache`` and ``bounds`` (of writes in hand) replace what is made else;
     ``reading`` are limits of the reader; other options are those of the kernel.
     """
@@ -113,6 +114,7 @@ class Server:
         cache=None,
         bounds=None,
         hooks=None,
+        access=(),
         seen_max=SEEN_TOPICS_MAX,
         routes_max=MATCH_CACHE_TOPICS_MAX,
         reading=None,
@@ -152,7 +154,7 @@ class Server:
         )
         logged = undeclared == "table"
         settings = topics or TopicSettings()
-        self._install(hooks or Hooks(), settings, logged=logged, seen_max=seen_max)
+        self._install(hooks or Hooks(), settings, access, logged=logged, seen_max=seen_max)
 
     def _reader(self, limits):
         def announced():
@@ -160,12 +162,12 @@ class Server:
 
         return Reader(self.store, self.cache, self.readers, self.tables, announced, **limits)
 
-    def _install(self, hooks, topics, **options):
+    def _install(self, hooks, topics, access, **options):
         self.people = {}
         """Callers whose rights can be asked about, by name."""
         delayed = DelayedPublish()
         repeats = Idempotency()
-        rights = AccessRights(self._person)
+        rights = AccessRights(self._person, access)
         history = History()
         undeclared = UndeclaredTopics(self.store, topics, **options)
         shared = SharedSubscriptions()

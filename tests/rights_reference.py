@@ -1,7 +1,8 @@
 """Who may do what, said a second time: a plain evaluator for tests to compare the server with.
 
 It shares no code with the server. Rules are nested tuples, policies plain data; what is said here
-is what docs/access.md says. A random policy is written as a schema and as rows of ``$SYS/rules``.
+is what docs/access.md says. A random policy is written as a schema, as rows of ``$SYS/rules``, and
+as the access list ``hooks.acl``.
 """
 
 import json
@@ -129,6 +130,8 @@ class Policy:
     auth: tuple = ()
     fields: dict = field(default_factory=dict)
     rules: dict = field(default_factory=dict)
+    listed: tuple = ()
+    """Rules of the access list, as the settings write them; without any it says nothing."""
 
     @property
     def schema(self):
@@ -144,7 +147,9 @@ class Policy:
     # -- topics ------------------------------------------------------------------------------------
 
     def may(self, person, action, topic):
-        """Whether topic rules and grants let a person do something at a topic."""
+        """Whether topic rules, grants and the access list let a person do something at a topic."""
+        if not self.lists(person, action, topic):
+            return False
         if "admin" in person.roles:
             return True
         denied = allowed = False
@@ -164,6 +169,25 @@ class Policy:
         if denied:
             return False
         return allowed or getattr(person, action)
+
+    def lists(self, person, action, text):
+        """Whether the access list lets anybody do something at all of a topic or filter."""
+        words = {"write": {"write", "publish", "all"}, "subscribe": {"subscribe", "all"}}
+        words["read"] = {"read", "subscribe", "all"}
+        for rule in self.listed:
+            about = not rule.get("users") or person.name in rule["users"]
+            named = set(rule["actions"]) & words[action]
+            if about and named and any(self._holds(one, text, person) for one in rule["topics"]):
+                return rule["effect"] == "allow"
+        return not self.listed
+
+    @classmethod
+    def _holds(cls, pattern, text, person):
+        """Whether a filter of the access list selects all that a topic or filter does."""
+        whole = text.removesuffix("#").removesuffix("/")
+        if whole == text:
+            return cls._fits(pattern, text, person)
+        return pattern.endswith("#") and cls._fits(pattern, whole, person)
 
     @staticmethod
     def _fits(pattern, topic, person):
@@ -377,6 +401,24 @@ def random_policy(dice):
     }
     rules = {f"r{number}": _topic_rule(dice) for number in range(dice.randrange(3))}
     return Policy(auth, fields, rules)
+
+
+def random_list(dice):
+    """A random access list of a few rules."""
+    rules = tuple(_list_rule(dice) for _ in range(1 + dice.randrange(3)))
+    rest = {"effect": "allow", "actions": ["all"], "topics": ["#"]}
+    return (*rules, rest) if dice.random() < 0.6 else rules
+
+
+def _list_rule(dice):
+    actions = ("read", "write", "publish", "subscribe", "all", "all")
+    topics = ("Doc/#", "Doc/1", "Doc/+", "Doc/${username}", "Doc/${clientid}", "#", "Open/#", "+/2")
+    rule = {
+        "effect": dice.choice(("allow", "deny")),
+        "actions": dice.sample(actions, 1 + dice.randrange(2)),
+        "topics": dice.sample(topics, 1 + dice.randrange(2)),
+    }
+    return rule | ({"users": dice.sample(OWNERS, 1)} if dice.random() < 0.3 else {})
 
 
 def _clause(dice, *, fields=False):

@@ -22,9 +22,10 @@ async def ask(wanted: int, seed: int) -> int:
     while asked < wanted:
         with tempfile.TemporaryDirectory() as folder:
             try:
-                asked += await compare(seed, partial(application, Path(folder)), ACTS)
+                running, listed = partial(application, Path(folder)), policies % 2 == 1
+                asked += await compare(seed, running, ACTS, listed=listed)
             except AssertionError as difference:
-                print(f"seed {seed}: {difference}")
+                print(f"seed {seed}{' beside an access list' if listed else ''}: {difference}")
                 return 1
         policies += 1
         seed += 1

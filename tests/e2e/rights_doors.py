@@ -9,7 +9,7 @@ from contextlib import suppress
 from websockets.exceptions import WebSocketException
 
 from http_clients import http_client
-from rights_reference import dice_of, random_person, random_policy, random_value
+from rights_reference import dice_of, random_list, random_person, random_policy, random_value
 from rowcast.core.callers import ALL, Caller, Grants
 from rowcast.features.rights.rule_syntax import rule_of
 from serving import PATIENCE_SECONDS
@@ -94,9 +94,11 @@ def basic(name):
 class Doors:
     """A program, people, and what is in its table."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, *, listed):
         self.dice = dice_of(seed)
         self.policy = random_policy(self.dice)
+        if listed:
+            self.policy.listed = random_list(dice_of(f"list {seed}"))
         self.people = {f"p{number}": random_person(self.dice) for number in range(3)}
         self.values, self.ears, self.acts = {}, [], 0
 
@@ -128,12 +130,15 @@ class Doors:
                 self.ears.append((door, person, ear, []))
             refused = {door: ear.refused for door, who, ear, _ in self.ears if who is person}
             assert 1 == len(set(refused.values())), (self.known, person, refused)
+            listed = self.policy.lists(person, "subscribe", "Doc/#")
+            assert listed or all(refused.values()), (self.known, person)
 
     # -- acts --------------------------------------------------------------------------------------
 
     @property
     def known(self):
-        return self.policy.schema, self.policy.rules, self.people, self.values
+        policy = self.policy
+        return policy.schema, policy.rules, policy.listed, self.people, self.values
 
     async def write(self):
         """Do a random write at a random door, and see what becomes of it."""
@@ -264,10 +269,14 @@ def _selected(query, value):
     return query != "?site!=north" or value.get("site") != "north"
 
 
-async def compare(seed, running, acts):
-    """Compare one random policy at all doors; return how many questions were asked."""
-    doors = Doors(seed)
-    async with running(doors.policy.schema) as application:
+async def compare(seed, running, acts, *, listed=False):
+    """Compare one random policy at all doors; return how many questions were asked.
+
+    ``listed``: a random access list has to allow everything, too.
+    """
+    doors = Doors(seed, listed=listed)
+    settings = {"hooks.acl": json.dumps(doors.policy.listed)} if listed else {}
+    async with running(doors.policy.schema, settings) as application:
         doors.begin(application)
         await doors.listen()
         for _ in range(acts):

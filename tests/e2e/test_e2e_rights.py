@@ -23,6 +23,12 @@ async def test_every_door_agrees_with_the_reference(tmp_path, seed):
     assert await compare(seed, partial(application, tmp_path), 12)
 
 
+@pytest.mark.parametrize("seed", [4, 5])
+async def test_every_door_agrees_beside_an_access_list(tmp_path, seed):
+    """M9, G20: where an access list has to allow it, too."""
+    assert await compare(seed, partial(application, tmp_path), 12, listed=True)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 103))
 async def test_every_door_agrees_with_the_reference_for_long(tmp_path, seed):

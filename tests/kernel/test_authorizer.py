@@ -47,6 +47,13 @@ async def test_without_rights_nothing_is_watched(bare, caller):
     interest = SubscribedFilter(TopicFilter("u/#"))
     assert Code.DENIED == code_of(lambda: bare.kernel.watch(subscription, interest, caller))
     assert (0, 0) == (bare.bus.subscriptions, len(subscription.interests))
+    assert Code.DENIED == code_of(bare.kernel.rights.check_watch, TopicFilter("u/1"), caller)
+
+
+@pytest.mark.parametrize("caller", [ANN, SERVER])
+async def test_without_rights_nothing_is_sent_to_a_resource_class(bare, caller):
+    assert Code.DENIED == code_of(bare.kernel.rights.check_resource, "Lamp", caller)
+    assert Code.DENIED == code_of(bare.kernel.rights.check_writer, "Lamp", caller)
 
 
 async def test_without_rights_no_session_goes_on(bare):

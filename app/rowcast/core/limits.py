@@ -259,8 +259,6 @@ HOOK_WRITES_MAX = 1_000
 """Writes of one caller that wait for an asynchronous hook: an MQTT client's maximum in flight."""
 HOOK_CALLERS_MAX = 4_096
 """Callers that one bundled hook remembers; the least recently active one is evicted."""
-ACL_ANSWERS_MAX = 1_024
-"""Cached decisions of the access list for one caller; cleared when full."""
 HOOK_RECORDS_MAX = 10_000
 """Retained values that a hook returns at once: they are in memory together."""
 HOOK_NOTICES_MAX = 1_000

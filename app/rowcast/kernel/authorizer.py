@@ -32,6 +32,10 @@ class Authorizer:
         """Whether a caller may act on a topic or a filter; records no refusal."""
         return False
 
+    def withholds(self, topic: str, caller: Caller) -> bool:  # noqa: ARG002
+        """Whether a topic is left out of what a caller may read; that refuses no collection."""
+        return False
+
     def check_read(self, topic: str, caller: Caller) -> None:
         """Raise unless a caller may read a topic."""
         raise _refused(caller, "read", topic)
@@ -44,12 +48,20 @@ class Authorizer:
         """Raise unless it may read any topic that a filter matches."""
         raise _refused(caller, "read", topics.text)
 
+    def check_subscribe(self, topics: TopicFilter, caller: Caller) -> None:
+        """Raise unless it may subscribe to a filter."""
+        raise _refused(caller, "read", topics.text)
+
     def check_index(self, caller: Caller) -> None:
         """Raise unless it may read anything."""
         raise _refused(caller, "read", "/")
 
     def check_write(self, topic: str, caller: Caller, kind: str = "") -> None:  # noqa: ARG002
         """Raise unless it may write at a topic; ``kind`` is that of the event."""
+        raise _refused(caller, "write", topic)
+
+    def check_resource(self, topic: str, caller: Caller) -> None:
+        """Raise unless it may send something to a resource class, beside ``check_writer``."""
         raise _refused(caller, "write", topic)
 
     def check_writer(self, topic: str, caller: Caller) -> None:

@@ -219,9 +219,11 @@ class Kernel(Seams):
 
     def peek(self, topic: str, caller: Caller) -> Record | Unknown | None:
         """Return the record if that needs no waiting; UNKNOWN: call ``read``."""
+        if self.rights.withholds(topic, caller):
+            return UNKNOWN  # it may be a collection
         self.rights.check_read(topic, caller)
         if not self.visibility.passes(caller, topic):
-            return UNKNOWN  # it may be a collection
+            return UNKNOWN
         if self.hooks.supplying:
             return UNKNOWN
         known = self.reader.peek(topic)
@@ -350,7 +352,7 @@ class Kernel(Seams):
 
     def authorise_watch(self, topics: TopicFilter, caller: Caller) -> None:
         """Raise unless the caller may subscribe to the filter."""
-        self.rights.check_watch(topics, caller)
+        self.rights.check_subscribe(topics, caller)
         check_offered(topics.text, self.registry.paths)
 
     def unwatch(self, subscription: Subscription, topics: TopicFilter) -> bool:

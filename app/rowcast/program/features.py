@@ -52,6 +52,10 @@ class Plug(NamedTuple):
     make: Callable[[Parts], Feature | None]
 
 
+def _rights(it: Parts) -> Feature:
+    return AccessRights(it.identity.person, [rule.rule() for rule in it.config.hooks.acl])
+
+
 def _metrics(it: Parts) -> Feature:
     keep = it.config.topics.settings(Keep()).keeps.get(TABLE.name, KEPT)
     return SystemMetrics(it.store, it.schema.tables, it.config.mqtt.sys_interval, keep, it.now)
@@ -91,7 +95,7 @@ def _undeclared_topics(it: Parts) -> Feature:
 
 
 FEATURES: Final = (
-    Plug("rights", lambda it: AccessRights(it.identity.person)),  # its rules before wills
+    Plug("rights", _rights),  # its rules before wills
     Plug("hooks", lambda it: UserHooks(it.hooks)),  # asked before others see a write
     # before topic_statistics, which samples messages where no topic table logs them
     Plug("undeclared_topics", _undeclared_topics),

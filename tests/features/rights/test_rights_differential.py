@@ -8,13 +8,14 @@ import json
 import pytest
 
 from build import Server, turns
-from rights_reference import dice_of, random_person, random_policy, random_value
+from rights_reference import dice_of, random_list, random_person, random_policy, random_value
 from rowcast.core.callers import ALL, SERVER, Caller, Grants
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PATCH, PUT, Event
 from rowcast.core.queries import Query
 from rowcast.core.query_text import parse_query
 from rowcast.core.topics import TopicFilter
+from rowcast.features.rights.access_list import AccessRule
 from rowcast.features.rights.rule_syntax import rule_of
 from rowcast.schema import parse_schema
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
@@ -28,14 +29,21 @@ def caller_of(person):
     return Caller(person.name, grants, "http", roles=person.roles, claims=person.claims)
 
 
+def access_rule(effect, actions, topics, users=()):
+    return AccessRule(effect, frozenset(actions), tuple(topics), frozenset(users))
+
+
 class World:
     """A room with a random policy, what is in it, and who listens."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, *, listed):
         self.dice = dice_of(seed)
         self.policy = random_policy(self.dice)
+        if listed:
+            self.policy.listed = random_list(dice_of(f"list {seed}"))
         schema = parse_schema(self.policy.schema)
-        self.room = Server(schema.tables)
+        access = [access_rule(**rule) for rule in self.policy.listed]
+        self.room = Server(schema.tables, access=access)
         self.table = schema.tables[0]
         self.kernel = self.room.kernel
         rules = [rule_of(name, row) for name, row in self.policy.rules.items()]
@@ -56,8 +64,17 @@ class World:
                 self.kernel.watch(reader, interest, self.caller(person), current=False)
             except Error as error:
                 assert STATUS[error.code] == 403
+                self.explain_refusal(person)
                 continue
+            assert self.policy.lists(person, "subscribe", "Doc/#"), (self.policy, person)
             self.readers.append((person, reader, []))
+
+    def explain_refusal(self, person):
+        """See that the explanation of a refused subscription refuses it, and says who does."""
+        decision = self.kernel.rights.decide(self.caller(person), "subscribe", "Doc/#")
+        assert not decision.allowed
+        listed = self.policy.lists(person, "subscribe", "Doc/#")
+        assert "access list" not in decision.because or not listed, (self.policy, person)
 
     async def write(self, person, kind, record_id, given):
         event = Event(
@@ -107,7 +124,7 @@ async def act(world):
         status, new = policy.after(person, topic, kind, old, given)
         if kind == DELETE and old is None and status == 404 and policy.sees_all(person):
             status = 204  # to delete what is not there is no mistake, below HTTP
-    known = (policy.schema, policy.rules, person, kind, topic, old, given)
+    known = (policy.schema, policy.rules, policy.listed, person, kind, topic, old, given)
     assert status == await world.write(person, kind, record_id, given), known
     if status in {201, 204}:
         world.expect(record_id, kind, old, new)
@@ -121,9 +138,14 @@ async def look(world):
     dice, policy, kernel = world.dice, world.policy, world.kernel
     person = dice.choice(world.people)
     caller = world.caller(person)
-    known = (policy.schema, policy.rules, person, world.values)
+    known = (policy.schema, policy.rules, policy.listed, person, world.values)
     record_id = dice.choice(IDS)
     topic, value = f"Doc/{record_id}", world.values.get(record_id)
+    for action in ("read", "write"):
+        decision = kernel.rights.decide(caller, action, topic)
+        assert policy.may(person, action, topic) >= decision.allowed, known
+        denied = decision.because.startswith(("the access list", "no rule of the access list"))
+        assert not denied or not policy.lists(person, action, topic), known
     try:
         found = value_in(await kernel.read(topic, caller))
     except Error as error:
@@ -187,8 +209,8 @@ async def hear(world):
             assert expected == told, (world.policy.schema, world.policy.rules, person)
 
 
-async def compare(seed, acts=12):
-    world = World(seed)
+async def compare(seed, acts=12, *, listed=False):
+    world = World(seed, listed=listed)
     world.listen()
     for _ in range(acts):
         await act(world)
@@ -203,9 +225,15 @@ async def test_engine_and_reference_agree(seed):
     await compare(seed)
 
 
+@pytest.mark.parametrize("seed", range(40))
+async def test_engine_and_reference_agree_beside_an_access_list(seed):
+    """M9, G20: the same, where an access list has to allow it, too."""
+    await compare(seed, listed=True)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1000, 1010))
 async def test_engine_and_reference_agree_for_long(seed):
     """M9: thousands of them."""
     for number in range(20):
-        await compare(seed * 100 + number)
+        await compare(seed * 100 + number, listed=number % 2 == 1)

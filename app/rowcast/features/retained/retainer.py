@@ -19,6 +19,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.kernel.expired_records import delete_expired
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.write import Receipt
+from rowcast.subscriptions.offered import check_offered
 
 EVERYTHING: Final = "#"
 """All topics except those that begin with ``$``."""
@@ -157,7 +158,8 @@ class Retained:
 
     def _asked(self, topics: str) -> TopicFilter:
         wanted = TopicFilter(topics)
-        self._kernel.authorise_watch(wanted, self._caller)
+        self._kernel.rights.check_watch(wanted, self._caller)
+        check_offered(topics, self._kernel.registry.paths)
         return wanted
 
     @property

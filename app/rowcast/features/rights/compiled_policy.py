@@ -1,6 +1,7 @@
 """The compiled policy: what one kind of caller may do, and what it sees; made from the policy once.
 
-``decide`` is the one place where a question about a topic is answered, and says which rule did;
+``decide`` is the one place where a question about a topic is answered, and says which rule did:
+the rest of the policy first, then the access list, for both must allow;
 ``show`` is the one place where it is said what an event is to a caller.
 """
 
@@ -18,6 +19,7 @@ from rowcast.core.tables import Table
 from rowcast.core.topic_rules import BoundRule, Combining, RulesOf
 from rowcast.core.topic_tables import owner_of
 from rowcast.core.topics import is_pattern, levels_below
+from rowcast.features.rights.access_list import ListedRights
 from rowcast.features.rights.decision import Decision
 from rowcast.features.rights.policy import Policy
 from rowcast.features.rights.row_policy import RowPolicy
@@ -31,9 +33,10 @@ _GRANTED: Final = {
     "publish": "write",
     "administer": "administer",
 }
-
+_WRITING: Final = ("write", "publish")
 
 _PRIVATE: Final = Decision(False, "what the server tells of itself is for administrators")
+_ADMIN: Final = Decision(True, "the role 'admin' may do everything")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,8 @@ class Subject:
     roles: frozenset[str]
     grants: Grants
     facts: Facts
+    access: ListedRights | None = None
+    """What the access list allows; None if there is no list."""
 
 
 class CompiledPolicy:
@@ -55,28 +60,32 @@ class CompiledPolicy:
         subject: Subject,
         transcoder: Transcoder,
         current: Callable[[str], Record | None],
+        topics_max: int = SIGHT_TOPICS_MAX,
     ) -> None:
         self._policy = policy
         self._subject = subject
         self._transcoder = transcoder
         self._current = current
+        self._access = subject.access
         roles = subject.roles
         self.admin = ADMIN in roles
         bound = [
             BoundRule(rule, rule.patterns(subject.facts))
-            for rule in policy.rules
+            for rule in (() if self.admin else policy.rules)
             if rule.concerns(subject.user, roles, "")
         ]
         self._rules = RulesOf(bound, Combining.DENIAL_WINS)
         self._tables = {
             table.name: row_policy
-            for table in policy.tables
+            for table in (() if self.admin else policy.tables)
             if table.path is not None and (row_policy := self._table_policy(table)) is not None
         }
+        self.compares = not self.admin and (policy.restricts or policy.remembered)
+        """Whether what it sees of an event may depend on earlier ones."""
         reading = next(self._rules.answering("read"), None)
-        self._reads_all = reading is None and subject.grants.read
+        self._reads_all = reading is None and subject.grants.read and self._access is None
         """Whether only tables, and what is the server's own, decide about what it is given."""
-        self._answers: ClearedCache[tuple[str, str], bool] = ClearedCache(SIGHT_TOPICS_MAX)
+        self._answers: ClearedCache[tuple[str, str], bool] = ClearedCache(topics_max)
         self._mixed: dict[str, bool] = {}
 
     def _table_policy(self, table: Table) -> RowPolicy | None:
@@ -111,6 +120,32 @@ class CompiledPolicy:
     def decide(self, action: str, topic: str) -> Decision:
         """Answer a question about one topic."""
         topic = told_of(topic) or topic  # of its silence knows who may know of it
+        return self.and_list(self._by_policy(action, topic), action, topic)
+
+    def by_list(self, action: str, text: str) -> Decision | None:
+        """Return what the access list says of a topic or filter; None if it says nothing."""
+        return None if self._access is None else self._access.decide(action, text.split("/"))
+
+    def denied_by_list(self, action: str, topic: str) -> Decision | None:
+        """Return the access list's denial of what all else allows; None if there is none."""
+        listed = self.by_list(action, topic)
+        if listed is None or listed.allowed:
+            return None
+        return listed if self._by_policy(action, told_of(topic) or topic).allowed else None
+
+    def and_list(self, decision: Decision, action: str, text: str) -> Decision:
+        """Return what the policy and the access list say together: both must allow."""
+        listed = self.by_list(action, text) if decision.allowed else None
+        if listed is None:
+            return decision
+        if not listed.allowed:
+            return listed
+        return Decision(True, f"{decision.because}; {listed.because}")
+
+    def _by_policy(self, action: str, topic: str) -> Decision:
+        """Answer a question about one topic, but for the access list."""
+        if self.admin:
+            return _ADMIN
         levels = topic.split("/")
         decision = self._by_rules(action, levels)
         unsaid = decision is None or levels[1:2] == ["rules"]  # no rule shows what rules there are
@@ -119,13 +154,24 @@ class CompiledPolicy:
         decision = decision or self._by_grants(action)
         return self._by_table(action, topic) or decision if decision.allowed else decision
 
-    def decide_filter(self, text: str, action: str = "subscribe") -> Decision:
-        """Say whether it may watch a filter: anything of it, since it is shown no more than that.
+    def decide_filter(self, text: str, action: str) -> Decision:
+        """Answer a question about a topic or a filter.
 
-        A denial of all of it decides; a denial of a part keeps that part from being delivered.
+        To be read, a filter needs no rule of the access list: of it is shown what the list allows.
         """
         if not is_pattern(text):
             return self.decide(action, text)
+        decision = self.watches(text, action)
+        return self.and_list(decision, action, text) if action == "subscribe" else decision
+
+    def watches(self, text: str, action: str = "subscribe") -> Decision:
+        """Say whether it may watch a filter: anything of it, since it is shown no more than that.
+
+        A denial of all of it decides; a denial of a part keeps that part from being delivered. The
+        access list is not asked.
+        """
+        if self.admin or not is_pattern(text):
+            return self._by_policy(action, told_of(text) or text)
         levels = text.split("/")
         decided = self._by_rules(action, levels)
         if decided is not None and not decided.allowed:
@@ -136,8 +182,13 @@ class CompiledPolicy:
         return _PRIVATE if self._is_private(levels) else self._by_grants(action)
 
     def writes_below(self, topic: str) -> bool:
-        """Whether it may write anything at a topic or below it; at all, if that is empty."""
-        if topic and (self.lets("write", topic) or self.lets("publish", topic)):
+        """Whether it may write anything at a topic or below it; at all, if that is empty.
+
+        The access list is asked about each write.
+        """
+        if self.admin:
+            return True
+        if topic and any(self._by_policy(action, topic).allowed for action in _WRITING):
             return True
         if self._rules.allowing_some("publish", levels_below(topic)) is not None:
             return True
@@ -182,11 +233,12 @@ class CompiledPolicy:
         return self._tables.get(table.name)
 
     def mixed(self, table: Table) -> bool:
-        """Whether rules let it have some of a table's topics and not others."""
+        """Whether rules or the access list let it have some of a table's topics only."""
         known = self._mixed.get(table.name)
         if known is None:
             wanted = levels_below(table.path or "")
-            known = self._mixed[table.name] = any(
+            listed = self._access is not None and not self._access.opens(wanted)
+            known = self._mixed[table.name] = listed or any(
                 not item.rule.attributes and item.divides(wanted)
                 for item in self._rules.answering("read")
             )

@@ -78,7 +78,8 @@ async def explain(
     if not decision.allowed or row_policy is None or not route.record_id or action == "administer":
         return decision
     record = await kernel.reader.get(route.table, topic)
-    return row_policy.explain(action in {"write", "publish"}, record) or decision
+    explained = row_policy.explain(action in {"write", "publish"}, record)
+    return decision if explained is None else rights.and_list(explained, caller, action, topic)
 
 
 def _filter_in(query: Query | None) -> str:

@@ -1,6 +1,12 @@
-"""The feature: grants, topic rules and ``@auth`` say who may do what (M9, L6, L10)."""
+"""The feature: who may do what (M9, L6, L10, G20).
+
+Grants say it, topic rules, ``@auth`` and the access list of the settings.
+"""
+
+from collections.abc import Sequence
 
 from rowcast.features.rights import explain, rule_rows
+from rowcast.features.rights.access_list import AccessList, AccessRule
 from rowcast.features.rights.explain import Person, policy_rows
 from rowcast.features.rights.rights import Rights
 from rowcast.features.rights.rule_rows import OWNER, RuleTable
@@ -11,13 +17,14 @@ from rowcast.kernel.kernel import Kernel
 class AccessRights(Feature):
     """The rights at one server; ``person`` finds a user whose rights are to be explained."""
 
-    def __init__(self, person: Person) -> None:
+    def __init__(self, person: Person, access: Sequence[AccessRule] = ()) -> None:
         self._person = person
+        self._access = AccessList(access)
 
     def install(self, kernel: Kernel) -> None:
         """Decide from now on; rules of an earlier run are read before any port opens."""
         tables = [shape.table for shape in kernel.registry.shapes.values()]
-        rights = Rights(tables, kernel.transcoder, kernel.reader, kernel.listeners)
+        rights = Rights(tables, kernel.transcoder, kernel.reader, kernel.listeners, self._access)
 
         def changed() -> None:
             kernel.steps.may_announce = rights.may_publish if rights.active else None

@@ -6,13 +6,14 @@ What is said, and which of it decides:
 2. A topic rule that denies (``core/topic_rules.py``) decides; else one that allows; else the
    caller's grants. Once there is any rule, what the server tells of itself under ``$SYS`` is for
    administrators and whomever a rule allows: its figures count what is hidden, too.
-3. Beside that, the ``@auth`` of a table decides about its records (``table_sight.py``).
+3. Beside that, the ``@auth`` of a table decides about its records (``row_policy.py``).
+4. Beside all that, for administrators too, the access list of the settings (``access_list.py``).
 
 Callers that no rule distinguishes are of one kind, and share a compiled policy.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from rowcast.core.callers import ADMIN, Caller
@@ -20,6 +21,7 @@ from rowcast.core.claims import CLIENT, USER, claims_of
 from rowcast.core.clauses import Clause
 from rowcast.core.tables import Table
 from rowcast.core.topic_rules import TopicRule
+from rowcast.features.rights.access_list import AccessList
 
 ANONYMOUS: Final = "anonymous"
 
@@ -44,15 +46,19 @@ class Policy:
     rules: Sequence[TopicRule] = ()
     remembered: bool = False
     """Whether the log may have earlier rules, which only administrators may read."""
+    access: AccessList = field(default_factory=AccessList)
 
     @property
     def active(self) -> bool:
         """Whether there is more than grants."""
-        return self.remembered or self.restricts
+        return self.remembered or self.restricts or bool(self.access)
 
     @property
     def restricts(self) -> bool:
-        """Whether there are rules now; then ``$SYS`` is for administrators."""
+        """Whether there are rules now; then ``$SYS`` is for administrators.
+
+        The access list says itself who may read there.
+        """
         return bool(self.rules) or any(table.restricted for table in self.tables)
 
     @property

@@ -1,8 +1,8 @@
 """Rights: authorisation of every verb of every door.
 
 A caller has grants, which allow reading, writing or administration in general. The policy refines
-them: topic rules, which are rows and change at run time, and the ``@auth`` of tables. With grants
-only, all of this is one check of ``active``.
+them: topic rules, which are rows and change at run time, the ``@auth`` of tables, and the access
+list of the settings. With grants only, all of this is one check of ``active``.
 
 It knows no protocol. ``policy.py`` documents the policy.
 """
@@ -16,11 +16,12 @@ from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, Event, Record
 from rowcast.core.queries import Query
-from rowcast.core.right_limits import COMPILED_POLICIES_MAX
+from rowcast.core.right_limits import COMPILED_POLICIES_MAX, SIGHT_TOPICS_MAX
 from rowcast.core.tables import Table
 from rowcast.core.topic_rules import TopicRule
 from rowcast.core.topic_tables import AUDIT, AUDIT_LEVEL, REFUSALS
 from rowcast.core.topics import DELAYED_PREFIX, RESULTS, SERVERS_OWN, TopicFilter, split_delayed
+from rowcast.features.rights.access_list import AccessList
 from rowcast.features.rights.compiled_policy import CompiledPolicy, Subject
 from rowcast.features.rights.decision import Decision
 from rowcast.features.rights.policy import ANONYMOUS, Kind, Policy, fact_of
@@ -60,8 +61,10 @@ PRIVATE: Final = (
 """Paths that only administrators may read; a user may read its own row."""
 
 
+_VERBS: Final = {"write": "write", "subscribe": "subscribe to"}
+
+_OWN: Final = Decision(True, "a user reads its own row")
 _PRIVATE: Final = Decision(False, "this is for administrators; a user reads its own row")
-_ADMIN: Final = Decision(True, "the role 'admin' may do everything")
 
 
 class Rights(Authorizer):
@@ -73,6 +76,9 @@ class Rights(Authorizer):
         transcoder: Transcoder,
         reader: Reader,
         listeners: Listeners,
+        access: AccessList | None = None,
+        policies_max: int = COMPILED_POLICIES_MAX,
+        topics_max: int = SIGHT_TOPICS_MAX,
     ) -> None:
         self._transcoder = transcoder
         self._reader = reader
@@ -80,11 +86,10 @@ class Rights(Authorizer):
         self.changed: Callable[[], None] = lambda: None
         """Called on a change of the policy: compiled routes are invalid, and live readers are
         reauthorised."""
-        self._compiled: BoundedCache[Kind, CompiledPolicy] = BoundedCache(COMPILED_POLICIES_MAX)
-        self._known: ClearedCache[Caller, CompiledPolicy | None] = ClearedCache(
-            COMPILED_POLICIES_MAX
-        )
-        self._take(Policy(tuple(tables)))
+        self._compiled: BoundedCache[Kind, CompiledPolicy] = BoundedCache(policies_max)
+        self._known: ClearedCache[Caller, CompiledPolicy | None] = ClearedCache(policies_max)
+        self._topics_max = topics_max
+        self._take(Policy(tuple(tables), access=access or AccessList()))
 
     def _take(self, policy: Policy) -> None:
         self.policy: Policy = policy
@@ -112,11 +117,14 @@ class Rights(Authorizer):
         if caller in self._known:
             return self._known[caller]
         compiled = self.compiled_policy_of(caller)
-        return self._known.put(caller, None if compiled.admin else compiled)
+        free = compiled.admin and not self.policy.access
+        return self._known.put(caller, None if free else compiled)
 
     def compiled_policy_of(self, caller: Caller) -> CompiledPolicy:
         """Return the compiled policy of any caller."""
+        access = self.policy.access
         kind: Kind = (
+            access.kind(caller),
             caller.roles & self._roles,
             caller.grants,
             caller.user if caller.user in self._users else None,
@@ -125,9 +133,15 @@ class Rights(Authorizer):
         compiled = self._compiled.get(kind)
         if compiled is None:
             subject = Subject(
-                caller.user, caller.roles, caller.grants, lambda path: fact_of(caller, path)
+                caller.user,
+                caller.roles,
+                caller.grants,
+                lambda path: fact_of(caller, path),
+                access.of(caller),
             )
-            compiled = CompiledPolicy(self.policy, subject, self._transcoder, self._current)
+            compiled = CompiledPolicy(
+                self.policy, subject, self._transcoder, self._current, self._topics_max
+            )
             self._compiled.put(kind, compiled)
         return compiled
 
@@ -143,9 +157,15 @@ class Rights(Authorizer):
         compiled = self.compiled(caller)
         return compiled.table(table) if compiled is not None else None
 
-    def _refused(self, caller: Caller, verb: str, topic: str) -> Error:
-        """Return the Error of a refusal, and report it (L9)."""
-        if caller.user == ANONYMOUS:
+    def _refused(self, caller: Caller, verb: str, topic: str, action: str = "") -> Error:
+        """Return the Error of a refusal, and report it (L9).
+
+        ``action`` is what was asked of the access list, too: what only the list denies is DENIED
+        for an anonymous caller as well.
+        """
+        compiled = self.compiled(caller) if action else None
+        listed = compiled.denied_by_list(action, topic) if compiled is not None else None
+        if caller.user == ANONYMOUS and listed is None:
             words = f"an anonymous caller may not {verb} {topic!r}; sign in"
             error = Error(Code.UNAUTHENTICATED, words)
         else:
@@ -162,17 +182,23 @@ class Rights(Authorizer):
     def decide(self, caller: Caller, action: str, topic: str) -> Decision:
         """Decide on a topic or a filter, with the cause."""
         compiled = self.compiled_policy_of(caller)
-        if compiled.admin:
-            return _ADMIN
         asked = "read" if action == "subscribe" else action
-        if topic.startswith(PRIVATE) and not self._may(caller, asked, topic):
-            return _PRIVATE
+        if topic.startswith(PRIVATE) and not compiled.admin:
+            if not caller.grants.administer and _is_own(caller, asked, topic):
+                return compiled.and_list(_OWN, asked, topic)
+            if not self._may(caller, asked, topic):
+                return compiled.denied_by_list(asked, topic) or _PRIVATE
         return compiled.decide_filter(topic, action)
 
+    def and_list(self, decision: Decision, caller: Caller, action: str, topic: str) -> Decision:
+        """Return a decision about a record together with what the access list says of its topic."""
+        return self.compiled_policy_of(caller).and_list(decision, action, topic)
+
     def _may(self, caller: Caller, action: str, topic: str) -> bool:
-        if topic.startswith(PRIVATE) and not caller.grants.administer:
-            return action == "read" and topic == f"{PRIVATE[0]}/{caller.user}"
         compiled = self.compiled(caller)
+        if topic.startswith(PRIVATE) and not caller.grants.administer:
+            own = _is_own(caller, action, topic)
+            return own and (compiled is None or compiled.and_list(_OWN, action, topic).allowed)
         if compiled is not None:
             return compiled.lets(action, topic)
         grants = caller.grants
@@ -180,14 +206,22 @@ class Rights(Authorizer):
             return grants.read
         return grants.administer if action == "administer" else grants.write
 
+    def withholds(self, topic: str, caller: Caller) -> bool:
+        """Whether only the access list denies reading a topic; it refuses no collection."""
+        compiled = self.compiled(caller)
+        return compiled is not None and compiled.denied_by_list("read", topic) is not None
+
     def check_read(self, topic: str, caller: Caller) -> None:
         """Raise DENIED or UNAUTHENTICATED unless the caller may read a topic."""
         said = self.active or topic.startswith(SERVERS_OWN)  # more than grants
         if not (self._may(caller, "read", topic) if said else caller.grants.read):
-            raise self._refused(caller, "read", topic)
+            raise self._refused(caller, "read", topic, "read")
 
     def check_table(self, table: Table, caller: Caller) -> None:
-        """Raise likewise unless it may read any of a table's records."""
+        """Raise likewise unless it may read any of a table's records.
+
+        What the access list denies is not refused but left out.
+        """
         compiled, path = self.compiled(caller), table.path or table.name
         if compiled is None:
             self.check_read(path, caller)
@@ -195,23 +229,44 @@ class Rights(Authorizer):
         of_table = compiled.table(table)
         everything = TopicFilter.below(table.path or "").text
         nothing = of_table is not None and of_table.sees_nothing
-        if nothing or not compiled.decide_filter(everything, "read").allowed:
+        if nothing or not compiled.watches(everything, "read").allowed:
             raise self._refused(caller, "read", path)
 
     def check_watch(self, topics: TopicFilter, caller: Caller) -> None:
         """Raise likewise unless it may read any topic that a filter matches."""
         compiled = self.compiled(caller)
-        allowed = (
-            caller.grants.read if compiled is None else compiled.decide_filter(topics.text).allowed
-        )
+        allowed = caller.grants.read if compiled is None else compiled.watches(topics.text).allowed
         if topics.text.startswith(PRIVATE):
             named = topics.exact or caller.grants.administer  # a user may be called '+'
-            allowed = named and self._may(caller, "read", topics.text)
+            text = topics.text
+            allowed = named and (self.withholds(text, caller) or self._may(caller, "read", text))
         if not allowed:
             raise self._refused(caller, "read", topics.text)
 
+    def check_subscribe(self, topics: TopicFilter, caller: Caller) -> None:
+        """Raise likewise unless it may watch a filter, and the access list allows all of it."""
+        self.check_watch(topics, caller)
+        self._check_list("subscribe", topics.text, caller)
+
+    def _check_list(self, action: str, text: str, caller: Caller) -> None:
+        compiled = self.compiled(caller)
+        listed = compiled.by_list(action, text) if compiled is not None else None
+        if listed is not None and not listed.allowed:
+            error = Error(Code.DENIED, f"{caller.user} may not {_VERBS[action]} {text!r}")
+            self._listeners.refused(caller, "write" if action == "write" else "read", text, error)
+            raise error
+
     def check_write(self, topic: str, caller: Caller, kind: str = "") -> None:
         """Raise likewise unless the caller may write at this topic."""
+        self._check_policy(topic, caller, kind)
+        if topic[0] == "$":  # at other topics the list was asked, too
+            self._check_list("write", split_delayed(topic)[1], caller)
+
+    def check_resource(self, topic: str, caller: Caller) -> None:
+        """Raise unless the access list lets it send something to a resource class."""
+        self._check_list("write", topic, caller)
+
+    def _check_policy(self, topic: str, caller: Caller, kind: str) -> None:
         system = topic[0] == "$"
         if system and topic.startswith(DELAYED_PREFIX):
             _, topic = split_delayed(topic)  # the right to write a topic includes delayed writes
@@ -222,7 +277,7 @@ class Rights(Authorizer):
             action = "publish" if kind == MESSAGE else "write"
             said = system or self.active
             if not (self._may(caller, action, topic) if said else caller.grants.write):
-                raise self._refused(caller, "write", topic)
+                raise self._refused(caller, "write", topic, action)
             return
         if not caller.grants.write and not self.active:
             raise self._refused(caller, "write", topic)
@@ -266,9 +321,7 @@ class Rights(Authorizer):
     def check_index(self, caller: Caller) -> None:
         """Raise unless the caller may read anything."""
         compiled = self.compiled(caller)
-        if not (
-            caller.grants.read if compiled is None else compiled.decide_filter("#", "read").allowed
-        ):
+        if not (caller.grants.read if compiled is None else compiled.watches("#", "read").allowed):
             raise self._refused(caller, "read", "/")
 
     def check_writer(self, topic: str, caller: Caller) -> None:
@@ -277,7 +330,7 @@ class Rights(Authorizer):
             return
         compiled = self.compiled(caller) if self.active else None
         if compiled is None or topic[:1] == "$":
-            self.check_write(topic or "/", caller)
+            self._check_policy(topic or "/", caller, "")
         elif not compiled.writes_below(topic):
             raise self._refused(caller, "write", topic or "/")
 
@@ -324,6 +377,11 @@ class Rights(Authorizer):
         """Whether each of a table's topics must be checked separately."""
         compiled = self.compiled(caller)
         return compiled is not None and compiled.mixed(table)
+
+
+def _is_own(caller: Caller, action: str, topic: str) -> bool:
+    """Whether a caller asks to read its own row, which is for administrators else."""
+    return action == "read" and topic == f"{PRIVATE[0]}/{caller.user}"
 
 
 def _told_apart(value: object) -> str:

@@ -27,7 +27,8 @@ class RightsStage:
     @property
     def compares(self) -> bool:
         """Whether the result for an event depends on earlier events."""
-        return self._policies.compiled(self._caller) is not None
+        compiled = self._policies.compiled(self._caller)
+        return compiled is not None and compiled.compares
 
     def counts(self, event: Event) -> bool:
         """Whether the caller may learn that an event existed."""

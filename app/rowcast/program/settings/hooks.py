@@ -1,4 +1,7 @@
-"""Settings of the bundled hooks, each of which is off by default."""
+"""Settings of the bundled hooks, each of which is off by default, and of the access list.
+
+The list is no hook but part of the rights; its setting kept the name that it had as one.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
@@ -6,10 +9,10 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from rowcast.core.errors import Error
-from rowcast.features.hooks.acl import AccessList, AccessRule, Action, Effect
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.logger import Logger
 from rowcast.features.hooks.rate_limit import HookRateLimit, RateLimit
+from rowcast.features.rights.access_list import AccessRule, Action, Effect
 from rowcast.kernel.settings import Count, Section
 
 
@@ -81,8 +84,6 @@ def bundled(settings: HookSettings) -> Sequence[Hook]:
 def _bundled(settings: HookSettings) -> Iterator[Hook]:
     if settings.log != "none":
         yield Logger(publishes=settings.log == "publishes")
-    if settings.acl:
-        yield AccessList([rule.rule() for rule in settings.acl])
     rate = settings.rate
     allowance = HookRateLimit(rate.publishes, rate.bytes, rate.subscribes)
     if allowance != HookRateLimit():
