@@ -6,7 +6,7 @@ authorised for each filter and registered with the bus. Features attach at its s
 """
 
 import asyncio
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import AsyncIterable, Iterable, Sequence
 from functools import partial
 
 from rowcast.bus.bus import Bus
@@ -29,7 +29,7 @@ from rowcast.kernel.live_rows import LiveRows
 from rowcast.kernel.loop_turns import LoopTurns, in_turns
 from rowcast.kernel.readable import Readable, nothing_at
 from rowcast.kernel.reauthorization import Reauthorization
-from rowcast.kernel.registry import Registry
+from rowcast.kernel.registry import Entry, Registry
 from rowcast.kernel.resource import Incoming, Resource
 from rowcast.kernel.resource_dispatch import ResourceDispatch
 from rowcast.kernel.row_views import Views
@@ -239,8 +239,17 @@ class Kernel(Seams):
         if record is not None:
             record = self.rights.record(caller, record)
         if record is None or 0 < record.expires_at <= self.now():
-            raise nothing_at(route, () if self.rights.active else self.registry.entries)
+            raise nothing_at(route, self._suggested(caller))
         return record
+
+    def _suggested(self, caller: Caller) -> Iterable[Entry]:
+        """Return what may be named to a caller that finds nothing."""
+        if not self.rights.active:
+            return self.registry.entries
+        if self.rights.restricts:
+            return ()
+        may_read = self.visibility.may_read
+        return (entry for entry in self.registry.entries if may_read(caller, entry.path))
 
     async def read_value(self, topic: str, caller: Caller, query: Query | None) -> object:
         """Return a record's value, or a collection's records as a list; None when there is none."""

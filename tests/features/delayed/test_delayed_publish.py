@@ -16,6 +16,7 @@ from rowcast.core.topics import split_delayed
 from rowcast.features.delayed import delayed
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
+from rowcast.features.rights.access_list import AccessRule
 from rowcast.kernel.resource import Resource
 from rowcast.kernel.write import Condition, Receipt
 
@@ -121,6 +122,20 @@ async def test_it_is_durable_at_once_and_published_when_due(room):
         event.topic, event.payload, event.kind, event.qos, event.client
     )  # fmt: skip
     assert ([], event.seq) == (room.facts(), room.store.head())
+
+
+async def test_it_is_judged_by_its_writer_s_client_id_when_due_too():
+    """D52, G20: over HTTP there is none; the event's client is then the user's name."""
+    denied = AccessRule("deny", frozenset({"all"}), ("a/#",), clients=frozenset({ANN.user}))
+    room = Delays(access=[denied, AccessRule("allow", frozenset({"all"}), ("#",))])
+    meter = Caller("meter", ALL, "mqtt", ANN.user)
+    await room.send("$delayed/5/a/b", client=ANN.user)
+    with pytest.raises(Error) as refused:
+        await room.send("$delayed/5/a/c", caller=meter)
+    assert Code.DENIED == refused.value.code
+    await room.forward(5)
+    assert ["a/b"] == room.listener.topics
+    room.delayed.stop()
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,24 @@
 """The access list of the settings, as the one evaluator answers for it (G20)."""
 
+from dataclasses import replace
+
 import pytest
 
 from build import Server, code_of, refusal
 from rightful import ANN, BEN, ROOT, Rightful
-from rowcast.core.callers import ALL, Caller
+from rowcast.core.callers import ALL, SERVER, Caller, Grants
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE
-from rowcast.core.topics import covers
+from rowcast.core.topics import TopicFilter, covers
+from rowcast.features.history.history import Window
+from rowcast.features.hooks.hook import Hook
+from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.rights.access_list import AccessList, AccessRule
 from rowcast.features.rights.explain import PATH as POLICY
 from rowcast.features.rights.rights import Rights
+from rowcast.features.undeclared_topics.topic_tables import TopicSettings
+from rowcast.kernel.reauthorization import renew
+from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 
 def rule(effect="allow", actions=("all",), topics=("#",), users=(), clients=()):
@@ -264,3 +272,116 @@ async def test_the_explanation_names_the_rule_of_the_list_that_decided():
     for question, (allowed, words) in said.items():
         assert allowed == found[question][0], (question, found)
         assert words in found[question][1], (question, found)
+
+
+# -- not round it ----------------------------------------------------------------------------------
+
+
+async def test_who_may_not_read_a_user_s_row_may_not_watch_it_either():
+    """M9, G20: that the list denies to read it, too, makes it no topic that may be watched."""
+    rights = listed(rule("deny", ["read"], ["$SYS/users/#"]), rule(), rule(topics=["$SYS/#"]))
+    plain = Caller("ann", Grants(read=True, write=True), "http")
+    for text in ("$SYS/users/ben", "$SYS/users/#", "$SYS/users/+"):
+        assert Code.DENIED == code_of(rights.check_watch, TopicFilter(text), plain)
+        assert Code.DENIED == code_of(rights.check_subscribe, TopicFilter(text), plain)
+
+
+@pytest.mark.parametrize("topics", [["Dog/#"], ["$stale/#"], ["Dog/#", "$stale/#"], ["Dog/2"]])
+@pytest.mark.parametrize("text", ["$stale/Dog/1", "$stale/Dog/#", "Dog/1", "$stale/#"])
+async def test_a_subscription_to_silence_is_explained_as_it_is_decided(topics, text):
+    """M4, M9, G20: it is asked for as any other; delivered is the silence of what may be read."""
+    rights = listed(rule(topics=topics))
+    decided = code_of(rights.check_subscribe, TopicFilter(text), who()) is None
+    assert decided == watches(rights, text)
+    assert ("Dog/#" in topics) == reads(rights, "$stale/Dog/1")
+
+
+async def test_a_stream_goes_on_with_what_it_began_with():
+    """M4, L8, G20: its interest in silence was not asked of the list, and is not later, either."""
+    server = Server(access=[rule(topics=["Dog/#"])])
+    reader = Subscription(server.reader)
+    for text, asked in (("Dog/#", False), ("$stale/Dog/#", True)):
+        interest = SubscribedFilter(TopicFilter(text))
+        server.kernel.watch(reader, interest, ANN, current=False, asked=asked)
+    renew(server.kernel, reader, ANN)
+    assert 2 == len(reader.interests)
+    no_rights = Caller("ann", Grants(), "http")
+    assert Code.DENIED == code_of(renew, server.kernel, reader, no_rights)
+
+
+async def test_a_row_is_known_to_who_may_read_what_it_is_about():
+    """G6, F3, G20: a topic table's row is hidden with its topic."""
+    server = Server(topics=TopicSettings(), access=[rule("deny", topics=["home/shut"]), rule()])
+    interest = SubscribedFilter(TopicFilter("home/shut"))
+    server.kernel.watch(Subscription(server.reader), interest, SERVER, current=False)
+    await server.say("home/shut", qos=1, caller=SERVER)
+    await server.say("home/open", qos=1, caller=SERVER)
+    rows = [row async for page in _rows(server, "mqtt_home/#") for row in page]
+    assert {"home/shut", "home/open"} == {row.about for row in rows}
+    for row in rows:
+        known = await server.past.known(TopicFilter(row.topic), None, ANN)
+        assert known == (row.about == "home/open")
+
+
+def _rows(server, text):
+    return server.past.pages(Window(TopicFilter(text), "home", 0, server.store.head()), SERVER)
+
+
+@pytest.mark.parametrize(
+    ("rules", "hint"),
+    [
+        ((), '; did you mean "Dog"?'),
+        ((rule(),), '; did you mean "Dog"?'),
+        ((rule("deny", ["read"], ["Dog/#"]), rule()), ""),
+    ],
+)
+async def test_a_misspelt_table_is_told_to_who_may_read_it(rules, hint):
+    """B16, G20: how to mend it, unless the list hides it."""
+    kernel = Server(access=rules).kernel
+    with pytest.raises(Error) as missing:
+        await kernel.read("Dogs/1", ANN)
+    assert Code.NOT_FOUND == missing.value.code
+    assert missing.value.message.endswith(hint)
+    assert bool(hint) == ("did you mean" in missing.value.message)
+
+
+async def test_a_hook_s_new_topic_is_asked_of_the_list_too():
+    """G7, G20: both what was asked for and what a hook made of it need a rule."""
+
+    class Moves(Hook):
+        def on_publish_received(self, caller, event):
+            return event.changed(topic=f"b/{event.topic}")
+
+        def on_subscribe(self, caller, interest):
+            return replace(interest, topics=TopicFilter(f"b/{interest.topics.text}"))
+
+    async def refusals(*topics):
+        hooks = Hooks()
+        hooks.add(Moves())
+        server = Server(hooks=hooks, access=[rule(topics=topics)])
+        interest = SubscribedFilter(TopicFilter("a/1"))
+        return await refusal(server.say("a/1")), code_of(server.kernel.authorise, interest, ANN)
+
+    assert (None, None) == await refusals("a/#", "b/#")
+    for topics in (["a/#"], ["b/#"]):
+        assert (Code.DENIED, Code.DENIED) == await refusals(*topics)
+
+
+async def test_hooks_are_not_called_for_what_the_list_refuses():
+    """G5, G20: as for what rules refuse."""
+    heard = []
+
+    class Hears(Hook):
+        def on_publish(self, caller, event):
+            heard.append(event.topic)
+
+        def on_subscribe(self, caller, interest):
+            heard.append(interest.topics.text)
+
+    hooks = Hooks()
+    hooks.add(Hears())
+    server = Server(hooks=hooks, access=[rule(topics=["a/#"])])
+    for topic in ("a/1", "b/1"):
+        await refusal(server.say(topic))
+        code_of(server.kernel.authorise, SubscribedFilter(TopicFilter(topic)), ANN)
+    assert ["a/1", "a/1"] == heard

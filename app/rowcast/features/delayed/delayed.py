@@ -224,7 +224,8 @@ class Delayed:
         gone = Change(OWNER, waiting.name, None)
         ended = partial(self._ended, waiting)
         if "may" in facts:
-            caller = caller_of(facts, "delayed", event.client)
+            client_id = facts.get("client_id", event.client)  # an earlier version stored none
+            caller = caller_of(facts, "delayed", cast("str", client_id))
             try:
                 caller = self._as_now(caller)
             except Error as error:
@@ -321,6 +322,7 @@ def _facts(event: Event, topic: str, due: float, caller: Caller) -> Facts:
         "qos": event.qos,
         "retain": event.retain,
         "client": event.client,
+        "client_id": caller.client_id,
         "properties": event.properties,
         **caller_facts(caller),
         "version": event.version,

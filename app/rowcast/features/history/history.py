@@ -153,7 +153,8 @@ class HistoryReads:
         """Whether the log has any event at a topic that the caller may see."""
         rows = self._reader.rows(topics)
         if rows is not None:
-            return await find_row(self._reader, rows.view, rows.row_id) is not None
+            row = await find_row(self._reader, rows.view, rows.row_id)
+            return row is not None and bool(self._seams.visibility.events(caller, [row]))
         record = await self._reader.get(table, topics.text)
         if record is not None and self._seams.rights.record(caller, record) is not None:
             return True

@@ -119,19 +119,26 @@ class CompiledPolicy:
 
     def decide(self, action: str, topic: str) -> Decision:
         """Answer a question about one topic."""
-        topic = told_of(topic) or topic  # of its silence knows who may know of it
-        return self.and_list(self._by_policy(action, topic), action, topic)
+        decision = self.by_policy(action, told_of(topic) or topic)  # who may know of it
+        return self.and_list(decision, action, topic)
 
     def by_list(self, action: str, text: str) -> Decision | None:
-        """Return what the access list says of a topic or filter; None if it says nothing."""
-        return None if self._access is None else self._access.decide(action, text.split("/"))
+        """Return what the access list says of a topic or filter; None if it says nothing.
+
+        A record's silence is read by who may read the record; to subscribe to it is asked for.
+        """
+        if self._access is None:
+            return None
+        if action == "read":
+            text = told_of(text) or text
+        return self._access.decide(action, text.split("/"))
 
     def denied_by_list(self, action: str, topic: str) -> Decision | None:
         """Return the access list's denial of what all else allows; None if there is none."""
         listed = self.by_list(action, topic)
         if listed is None or listed.allowed:
             return None
-        return listed if self._by_policy(action, told_of(topic) or topic).allowed else None
+        return listed if self.by_policy(action, told_of(topic) or topic).allowed else None
 
     def and_list(self, decision: Decision, action: str, text: str) -> Decision:
         """Return what the policy and the access list say together: both must allow."""
@@ -142,8 +149,8 @@ class CompiledPolicy:
             return listed
         return Decision(True, f"{decision.because}; {listed.because}")
 
-    def _by_policy(self, action: str, topic: str) -> Decision:
-        """Answer a question about one topic, but for the access list."""
+    def by_policy(self, action: str, topic: str) -> Decision:
+        """Answer a question about one topic, all but the access list."""
         if self.admin:
             return _ADMIN
         levels = topic.split("/")
@@ -171,7 +178,7 @@ class CompiledPolicy:
         access list is not asked.
         """
         if self.admin or not is_pattern(text):
-            return self._by_policy(action, told_of(text) or text)
+            return self.by_policy(action, told_of(text) or text)
         levels = text.split("/")
         decided = self._by_rules(action, levels)
         if decided is not None and not decided.allowed:
@@ -188,7 +195,7 @@ class CompiledPolicy:
         """
         if self.admin:
             return True
-        if topic and any(self._by_policy(action, topic).allowed for action in _WRITING):
+        if topic and any(self.by_policy(action, topic).allowed for action in _WRITING):
             return True
         if self._rules.allowing_some("publish", levels_below(topic)) is not None:
             return True

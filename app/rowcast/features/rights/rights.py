@@ -184,11 +184,20 @@ class Rights(Authorizer):
         compiled = self.compiled_policy_of(caller)
         asked = "read" if action == "subscribe" else action
         if topic.startswith(PRIVATE) and not compiled.admin:
-            if not caller.grants.administer and _is_own(caller, asked, topic):
-                return compiled.and_list(_OWN, asked, topic)
-            if not self._may(caller, asked, topic):
-                return compiled.denied_by_list(asked, topic) or _PRIVATE
+            if not self._lets(caller, asked, topic):
+                return _PRIVATE
+            if not caller.grants.administer:
+                return compiled.and_list(_OWN, action, topic)
         return compiled.decide_filter(topic, action)
+
+    def _lets(self, caller: Caller, action: str, topic: str) -> bool:
+        """Whether a caller may act on a topic, but for the access list."""
+        if topic.startswith(PRIVATE) and not caller.grants.administer:
+            return _is_own(caller, action, topic)
+        compiled = self.compiled(caller)
+        if compiled is not None:
+            return compiled.by_policy(action, topic).allowed
+        return _is_granted(caller, action)
 
     def and_list(self, decision: Decision, caller: Caller, action: str, topic: str) -> Decision:
         """Return a decision about a record together with what the access list says of its topic."""
@@ -201,14 +210,11 @@ class Rights(Authorizer):
             return own and (compiled is None or compiled.and_list(_OWN, action, topic).allowed)
         if compiled is not None:
             return compiled.lets(action, topic)
-        grants = caller.grants
-        if action in {"read", "subscribe"}:
-            return grants.read
-        return grants.administer if action == "administer" else grants.write
+        return _is_granted(caller, action)
 
     def withholds(self, topic: str, caller: Caller) -> bool:
         """Whether only the access list denies reading a topic; it refuses no collection."""
-        compiled = self.compiled(caller)
+        compiled = self.compiled(caller) if self.policy.access else None
         return compiled is not None and compiled.denied_by_list("read", topic) is not None
 
     def check_read(self, topic: str, caller: Caller) -> None:
@@ -238,8 +244,7 @@ class Rights(Authorizer):
         allowed = caller.grants.read if compiled is None else compiled.watches(topics.text).allowed
         if topics.text.startswith(PRIVATE):
             named = topics.exact or caller.grants.administer  # a user may be called '+'
-            text = topics.text
-            allowed = named and (self.withholds(text, caller) or self._may(caller, "read", text))
+            allowed = named and self._lets(caller, "read", topics.text)
         if not allowed:
             raise self._refused(caller, "read", topics.text)
 
@@ -377,6 +382,13 @@ class Rights(Authorizer):
         """Whether each of a table's topics must be checked separately."""
         compiled = self.compiled(caller)
         return compiled is not None and compiled.mixed(table)
+
+
+def _is_granted(caller: Caller, action: str) -> bool:
+    grants = caller.grants
+    if action in {"read", "subscribe"}:
+        return grants.read
+    return grants.administer if action == "administer" else grants.write
 
 
 def _is_own(caller: Caller, action: str, topic: str) -> bool:

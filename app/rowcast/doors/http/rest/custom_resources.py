@@ -47,10 +47,10 @@ async def get(request: Request) -> None:
 async def post(request: Request) -> None:
     """Answer POST with the result of the class's ``post``."""
     resource = _resource(request)
+    request.kernel.rights.check_resource(request.topic, request.caller)
     body = await request.body()
     content_type = content_type_of(request.headers, body, request.route.shape)
     event = new_event(request.topic, MESSAGE, body, content_type, request.caller)
-    request.kernel.rights.check_resource(request.topic, request.caller)
     await request.kernel.hooks.authorise(request.caller, event)
     value: object = body or None
     if body and (content_type is None or is_structured(content_type)):
