@@ -23,6 +23,8 @@ class Authorizer:
     """Whether there is more than grants."""
     restricts = True
     """Whether rules or tables restrict more than grants now."""
+    withholding = False
+    """Whether there are topics that are left out: without, ``withholds`` is false."""
     policy: object = None
     """The current policy; replaced by another object on each change."""
 

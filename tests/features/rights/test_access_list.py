@@ -1,7 +1,5 @@
 """The access list of the settings, as the one evaluator answers for it (G20)."""
 
-from dataclasses import replace
-
 import pytest
 
 from build import Server, code_of, refusal
@@ -9,6 +7,7 @@ from rightful import ANN, BEN, ROOT, Rightful
 from rowcast.core.callers import ALL, SERVER, Caller, Grants
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE
+from rowcast.core.topic_tables import branch_of
 from rowcast.core.topics import TopicFilter, covers
 from rowcast.features.history.history import Window
 from rowcast.features.hooks.hook import Hook
@@ -324,7 +323,8 @@ async def test_a_row_is_known_to_who_may_read_what_it_is_about():
 
 
 def _rows(server, text):
-    return server.past.pages(Window(TopicFilter(text), "home", 0, server.store.head()), SERVER)
+    window = Window(TopicFilter(text), branch_of("home/shut"), 0, server.store.head())
+    return server.past.pages(window, SERVER)
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ async def test_a_hook_s_new_topic_is_asked_of_the_list_too():
             return event.changed(topic=f"b/{event.topic}")
 
         def on_subscribe(self, caller, interest):
-            return replace(interest, topics=TopicFilter(f"b/{interest.topics.text}"))
+            interest.filter = f"b/{interest.filter}"
 
     async def refusals(*topics):
         hooks = Hooks()

@@ -94,6 +94,7 @@ class Rights(Authorizer):
     def _take(self, policy: Policy) -> None:
         self.policy: Policy = policy
         self.active, self.restricts = policy.active, policy.restricts
+        self.withholding = bool(policy.access)
         self._paths, self._roles, self._users = policy.paths, policy.roles, policy.users
         self._compiled.clear()
         self._known.clear()
@@ -214,7 +215,7 @@ class Rights(Authorizer):
 
     def withholds(self, topic: str, caller: Caller) -> bool:
         """Whether only the access list denies reading a topic; it refuses no collection."""
-        compiled = self.compiled(caller) if self.policy.access else None
+        compiled = self.compiled(caller)
         return compiled is not None and compiled.denied_by_list("read", topic) is not None
 
     def check_read(self, topic: str, caller: Caller) -> None:
@@ -301,8 +302,9 @@ class Rights(Authorizer):
     def step(self, route: Route) -> Step:
         """Return the step that checks the right to write at a route's topic."""
         topic = route.topic
+        check = self.check_write if self.withholding else self._check_policy
         if topic[0] == "$" or self.active:
-            return lambda write: self.check_write(topic, write.caller, write.event.kind)
+            return lambda write: check(topic, write.caller, write.event.kind)
 
         def check_grant(write: Write) -> None:
             if not write.caller.grants.write:
