@@ -5,7 +5,7 @@ the rest of the policy first, then the access list, for both must allow;
 ``show`` is the one place where it is said what an event is to a caller.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -75,11 +75,7 @@ class CompiledPolicy:
             if rule.concerns(subject.user, roles, "")
         ]
         self._rules = RulesOf(bound, Combining.DENIAL_WINS)
-        self._tables = {
-            table.name: row_policy
-            for table in (() if self.admin else policy.tables)
-            if table.path is not None and (row_policy := self._table_policy(table)) is not None
-        }
+        self._tables = dict(self._row_policies(() if self.admin else policy.tables))
         self.compares = not self.admin and (policy.restricts or policy.remembered)
         """Whether what it sees of an event may depend on earlier ones."""
         reading = next(self._rules.answering("read"), None)
@@ -87,6 +83,12 @@ class CompiledPolicy:
         """Whether only tables, and what is the server's own, decide about what it is given."""
         self._answers: ClearedCache[tuple[str, str], bool] = ClearedCache(topics_max)
         self._mixed: dict[str, bool] = {}
+
+    def _row_policies(self, tables: Iterable[Table]) -> Iterator[tuple[str, RowPolicy]]:
+        for table in tables:
+            row_policy = self._table_policy(table) if table.path is not None else None
+            if row_policy is not None:
+                yield table.name, row_policy
 
     def _table_policy(self, table: Table) -> RowPolicy | None:
         """Return what it sees of a table; None if that is all of it."""
