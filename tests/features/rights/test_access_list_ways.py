@@ -10,7 +10,7 @@ import pytest
 
 from rowcast.mqtt.packets import Will
 from rowcast.mqtt.reasons import Reason
-from serving import Server
+from serving import Server, wait_until
 from talking import Events, Mqtt, open_websocket, query
 
 OWNER = "owner"
@@ -271,3 +271,65 @@ def test_nor_on_a_stream(server, text, begins):
             assert not leaks(event.text.encode())
             assert "Dog/shut" != event.fields.get("topic")
         owner.publish("Dog/open", value(SHOWN))
+
+
+# -- another list after a restart ------------------------------------------------------------------
+
+
+def test_what_waited_is_judged_by_the_list_of_the_next_start(tmp_path):
+    """L8, G20: sessions and groups, what is in flight, wills and delayed writes."""
+    every = {"effect": "allow", "actions": ["all"], "topics": ["#", "$SYS/#"]}
+    shut = {"effect": "deny", "actions": ["all"], "topics": ["Dog/shut"], "clients": ["a", "b"]}
+    with Server(tmp_path, settings={"hooks.acl": json.dumps([every])}) as server:
+        let_wait(server)
+        server.stop()
+        server.settings["hooks.acl"] = json.dumps([shut, every])
+        server.start()
+        with Mqtt(server.mqtt_port, client_id=OWNER) as owner:
+            owner.subscribe("Dog/#")
+            for _ in ("shut", "beside"):
+                (*_, row) = server.request("GET", "/$SYS/delayed/").json()
+                due = {"due": "2000-01-01T00:00:00Z"}
+                server.request("PATCH", f"/$SYS/delayed/{row['id']}", json=due)
+                wait_until(lambda row=row: gone(server, row), "it was due")
+            for client_id in "bc":
+                server.request("DELETE", f"/$SYS/sessions/{client_id}")
+            told = [owner.message() for _ in range(3)]
+            assert ["Dog/shut", "Dog/delayed", "Dog/will"] == [it.topic for it in told]
+            assert leaks(told[0].payload)  # as it was kept
+            hear_nothing(server, owner)
+
+
+KEPT = {"session_expiry_interval": 1000}
+
+
+def let_wait(server):
+    """Leave a session with messages, a message in flight, wills and delayed writes."""
+    client = Mqtt(server.mqtt_port, client_id="a", properties=KEPT)
+    for text in ("Dog/shut", "Dog/+", "$share/g/Dog/#"):
+        client.subscribe(text)
+    for topic in ("delayed", "shut"):
+        assert client.publish(f"$delayed/900/Dog/{topic}", NEW).reason < 0x80
+    with Mqtt(server.mqtt_port, client_id=OWNER) as owner:
+        owner.publish("Dog/shut", value(HIDDEN, AGE))
+        client.receive()  # which is in flight, and never acknowledged
+        client.cut()
+        owner.publish("Dog/shut", value(HIDDEN, AGE))
+    for client_id, topic in (("b", "Dog/shut"), ("c", "Dog/will")):
+        will = Will(topic, NEW, 1, True, {"will_delay_interval": 900})
+        Mqtt(server.mqtt_port, client_id=client_id, will=will, properties=KEPT).cut()
+
+
+def gone(server, row):
+    return row["id"] not in {it["id"] for it in server.request("GET", "/$SYS/delayed/").json()}
+
+
+def hear_nothing(server, owner):
+    """See that the session that came back hears nothing of what it may no longer read."""
+    with Mqtt(server.mqtt_port, client_id="a", properties=KEPT, clean_start=False) as client:
+        assert client.connack.session_present
+        client.subscribe("Dog/end")
+        owner.publish("Dog/shut", value(HIDDEN, AGE))
+        owner.publish("Dog/end", value("end"))
+        while (message := client.message()).topic != "Dog/end":
+            assert not leaks(message.payload)
