@@ -25,6 +25,7 @@ from rowcast.kernel.write import Write
 from rowcast.store.backup import applied_in
 from rowcast.store.sqlite import SqlStore
 from rowcast.store.store import Change, Keep
+from serving import wait_until
 
 SCHEMA = "type Dog @table @export { id: ID @primaryKey  name: String  age: Int }"
 
@@ -314,8 +315,7 @@ def test_who_waits_for_tables_is_told_why_they_cannot_be_written():
     tail, told = Tail(), []
     waits = threading.Thread(target=lambda: told.append(tail.wait(1, 60)))
     waits.start()
-    while not tail._changed._waiters:
-        time.sleep(0.001)
+    wait_until(lambda: tail._changed._waiters, "it waits")
     tail.take_applied(0, {}, "the disk is full")
     waits.join(10)
     assert ([False], "the disk is full") == (told, tail.problem)

@@ -342,6 +342,6 @@ HIDDEN_PLANTS = {
     let_sessions_live_for_ever: (0, 2, 1),
     do_not_save_that_a_client_left: (294, 332, 351),
     keep_wills_in_memory: (0, 3, 17),
-    lose_wills_that_the_disk_refuses: (167,),
+    lose_wills_that_the_disk_refuses: (167, 223, 257),
 }
 """Those that need a kill or a fault at the right moment, and seeds whose rough runs notice them."""
