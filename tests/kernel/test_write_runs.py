@@ -135,8 +135,9 @@ async def test_a_run_without_room_is_refused_from_one_write_on():
     """What comes later does not overtake what was refused, though it is smaller."""
     size = WRITE_BYTES + 100
     server = Server(TABLES, topics=AT_ONCE, bounds=WriteBounds(client_max=3 * size))
-    payloads = [b"x" * 100] * 2 + [b"x" * 300] + [b"x" * 10] * 3
+    payloads = [b"x" * 100, b"x" * 300, b"x" * 10, b"x" * 10]
     events = [Event("a", MESSAGE, payload) for payload in payloads]
+    server.kernel.submit(Event("b", MESSAGE, b"y" * 100), ANN)  # something of its caller waits
     outcomes, announced, _ = await outcome_of(server, events, ANN, server.kernel.submit_run)
-    assert [None, None] + [Code.BUSY] * 4 == [outcomes[index] for index in range(6)]
-    assert payloads[:2] == [payload for _, payload, _ in announced]
+    assert [None] + [Code.BUSY] * 3 == [outcomes[index] for index in range(4)]
+    assert [b"y" * 100, payloads[0]] == [payload for _, payload, _ in announced]

@@ -29,6 +29,7 @@ class Admission:
         self.durable = durable
         """Tells whether a durable reader wants the messages of a topic, which are then logged."""
         self._steps = steps
+        self._open_step: Step = self._admit_undeclared  # one for all routes
         self.payload_bytes_max = payload_bytes_max
         self.detour: WriteDetour | None = None
         """Where large values are examined; None without that feature."""
@@ -45,7 +46,7 @@ class Admission:
         if shape is None:
             if route.entry is None and route.topic[0] == "$":
                 return partial(self._admit_own, route)
-            return partial(self._admit_undeclared, route)
+            return self._open_step if route.entry is None else partial(self._admit_entry, route)
         return partial(self._admit_declared, route, shape)
 
     def _admit_declared(self, route: Route, shape: CompiledTable, write: Write) -> bool | None:
@@ -96,18 +97,23 @@ class Admission:
                 f"nothing takes what is written to {route.topic!r}: topics with $ are those of "
                 "features, and this server has none here",
             )
-        return self._admit_undeclared(route, write)
+        return self._admit_undeclared(write)
 
-    def _admit_undeclared(self, route: Route, write: Write) -> bool | None:
+    def _admit_entry(self, route: Route, write: Write) -> bool | None:
+        """Admit what a resource class without a table writes at its own topics."""
+        self.check_size(write.event)
+        if route.entry is not None and not write.direct:
+            raise Error(
+                Code.NOT_ALLOWED,
+                f"the resource {route.entry.path!r} does not take {VERB_OF_KIND[write.event.kind]}",
+            )
+        return self._admit_undeclared(write)
+
+    def _admit_undeclared(self, write: Write) -> bool | None:
         event = write.event
         kind = event.kind
         if len(event.payload) > self.payload_bytes_max:
             self.check_size(event)
-        if route.entry is not None and not write.direct:
-            raise Error(
-                Code.NOT_ALLOWED,
-                f"the resource {route.entry.path!r} does not take {VERB_OF_KIND[kind]}",
-            )
         if write.examination is not None and self._detours(write):
             return True
         if kind == PATCH:

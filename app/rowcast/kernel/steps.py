@@ -51,6 +51,8 @@ class Steps:
     def __init__(self, registry: Registry) -> None:
         self._factories: dict[str, list[Factory]] = {name: [] for name in ORDER}
         self._of_records: set[Factory] = set()
+        self._in_order: list[tuple[str, Factory, bool]] = []
+        """Each factory with its name, and whether its steps run for messages, too."""
         self._first: dict[str, Step] = {}
         self._admitted: dict[str, Step] = {}
         self.changed = registry.forget_routes
@@ -69,14 +71,22 @@ class Steps:
         self._factories[name].append(factory)
         if not messages:
             self._of_records.add(factory)
-        self.changed()
+        self._sort()
 
     def remove(self, name: str, factory: Factory) -> None:
         """Remove a factory; ignored if it was not added."""
         if factory in self._factories[name]:
             self._factories[name].remove(factory)
             self._of_records.discard(factory)
-            self.changed()
+            self._sort()
+
+    def _sort(self) -> None:
+        self._in_order = [
+            (name, factory, factory not in self._of_records)
+            for name, factories in self._factories.items()
+            for factory in factories
+        ]
+        self.changed()
 
     def on_property(self, name: str, step: Step, *, first: bool = False) -> None:
         """Run a step for each event with a property; ``first``: before any other step."""
@@ -95,26 +105,26 @@ class Steps:
         """Set and return a route's steps, in order."""
         steps: list[Step] = []
         of_messages: list[Step] = []
-        names: set[str] = set()
-        route.checked = True
-        for name, factories in self._factories.items():
-            made = [
-                (step, factory not in self._of_records)
-                for factory in factories
-                if (step := factory(route)) is not None
-            ]
-            if name == "access" and not made:
-                made = [(_refuse, True)]
-            steps += [step for step, _ in made]
-            asked = [step for step, messages in made if messages]
-            of_messages += asked
-            if asked:
-                names.add(name)
-            if made and name in TAKING_OVER:
+        route.checked, route.bare, route.steady = True, route.plain, route.shape is None
+        hooks, closed = 0, True
+        for name, factory, asks_messages in self._in_order:
+            step = factory(route)
+            if step is None:
+                continue
+            steps.append(step)
+            if asks_messages:
+                of_messages.append(step)
+                route.bare = route.bare and name in BARE
+                route.steady = route.steady and name in STEADY
+            if name in TAKING_OVER:
                 route.checked = False
-        route.bare = route.plain and names <= BARE
-        route.steady = route.shape is None and names <= STEADY
-        route.steps, route.message_steps = tuple(steps), tuple(of_messages)
+            hooks += name == "hooks"
+            closed = closed and name != "access"
+        if closed:
+            steps.insert(hooks, _refuse)
+            of_messages.insert(hooks, _refuse)
+        route.steps = tuple(steps)
+        route.message_steps = route.steps if of_messages == steps else tuple(of_messages)
         return route.steps
 
 

@@ -128,7 +128,8 @@ class WritePath:
                     note_writer(event, caller)
                 run.append(Write(event, caller, done))
                 continue
-            route, alone = known.get(event.topic), len(event.payload) > largest
+            route = known.get(event.topic) or self._route(event.topic)
+            alone = len(event.payload) > largest
             alone = alone or (detour is not None and caller in detour.waiting)
             if alone or route is None or route.bare or not route.checked:
                 self._append_run(run)
@@ -149,6 +150,18 @@ class WritePath:
             except Error as error:
                 self._refuse(write, error)
         self._append_run(run)
+
+    def _route(self, topic: str) -> Route | None:
+        """Return a new route with its steps; None where the topic is another's, or refused."""
+        if topic.startswith(("/", DELAYED_PREFIX)):
+            return None
+        try:
+            route = self._registry.route(topic)
+        except Error:
+            return None
+        if route.steps is None:
+            self._steps.compile(route)
+        return route
 
     def _announce_run(self, events: Sequence[Event], dones: Sequence[Done], caller: Caller) -> bool:
         """Announce messages that are all at one topic without features, if that is possible."""

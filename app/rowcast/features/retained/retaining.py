@@ -39,6 +39,7 @@ class Retaining:
 
     def __init__(self, rules: RetainRules, now: WallClock, store: Records) -> None:
         self.rules = rules
+        self._limits = rules != RetainRules()
         self._now = now
         self._bucket = TokenBucket(rules.publish_rate, now()) if rules.publish_rate else None
         self._quota = Quota(rules.messages_max, store) if rules.messages_max else None
@@ -48,7 +49,7 @@ class Retaining:
 
         It raises NOT_ALLOWED, TOO_LARGE or BUSY.
         """
-        if route.shape is not None or route.topic[0] == "$" or self.rules == RetainRules():
+        if route.shape is not None or route.topic[0] == "$" or not self._limits:
             return None
         return self._admit
 

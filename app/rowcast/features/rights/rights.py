@@ -89,6 +89,7 @@ class Rights(Authorizer):
         self._compiled: BoundedCache[Kind, CompiledPolicy] = BoundedCache(policies_max)
         self._known: ClearedCache[Caller, CompiledPolicy | None] = ClearedCache(policies_max)
         self._topics_max = topics_max
+        self._grant_step: Step = self._check_grant  # one for all routes
         self._take(Policy(tuple(tables), access=access or AccessList()))
 
     def _take(self, policy: Policy) -> None:
@@ -302,15 +303,14 @@ class Rights(Authorizer):
     def step(self, route: Route) -> Step:
         """Return the step that checks the right to write at a route's topic."""
         topic = route.topic
-        check = self.check_write if self.withholding else self._check_policy
         if topic[0] == "$" or self.active:
+            check = self.check_write if self.withholding else self._check_policy
             return lambda write: check(topic, write.caller, write.event.kind)
+        return self._grant_step
 
-        def check_grant(write: Write) -> None:
-            if not write.caller.grants.write:
-                raise self._refused(write.caller, "write", topic)
-
-        return check_grant
+    def _check_grant(self, write: Write) -> None:
+        if not write.caller.grants.write:
+            raise self._refused(write.caller, "write", write.event.topic)
 
     def row_step(self, route: Route) -> Step | None:
         """Return the step that adds checks if rights depend on the record."""

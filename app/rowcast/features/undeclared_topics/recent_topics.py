@@ -34,6 +34,7 @@ class SeenTopics:
     ) -> None:
         self._registry = registry
         self._tables = tables
+        self._first_step: Step = self._first  # one for all routes
         self._topics: BoundedCache[str, None] = BoundedCache(topics_max)
         self.facts = facts
         """What features know of some of them, such as how much is written there."""
@@ -47,15 +48,15 @@ class SeenTopics:
     def __iter__(self) -> Iterator[str]:
         return iter(self._topics)
 
-    def step(self, route: Route) -> Step:
+    def step(self, _route: Route) -> Step:
         """Return the step that notes the first write since a route was made, and no other."""
+        return self._first_step
 
-        def first(_write: Write) -> None:
-            self._note(route.topic)
-            route.steps = tuple(step for step in route.steps or () if step is not first)
-            route.message_steps = tuple(step for step in route.message_steps if step is not first)
-
-        return first
+    def _first(self, write: Write) -> None:
+        self._note(write.event.topic)
+        route = self._registry.known.get(write.event.topic)
+        if route is not None and route.steps and route.steps[-1] is self._first_step:
+            route.steps, route.message_steps = route.steps[:-1], route.message_steps[:-1]
 
     def _note(self, topic: str) -> None:
         if topic[0] != "$" and len(topic) <= TOPIC_CACHED_BYTES_MAX:

@@ -20,10 +20,12 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Final
 
+from rowcast.core.bounded import ClearedCache
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, Event
 from rowcast.core.topic_limits import (
+    TOPIC_ROOTS_CACHED_MAX,
     TOPIC_TABLE_GRACE_SECONDS,
     TOPIC_TABLE_RETRY_SECONDS,
     TOPIC_TABLES_MAX,
@@ -98,6 +100,8 @@ class TopicTables:
         self._entries: dict[str | None, Entry] = {}
         """By first level, as branches have it."""
         self._by_name: dict[str, Entry] = {}
+        self._steps: ClearedCache[str | None, Step] = ClearedCache(TOPIC_ROOTS_CACHED_MAX)
+        """The steps of routes, one for all topics of a branch."""
         self._missing: set[str | None] = set()
         """Branches whose table is not on disk: what the writer thread looks for."""
         self._counts: dict[str | None, int] = {}
@@ -244,7 +248,8 @@ class TopicTables:
         """Return the step that logs what is written, all that is not the server's own."""
         if route.shape is not None or route.topic[0] == "$":
             return None
-        return partial(self._keep, branch_of(route.topic).level)
+        level = branch_of(route.topic).level
+        return self._steps.get(level) or self._steps.put(level, partial(self._keep, level))
 
     def _keep(self, level: str | None, write: Write) -> None:
         """Log a write, and see to it that there is a table for it.
