@@ -1,4 +1,4 @@
-"""Back-up and restore with the real program, beside a server that is written to (O12)."""
+"""Backup and restore with the real program, beside a server that is written to (O12)."""
 
 import threading
 from collections import Counter
@@ -111,7 +111,7 @@ def test_a_damaged_back_up_is_refused(tmp_path):
     assert (1, True) == (done.returncode, "not as it was backed up" in done.stderr)
     assert not (tmp_path / "new" / "rowcast.db").exists()
     nothing = rowcast("restore", tmp_path, "--data", tmp_path / "new")
-    assert "is no back-up" in nothing.stderr
+    assert "is no backup" in nothing.stderr
 
 
 def test_what_is_no_back_up_is_said(tmp_path):
@@ -123,5 +123,5 @@ def test_what_is_no_back_up_is_said(tmp_path):
     )
     (tmp_path / "manifest.json").write_text("{}")
     done = rowcast("restore", tmp_path, "--data", tmp_path / "data")
-    assert (1, True) == (done.returncode, "is damaged; take another back-up" in done.stderr)
+    assert (1, True) == (done.returncode, "is damaged; take another backup" in done.stderr)
     assert not (tmp_path / "data").exists()

@@ -19,7 +19,7 @@ def readable(place):
 
 @pytest.mark.slow
 def test_all_that_is_written_is_for_its_owner_only(tmp_path):
-    """The database with its log and lock, snapshots by the child process, users, back-ups."""
+    """The database with its log and lock, snapshots by the child process, users, backups."""
     kept, data = tmp_path / "kept", tmp_path / "data"
     with Server(tmp_path, wrapper=OPEN) as server:
         assert 201 == server.request("PUT", "/Dog/1", json={"name": "Rex"}).status_code

@@ -187,7 +187,7 @@ def test_what_is_not_applied_is_applied_at_the_next_start(tmp_path):
 
 
 def test_a_program_that_reads_the_tables_has_the_log_applied(tmp_path):
-    """A back-up or an export after a kill has what was acknowledged."""
+    """A backup or an export after a kill has what was acknowledged."""
     place, writer = JournalPlace(tmp_path, APPLYING["lagging"]), Writer()
     store = place.start()
     place.applying.paused = True

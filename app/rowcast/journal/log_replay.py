@@ -1,6 +1,6 @@
 """Log replay for programs that read only the tables of a data directory.
 
-A back-up or an export reads the database file. What a server has acknowledged and its applier has
+A backup or an export reads the database file. What a server has acknowledged and its applier has
 not written yet is in the log alone: for some milliseconds while the server runs, and until the next
 start when both were killed.
 """

@@ -196,7 +196,7 @@ class SegmentReader:
 def damaged(path: Path, offset: int, why: str) -> Error:
     """Return the refusal of a file that was changed from outside; the place is not for callers."""
     error = Error(
-        Code.INVALID, f"the log is damaged at byte {offset}: {why}; restore it from a back-up"
+        Code.INVALID, f"the log is damaged at byte {offset}: {why}; restore it from a backup"
     )
     error.place = str(path)
     return error

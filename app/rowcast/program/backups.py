@@ -123,15 +123,15 @@ def verify(place: Path) -> dict[str, object]:
     except OSError as error:
         raise Error(
             Code.INVALID,
-            f"{place} is no back-up: its {MANIFEST} cannot be read ({error.strerror}); name the "
+            f"{place} is no backup: its {MANIFEST} cannot be read ({error.strerror}); name the "
             "directory that `rowcast backup` made",
         ) from error
     except (ValueError, KeyError, TypeError) as error:
-        raise Error(Code.INVALID, f"{place / MANIFEST} is damaged; take another back-up") from error
+        raise Error(Code.INVALID, f"{place / MANIFEST} is damaged; take another backup") from error
     for name, said in files.items():
         file = place / name
         if not file.is_file() or _digest(file) != said:
-            raise Error(Code.INVALID, f"{file} is not as it was backed up; take another back-up")
+            raise Error(Code.INVALID, f"{file} is not as it was backed up; take another backup")
     return dict(manifest)
 
 
@@ -184,12 +184,12 @@ def _position(part: Path, moment: Moment, before: Copied) -> int:
     if moment.cursor.epoch != before.epoch:
         raise Error(
             Code.GONE,
-            f"{moment.cursor} is of another log; this back-up is of {before.epoch}:{before.head}",
+            f"{moment.cursor} is of another log; this backup is of {before.epoch}:{before.head}",
         )
     if moment.cursor.seq > before.head:
         raise Error(
             Code.GONE,
-            f"{moment.cursor} is after this back-up, which ends at {before.epoch}:{before.head}; "
+            f"{moment.cursor} is after this backup, which ends at {before.epoch}:{before.head}; "
             "take a later one",
         )
     return moment.cursor.seq

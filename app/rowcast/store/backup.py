@@ -71,7 +71,7 @@ def look_at(path: Path) -> Copied:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
             (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             if found != "ok":
-                raise Error(Code.INVALID, f"{path} is damaged: {found}; take another back-up")
+                raise Error(Code.INVALID, f"{path} is damaged: {found}; take another backup")
             cursor = connection.cursor()
             facts = dict(cursor.execute(f"SELECT name,value FROM {META}"))
             (reaches,) = cursor.execute(f"SELECT max(trimmed) FROM {TABLES}").fetchone()

@@ -93,8 +93,8 @@ def _check_reach(cursor: Cursor, parts: Parts, position: int) -> None:
         names = ", ".join(sorted(name.strip("/") or "undeclared topics" for name in short))
         raise Error(
             Code.GONE,
-            f"the log of {names} in this back-up begins after that; the earliest point that all of "
-            f"it reaches is {epoch}:{max(short.values())}; an older back-up reaches further",
+            f"the log of {names} in this backup begins after that; the earliest point that all of "
+            f"it reaches is {epoch}:{max(short.values())}; an older backup reaches further",
         )
     known = {part.table_id for part in (parts.general, *parts.tables.values())}
     known |= {part.table_id for part in parts.by_level.values()} | set(parts.hidden)
@@ -123,7 +123,7 @@ def _rewind_records(
         raise Error(
             Code.GONE,
             f"what {', '.join(unsure[:_EXAMPLES])}{more} had been before is no longer in the log of"
-            " this back-up; choose a later point, or restore an older back-up",
+            " this backup; choose a later point, or restore an older backup",
         )
     reader = sql_log.LogReader(own, {})
     for number, part in own.items():
