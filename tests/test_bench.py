@@ -1,6 +1,7 @@
 """The benchmark harness: its frames, parsers, statistics and table. No time is asserted."""
 
 import itertools
+import subprocess
 import sys
 from pathlib import Path
 
@@ -270,3 +271,17 @@ def test_a_revision_is_started_from_its_own_files(root: str, module: str, tmp_pa
     file.parent.mkdir(parents=True)
     file.write_text("")
     assert (tmp_path / root, module) == command_line_in(tmp_path)
+
+
+def test_the_time_of_children_counts() -> None:
+    """A server may be more than one process: its tables are written by another."""
+    burn = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()"
+    nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}])"
+    command = [sys.executable, "-c", nested]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert 1 == len(proc.descendants(process.pid))
+        assert proc.cpu_seconds(process.pid) > 0.3
+        process.communicate(b"\n")
+    assert 0 == proc.cpu_seconds(process.pid)
