@@ -46,6 +46,25 @@ class Missing:
 MISSING: Final = Missing()
 
 
+FIELDS: Final = (
+    "client",
+    "content_type",
+    "decoded",
+    "encodings",
+    "expires_at",
+    "kind",
+    "payload",
+    "properties",
+    "qos",
+    "retain",
+    "seq",
+    "table",
+    "topic",
+    "version",
+)
+"""What an event keeps."""
+
+
 class Event:
     """An event at ``topic``.
 
@@ -56,22 +75,7 @@ class Event:
     is in seconds since 1970 (UTC), 0 for never.
     """
 
-    __slots__ = (
-        "client",
-        "content_type",
-        "decoded",
-        "encodings",
-        "expires_at",
-        "kind",
-        "payload",
-        "properties",
-        "qos",
-        "retain",
-        "seq",
-        "table",
-        "topic",
-        "version",
-    )
+    __slots__ = FIELDS
 
     def __init__(
         self,
@@ -110,7 +114,7 @@ class Event:
     def changed(self, **facts: object) -> "Event":
         """Return a copy with other fields, such as ``payload``; caches are not shared."""
         copy = Event(self.topic, self.kind, self.payload)
-        for name in Event.__slots__:
+        for name in FIELDS:
             setattr(copy, name, facts.pop(name) if name in facts else getattr(self, name))
         if facts:
             raise TypeError(f"an event has no {', '.join(facts)}")

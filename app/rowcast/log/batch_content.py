@@ -112,7 +112,7 @@ def _event_of(item: Sequence[object], first: int, table_of: TableOf) -> Event:
     if type(item) is not list or tuple(map(type, item)) not in _KNOWN_TYPES:
         _check(item, _EVENT_TYPES)  # says what is wrong
     topic, code, payload, content_type, bits, table, client, properties, ends, place, version = (
-        cast("_EventPart", item)
+        cast("_EventPart", tuple(item))
     )
     if code < 0 or not 0 <= bits <= (QOS_MASK | RETAIN_FLAG) or bits & QOS_MASK == QOS_MASK:
         raise ValueError(f"an event of kind {code} with the flags {bits}")

@@ -5,6 +5,8 @@ is always the sender's mistake and never a reason to wait; waiting is the connec
 not know packets: only how their smallest parts are written.
 """
 
+from collections.abc import Sequence
+
 from rowcast.core.errors import Code, Error
 from rowcast.mqtt.violations import malformed
 
@@ -152,7 +154,7 @@ def text(value: str) -> bytes:
     return binary(raw) if size > STRING_BYTES_MAX else size.to_bytes(2, "big") + raw
 
 
-def pair(value: tuple[str, str]) -> bytes:
+def pair(value: Sequence[str]) -> bytes:
     """Return a UTF-8 String Pair."""
     return text(value[0]) + text(value[1])
 

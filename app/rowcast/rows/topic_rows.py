@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from rowcast.codecs import JSON, decode, encode
 from rowcast.core.errors import Code, Error
 from rowcast.core.event_fields import EventField
-from rowcast.core.events import DELETE, PUT, Event
+from rowcast.core.events import DELETE, FIELDS, PUT, Event
 from rowcast.core.tables import Attribute, Table, Type
 from rowcast.core.topic_tables import (
     DATABASE,
@@ -57,7 +57,7 @@ class Row(Event):
         """Return a copy with other facts, which is still about the same topic."""
         copy = super().changed(**facts)
         row = Row(copy.topic, copy.kind, copy.payload, copy)
-        for name in Event.__slots__:
+        for name in FIELDS:
             setattr(row, name, getattr(copy, name))
         row.about, row.leads = self.about, self.leads
         return row

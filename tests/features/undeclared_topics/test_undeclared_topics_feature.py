@@ -56,7 +56,7 @@ async def subscribe(port, text):
     """Leave a session behind that has a filter."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(encode(Connect(4, "keeper", clean_start=False), 4))
-    writer.write(encode(Subscribe(1, [Subscription(text, 1)]), 4))
+    writer.write(encode(Subscribe(1, (Subscription(text, 1),)), 4))
     heard = b""
     while len(heard) < 9:  # CONNACK and SUBACK
         heard += await reader.read(100)

@@ -205,9 +205,9 @@ class Client(Outgoing, Receiver):
 
         But in an AUTH exchange the client must answer, or may disconnect.
         """
-        at_once = Auth | Disconnect | Violation
+        at_once = (Auth, Disconnect, Violation)
         in_dialogue = self.dialogue is not None and self.session is None
-        while in_dialogue and packets and not self.held and isinstance(packets[0], at_once):
+        while packets and in_dialogue and not self.held and isinstance(packets[0], at_once):
             self._handle([packets.pop(0)])
         self.held += packets
         if enough_held(self.held):

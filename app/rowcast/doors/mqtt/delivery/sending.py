@@ -10,7 +10,7 @@ from typing import cast
 
 from rowcast.core.events import SNAPSHOT, Event
 from rowcast.doors.mqtt.delivery.ack_latency import begin_timing, begin_timing_dealt
-from rowcast.doors.mqtt.delivery.delivery_format import UNSENDABLE, DeliveryFormat, Frame, Parts
+from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat, Frame, Parts
 from rowcast.doors.mqtt.delivery.gap_notices import is_large, mark, tell, tell_all
 from rowcast.doors.mqtt.delivery.inflight import begin_flight, send_again
 from rowcast.doors.mqtt.delivery.outgoing import Outgoing
@@ -196,7 +196,7 @@ def _encode(client: Outgoing, session: Session, pairs: list[Pair], frames: list[
                 frame = make(event, form, qos, retain)
         if asks_more and frame:
             frame = _fitted(client, event, cast("SubscribedFilter", interest), frame)
-        if not frame or frame is UNSENDABLE:
+        if not frame or not frame[0]:  # UNSENDABLE
             _unsendable(client, event, cast("SubscribedFilter", interest), frame)
             continue
         if marks:
