@@ -21,7 +21,8 @@ def test_a_server_that_is_well_is_ready(server):
     """O4."""
     assert (200, {"ok"}) == (ready(server)[0], set(ready(server)[1].values()))
     health = server.request("GET", "/health").json()
-    assert {"status", "version", "head", "lag_events", "lag_seconds"} == health.keys()
+    expected = {"status", "version", "code", "head", "lag_events", "lag_seconds"}
+    assert expected == health.keys()
 
 
 def test_a_disk_that_is_full_is_not_ready(tmp_path):

@@ -20,6 +20,7 @@ from typing import TypeVar, cast
 from rowcast import __version__
 from rowcast.bus.bus import Bus
 from rowcast.core.clock import HybridClock, WallClock
+from rowcast.core.compiled import CODE
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import (
     COLLECTOR_MIDDLE_ROUNDS,
@@ -344,7 +345,7 @@ def _where_to_look(application: Application) -> str:
     paths = [entry.path or "/" for entry in entries if entry.path[:1] != "$"]
     return "\n".join(
         (
-            f"Rowcast {__version__} is ready.",
+            f"Rowcast {__version__} ({CODE}) is ready.",
             *application.doors.lines(),
             *application.identity.lines(),
             f"  tables and resources   {', '.join(paths) or 'none yet: declare a table'}",

@@ -7,6 +7,7 @@ import pytest
 
 from asgi import asgi
 from build import Server
+from rowcast.core.compiled import CODE
 from rowcast.kernel.resource import Resource
 
 
@@ -158,6 +159,6 @@ async def test_health():
         await rest.put("/Dog/1", b'{"name":"Rex"}')
         health = (await rest.get("/health")).value
         assert health == {
-            "status": "ok", "version": "1.2.3", "head": "0badcafe:1",
+            "status": "ok", "version": "1.2.3", "code": CODE, "head": "0badcafe:1",
             "lag_events": 0, "lag_seconds": 0,
         }  # fmt: skip

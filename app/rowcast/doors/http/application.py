@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from rowcast.codecs import JSON
+from rowcast.core.compiled import CODE, Code
 from rowcast.core.errors import Error
 from rowcast.core.limits import HTTP_DOCUMENTS_MAX
 from rowcast.core.overload_limits import READY_RETRY_SECONDS
@@ -50,6 +51,7 @@ class Health(BaseModel):
 
     status: str = Field(description="ok")
     version: str
+    code: Code = Field(description="Whether the hot modules are compiled or interpreted.")
     head: str = Field(description="The cursor of the newest position.")
     lag_events: int = Field(description="Events in the log that queries and lists wait for.")
     lag_seconds: float = Field(description="The age of the oldest of them, in seconds.")
@@ -68,13 +70,14 @@ health = APIRouter(tags=["Server"])
 @health.head("/health", include_in_schema=False)
 @health.get("/health", operation_id="health", response_model=Health)
 async def live(edge: EdgeOf) -> Response:
-    """Tell that the server works, its version, its newest position, and the lag of the tables."""
+    """Tell that the server works, its version and code, its position, and the tables' lag."""
     version, kernel = edge.settings.version, edge.kernel
     lag = kernel.reader.lag()
     return _json(
         Health(
             status="ok",
             version=version,
+            code=CODE,
             head=kernel.head,
             lag_events=lag.events,
             lag_seconds=round(lag.seconds, 3),
