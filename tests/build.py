@@ -9,7 +9,8 @@ from functools import partial
 
 from journaled import journaled
 from memory_store import MemoryStore
-from rowcast.bus.bus import Bus, Subscriber
+from rowcast.bus.bus import Bus
+from rowcast.bus.subscriber import Subscriber
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.clock import HybridClock
 from rowcast.core.errors import Code, Error

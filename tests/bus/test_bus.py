@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from rowcast.bus.bus import Bus, Subscriber
+from rowcast.bus.bus import Bus
+from rowcast.bus.subscriber import Subscriber
 from rowcast.bus.trie import Trie
 from rowcast.core import limits
 from rowcast.core.events import MESSAGE, Event

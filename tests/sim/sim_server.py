@@ -7,7 +7,7 @@ from sim_loop import SimExecutor
 from sim_store import number_of
 
 import build
-from rowcast.bus.bus import Subscriber
+from rowcast.bus.subscriber import Subscriber
 from rowcast.core.events import MESSAGE
 from rowcast.core.read_limits import READER_THREADS
 from rowcast.core.tables import Attribute, Logs, Role, Table, Type

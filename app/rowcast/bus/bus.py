@@ -8,26 +8,14 @@ It knows nothing of positions, permissions, protocols or disks.
 
 import logging
 from collections.abc import Sequence
-from typing import Protocol
 
 from rowcast.bus.matches import Matches
 from rowcast.bus.missed_while_offline import MissedWhileOffline
+from rowcast.bus.subscriber import Subscriber
 from rowcast.core.events import Event
 from rowcast.core.limits import MATCH_CACHE_TOPICS_MAX
 
 log = logging.getLogger("rowcast.bus")
-
-
-class Subscriber(Protocol):
-    """Receives events; ``offer`` must not block, raise or call back into the bus."""
-
-    def offer(self, event: Event) -> None:
-        """Take an event or refuse it."""
-
-    def offer_run(self, events: Sequence[Event], size: int) -> None:  # noqa: ARG002
-        """Take events of one topic, in order; their payloads have ``size`` bytes together."""
-        for event in events:
-            self.offer(event)
 
 
 class Bus(Matches[Subscriber]):

@@ -14,7 +14,8 @@ from rowcast.core.events import DELETE, EXPIRY, PATCH, PUT, RETAINED, Event
 from rowcast.core.tables import Logs, Table
 from rowcast.kernel.registry import VERB_OF_KIND, Route
 from rowcast.kernel.steps import Steps
-from rowcast.kernel.write import OPEN, Examination, Step, Write, WriteDetour
+from rowcast.kernel.write import OPEN, Examination, Step, Write
+from rowcast.kernel.write_detour import WriteDetour
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.topic_rows import View, read_only
 

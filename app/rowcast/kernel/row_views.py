@@ -10,7 +10,8 @@ All of it runs on the loop. It knows no store: ``row_reads.py`` reads stored row
 
 from typing import Final, Protocol
 
-from rowcast.bus.bus import Bus, Subscriber
+from rowcast.bus.bus import Bus
+from rowcast.bus.subscriber import Subscriber
 from rowcast.core.topic_tables import METRICS, PREFIX, TopicTable
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.registry import Registry

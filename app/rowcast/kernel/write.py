@@ -5,7 +5,7 @@ protocol of the answer: ``done`` is called on the event loop with a ``Receipt`` 
 """
 
 from asyncio import Future
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
@@ -259,23 +259,6 @@ class Examination:
 
 OPEN: Final = Examination()
 """Not examined yet: the write may take a detour."""
-
-
-class WriteDetour:
-    """Where writes may wait until their content was examined elsewhere; a feature replaces it."""
-
-    bytes_min: int
-    """The least payload that takes the detour."""
-    waiting: Container[Caller] = ()
-    """Callers with waiting writes: what they write meanwhile has to wait behind."""
-
-    def take(self, write: "Write") -> bool:  # noqa: ARG002
-        """Let a write wait, and run it again later; return whether it does."""
-        return False
-
-    def after(self, caller: Caller, call: Callable[[], None]) -> None:  # noqa: ARG002
-        """Call once a caller's waiting writes have gone on; at once if there are none."""
-        call()
 
 
 class Group:

@@ -31,9 +31,9 @@ from rowcast.kernel.write import (
     Receipt,
     Unheard,
     Write,
-    WriteDetour,
     resolve,
 )
+from rowcast.kernel.write_detour import WriteDetour
 from rowcast.store.store import Change
 
 BARE_STEPS: Final = 2

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from heapq import heappop, heappush
 
-from rowcast.bus.bus import Subscriber
+from rowcast.bus.subscriber import Subscriber
 from rowcast.codecs import JSON, encode
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.clock import WallClock

@@ -16,7 +16,8 @@ from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, PATCH, Record
 from rowcast.core.fairness_limits import LARGE_VALUE_STOP_SECONDS
 from rowcast.core.memory_limits import WRITE_BYTES
-from rowcast.kernel.write import Examination, Write, WriteDetour
+from rowcast.kernel.write import Examination, Write
+from rowcast.kernel.write_detour import WriteDetour
 from rowcast.net.worker_processes import WorkerProcesses
 from rowcast.rows import large_values
 from rowcast.rows.transcoder import IS_VALUE
