@@ -6,17 +6,20 @@
 # caller comes from another machine. So it refuses all callers until there is a user.
 # docs/deployment.md describes a trial without users.
 
-# The first stage builds the wheel from the sources; the second contains the installed wheel.
-FROM python:3.11-slim AS build
+# The first stage has the sources, a C compiler and what builds the wheel, whose hot modules are
+# compiled; the second has the installed wheel. Both are of one Debian, so that its libraries fit.
+FROM python:3.11 AS build
 WORKDIR /src
 RUN python -m venv /opt/build && python -m venv /opt/rowcast
-COPY requirements-server.lock .
+COPY requirements-server.lock requirements-compile.lock ./
 RUN set -e; for place in build rowcast; do \
   /opt/$place/bin/pip install --no-cache-dir --no-deps --require-hashes -r requirements-server.lock; \
-  done; /opt/rowcast/bin/pip uninstall --yes hatchling editables
+  done; /opt/rowcast/bin/pip uninstall --yes hatchling editables; \
+  /opt/build/bin/pip install --no-cache-dir --no-deps --require-hashes -r requirements-compile.lock
 COPY pyproject.toml README.md LICENSE ./
+COPY scripts/compiled.py scripts/
 COPY app app
-RUN /opt/build/bin/python -m hatchling build --directory dist -t wheel \
+RUN COMPILED=yes /opt/build/bin/python -m hatchling build --directory dist -t wheel \
   && /opt/rowcast/bin/pip install --no-cache-dir --no-deps --no-index dist/*.whl
 
 FROM python:3.11-slim

@@ -63,6 +63,20 @@ def test_the_server_is_installed_without_the_tools_of_tests():
     assert set() == named - server.keys()
 
 
+def test_what_compiles_is_locked_at_the_versions_of_the_tests():
+    tools, everything = locked("requirements-compile.lock"), locked("requirements.lock")
+    assert {} == {name: version for name, version in tools.items() if everything[name] != version}
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    assert {re.match(r"[\w-]+", text)[0] for text in groups["compile"]} <= tools.keys()
+
+
+def test_the_image_is_built_with_compiled_modules():
+    first, second = (ROOT / "Dockerfile").read_text().split("\nFROM ")[1:]
+    assert "COMPILED=yes" in first
+    releases = [stage.split()[0].removesuffix("-slim") for stage in (first, second)]
+    assert 1 == len(set(releases)), "what is compiled fits one Python only"
+
+
 def test_the_licence_is_the_one_that_the_project_names():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert ("Apache-2.0", ["LICENSE"]) == (project["license"], project["license-files"])

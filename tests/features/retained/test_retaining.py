@@ -138,7 +138,7 @@ async def test_a_retainer_that_is_off_refuses_and_shows_nothing():
     off = Retaining(RetainRules(enabled=False), room.now, room.store)
     room.kernel.steps.add("retained", off.step)
     room.reader.retains = False
-    room.cache.__init__()
+    room.cache.clear()
     assert Code.NOT_ALLOWED == await refusal(room.put("a/2"))
     assert Code.NOT_FOUND == await refusal(room.kernel.read("a/1", ANN))
     assert () == tuple((await Retained(room.kernel, room.now).match_messages("#")).messages)
