@@ -7,6 +7,7 @@ import hypothesis
 import pytest
 import uvicorn.server
 
+from rowcast.core.compiled import CODE
 from rowcast.core.limits import (
     COLLECTOR_MIDDLE_ROUNDS,
     COLLECTOR_YOUNG_OBJECTS,
@@ -95,6 +96,11 @@ def pytest_collection_finish():
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECTOR_YOUNG_OBJECTS, COLLECTOR_YOUNG_ROUNDS, COLLECTOR_MIDDLE_ROUNDS)
+
+
+def pytest_runtest_setup(item):
+    if CODE == "compiled" and item.get_closest_marker("interpreted"):
+        pytest.skip("it replaces code that is compiled here")
 
 
 def pytest_unconfigure():

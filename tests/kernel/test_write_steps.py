@@ -98,6 +98,7 @@ def counted(monkeypatch):
     return made
 
 
+@pytest.mark.interpreted
 async def test_a_message_is_announced_at_once_where_no_feature_has_a_say(counted):
     room = Server()
     listener = Listener(room)
@@ -107,6 +108,7 @@ async def test_a_message_is_announced_at_once_where_no_feature_has_a_say(counted
     assert ["u/1"] == counted
 
 
+@pytest.mark.interpreted
 async def test_a_hook_that_comes_later_is_asked_all_the_same(counted):
     room, keeper = Server(), Doorkeeper()
     for _ in range(2):
@@ -313,6 +315,7 @@ async def test_nothing_to_append_is_nothing():
     assert 0 == room.committer.commits
 
 
+@pytest.mark.interpreted
 async def test_a_step_that_is_of_records_is_not_asked_about_messages(counted):
     room, asked = Server(), []
     room.kernel.steps.add("retained", lambda _route: asked.append, messages=False)

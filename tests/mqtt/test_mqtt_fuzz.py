@@ -52,12 +52,14 @@ def test_a_case_without_a_fault_is_none():
     assert not finds_it()
 
 
+@pytest.mark.interpreted
 def test_another_exception_is_noticed(monkeypatch):
     """D61: a string that is not UTF-8 is a UnicodeDecodeError when nobody looks."""
     monkeypatch.setattr(Cursor, "text", lambda self: self.binary().decode())
     assert finds_it()
 
 
+@pytest.mark.interpreted
 def test_a_lost_byte_is_noticed(monkeypatch):
     """D61: pieces must change nothing."""
     join = Connection._join
@@ -65,6 +67,7 @@ def test_a_lost_byte_is_noticed(monkeypatch):
     assert finds_it()
 
 
+@pytest.mark.interpreted
 def test_memory_that_grows_is_noticed(monkeypatch):
     """D61: a buffer that is never emptied."""
     monkeypatch.setattr(fuzz, "LENGTH_BYTES_MAX", 1)
@@ -101,6 +104,7 @@ def _differs(seed):
     return False
 
 
+@pytest.mark.interpreted
 def test_the_command_replays_and_counts(capsys, monkeypatch):
     assert fuzz_cli.one(7) == 0
     assert capsys.readouterr().out == (fuzz_cli.one(7), capsys.readouterr().out)[1]

@@ -2,6 +2,8 @@
 
 from sys import getsizeof
 
+import pytest
+
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter, SubscribedFilters
@@ -29,6 +31,7 @@ def held(thing, seen=None):
     return found
 
 
+@pytest.mark.interpreted
 async def test_an_idle_subscription_holds_no_queue_of_blocks():
     """Ten thousand of them wait for a message."""
     world = World()

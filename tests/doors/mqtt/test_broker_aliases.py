@@ -114,6 +114,7 @@ async def test_an_alias_makes_room_for_more(world):
     assert 1 == world.broker.deliveries.dropped_large
 
 
+@pytest.mark.interpreted
 async def test_a_frame_with_an_alias_is_made_once(world, monkeypatch):
     """D64: clients that know the topic by one number share it, whatever else they are."""
     made = []

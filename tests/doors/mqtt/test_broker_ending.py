@@ -227,6 +227,7 @@ async def test_stopping_without_clients(world):
 # -- faults --------------------------------------------------------------------------------------
 
 
+@pytest.mark.interpreted
 async def test_a_poisoned_client_beside_a_hundred_healthy_ones(world, monkeypatch, caplog):
     """D8: the mistake is logged with its trace, one connection ends, the others hear on."""
     healthy = [await world.subscribed("a", client_id=f"h{number}") for number in range(100)]
@@ -248,6 +249,7 @@ async def test_a_poisoned_client_beside_a_hundred_healthy_ones(world, monkeypatc
     assert [[b"x"]] * 100 == [payloads(peer.heard()) for peer in healthy]
 
 
+@pytest.mark.interpreted
 async def test_a_fault_in_delivery_ends_one_connection(world, monkeypatch, caplog):
     """D8: the write side."""
     healthy = await world.subscribed("a", client_id="healthy")

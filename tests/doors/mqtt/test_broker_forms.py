@@ -219,6 +219,7 @@ async def crowd(world, count, qos, **options):
     ]
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("qos", [0, 1])
 @pytest.mark.parametrize("version", [4, 5])
 async def test_a_frame_is_made_once_for_all(world, monkeypatch, version, qos):
@@ -236,6 +237,7 @@ async def test_a_frame_is_made_once_for_all(world, monkeypatch, version, qos):
     assert (1, 1) == (len(made), len(encoded))
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(
     "options",
     [{"properties": {"subscription_identifier": 1}}, {}],

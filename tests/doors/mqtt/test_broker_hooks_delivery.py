@@ -95,6 +95,7 @@ class Witness(Hook):
         self.trace.append(f"min QoS {event.qos}, OnPublishDeliver")
 
 
+@pytest.mark.interpreted
 async def test_d65_the_order_of_the_whole_flow_of_qos_1(world, monkeypatch):
     """PUBACK after the commit (X9)."""
     trace = []

@@ -163,6 +163,7 @@ async def test_a_failure_behind_connack_is_no_second_connack(world, version, mon
     assert ([(Connack, Reason.SUCCESS), *end], True) == (heard, peer.closed)
 
 
+@pytest.mark.interpreted
 async def test_a_fault_in_the_codec_harms_one_connection(world, monkeypatch, caplog):
     """D8: also one that nothing in the codec expects."""
 

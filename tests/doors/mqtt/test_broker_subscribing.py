@@ -363,6 +363,7 @@ async def test_a_client_that_is_lost_behind_its_write(world):
     assert 0 == world.kernel.bus.subscriptions
 
 
+@pytest.mark.interpreted
 async def test_a_disk_that_is_too_busy_to_wait_for(world, monkeypatch):
     """Bad input: bounded, and told."""
     peer = await world.connected()
