@@ -61,7 +61,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--no-pin", action="store_true", help="let the scheduler choose the cores")
     parser.add_argument("--directory", help="where servers keep their data (the system's default)")
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
-    parser.add_argument("--update-docs", action="store_true", help="put it into docs/benchmarks.md")
+    parser.add_argument(
+        "--update-docs", action="store_true", help="put it into docs/internals/speed.md"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every round's figures")
     return parser.parse_args()
 
@@ -123,7 +125,7 @@ def publish(options: argparse.Namespace, settings: Settings, outcomes: list[Outc
         options.json.write_text(json.dumps(as_json(outcomes, about), indent=1) + "\n")
     if options.update_docs:
         try:
-            update(ROOT / "docs/benchmarks.md", markdown(table, about))
+            update(ROOT / "docs/internals/speed.md", markdown(table, about))
         except BenchError as error:
             sys.exit(f"bench: {error}")
     return 1 if any(outcome.failures for outcome in outcomes) else 0

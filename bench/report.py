@@ -1,4 +1,4 @@
-"""The table: a row for each case and peer, for the terminal and for docs/benchmarks.md."""
+"""The table: a row for each case and peer, for the terminal and for docs/internals/speed.md."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace

@@ -39,7 +39,10 @@ CHAPTERS = sorted((ROOT / "docs").glob("*.md"))
 MANUAL = [README, *CHAPTERS]
 DECISIONS = ROOT / "docs" / "decisions"
 SOURCE_ROOT = ROOT / "app" / "README.md"
-DOCUMENTS = [relative(path) for path in (*MANUAL, SOURCE_ROOT, *sorted(DECISIONS.glob("*.md")))]
+INTERNALS = sorted((ROOT / "docs" / "internals").glob("*.md"))
+DOCUMENTS = [
+    relative(path) for path in (*MANUAL, SOURCE_ROOT, *INTERNALS, *sorted(DECISIONS.glob("*.md")))
+]
 
 OUTSIDE = {
     "curl", "mosquitto_pub", "mosquitto_sub", "mosquitto_ctrl", "docker", "git", "cd", "echo",
