@@ -33,7 +33,12 @@ def receive_exactly(sock: socket.socket, size: int) -> bytes:
 def open_mqtt(
     port: int, client_id: str, topic_filter: str = "", qos: int = 0, *, clean: bool = True
 ) -> socket.socket:
-    """Return a blocking socket with an MQTT connection, subscribed if a filter is given."""
+    """Return a blocking socket with an MQTT connection, subscribed if a filter is given.
+
+    A session that is not clean is a new one: what an earlier round had in flight would come first.
+    """
+    if not clean:
+        open_mqtt(port, client_id).close()  # MQTT-3.1.2-6
     sock = open_tcp(port)
     sock.sendall(frames.connect(client_id, clean=clean))
     answer = receive_exactly(sock, frames.CONNACK_SIZE)
