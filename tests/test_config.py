@@ -453,3 +453,8 @@ def test_proxies_are_addresses_or_networks():
 def test_a_home_of_nobody_is_told():
     with pytest.raises(Error, match="begins with ~nobody-at-all, and there is no"):
         load_config(None, {}, {"data": "~nobody-at-all/x"})
+
+
+def test_the_bounds_of_the_lag_are_those_that_are_set():
+    tail = load_config(None, {}, {"log.lag_seconds": "7", "log.lag_events": "9"}).log.tail
+    assert (7, 9) == (tail._lag_seconds, tail._lag_events_max)

@@ -122,6 +122,20 @@ async def test_a_page_of_the_log_waits_for_what_is_announced():
     assert ["u/2"] == [event.topic for event in await last]
 
 
+async def test_who_reads_the_log_waits_no_longer_than_a_query_may():
+    """A disk that hangs is told as BUSY; all who wait at one place share what they wait for."""
+    room, _ = await started()
+    await submitted(room, message("u/1"))
+    room.reader.queue.query_seconds = 0.01
+    for _ in range(3):
+        with pytest.raises(Error, match="does not take what was announced") as told:
+            await room.reader.page(0, 9, [TopicRoot("u")])
+    assert (Code.BUSY, 1) == (told.value.code, len(room.committer.first._waiting))
+    await done(room)
+    page = await room.reader.page(0, 9, [TopicRoot("u")])
+    assert ["u/0", "u/1"] == [event.topic for event in page.events]
+
+
 async def test_what_the_disk_refuses_is_counted_and_those_after_it_wait(caplog):
     room, listener = await started()
 

@@ -60,7 +60,9 @@ class AnnouncedFirst:
         return work
 
     def when_stored(self, seq: int) -> "asyncio.Future[None]":
-        """Return what is done when everything up to a number is stored."""
+        """Return what is done when everything up to a number is stored; all who wait share it."""
+        if self._waiting and self._waiting[-1][0] == seq:
+            return self._waiting[-1][1]
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((seq, future))
         return future

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from typing import Final, TypeVar
 
+from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT, Event, Record
 from rowcast.core.limits import SCAN_PAGE_BYTES, SERVERS_OWN_RECORDS_MAX
 from rowcast.core.queries import Query
@@ -97,10 +98,17 @@ class StoreReader:
         return store.figures(branch).events
 
     async def _stored(self) -> None:
-        """Wait until the log has everything that is announced: reads of it are complete then."""
+        """Wait until the log has everything that is announced: reads of it are complete then.
+
+        Raises BUSY when the disk takes longer than a query may.
+        """
         waiting = self.unstored()
-        if waiting is not None:
-            await waiting
+        if waiting is None:
+            return
+        done, _ = await asyncio.wait((waiting,), timeout=self.queue.query_seconds or None)
+        if not done:
+            why = "the disk does not take what was announced; try again"
+            raise Error(Code.BUSY, why, retry_after_seconds=1)
 
     async def _run(self, call: Callable[[], T], lane: ReadLane = ReadLane.KEYED) -> T:
         """Read on a reader thread; the default lane is for reads by a key or a position."""
