@@ -11,6 +11,8 @@ SNAPSHOT_GROUP_ROWS = 131_072
 """Rows in a row group: the unit of parallelism and of memory for Parquet's readers."""
 SNAPSHOT_GROUP_BYTES_MAX = 64 * 1024 * 1024
 """Bytes of buffered rows after which a row group is written early."""
+SNAPSHOT_PAGE_ROWS = 8_192
+"""Rows in a page: what an engine reads at least of a column when it looks for one row."""
 SNAPSHOT_FILE_BYTES = 256 * 1024 * 1024
 """Size after which a table continues in another file: two of Spark's splits."""
 SNAPSHOT_SYNC_BYTES = 1024 * 1024

@@ -87,15 +87,17 @@ def _joined_fields(one: list[pa.Field], other: list[pa.Field]) -> Iterable[pa.Fi
     for field in other:
         known = kinds.get(field.name)
         kinds[field.name] = field.type if known is None else joined(known, field.type)
-    return (pa.field(name, kind) for name, kind in kinds.items())
+    never_null = {field.name for field in one if not field.nullable}
+    never_null &= {field.name for field in other if not field.nullable}
+    return (pa.field(name, kind, name not in never_null) for name, kind in kinds.items())
 
 
 def joined_schema(schemas: Iterable[pa.Schema]) -> pa.Schema:
     """Return the columns of all, each of a type that holds the values of all."""
-    found: list[pa.Field] = []
+    found: list[pa.Field] | None = None
     for schema in schemas:
-        found = list(_joined_fields(found, list(schema)))
-    return pa.schema(found)
+        found = list(schema if found is None else _joined_fields(found, list(schema)))
+    return pa.schema(found or []).remove_metadata()
 
 
 # -- values ----------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ class TableChanges:
     def __init__(self, table: Table, epoch: str) -> None:
         self.name = table.name
         self._table = table
-        self._sheet = TableSheet(table, epoch, mixed=True, rest=True)
+        self._sheet = TableSheet(table, epoch, mixed=True, rest=True, keyed=False)
         self._restore = CompiledTable(table).restore
         self._epoch = epoch
         self.schema = self._sheet.schema

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 
@@ -36,6 +37,9 @@ from rowcast_lake.snapshots.export import Order, Progress, seqs_of
 from rowcast_lake.snapshots.files import TableFiles
 from rowcast_lake.snapshots.manifest import FILE_NAME, Manifest, TableFacts, columns_of, time_text
 from rowcast_lake.snapshots.shapes import Batch
+
+_SEQ: Final = "_seq"
+"""The column by which events are sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +124,7 @@ def write_table(
     making: Making, name: str, schema: pa.Schema, batches: Iterable[Batch], free_bytes_min: int
 ) -> TableFacts | None:
     """Write the events of one table; None when there are none."""
-    files = TableFiles(making.place, name, schema, free_bytes_min)
+    files = TableFiles(making.place, name, schema, _SEQ, free_bytes_min)
     content = tuple(schema.names)
     digest = Digest(content)
     seqs: list[int] = []
@@ -140,7 +144,7 @@ def write_table(
         min(seqs),
         max(seqs),
         str(digest),
-        "_seq",
+        _SEQ,
         content,
         columns_of(schema),
         None,

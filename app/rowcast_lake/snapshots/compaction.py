@@ -29,7 +29,7 @@ from rowcast.features.snapshots.catalogue import MANIFEST, Catalogue, Item
 from rowcast.features.snapshots.snapshot_directory import Making, SnapshotDirectory
 from rowcast_lake.columns.joining import joined_schema, shaped
 from rowcast_lake.snapshots.changes import Page, publish, write_table
-from rowcast_lake.snapshots.manifest import Manifest
+from rowcast_lake.snapshots.manifest import FORMAT, Manifest
 from rowcast_lake.snapshots.shapes import Batch
 
 log = logging.getLogger("rowcast_lake.snapshots")
@@ -150,7 +150,7 @@ def _merge(making: Making, directory: Path, pages: Sequence[Item]) -> Page:
             for page in pages
             for file in page.manifest["tables"].get(name, {"files": ()})["files"]
         ]
-        schema = joined_schema(map(pq.read_schema, files))
+        schema = _current(joined_schema(map(pq.read_schema, files)))
         batches = _batches(files, schema)
         found = write_table(making, name, schema, batches, SNAPSHOT_FREE_BYTES_MIN)
         if found is not None:
@@ -163,9 +163,15 @@ def _merge(making: Making, directory: Path, pages: Sequence[Item]) -> Page:
         last["schema"],
         facts,
         pages[0].from_seq,
-        format=min(page.manifest["format"] for page in pages),
+        format=1 if any(page.manifest["format"] == 1 for page in pages) else FORMAT,
     )
     return publish(making, directory, manifest)
+
+
+def _current(schema: pa.Schema) -> pa.Schema:
+    """Return the columns of the present format: before it, ``_version`` repeated ``_ts``."""
+    place = schema.get_field_index("_version")
+    return schema if place < 0 else schema.remove(place)
 
 
 def _batches(files: Sequence[Path], schema: pa.Schema) -> Iterator[Batch]:

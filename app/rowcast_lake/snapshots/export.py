@@ -205,8 +205,8 @@ def _write(
 def _files(making: Making, sheet: TableWriter, order: Order) -> TableFiles | PartedFiles:
     free, schema = order.free_bytes_min, sheet.schema
     if sheet.day is None:
-        return TableFiles(making.place, sheet.name, schema, free)
-    return PartedFiles(making.place, sheet.name, schema, sheet.day, free)
+        return TableFiles(making.place, sheet.name, schema, sheet.key, free)
+    return PartedFiles(making.place, sheet.name, schema, sheet.key, sheet.day, free)
 
 
 def seqs_of(batch: Batch) -> tuple[int, ...]:

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rowcast.core.snapshot_limits import (
-    SNAPSHOT_COMPRESSION_LEVEL,
     SNAPSHOT_FILE_BYTES,
     SNAPSHOT_FREE_BYTES_MIN,
     SNAPSHOT_GROUP_BYTES_MAX,
@@ -24,6 +23,7 @@ from rowcast.core.snapshot_limits import (
 )
 from rowcast.features.snapshots.snapshot_directory import full
 from rowcast.store.private import make_directory, open_new
+from rowcast_lake.snapshots.encodings import writer_options
 from rowcast_lake.snapshots.manifest import FileFacts
 from rowcast_lake.snapshots.shapes import Batch
 
@@ -90,11 +90,18 @@ class TableFiles:
     """The files of one table, or of one of its partitions, in one directory."""
 
     def __init__(
-        self, root: Path, directory: str, schema: pa.Schema, free_bytes_min: int = FREE_BYTES
+        self,
+        root: Path,
+        directory: str,
+        schema: pa.Schema,
+        key: str,
+        free_bytes_min: int = FREE_BYTES,
     ) -> None:
+        """Prepare to write rows, which come sorted by the column ``key``."""
         self._root = root
         self._directory = directory
         self._schema = schema
+        self._options = writer_options(schema, key)
         self._free_bytes_min = free_bytes_min
         self._waiting: list[Batch] = []
         self._waiting_rows = 0
@@ -156,13 +163,7 @@ class TableFiles:
             make_directory(path.parent)
             self._sink = _Sink(path, self._free_bytes_min)
             self._writer = pq.ParquetWriter(
-                pa.PythonFile(self._sink, "w"),
-                self._schema,
-                compression="zstd",
-                compression_level=SNAPSHOT_COMPRESSION_LEVEL,
-                version="2.6",
-                store_schema=False,
-                write_statistics=True,
+                pa.PythonFile(self._sink, "w"), self._schema, **self._options
             )
         return self._writer
 

@@ -130,7 +130,7 @@ def differences(directory: Path, items: Sequence[Item], first: str, last: str) -
     pages = chain(own, read_manifest(directory / first).seq, there.seq)
     formats = {read_manifest(directory / first).format, there.format}
     formats |= {page.manifest["format"] for page in pages}
-    aged = "" if len(formats) == 1 else _AGED
+    aged = _AGED if 1 in formats and len(formats) > 1 else ""
     found = {}
     for name, facts in there.tables.items():
         if name.startswith(_FACTS):  # the server's own facts are not in the log

@@ -5,7 +5,7 @@ the table's columns, and
 
     valid_from, valid_to   the interval of validity; null end: still valid at the cut
     _op, _client           put or patch, and the writer
-    _seq, _version         of the event that wrote the value
+    _seq                   of the event that wrote the value
 
 A deletion closes an interval and begins none, so at any time a record has one row or none:
 ``valid_from <= t AND (valid_to IS NULL OR t < valid_to)``. The rows are in the order of the log.
@@ -26,7 +26,7 @@ from rowcast_lake.snapshots.shapes import MOMENT, Batch
 SUFFIX: Final = "_history"
 _INTERVAL: Final = frozenset({"valid_from", "valid_to"})
 _LEFT_OUT: Final = frozenset({"_ts", "_origin"})
-_OF_WRITES: Final = frozenset({"_topic", "_seq", "_version"})
+_OF_WRITES: Final = frozenset({"_topic", "_seq"})
 
 
 class HistorySheet:

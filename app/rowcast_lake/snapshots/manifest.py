@@ -18,9 +18,10 @@ from rowcast import __version__
 from rowcast.core.cursors import Cursor
 from rowcast.core.errors import Code, Error
 
-FORMAT: Final = 2
-"""The format written. Format 1 wrote an explicit null as absence; the digest is the same."""
-READ: Final = frozenset({1, FORMAT})
+FORMAT: Final = 3
+"""The format written. Format 1 wrote an explicit null as absence; format 2 had a column
+``_version``, the number of ``_ts``, and no encodings (``encodings``). The digest is the same."""
+READ: Final = frozenset({1, 2, FORMAT})
 """The formats that can be read."""
 FILE_NAME: Final = "manifest.json"
 

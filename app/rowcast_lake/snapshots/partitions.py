@@ -36,12 +36,14 @@ class PartedFiles:
         root: Path,
         name: str,
         schema: pa.Schema,
+        key: str,
         moment: str,
         free_bytes_min: int = SNAPSHOT_FREE_BYTES_MIN,
     ) -> None:
         self._root = root
         self._name = name
         self._schema = schema
+        self._key = key
         self._moment = moment
         self._free_bytes_min = free_bytes_min
         self._waiting: list[Batch] = []
@@ -101,7 +103,8 @@ class PartedFiles:
         files = self._days.get(day)
         if files is None:
             directory = f"{self._name}/{DAY}={day}"
-            files = TableFiles(self._root, directory, self._schema, self._free_bytes_min)
+            free = self._free_bytes_min
+            files = TableFiles(self._root, directory, self._schema, self._key, free)
             self._days[day] = files
         self._open[day] = files
         return files

@@ -8,7 +8,8 @@ A declared table has its visible attributes, in the order of the schema, then
     _content_type, _payload   content that is no value of the table: an open table's bytes.
                    Without ``_payload`` the content is the JSON in ``_extra``
     _payload_text   the same content as text, if it is text
-    _topic, _seq, _ts, _version   of the write that made the record; ``_ts`` is the version's time
+    _topic, _seq, _ts   of the write that made the record; ``_ts`` is its version, as a time: the
+                   microseconds since 1970 are the version's number
     _op, _origin, _client   of the same write (``written``)
 
 and ``_id`` as the first column if it declares no key. Rows are sorted by key: integers by value,
@@ -49,7 +50,7 @@ from rowcast_lake.snapshots.shapes import (
     plain_column,
     visible,
 )
-from rowcast_lake.snapshots.written import FIELDS, client_column, written
+from rowcast_lake.snapshots.written import FIELDS, client_column, required, written
 
 ID: Final = "_id"
 """The key of a table that declares none."""
@@ -84,7 +85,16 @@ class TableWriter(Protocol):
 class TableSheet:
     """A declared table."""
 
-    def __init__(self, table: Table, epoch: str, *, mixed: bool = False, rest: bool = True) -> None:
+    def __init__(
+        self,
+        table: Table,
+        epoch: str,
+        *,
+        mixed: bool = False,
+        rest: bool = True,
+        keyed: bool = True,
+    ) -> None:
+        """Compile a table; ``keyed``: every row has a key, which messages below a record lack."""
         self.table = table
         self._epoch = epoch
         self.name = table.name
@@ -98,8 +108,9 @@ class TableSheet:
         self._columns = [column_of(item) for item in self._shown]
         self._rest = _Rest(table, self._shown)
         kept = self._kept = mixed or table.open
-        fields = [] if self._key is not None else [pa.field(ID, pa.string())]
-        key_at = {self.key: pa.field(self.key, self._key_type())}
+        key_field = pa.field(self.key, self._key_type(), nullable=not keyed)
+        fields = [] if self._key is not None else [key_field]
+        key_at = {self.key: key_field}
         types = {column.name: pa.field(column.name, column.type) for column in self._columns}
         declared = [item.name for item in table.attributes if item.name in key_at | types]
         fields += [(types | key_at)[name] for name in declared]
@@ -116,10 +127,9 @@ class TableSheet:
         self.schema = pa.schema([
             *fields,
             *([pa.field(f"_{PAYLOAD_TEXT}", pa.string())] if kept else ()),
-            pa.field("_topic", pa.string()),
-            pa.field("_seq", pa.int64()),
-            pa.field("_ts", MOMENT),
-            pa.field("_version", pa.int64()),
+            required("_topic", pa.string()),
+            required("_seq", pa.int64()),
+            required("_ts", MOMENT),
             *FIELDS,
         ])  # fmt: skip
 
@@ -192,7 +202,6 @@ class TableSheet:
             forms = content[0] if content else (TYPED,) * len(rows)
             attributes, extra = self._rest.parted(attributes, forms, extra)
         keys = pa.array(columns[0], self._key_type())
-        version = pa.array(versions, pa.int64())
         try:
             arrays = self._arrays(attributes)
         except _MISFITS:
@@ -203,8 +212,7 @@ class TableSheet:
             REST: pa.array(extra, pa.string()),
             "_topic": pc.binary_join_element_wise(self._prefix, keys.cast(pa.string()), ""),
             "_seq": pa.array(seqs, pa.int64()),
-            "_ts": version.cast(MOMENT),
-            "_version": version,
+            "_ts": pa.array(versions, pa.int64()).cast(MOMENT),
             **written(self._epoch, clients, properties),
         }
         if content:
@@ -326,9 +334,12 @@ class MessageSheet:
             plain_column("_content_type", pa.string()),
         ]
         self.content = tuple(column.name for column in columns)
-        fields = [pa.field(column.name, column.type) for column in columns]
+        fields = [
+            pa.field(column.name, column.type, nullable=column.name not in _OF_MESSAGES)
+            for column in columns
+        ]
         fields.append(pa.field(PAYLOAD_TEXT, pa.string()))
-        self.schema = pa.schema([*fields, pa.field("_ts", MOMENT), *FIELDS])
+        self.schema = pa.schema([*fields, required("_ts", MOMENT), *FIELDS])
 
     def batches(self, cut: ReadTransaction) -> Iterator[Batch]:
         """Return the rows of a cut, in the order of the log."""
@@ -357,6 +368,10 @@ class MessageSheet:
         return pa.record_batch(arrays, self.schema)
 
 
+_OF_MESSAGES: Final = frozenset({"id", "topic", "timestamp", "_seq"})
+"""The columns that each message has."""
+
+
 class RetainedSheet:
     """The retained messages of undeclared topics."""
 
@@ -365,16 +380,15 @@ class RetainedSheet:
     day: str | None = None
     rows = 0
     schema = pa.schema([
-        ("topic", pa.string()),
+        required("topic", pa.string()),
         ("payload", pa.binary()),
         ("qos", pa.int32()),
         ("client_id", pa.string()),
         ("properties", pa.string()),
         ("expires", MOMENT),
         ("_content_type", pa.string()),
-        ("_seq", pa.int64()),
-        ("_ts", MOMENT),
-        ("_version", pa.int64()),
+        required("_seq", pa.int64()),
+        required("_ts", MOMENT),
         (PAYLOAD_TEXT, pa.string()),
         *FIELDS,
     ])  # fmt: skip
@@ -391,7 +405,6 @@ class RetainedSheet:
         """Return a batch of rows of ``store/read_transaction.py:RETAINED_COLUMNS``."""
         columns: list[Any] = list(zip(*rows, strict=True))
         topics, payloads, types, qos, clients, properties, expires, seqs, versions = columns
-        version = pa.array(versions, pa.int64())
         ends = [None if end is None else round(end * 1_000_000) for end in expires]
         arrays = [
             pa.array(topics, pa.string()),
@@ -402,8 +415,7 @@ class RetainedSheet:
             pa.array(ends, pa.int64()).cast(MOMENT),
             pa.array(types, pa.string()),
             pa.array(seqs, pa.int64()),
-            version.cast(MOMENT),
-            version,
+            pa.array(versions, pa.int64()).cast(MOMENT),
             texts_of(payloads, types),
             *written(self._epoch, clients, properties).values(),
         ]

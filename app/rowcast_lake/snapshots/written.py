@@ -2,7 +2,8 @@
 
 _op       put, patch (the complete record after it), delete, or message, which changes no record; a
           record of a snapshot is ``put``, because it is a complete value
-_origin   the log of the first write: this log's epoch, or the stamp's _client   the writer
+_origin   the log of the first write: this log's epoch, or the stamp's
+_client   the writer
 """
 
 from collections.abc import Sequence
@@ -14,8 +15,17 @@ from rowcast.core.events import PUT
 from rowcast.kernel.last_write_wins import ORIGIN
 from rowcast_lake.snapshots.shapes import loads
 
-WRITTEN: Final = ("_op", "_origin", "_client")
-FIELDS: Final = [pa.field(name, pa.string()) for name in WRITTEN]
+
+def required(name: str, kind: pa.DataType) -> pa.Field:
+    """Return a column that has no nulls."""
+    return pa.field(name, kind, nullable=False)
+
+
+FIELDS: Final = [
+    required("_op", pa.string()),
+    required("_origin", pa.string()),
+    pa.field("_client", pa.string()),
+]
 
 
 def written(

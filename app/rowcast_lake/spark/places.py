@@ -23,7 +23,7 @@ NEWEST: Final = "newest"
 MANIFEST: Final = "manifest.json"
 ROWS: Final = "$SYS/snapshots"
 """The server's system rows of snapshots."""
-FORMATS: Final = frozenset({1, 2})
+FORMATS: Final = frozenset({1, 2, 3})
 DONE: Final = "done"
 """The state of a successful export."""
 Facts = Mapping[str, object]

@@ -170,7 +170,7 @@ def test_pages_of_two_formats_make_one_of_the_older(story):
         told.put(key, None)
         path = told.page().place / "manifest.json"
         if key == "2":
-            path.write_text(path.read_text().replace('"format": 2', '"format": 1', 1))
+            path.write_text(path.read_text().replace('"format": 3', '"format": 1', 1))
     last = told.snapshot()
     (page,) = compact(told.directory, everything=True, covered_seconds=0)
     assert page.manifest.format == 1

@@ -23,7 +23,7 @@ TYPES = {
     "price": "string", "cost": "decimal(12,2)", "good": "boolean", "born": "timestamp",
     "photo": "binary", "any": "string", "at": "struct<x:double,y:double>", "nums": "array<int>",
     "_extra": "string", "_topic": "string", "_seq": "bigint", "_ts": "timestamp",
-    "_version": "bigint", "_op": "string", "_origin": "string", "_client": "string",
+    "_op": "string", "_origin": "string", "_client": "string",
 }  # fmt: skip
 REX = {
     "name": "Rex", "age": 3, "cost": Decimal("1.5"), "born": NOON, "photo": b"\0",
