@@ -27,8 +27,10 @@ EXPORT_SECONDS_MAX = 3_600
 EXPORT_POLL_SECONDS = 0.5
 """Interval between checks whether it is done."""
 
-PARTITION_ROWS = 1024 * 1024
-"""Rows of a snapshot that one Spark task reads: eight row groups."""
+PARTITION_BYTES = 32 * 1024 * 1024
+"""Bytes of a snapshot's files that one Spark task reads: some million rows, seconds of work."""
+FILE_BYTES = 256 * 1024
+"""What it costs to open a file, in bytes that could be read in the same time (3 ms)."""
 PARTITION_EVENTS = 100_000
 """Positions of the log that one Spark task reads: seconds of work."""
 BATCH_EVENTS = 1_000_000

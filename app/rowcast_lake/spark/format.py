@@ -38,13 +38,13 @@ class RowcastSource(DataSource):
         return Snapshot.of(chosen.place, chosen.snapshot, chosen.table)
 
     def schema(self) -> StructType:
-        """Return the columns of the table's snapshot."""
-        return spark_schema(self._snapshot.schema)
+        """Return the columns of the table's snapshot, or those of the option ``columns``."""
+        return spark_schema(self._snapshot.chosen(self._chosen.columns))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a snapshot."""
         kind = FilteredReader if self._chosen.flag("pushdown") else SnapshotReader
-        return kind(self._snapshot, schema)
+        return kind(self._snapshot, schema, self._chosen.parts_min)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return the reader of a snapshot and then of the log."""

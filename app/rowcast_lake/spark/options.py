@@ -1,5 +1,6 @@
 """Options of readers and writers of the format ``rowcast``."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -14,6 +15,7 @@ from rowcast_lake.spark.remote import Remote
 KNOWN: Final = frozenset({
     "url", "path", "table", "user", "password", "token", "authority", "snapshot", "export",
     "startingcursor", "maxeventsperbatch", "eventspertask", "pushdown",
+    "minpartitions", "columns",
     "cut", "job", "mode", "again", "checkpointlocation", "query", "receipt",
 })  # fmt: skip
 DEFAULT_URL: Final = "http://127.0.0.1:9926"
@@ -54,6 +56,17 @@ class Options:
         if not text.isascii() or not text.isdigit() or int(text) < 1:
             raise Error(Code.INVALID, f"{name}: {text!r} is no number of at least 1")
         return int(text)
+
+    @property
+    def parts_min(self) -> int:
+        """How many tasks read a snapshot at least, if it has as many files or row groups."""
+        return self.number("minpartitions", os.cpu_count() or 1)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are read; empty for all."""
+        names = (name.strip() for name in self.text("columns").split(","))
+        return tuple(name for name in names if name)
 
     @property
     def table(self) -> str:

@@ -1,11 +1,12 @@
 """A snapshot as a DataFrame: ``spark.read.format("rowcast").option("table", "Dog").load()``.
 
-Each Spark task reads one file of the snapshot, or a part of a large one, as Arrow batches;
-unselected columns are not read, nor are files and row groups that a filter rules out.
+Each Spark task reads files of about one size together: many small ones, or row groups of a large
+one. Only the columns of the reader's schema are read, and no file or row group that a filter rules
+out.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
@@ -20,7 +21,8 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from rowcast.core.errors import Code, Error
-from rowcast.core.pipeline_limits import ARROW_ROWS, PARTITION_ROWS
+from rowcast.core.pipeline_limits import ARROW_ROWS, FILE_BYTES, PARTITION_BYTES
+from rowcast.core.snapshot_limits import SNAPSHOT_GROUP_ROWS
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.schema import parse_schema
@@ -32,17 +34,28 @@ from rowcast_lake.spark.places import Facts, Place
 SNAPSHOT: Final = "snapshot"
 """The ``_op`` of a snapshot's row."""
 _HIVE: Final = re.compile(r"([^/=]+)=([^/]*)/")
+Values = tuple[tuple[str, str], ...]
+"""Names and values of a file's partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One of ``parts`` equal parts of a file."""
+
+    path: str
+    values: Values
+    """The partition values from the file's directories, such as ``day=2026-11-21``."""
+    part: int
+    parts: int
+    weight: int
+    """What reading it costs, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part(InputPartition):
-    """The input of one task: one of ``parts`` equal parts of a file."""
+    """The input of one task."""
 
-    path: str
-    values: tuple[tuple[str, str], ...]
-    """The partition values from the file's directories, such as ``day=2026-11-21``."""
-    part: int
-    parts: int
+    pieces: tuple[Piece, ...]
 
 
 @dataclass(frozen=True)
@@ -92,41 +105,85 @@ class Snapshot:
         if not self.files:
             raise Error(Code.NOT_FOUND, f"the snapshot has no file of {self.name}")
         path = str(self.files[0]["path"])
-        found: pa.Schema = pq.read_schema(self.place.open(self.folder, path)).remove_metadata()
+        stored = pq.read_schema(self.place.open(self.folder, path))
+        # A stream has the same columns, and rows of its log may lack any of them.
+        found = pa.schema([field.with_nullable(True) for field in stored])
         for name, value in _HIVE.findall(path):
             found = found.append(pa.field(name, _typed(value).type))
         place = found.get_field_index(OP)  # only the log has the operation of a write
         found = found if place < 0 else found.remove(place)
         return found.append(pa.field(OP, pa.string(), nullable=False))
 
-    def parts(self) -> list[Part]:
-        """Return the parts for the tasks."""
-        found = []
-        for file in self.files:
+    def chosen(self, names: Sequence[str]) -> pa.Schema:
+        """Return some columns, in the order of the table; all if none is named."""
+        known = self.schema.names
+        for name in names:
+            if name not in known:
+                raise Error(
+                    Code.NOT_FOUND, f"{self.name} has no column {name!r}{did_you_mean(name, known)}"
+                )
+        return pa.schema([item for item in self.schema if not names or item.name in names])
+
+    def parts(self, at_least: int, wanted: Callable[[Values], bool] | None = None) -> list[Part]:
+        """Return the parts for the tasks, if possible ``at_least`` so many.
+
+        ``wanted`` says by its partition values whether a file is read.
+        """
+        files = [(file, _values(file)) for file in self.files]
+        if wanted is not None:
+            files = [(file, values) for file, values in files if wanted(values)]
+        total = sum(_number(file, "bytes") + FILE_BYTES for file, _ in files)
+        size = min(PARTITION_BYTES, max(FILE_BYTES, -(-total // at_least)))
+        pieces: list[Piece] = []
+        for file, values in files:
+            groups = -(-_number(file, "rows") // SNAPSHOT_GROUP_ROWS)
+            weight = _number(file, "bytes") + FILE_BYTES
+            count = max(1, min(groups, -(-weight // size)))
             path = str(file["path"])
-            count = max(1, -(-int(cast("int", file["rows"])) // PARTITION_ROWS))
-            values = tuple(_HIVE.findall(path.partition("/")[2]))
-            found += [Part(path, values, part, count) for part in range(count)]
-        return found
+            pieces += [Piece(path, values, part, count, weight // count) for part in range(count)]
+        return list(_packed(pieces, size))
+
+
+def _values(file: Facts) -> Values:
+    return tuple(_HIVE.findall(str(file["path"]).partition("/")[2]))
+
+
+def _number(file: Facts, name: str) -> int:
+    return int(cast("int", file[name]))
+
+
+def _packed(pieces: Sequence[Piece], size: int) -> Iterator[Part]:
+    """Put pieces together, in their order, until they are as large as a task's input."""
+    waiting: list[Piece] = []
+    weight = 0
+    for piece in pieces:
+        if waiting and weight + piece.weight > size:
+            yield Part(tuple(waiting))
+            waiting, weight = [], 0
+        waiting.append(piece)
+        weight += piece.weight
+    if waiting:
+        yield Part(tuple(waiting))
 
 
 class SnapshotReader(DataSourceReader):
     """Reads one table of one snapshot."""
 
-    def __init__(self, snapshot: Snapshot, schema: StructType) -> None:
+    def __init__(self, snapshot: Snapshot, schema: StructType, parts_min: int) -> None:
         self._snapshot = snapshot
         self._schema = schema
+        self._parts_min = parts_min
         self._filters: list[Filter] = []
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the parts for the tasks, without files that the filters rule out."""
-        return [part for part in self._snapshot.parts() if self._wanted(part)]
+        return self._snapshot.parts(self._parts_min, self._wanted)
 
-    def _wanted(self, part: Part) -> bool:
-        if not self._filters or not part.values:
+    def _wanted(self, values: Values) -> bool:
+        if not self._filters or not values:
             return True
-        row = pa.table({name: pa.array([_typed(value)]) for name, value in part.values})
-        wanted = expression_of(self._filters, dict(part.values))
+        row = pa.table({name: pa.array([_typed(value)]) for name, value in values})
+        wanted = expression_of(self._filters, dict(values))
         return wanted is None or row.filter(wanted).num_rows > 0
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -150,16 +207,40 @@ def read_part(
 ) -> Iterator[Any]:
     """Yield the rows of one part, with these columns."""
     target = to_arrow_schema(wanted, timezone="UTC")
-    source = snapshot.place.open(snapshot.folder, part.path)
+    waiting: list[Any] = []
+    rows = 0
+    for piece in part.pieces:
+        for batch in _rows_of(snapshot, piece, target, filters):
+            waiting.append(batch)
+            rows += batch.num_rows
+            if rows >= ARROW_ROWS:  # so that small files do not make small batches
+                yield from _together(waiting)
+                waiting, rows = [], 0
+    yield from _together(waiting)
+
+
+def _together(batches: Sequence[Any]) -> Iterator[Any]:
+    """Return batches as one."""
+    if len(batches) > 1:
+        yield pa.concat_batches(batches)
+    else:
+        yield from batches
+
+
+def _rows_of(
+    snapshot: Snapshot, piece: Piece, target: pa.Schema, filters: Sequence[Filter]
+) -> Iterator[Any]:
+    """Yield the rows of one piece."""
+    source = snapshot.place.open(snapshot.folder, piece.path)
     disk = fs.LocalFileSystem() if isinstance(source, str) else None
     fragment = ds.ParquetFileFormat().make_fragment(source, disk)
-    if part.parts > 1:
-        groups = range(fragment.num_row_groups)[part.part :: part.parts]
+    if piece.parts > 1:
+        groups = range(fragment.num_row_groups)[piece.part :: piece.parts]
         fragment = fragment.subset(row_group_ids=list(groups))
     names = [name for name in target.names if name in fragment.physical_schema.names]
     where = expression_of(filters, fragment.physical_schema.names)
     scanned = fragment.to_batches(columns=names, filter=where, batch_size=ARROW_ROWS)
-    constant = {name: _typed(value) for name, value in part.values} | {OP: pa.scalar(SNAPSHOT)}
+    constant = {name: _typed(value) for name, value in piece.values} | {OP: pa.scalar(SNAPSHOT)}
     for batch in scanned:
         if batch.num_rows:
             yield _shaped(batch, target, constant)

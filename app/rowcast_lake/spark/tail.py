@@ -133,7 +133,8 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if not end["snapshot"]:
                 return []
             folder = str(end["snapshot"])
-            return [SnapshotPart(folder, part) for part in self._of(folder).parts()]
+            parts = self._of(folder).parts(self._options.parts_min)
+            return [SnapshotPart(folder, part) for part in parts]
         size = self._options.number("eventspertask", PARTITION_EVENTS)
         after, until = int(cast("int", start["seq"])), int(cast("int", end["seq"]))
         epoch = str(end["epoch"])

@@ -30,7 +30,7 @@ def two_days(tmp_path):
 def rows_of(place, wanted=None):
     snapshot = Snapshot.of(place, "newest", "Dog")
     schema = wanted or spark_schema(snapshot.schema)
-    batches = [b for part in snapshot.parts() for b in read_part(snapshot, part, schema)]
+    batches = [b for part in snapshot.parts(1) for b in read_part(snapshot, part, schema)]
     return [row for batch in batches for row in batch.to_pylist()]
 
 
