@@ -8,7 +8,16 @@ from typing import Self, TypeVar, Unpack
 
 import httpx
 
-from rowcast_client.calls import Answer, Call, Calls, HistoryReads, Page, WriteOptions, Written
+from rowcast_client.calls import (
+    Answer,
+    Call,
+    Calls,
+    Guard,
+    HistoryReads,
+    Page,
+    WriteOptions,
+    Written,
+)
 from rowcast_client.connection import http_options
 from rowcast_client.events import Event
 from rowcast_client.following import CONNECTING, LIVE, TIMEOUT, WAITING, Following, Place, State
@@ -85,6 +94,14 @@ class SyncRowcast:
     def delete(self, topic: str, **options: Unpack[WriteOptions]) -> Written:
         """Remove a record."""
         return self._ask(self._calls.delete(topic, **options))
+
+    def patch_where(self, table: str, query: str, value: object, **guard: Unpack[Guard]) -> Written:
+        """Change attributes of all records that a query selects, or of none; ``told["count"]``."""
+        return self._ask(self._calls.patch_where(table, query, value, **guard))
+
+    def delete_where(self, table: str, query: str, **guard: Unpack[Guard]) -> Written:
+        """Remove all records that a query selects, or none; ``told["count"]`` is their number."""
+        return self._ask(self._calls.delete_where(table, query, **guard))
 
     def publish(self, topic: str, value: object, **options: Unpack[WriteOptions]) -> Written:
         """Send a message to the subscribers of a topic; its record does not change."""

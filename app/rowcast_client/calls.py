@@ -30,6 +30,15 @@ class WriteOptions(TypedDict, total=False):
     """Further headers, such as ``Rowcast-Producer``, which makes a repeated write idempotent."""
 
 
+class Guard(TypedDict, total=False):
+    """Guards of a write of all records that a query selects."""
+
+    confirm: int | None
+    """The number of records that it must write; required where the query has no condition."""
+    dry_run: bool
+    """Only count the records, and return the ids of some."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A record: its value, the cursor of this state, and its media type."""
@@ -123,6 +132,18 @@ class Calls:
         """Add a record, or a list of them."""
         return self._write("POST", f"{topic_path(table)}/", options, value)
 
+    def patch_where(
+        self, table: str, query: str, value: object, **guard: Unpack[Guard]
+    ) -> Call[Written]:
+        """Change some attributes of the records that a query selects."""
+        path = f"{topic_path(table)}/?{_guarded(query, guard)}"
+        return self._write("PATCH", path, {}, value)
+
+    def delete_where(self, table: str, query: str, **guard: Unpack[Guard]) -> Call[Written]:
+        """Remove the records that a query selects."""
+        path = f"{topic_path(table)}/?{_guarded(query, guard)}"
+        return Call("DELETE", path, _written, self._wanted)
+
     def delete(self, topic: str, **options: Unpack[WriteOptions]) -> Call[Written]:
         """Remove a record."""
         return Call("DELETE", topic_path(topic), _written, self._wanted | _conditions(options))
@@ -151,6 +172,13 @@ def cursor_of(response: httpx.Response) -> str:
 
 def _mark(query: str) -> str:
     return f"?{query}" if query else ""
+
+
+def _guarded(query: str, guard: Guard) -> str:
+    terms = [query] if query else []
+    if guard.get("confirm") is not None:
+        terms.append(f"confirm={guard['confirm']}")
+    return "&".join([*terms, "dry_run"] if guard.get("dry_run") else terms)
 
 
 def _conditions(options: WriteOptions) -> dict[str, str]:

@@ -96,7 +96,7 @@ def test_pages_are_linked_and_long_ones_are_streamed(server):
 
 
 def test_a_row_can_be_asked_for_conditionally(server):
-    """B12: its ETag is its place in the log, which never changes."""
+    """B9: its ETag is its place in the log, which never changes."""
     say(server, "etag/a", b"1")
     (row,) = rows(server, "/mqtt_etag/")
     with server.client() as client:

@@ -15,7 +15,7 @@ from rowcast.core.errors import Code, Error, stopping
 from rowcast.core.events import Event
 from rowcast.core.tables import Table
 from rowcast.kernel.loop_turns import in_turns
-from rowcast.kernel.write import Done, Group, Outcome, Receipt, Write, resolver
+from rowcast.kernel.write import Decider, Done, Group, Outcome, Receipt, Write, resolver
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel
@@ -54,15 +54,20 @@ class AtomicBatch:
     def __init__(self, kernel: "Kernel") -> None:
         self._kernel = kernel
 
-    async def write(self, events: Sequence[Event], caller: Caller) -> list[Outcome]:
-        """Write all or none; raises the Error of a write refused before the commit."""
+    async def write(
+        self, events: Sequence[Event], caller: Caller, check: Decider | None = None
+    ) -> list[Outcome]:
+        """Write all or none; raises the Error of a write refused before the commit.
+
+        ``check`` is called for each with its current record, before the other checks.
+        """
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[Outcome]] = [loop.create_future() for _ in events]
         dones = self._hear(events, caller, futures)
         if dones is None:  # a repeat
             return list(await asyncio.gather(*futures))
         try:
-            await self._carry_out(events, caller, dones)
+            await self._carry_out(events, caller, dones, check)
         except Error as error:
             for done in dones:
                 done(error)
@@ -70,14 +75,18 @@ class AtomicBatch:
         return list(await asyncio.gather(*futures))
 
     async def _carry_out(
-        self, events: Sequence[Event], caller: Caller, dones: Sequence[Done]
+        self,
+        events: Sequence[Event],
+        caller: Caller,
+        dones: Sequence[Done],
+        check: Decider | None,
     ) -> None:
         async def go_on(became: Sequence[Event | None]) -> None:
             for event, left, done in zip(events, became, dones, strict=True):
                 if left is None:
                     done(Receipt(event))
             await self._kernel.writes.earlier_admitted(caller)
-            await self._submit(became, caller, dones)
+            await self._submit(became, caller, dones, check)
 
         await self._kernel.gate.together(events, caller, go_on)
 
@@ -119,23 +128,21 @@ class AtomicBatch:
         return None if taken else write.done
 
     async def _submit(
-        self, events: Sequence[Event | None], caller: Caller, dones: Sequence[Done]
+        self,
+        events: Sequence[Event | None],
+        caller: Caller,
+        dones: Sequence[Done],
+        check: Decider | None,
     ) -> None:
         """Submit a group; None stands for a write that a hook dropped.
 
         Admission is most of the work, so it runs in several turns of the loop, and nothing is
         queued before all is admitted. Raises BUSY if the rules changed meanwhile.
         """
-        kernel, writes = self._kernel, list[Write]()
+        kernel = self._kernel
         policy = kernel.rights.policy
         try:
-            async for some in in_turns(list(zip(events, dones, strict=True))):
-                for event, done in some:
-                    if event is not None:
-                        told = kernel.gate.telling(caller, done)
-                        write = Write(event, caller, told, passed=True, part_of=BATCH, asks=True)
-                        writes.append(write)
-                        kernel.writes.admit(writes[-1])
+            writes = await self._admit(events, caller, dones, check)
         except asyncio.CancelledError:
             for done in dones:
                 done(stopping())
@@ -149,6 +156,27 @@ class AtomicBatch:
             write.group = group
         if writes:
             kernel.writes.append(writes)
+
+    async def _admit(
+        self,
+        events: Sequence[Event | None],
+        caller: Caller,
+        dones: Sequence[Done],
+        check: Decider | None,
+    ) -> list[Write]:
+        """Return the admitted writes."""
+        kernel, writes = self._kernel, list[Write]()
+        async for some in in_turns(list(zip(events, dones, strict=True))):
+            for event, done in some:
+                if event is None:
+                    continue
+                told = kernel.gate.telling(caller, done)
+                write = Write(event, caller, told, passed=True, part_of=BATCH, asks=True)
+                writes.append(write)
+                kernel.writes.admit(write)
+                if check is not None:
+                    write.check_first(check)
+        return writes
 
 
 def _check_whole(

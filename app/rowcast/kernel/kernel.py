@@ -27,6 +27,7 @@ from rowcast.kernel.commit import Committer
 from rowcast.kernel.creation import Creation
 from rowcast.kernel.live_rows import LiveRows
 from rowcast.kernel.loop_turns import LoopTurns, in_turns
+from rowcast.kernel.query_writes import QueryWrites
 from rowcast.kernel.readable import Readable, nothing_at
 from rowcast.kernel.reauthorization import Reauthorization
 from rowcast.kernel.registry import Entry, Registry
@@ -92,6 +93,9 @@ class Kernel(Seams):
         """Of the loop, for long work of any client."""
         self._resource_dispatch = ResourceDispatch(self)
         self._atomic_batch = AtomicBatch(self)
+        self.query_writes = QueryWrites(
+            self, self.visibility, self.transcoder, now, self._atomic_batch.write
+        )
         self._add_steps()
 
     def _add_steps(self) -> None:

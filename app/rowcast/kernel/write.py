@@ -219,6 +219,11 @@ class Write:
         self.checks += (check,)
         self.depends = True
 
+    def check_first(self, check: "Decider") -> None:
+        """Add a check of the current record before all others."""
+        self.checks = (check, *self.checks)
+        self.depends = True
+
     def decide(self, decider: "Decider") -> None:
         """Add a check of the new value."""
         self.deciders += (decider,)

@@ -269,6 +269,7 @@ class Application:
             cors_origins=config.http.cors,
             allowed_hosts=(*config.http.allowed_hosts, config.http.host),
             body_bytes_max=config.http.max_body_bytes,
+            query_writes_max=config.http.max_query_writes,
             anonymous=self.identity.authenticator.anonymous,
             authenticator=self.identity.authenticator,
             token_seconds=config.security.token_seconds,

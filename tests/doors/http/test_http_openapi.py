@@ -100,6 +100,7 @@ async def test_operations_have_names_of_their_own(document):
     ]
     assert len(names) == len(set(names))
     assert {"getDog", "listDog", "createDog", "putDog", "patchDog", "deleteDog"} <= set(names)
+    assert {"patchAllDog", "deleteAllDog"} <= set(names)
 
 
 SIGNING_IN = {"/$SYS/login", "/$SYS/logout", "/$SYS/tickets/", "/$SYS/me"}

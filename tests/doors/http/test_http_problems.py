@@ -54,10 +54,9 @@ async def rest():
         yield opened
 
 
-@pytest.mark.parametrize("path", ["/Dog", "/Dog/", "/Dog/?age=gt=3"])
-async def test_who_deletes_a_table_is_told_to_name_a_record(rest, path):
+async def test_who_deletes_a_table_is_told_to_name_a_record(rest):
     """B16: how to mend it; the table stays."""
-    refused = await rest.delete(path)
+    refused = await rest.delete("/Dog")
     assert refused.status == 405
     assert refused.value["detail"].endswith("; name a record, such as '/Dog/1'")
 

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from rowcast.core.limits import PAYLOAD_BYTES_MAX
+from rowcast.core.limits import COMMIT_BACKLOG_EVENTS_MAX, PAYLOAD_BYTES_MAX
+from rowcast.core.query_write_limits import QUERY_WRITE_RECORDS_MAX
 from rowcast.kernel.settings import (
     Number,
     PortOrNone,
@@ -53,6 +54,11 @@ class Http(Section):
     )
     max_body_bytes: Annotated[Number, Field(ge=1)] = Field(
         default=PAYLOAD_BYTES_MAX, description="Largest request body, in bytes."
+    )
+    max_query_writes: Annotated[Number, Field(ge=1, le=COMMIT_BACKLOG_EVENTS_MAX)] = Field(
+        default=QUERY_WRITE_RECORDS_MAX,
+        description="Most records that one PATCH or DELETE with a query writes; a query that "
+        "matches more is refused.",
     )
     idempotency_seconds: Annotated[Number, Field(ge=1)] = Field(
         default=86_400,

@@ -74,6 +74,18 @@ _PARAMETERS: Final[Document] = {
         "description": "Write all records of a batch or none.",
         "schema": {"type": "boolean", "default": False},
     },
+    "dryRun": {
+        "name": "dry_run",
+        "in": "query",
+        "description": "Only the number of records that would be written, and some of their ids.",
+        "schema": {"type": "boolean", "default": False},
+    },
+    "confirm": {
+        "name": "confirm",
+        "in": "query",
+        "description": "The number of records that it must write; required without a condition.",
+        "schema": {"type": "integer", "minimum": 0},
+    },
     "ifMatch": {
         "name": "If-Match",
         "in": "header",
@@ -152,6 +164,8 @@ def _table_paths(table: Table) -> Document:
             "get": _list(table),
             "post": _create(table),
             "put": _put_batch(table),
+            "patch": _patch(table, _by_query("patchAll", table)),
+            "delete": _by_query("deleteAll", table),
         },
         f"{collection}{{id}}": {
             "parameters": [_parameter("id")],
@@ -234,11 +248,31 @@ def _put(table: Table) -> Document:
     }
 
 
-def _patch(table: Table) -> Document:
+def _by_query(verb: str, table: Table) -> Document:
+    """Return the operation that writes what a query selects (B12)."""
+    told: Document = {
+        "type": "object",
+        "required": ["count"],
+        "properties": {
+            "count": {"type": "integer"},
+            "position": {"type": ["string", "null"]},
+            "sample": {"type": "array", "items": {}},
+            "dry_run": {"type": "boolean"},
+        },
+    }
+    answers: Document = {"200": _answer("How many records were written, all or none.", told)}
+    operation = _operation(verb, table, answers)
+    operation["description"] = "The query follows the question mark, such as price=gt=100."
+    return operation | {"parameters": [_parameter("dryRun"), _parameter("confirm")]}
+
+
+def _patch(table: Table, by_query: Document | None = None) -> Document:
     body = _body(ref(f"{table.name}Patch"))
     body["content"] = {"application/merge-patch+json": {"schema": ref(f"{table.name}Patch")}} | (
         dict(body["content"]) if isinstance(body["content"], dict) else {}
     )
+    if by_query is not None:
+        return by_query | {"requestBody": body}
     return _operation("patch", table, _written()) | {
         "requestBody": body,
         "parameters": [_parameter("ifMatch"), _parameter("ifNoneMatch"), _KEY],

@@ -17,6 +17,8 @@ from rowcast.doors.http.messages.periods import Period, divide_period
 
 READ: Final = ("meta", "count")
 WRITE: Final = ("retain", "atomic")
+QUERY_WRITE: Final = ("dry_run",)
+_CONFIRM: Final = re.compile(r"confirm=([0-9]{1,12})")
 _CURSOR: Final = re.compile(r"[0-9a-f]{8}(?::|%3[Aa])[0-9]+")
 _SWITCH: Final = {"": True, "true": True, "false": False}
 
@@ -33,6 +35,10 @@ class Parameters:
     """Whether records have metadata (A17)."""
     count: bool = False
     """Whether only the number of records is returned (B19)."""
+    dry_run: bool = False
+    """Whether a write by query is only counted (B12)."""
+    confirm: int | None = None
+    """The number of records that a write by query must write."""
     period: Period | None = None
     """Parameters of history (B13, B14)."""
     query: str = ""
@@ -77,6 +83,21 @@ def write_parameters(query_string: bytes) -> Parameters:
             f"a write has no parameter {name!r} but retain and atomic{did_you_mean(name, WRITE)}",
         )
     return Parameters(**switches)
+
+
+def query_write_parameters(query_string: bytes, table: Table) -> Parameters:
+    """Parse the parameters of a PATCH or DELETE of what a query selects."""
+    taken = {item.name for item in table.attributes}
+    switches, text = _divide(text_of_query(query_string), QUERY_WRITE, taken)
+    confirm: int | None = None
+    rest = []
+    for term in text.split("&"):
+        found = None if "confirm" in taken else _CONFIRM.fullmatch(term)
+        if found is None:
+            rest.append(term)
+        else:
+            confirm = int(found[1])
+    return Parameters(query="&".join(rest), confirm=confirm, **switches)
 
 
 def _refuse_long_poll(text: str, taken: Container[str]) -> None:

@@ -7,7 +7,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.kernel.registry import Route
 
 RECORD: Final = ("GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS")
-COLLECTION: Final = ("GET", "HEAD", "POST", "PUT", "OPTIONS")
+COLLECTION: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 READ_ONLY: Final = ("GET", "HEAD", "OPTIONS")
 _OF_VERB: Final = (
     ("get", ("GET", "HEAD")),
@@ -22,6 +22,16 @@ _OF_VERB: Final = (
 def is_collection(route: Route) -> bool:
     """Whether a route ends in the slash of a collection, or of a part of one."""
     return route.shape is not None and (not route.topic or route.topic.endswith("/"))
+
+
+def writes_by_query(route: Route, method: str) -> bool:
+    """Whether a method writes what a query selects there: PATCH or DELETE of a collection (B12)."""
+    return (
+        method in {"PATCH", "DELETE"}
+        and is_collection(route)
+        and not route.record_id
+        and not route.overrides(method.lower())
+    )
 
 
 def is_description(route: Route) -> bool:

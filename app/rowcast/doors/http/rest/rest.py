@@ -16,13 +16,20 @@ from rowcast.doors.http.messages.asgi import Headers, Receive, Scope, Send, Trac
 from rowcast.doors.http.messages.cors import preflight
 from rowcast.doors.http.messages.parameters import (
     NO_PARAMETERS,
+    Parameters,
+    query_write_parameters,
     read_parameters,
     write_parameters,
 )
 from rowcast.doors.http.messages.problems import as_error
 from rowcast.doors.http.messages.replies import send_empty, send_problem
 from rowcast.doors.http.rest import reads, writes
-from rowcast.doors.http.rest.allowed_methods import not_offered, offered, takes
+from rowcast.doors.http.rest.allowed_methods import (
+    not_offered,
+    offered,
+    takes,
+    writes_by_query,
+)
 from rowcast.doors.http.rest.idempotency import HEADER, carry_out_once
 from rowcast.doors.http.rest.representations import (
     Representation,
@@ -101,11 +108,17 @@ def _serve(
         parameters = read_parameters(query_string, route.table, past=not own)
     else:
         edge.kernel.rights.check_writer(topic, caller)  # before reading an untrusted body
-        parameters = write_parameters(query_string) if query_string else NO_PARAMETERS
+        parameters = _of_write(route, method, query_string) if query_string else NO_PARAMETERS
     request = Request(edge.kernel, edge, scope, headers, route, caller, parameters, receive, send)
     if HEADER in headers and method not in {"GET", "HEAD"}:
         return carry_out_once(request, verb)
     return verb(request)
+
+
+def _of_write(route: Route, method: str, query_string: bytes) -> Parameters:
+    if route.table is not None and writes_by_query(route, method):
+        return query_write_parameters(query_string, route.table)
+    return write_parameters(query_string)
 
 
 def route_of(registry: Registry, topic: str) -> Route:

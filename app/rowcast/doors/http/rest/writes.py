@@ -9,9 +9,9 @@ from rowcast.core.values import parse_id
 from rowcast.doors.http.messages.asgi import path_of, whole_answer
 from rowcast.doors.http.messages.bodies import content_type_of, is_batch, patch_type_of
 from rowcast.doors.http.messages.replies import send_empty, send_headers
-from rowcast.doors.http.rest import batch
+from rowcast.doors.http.rest import batch, query_writes
 from rowcast.doors.http.rest import custom_resources as customs
-from rowcast.doors.http.rest.allowed_methods import is_collection, not_offered
+from rowcast.doors.http.rest.allowed_methods import is_collection, not_offered, writes_by_query
 from rowcast.doors.http.rest.conditions import is_conditional, write_condition
 from rowcast.doors.http.rest.request import Request, outcome_headers, position_headers
 from rowcast.doors.http.uvicorn_fastpath import write_whole
@@ -57,19 +57,26 @@ async def _write(request: Request, event: Event) -> None:
 
 
 async def patch(request: Request) -> None:
-    """Merge the body into the record (RFC 7396); creates a missing record."""
+    """Merge the body into the record (RFC 7396), or into all that a query selects.
+
+    A missing record is created.
+    """
     if not request.parameters.retain:
         raise Error(Code.INVALID, "a message patches nothing; POST with retain=false sends one")
     body = await request.body()
     event = request.event(PATCH, body, patch_type_of(request.headers, body, request.route.shape))
-    await _write(request, event)
+    by_query = writes_by_query(request.route, "PATCH")
+    await (query_writes.write(request, event) if by_query else _write(request, event))
 
 
 async def delete(request: Request) -> None:
-    """Remove the record; NOT_FOUND when there is none."""
+    """Remove the record, or all that a query selects; NOT_FOUND when the path has none."""
     if not request.parameters.retain:
         raise Error(Code.INVALID, "a message cannot be deleted; leave retain=false out")
     event = request.event(DELETE, b"", None)
+    if writes_by_query(request.route, "DELETE"):
+        await query_writes.write(request, event)
+        return
     asked = await _condition(request) if is_conditional(request.headers) else None
     condition = asked or A_RECORD
     if condition.exists is None:
