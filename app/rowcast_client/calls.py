@@ -132,6 +132,10 @@ class Calls:
         """Add a record, or a list of them."""
         return self._write("POST", f"{topic_path(table)}/", options, value)
 
+    def upsert(self, table: str, values: object, **options: Unpack[WriteOptions]) -> Call[Written]:
+        """Write a list of records, which replace those of their ids."""
+        return self._write("POST", f"{topic_path(table)}/?upsert", options, values)
+
     def patch_where(
         self, table: str, query: str, value: object, **guard: Unpack[Guard]
     ) -> Call[Written]:

@@ -48,7 +48,7 @@ async def rows(program):
 
 async def test_it_writes_what_a_query_selects(program, rows):
     """B12: with a dry run and a confirmed number, by both clients."""
-    await rows.create("Dog", [{"id": str(n), "name": "x", "age": n} for n in range(5)])
+    await rows.upsert("Dog", [{"id": str(n), "name": "x", "age": n} for n in range(5)])
     told = (await rows.delete_where("Dog", "age=gt=2", dry_run=True)).told
     assert {"count": 2, "sample": ["3", "4"], "dry_run": True} == told
     assert 2 == (await rows.patch_where("Dog", "age=gt=2", {"breed": "pug"})).told["count"]
@@ -60,6 +60,7 @@ async def test_it_writes_what_a_query_selects(program, rows):
     def blocking():
         with SyncRowcast(url_of(program)) as client:
             one = client.patch_where("Dog", "age=1", {"age": 9}, confirm=1).told["count"]
+            client.upsert("Dog", [{"id": "1", "name": "y"}])
             return one, client.delete_where("Dog", "", confirm=3).told["count"]
 
     assert (1, 3) == await asyncio.to_thread(blocking)

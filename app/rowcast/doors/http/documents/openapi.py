@@ -74,6 +74,12 @@ _PARAMETERS: Final[Document] = {
         "description": "Write all records of a batch or none.",
         "schema": {"type": "boolean", "default": False},
     },
+    "upsert": {
+        "name": "upsert",
+        "in": "query",
+        "description": "Records replace those of their ids; those without an id get a new one.",
+        "schema": {"type": "boolean", "default": False},
+    },
     "dryRun": {
         "name": "dry_run",
         "in": "query",
@@ -219,7 +225,8 @@ def _create(table: Table) -> Document:
             "207": _answer("A batch of which not all was written.", ref("Outcomes")),
         },
     )
-    return operation | {"requestBody": _body(many), "parameters": [_parameter("atomic"), _KEY]}
+    parameters = [_parameter("atomic"), _parameter("upsert"), _KEY]
+    return operation | {"requestBody": _body(many), "parameters": parameters}
 
 
 def _put_batch(table: Table) -> Document:

@@ -16,7 +16,7 @@ from rowcast.core.tables import Table
 from rowcast.doors.http.messages.periods import Period, divide_period
 
 READ: Final = ("meta", "count")
-WRITE: Final = ("retain", "atomic")
+WRITE: Final = ("retain", "atomic", "upsert")
 QUERY_WRITE: Final = ("dry_run",)
 _CONFIRM: Final = re.compile(r"confirm=([0-9]{1,12})")
 _CURSOR: Final = re.compile(r"[0-9a-f]{8}(?::|%3[Aa])[0-9]+")
@@ -31,6 +31,8 @@ class Parameters:
     """Whether a write sets the record; else it is a message to subscribers (B10)."""
     atomic: bool = False
     """Whether a batch is atomic (B11)."""
+    upsert: bool = False
+    """Whether a POST of records replaces those that exist (B11)."""
     meta: bool = False
     """Whether records have metadata (A17)."""
     count: bool = False
@@ -80,7 +82,8 @@ def write_parameters(query_string: bytes) -> Parameters:
         name = rest.partition("&")[0].partition("=")[0][:60]
         raise Error(
             Code.INVALID,
-            f"a write has no parameter {name!r} but retain and atomic{did_you_mean(name, WRITE)}",
+            f"a write has no parameter {name!r} but retain, atomic and upsert"
+            f"{did_you_mean(name, WRITE)}",
         )
     return Parameters(**switches)
 

@@ -39,6 +39,26 @@ async def put(request: Request) -> None:
     content_type = content_type_of(request.headers, body, request.route.shape)
     media_type = _single(content_type)
     values = _values(body, content_type)
+    await _put_all(request, table, values, media_type)
+
+
+async def upsert(request: Request, body: bytes, content_type: str | None) -> None:
+    """Write records with and without ids: each replaces the current one, or is new.
+
+    Where the table numbers its records, those without an id are written after the others, so that
+    no record takes a number that was just given.
+    """
+    table = _table(request)
+    media_type = _single(content_type)
+    values = _values(body, content_type)
+    named = [_named(table, value) for value in values]
+    await _put_all(request, table, named, media_type)
+
+
+async def _put_all(
+    request: Request, table: Table, values: Sequence[object], media_type: str
+) -> None:
+    """Write records with ids, and for an upsert create those that have none; and respond."""
     prepared = await _prepare_all(request, table, values, media_type)
     if request.parameters.atomic:
         await _write_together(request, table, _all_of(prepared))
@@ -46,6 +66,11 @@ async def put(request: Request) -> None:
     events = [item for item in prepared if isinstance(item, Event)]
     written = iter(await request.kernel.write_all(events, request.caller, atomic=False))
     outcomes = [next(written) if isinstance(item, Event) else item for item in prepared]
+    if request.parameters.upsert:
+        new = [(index, value) for index, value in enumerate(values) if _is_nameless(table, value)]
+        created = await _create_each(request, table, new, media_type)
+        for (index, _), outcome in zip(new, created, strict=True):
+            outcomes[index] = outcome
     await _answer(request, table, outcomes, values)
 
 
@@ -57,7 +82,7 @@ async def create(request: Request, body: bytes, content_type: str | None) -> Non
     if request.parameters.atomic:
         await _create_together(request, table, values, media_type)
         return
-    outcomes = await _create_each(request, table, values, media_type)
+    outcomes = await _create_each(request, table, list(enumerate(values)), media_type)
     await _answer(request, table, outcomes, values)
 
 
@@ -155,9 +180,9 @@ async def _write_together(request: Request, table: Table, events: list[Event]) -
 
 
 async def _create_each(
-    request: Request, table: Table, values: Sequence[object], media_type: str
+    request: Request, table: Table, rest: list[tuple[int, object]], media_type: str
 ) -> list[Outcome]:
-    """Create each record independently, in order."""
+    """Create each record independently, in order; each has its index in the batch."""
 
     async def one(index: int, value: object) -> Outcome:
         try:
@@ -169,12 +194,11 @@ async def _create_each(
             return as_error(failure, f"a batch at {request.topic!r}")
 
     outcomes: list[Outcome] = []
-    rest = list(enumerate(values))
     key = table.primary_key
     if rest and key is not None and key.type in _NUMBERED:
-        outcomes = [await one(*rest.pop(0))]  # finds the last number; later ones need no wait
+        outcomes = [await one(*rest[0])]  # finds the last number; later ones need no wait
     tasks: list[asyncio.Task[Outcome]] = []
-    async for some in in_turns(rest):
+    async for some in in_turns(rest[len(outcomes) :]):
         tasks += [asyncio.create_task(one(*each)) for each in some]
     return outcomes + await asyncio.gather(*tasks)
 
@@ -196,10 +220,14 @@ async def _create_together(
     await _write_together(request, table, events)
 
 
+def _is_nameless(table: Table, value: object) -> bool:
+    return isinstance(value, dict) and value.get(_id_name(table)) is None
+
+
 def _named(table: Table, value: object) -> object:
     """Return a record with an id: a new one if it has none and the table's key is no counter."""
     name, key = _id_name(table), table.primary_key
-    if not isinstance(value, dict) or value.get(name) is not None:
+    if not _is_nameless(table, value) or not isinstance(value, dict):
         return value
     if key is not None and key.type in _NUMBERED:
         return value

@@ -9,6 +9,7 @@ from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final
 
+from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
 from rowcast.core.topics import DELAYED_PREFIX
 from rowcast.doors.http.door import HttpDoor
@@ -118,7 +119,10 @@ def _serve(
 def _of_write(route: Route, method: str, query_string: bytes) -> Parameters:
     if route.table is not None and writes_by_query(route, method):
         return query_write_parameters(query_string, route.table)
-    return write_parameters(query_string)
+    parameters = write_parameters(query_string)
+    if parameters.upsert and method != "POST":
+        raise Error(Code.INVALID, f"{method} has no parameter 'upsert'; POST records with it")
+    return parameters
 
 
 def route_of(registry: Registry, topic: str) -> Route:

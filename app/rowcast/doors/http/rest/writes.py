@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable
 from http import HTTPStatus
+from typing import Final
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event, Record, local_id
@@ -15,7 +16,12 @@ from rowcast.doors.http.rest.allowed_methods import is_collection, not_offered, 
 from rowcast.doors.http.rest.conditions import is_conditional, write_condition
 from rowcast.doors.http.rest.request import Request, outcome_headers, position_headers
 from rowcast.doors.http.uvicorn_fastpath import write_whole
+from rowcast.kernel.registry import Route
 from rowcast.kernel.write import A_RECORD, Condition
+
+_UPSERT: Final = (
+    "upsert is for a POST of records to a collection; PUT and PATCH of a record do the same"
+)
 
 
 def put(request: Request) -> Awaitable[None]:
@@ -88,16 +94,23 @@ async def delete(request: Request) -> None:
 
 async def post(request: Request) -> None:
     """Create a record of a collection, or several; with ``retain=false`` send a message."""
-    route = request.route
-    if not request.parameters.retain:
+    route, parameters = request.route, request.parameters
+    if parameters.upsert and not (parameters.retain and _creates(route)):
+        raise Error(Code.INVALID, _UPSERT)
+    if not parameters.retain:
         await _send_message(request)
     elif route.overrides("post"):
         await customs.post(request)
-    elif is_collection(route) and not route.record_id:
+    elif _creates(route):
         await _create(request)
     else:
         hint = "POST to the collection, or with ?retain=false for a message"
         raise not_offered(route, "POST", hint)
+
+
+def _creates(route: Route) -> bool:
+    """Whether a POST creates records there."""
+    return is_collection(route) and not route.record_id and not route.overrides("post")
 
 
 async def _create(request: Request) -> None:
@@ -110,6 +123,9 @@ async def _create(request: Request) -> None:
         )
     body = await request.body()
     content_type = content_type_of(request.headers, body, shape)
+    if request.parameters.upsert:
+        await batch.upsert(request, body, content_type)
+        return
     if is_batch(body, content_type):
         await batch.create(request, body, content_type)
         return
