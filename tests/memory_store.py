@@ -14,6 +14,7 @@ from rowcast.core.conditions import holds
 from rowcast.core.errors import Code, Error
 from rowcast.core.evaluation import Row, answer
 from rowcast.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT, RETAINED, Event, Record
+from rowcast.core.grouping import Grouping, GroupRow, Groups
 from rowcast.core.limits import CLOCK_LEAD_SECONDS_MAX
 from rowcast.core.queries import Query
 from rowcast.core.tables import Table
@@ -375,6 +376,15 @@ class MemoryStore:
         with self._lock:
             rows = _timely(self._part(table), query)
             return sum(holds(query.where, value, key) for key, value in rows)
+
+    def grouped(self, table: Table, query: Query, grouping: Grouping, most: int) -> list[GroupRow]:
+        """Return the groups of what the query's conditions select."""
+        with self._lock:
+            groups = Groups(grouping, most)
+            for key, value in _timely(self._part(table), query):
+                if holds(query.where, value, key):
+                    groups.add(value, key)
+            return groups.rows()
 
     def count(self, source: LogSource) -> int:
         """Return how many records a source has."""

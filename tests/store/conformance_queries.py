@@ -10,7 +10,9 @@ from rowcast.codecs import json_text
 from rowcast.core.conditions import Condition, Group, Operator
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT
+from rowcast.core.grouping import Aggregate, GroupFunction, Grouping, Groups
 from rowcast.core.queries import Query, Sort
+from rowcast.core.query_text import parse_query
 from rowcast.core.topics import TopicFilter
 from rowcast.store.store import Scan
 
@@ -194,6 +196,58 @@ class QueryConformance:
             assert expected == "".join(dogs(pack, query))
             assert len(expected) == pack.matching(DOG, query)
             assert expected[:1] == "".join(dogs(pack, replace(query, limit=1)))
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "count()",
+            "count(),sum(age),avg(weight),min(name),max(born)",
+            "name,count(),count(price)",
+            "good,min(photo),max(id)",
+            "age,weight",
+            "born,sum(steps)",
+            "id,max(age)",
+            "$id,count()",
+            "name,sum(price),min(price)",
+            "price,count()",
+            "home.city,count()",
+            "x,sum(x)",
+            "name,min(good)",
+            "name,avg(extra)",
+        ],
+    )
+    @pytest.mark.parametrize("where", ["", "age=gt=0", "price=gt=1", "age=gt=10000"])
+    def test_groups(self, pack, text, where):
+        """B19: in SQL or one by one, the same as adding up the records that a search finds."""
+        query = parse_query(f"{where}&group({text})", DOG, groups=True)
+        expected = Groups(query.group, ALL)
+        for record in pack.search(DOG, Query(query.where)).records:
+            expected.add(record.decoded, record.topic.removeprefix("Dog/"))
+        found = pack.grouped(DOG, replace(query, group=None), query.group, ALL)
+        assert [list(row) for row in found] == [query.group.names] * len(found)
+        assert [pytest.approx(row) for row in expected.rows()] == found
+
+    def test_groups_by_the_time_of_the_last_write(self, pack):
+        below = pack.search(DOG, Query()).records[1].version
+        asked = Query(stale=True, stale_below=below)
+        count = Grouping((), (Aggregate(GroupFunction.COUNT),))
+        assert pack.grouped(DOG, asked, count, 1) == [{"count()": pack.matching(DOG, asked)}]
+
+    def test_a_sum_beyond_64_bits(self, store, writer):
+        steps = [2**63 - 1, 2**63 - 1, -1]
+        dogs = [writer.value(DOG, str(n), {"steps": it}) for n, it in enumerate(steps)]
+        store.commit(dogs)
+        grouping = parse_query("group(sum(steps),count())", DOG, groups=True).group
+        (found,) = store.grouped(DOG, Query(), grouping, 1)
+        assert found == {"sum(steps)": 2**64 - 3, "count()": 3}
+
+    @pytest.mark.parametrize("path", ["age", "x"])
+    def test_too_many_groups(self, store, writer, path):
+        store.commit([writer.value(DOG, str(n), {path: n}) for n in range(3)])
+        grouping = Grouping(((path,),))
+        assert len(store.grouped(DOG, Query(), grouping, 3)) == 3
+        with pytest.raises(Error, match="more than 2 groups"):
+            store.grouped(DOG, Query(), grouping, 2)
 
     def test_search_joins_conditions(self, pack):
         young = Condition(("age",), Operator.LE, 1)

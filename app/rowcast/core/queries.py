@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rowcast.core.conditions import Path, Where
+from rowcast.core.grouping import Grouping
 
 
 class Projection(StrEnum):
@@ -55,3 +56,5 @@ class Query:
     """Only records that are stale (``_stale=true``), or only fresh ones; None: both."""
     stale_below: int = 0
     """The version below which records are stale; set when the query is read."""
+    group: Grouping | None = None
+    """The groups that are returned in place of records."""

@@ -6,6 +6,7 @@ Arguments come already percent-decoded: names of attributes hold no brackets, co
 import re
 from typing import Final
 
+from rowcast.core.grouping import Aggregate, GroupFunction, Grouping
 from rowcast.core.limits import (
     QUERY_DEPTH_MAX,
     QUERY_LIMIT_RECORDS_MAX,
@@ -14,10 +15,14 @@ from rowcast.core.limits import (
 )
 from rowcast.core.queries import Projection, Select, Sort
 from rowcast.core.query_terms import Unreadable, find
+from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table, Type
 from rowcast.core.values import shown
 
 _LIMIT: Final = re.compile(r"\s*([0-9]{1,10})\s*(?:,\s*([0-9]{1,10})\s*)?")
+_AGGREGATE: Final = re.compile(r"([^()]*)\(([^()]*)\)")
+_NUMBERS: Final = frozenset({Type.INT, Type.LONG, Type.FLOAT, Type.DECIMAL, Type.ANY})
+_UNORDERED: Final = frozenset({Type.LIST, Type.OBJECT})
 _PIECE: Final = re.compile(r"[{},]|[^{},]+")
 
 
@@ -99,3 +104,45 @@ def _leave(outer: list[str], text: str) -> None:
     if not outer:
         raise Unreadable(f"in select({text[:60]}), '}}' closes nothing")
     outer.pop()
+
+
+def read_group(argument: str, table: Table) -> Grouping:
+    """Return the groups of ``site,count(),avg(temp)``."""
+    items = [item.strip() for item in argument.split(",")]
+    if len(items) > QUERY_SELECT_PATHS_MAX:
+        raise Unreadable(f"a group has at most {QUERY_SELECT_PATHS_MAX} parts, not {len(items)}")
+    paths = tuple(_group_path(item, table) for item in items if "(" not in item)
+    if len(paths) > QUERY_SORT_KEYS_MAX:
+        raise Unreadable(f"groups have at most {QUERY_SORT_KEYS_MAX} attributes, not {len(paths)}")
+    aggregates = tuple(_aggregate(item, table) for item in items if "(" in item)
+    return Grouping(tuple(dict.fromkeys(paths)), tuple(dict.fromkeys(aggregates)))
+
+
+def _group_path(name: str, table: Table) -> tuple[str, ...]:
+    target = find(table, name, stored=True)
+    if target.type in _UNORDERED:
+        raise Unreadable(f"{target.name} is of type {target.type}, by which nothing is grouped")
+    return target.path
+
+
+def _aggregate(text: str, table: Table) -> Aggregate:
+    match = _AGGREGATE.fullmatch(text)
+    names = [item.value for item in GroupFunction]
+    word = match[1].strip() if match else text
+    if match is None or word not in names:
+        raise Unreadable(
+            f"{shown(text)} is no function of a group{did_you_mean(word, names)}; write count(), "
+            "count(a), sum(a), avg(a), min(a) or max(a)"
+        )
+    function, name = GroupFunction(word), match[2].strip()
+    if not name:
+        if function is GroupFunction.COUNT:
+            return Aggregate(function)
+        raise Unreadable(f"{word}() needs the name of an attribute, such as {word}(price)")
+    target = find(table, name, stored=True)
+    summed = function in {GroupFunction.SUM, GroupFunction.AVG}
+    if (summed and target.type not in _NUMBERS) or (
+        function is not GroupFunction.COUNT and target.type in _UNORDERED
+    ):
+        raise Unreadable(f"{target.name} is of type {target.type}, of which there is no {word}")
+    return Aggregate(function, target.path)

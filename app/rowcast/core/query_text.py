@@ -10,7 +10,7 @@ The grammar, smallest first:
   same name, and after an ordering ``lt=200`` does, unless the table declares such an attribute.
 - group: ``(`` or ``[``, then conditions and groups joined all by ``&`` or all by ``|``.
 - query: a group without brackets, and among it functions, each joined by ``&``: ``select(...)``,
-  ``sort(...)``, ``limit(...)``, ``after(...)``.
+  ``sort(...)``, ``limit(...)``, ``after(...)``, and where groups are offered ``group(...)``.
 
 Brackets, ``<`` and ``>`` may be percent-encoded, as browsers send them: a group is closed the way
 it was opened, and in a value an encoded bracket is text. The text is parsed in one pass; the result
@@ -19,6 +19,7 @@ is a Query, or Error(INVALID) with the position of the mistake. What names and v
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote
@@ -28,7 +29,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.freshness import STALE
 from rowcast.core.limits import QUERY_CONDITIONS_MAX, QUERY_DEPTH_MAX, QUERY_TEXT_CHARS_MAX
 from rowcast.core.queries import Query
-from rowcast.core.query_functions import read_limit, read_select, read_sort
+from rowcast.core.query_functions import read_group, read_limit, read_select, read_sort
 from rowcast.core.query_names import WRITTEN
 from rowcast.core.query_terms import ORDERINGS, Target, Unreadable, find, read_value
 from rowcast.core.suggestions import did_you_mean
@@ -36,9 +37,10 @@ from rowcast.core.tables import Table
 from rowcast.core.values import shown
 
 _FUNCTIONS: Final = ("select", "sort", "limit", "after")
+_GROUP: Final = "group"
 _STALE: Final = re.compile(rf"{STALE}==?(true|false)(?=&|$)")
 _FUNCTION: Final = re.compile(r"([A-Za-z-]+)(?:\(|%28)")
-_ARGUMENT: Final = re.compile(r"(.*?)(?:\)|%29)", re.DOTALL)
+_BRACKET: Final = re.compile(r"(\(|%28)|\)|%29")
 _OPEN: Final = re.compile(r"[(\[]|%28|%5[Bb]")
 _CLOSE: Final = {"(": ")", "[": "]", "%28": "%29", "%5B": "%5D"}
 _NAME: Final = re.compile(r"(?:[^=<>!&|()\[\]%]|%(?!3[CcEe]|2[89]|5[BbDd]))*")
@@ -60,14 +62,17 @@ _STRICT: Final = frozenset({"=", "===", "!=="})
 _PAIRS: Final = {")": "(", "]": "["}
 
 
-def parse_query(text: str, table: Table) -> Query:
-    """Read a query string as a query of one table's records; raises INVALID for anything else."""
+def parse_query(text: str, table: Table, *, groups: bool = False) -> Query:
+    """Read a query string as a query of one table's records; raises INVALID for anything else.
+
+    ``groups``: it may return groups in place of records.
+    """
     if len(text) > QUERY_TEXT_CHARS_MAX:
         raise Error(
             Code.INVALID,
             f"the query has {len(text)} characters; at most {QUERY_TEXT_CHARS_MAX} are read",
         )
-    reader = _Reader(text, table)
+    reader = _Reader(text, table, (*_FUNCTIONS, _GROUP) if groups else _FUNCTIONS)
     try:
         return reader.query()
     except Unreadable as unreadable:
@@ -93,8 +98,9 @@ class _Level:
 class _Reader:
     """A left-to-right parser; ``start`` is the offset of the current term."""
 
-    def __init__(self, text: str, table: Table) -> None:
+    def __init__(self, text: str, table: Table, known: Sequence[str]) -> None:
         self._text = text
+        self._known = known
         self._table = table
         self._position = 0
         self._conditions = 0
@@ -109,10 +115,17 @@ class _Reader:
         select = (
             None if (text := self._argument("select")) is None else read_select(text, self._table)
         )
+        if (text := self._argument(_GROUP)) is not None:
+            return self._grouped(text, where)
         after = self._argument("after")
         if after == "" or (after and offset):
             raise Unreadable("after(...) takes a page token, and beside it only limit(count)")
         return Query(where, select, sort, limit, offset, after, self._stale)
+
+    def _grouped(self, text: str, where: Where | None) -> Query:
+        if len(self._functions) > 1:
+            raise Unreadable("group(...) is not joined by select, sort, limit or after")
+        return Query(where, stale=self._stale, group=read_group(text, self._table))
 
     def _argument(self, name: str) -> str | None:
         argument, self.start = self._functions.get(name, (None, 0))
@@ -167,19 +180,26 @@ class _Reader:
         if match is None:
             return self._table.deadline_seconds > 0 and self._staleness(level)
         name = match[1]
-        if name not in _FUNCTIONS:
-            raise Unreadable(f"there is no function {name}(){did_you_mean(name, _FUNCTIONS)}")
+        if name not in self._known:
+            raise Unreadable(f"there is no function {name}(){did_you_mean(name, self._known)}")
         if name in self._functions:
             raise Unreadable(f"{name}() is there twice")
-        argument = _ARGUMENT.match(self._text, match.end())
-        if argument is None:
-            raise Unreadable(f"{name}( is not closed by ')'")
+        end, after = self._closed(name, match.end())
         if level.pending == "|":
             raise Unreadable("a function is joined to the rest by '&', not '|'")
-        self._functions[name] = (self._decode(argument[1]), self._position)
-        self._position = argument.end()
+        self._functions[name] = (self._decode(self._text[match.end() : end]), self._position)
+        self._position = after
         level.last, level.pending = "function", ""
         return True
+
+    def _closed(self, name: str, start: int) -> tuple[int, int]:
+        """Return where the argument of a function ends, and its bracket; a group has functions."""
+        depth = 1
+        for bracket in _BRACKET.finditer(self._text, start):
+            depth += 1 if bracket[1] and name == _GROUP else -1 if not bracket[1] else 0
+            if depth == 0:
+                return bracket.span()
+        raise Unreadable(f"{name}( is not closed by ')'")
 
     def _staleness(self, level: _Level) -> bool:
         """Parse ``_stale=true``, which tests a record's time and not its value."""

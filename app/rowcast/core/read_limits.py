@@ -15,3 +15,5 @@ READ_LOOK_SECONDS = 0.05
 """Interval between checks of running reads: a search may exceed its slice by this."""
 READ_WAITING_MAX = 256
 """Reads of one kind that wait for one caller: some kilobytes each, and minutes of work."""
+QUERY_GROUPS_MAX = 10_000
+"""Groups of one query, which are in memory at once: as many as records with a link to the next."""

@@ -18,6 +18,7 @@ from rowcast.core.clock import PER_SECOND, WallClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event, Record
 from rowcast.core.facts import Change
+from rowcast.core.grouping import Grouping, GroupRow
 from rowcast.core.queries import Query
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, TopicTable
@@ -333,6 +334,10 @@ class JournaledStore:
     def matching(self, table: Table, query: Query) -> int:
         """Return the number of records that match the query's conditions."""
         return self._caught_up().matching(table, query)
+
+    def grouped(self, table: Table, query: Query, grouping: Grouping, most: int) -> list[GroupRow]:
+        """Return the groups of the records that match the query's conditions."""
+        return self._caught_up().grouped(table, query, grouping, most)
 
     def history(
         self, source: LogSource, topic: str, limit: int, before: int | None = None

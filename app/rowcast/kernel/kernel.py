@@ -17,6 +17,7 @@ from rowcast.core.clock import WallClock
 from rowcast.core.cursors import parse_cursor
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PUT, RETAINED, Event, Record
+from rowcast.core.grouping import GroupRow
 from rowcast.core.limits import PAYLOAD_BYTES_MAX
 from rowcast.core.queries import Query
 from rowcast.core.tables import Table
@@ -280,6 +281,11 @@ class Kernel(Seams):
         """Return the number of records of a query; from memory for a complete table (B19)."""
         self.rights.check_table(table, caller)
         return await self.readable.count(table, query, caller)
+
+    async def grouped(self, table: Table, query: Query, caller: Caller) -> list[GroupRow]:
+        """Return the groups of a query (``Query.group``), of the records that a caller may see."""
+        self.rights.check_table(table, caller)
+        return await self.readable.grouped(table, query, caller)
 
     def authorise_read(self, topic: str, caller: Caller) -> None:
         """Raise unless the caller may read a topic."""

@@ -12,13 +12,15 @@ from dataclasses import replace
 from rowcast.core.callers import Caller
 from rowcast.core.clock import WallClock, version_of
 from rowcast.core.errors import Code, Error
-from rowcast.core.events import Record
+from rowcast.core.events import Record, local_id
 from rowcast.core.freshness import bound
-from rowcast.core.queries import Query
+from rowcast.core.grouping import Grouping, GroupRow, Groups
+from rowcast.core.queries import Query, Sort
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import PREFIX
 from rowcast.core.topics import TopicFilter
+from rowcast.core.values import parse_id
 from rowcast.kernel.registry import Entry, Route
 from rowcast.kernel.visibility import Visibility
 from rowcast.reads.row_reads import Let, RowReads
@@ -71,6 +73,7 @@ class Readable:
         self._visibility = visibility
         self._now = now
         self._rows = RowReads(reader)
+        self._transcoder = transcoder
         self._names = Names(transcoder, reader.count)
 
     async def record(self, route: Route, topic: str, caller: Caller) -> Record | None:
@@ -183,6 +186,39 @@ class Readable:
             after = page.after
             if not after:
                 return count
+
+    async def grouped(self, table: Table, query: Query, caller: Caller) -> list[GroupRow]:
+        """Return the groups of a query's records that the caller may see.
+
+        If a hook decides, or they are rows, they are read page by page and added up one by one.
+        Raises INVALID for attributes that it may not compare, as in an order.
+        """
+        grouping = query.group or Grouping(())
+        used = tuple(map(Sort, grouping.used))
+        query = self._timed(table, replace(query, sort=used, group=None))
+        if self._view(table) is None and not self._visibility.sifts(caller, table):
+            asked = self._visibility.narrowed(caller, table, query)
+            if asked is None:
+                return Groups(grouping, 1).rows()
+            rows = await self._reader.grouped(table, replace(asked, sort=()), grouping)
+            await self.check_names(table, query, (), caller)
+            return rows
+        self._visibility.narrowed(caller, table, query)
+        return await self._added_up(table, replace(query, sort=()), grouping, caller)
+
+    async def _added_up(
+        self, table: Table, query: Query, grouping: Grouping, caller: Caller
+    ) -> list[GroupRow]:
+        groups, after = Groups(grouping, self._reader.groups_max), query.after
+        while True:
+            part = replace(query, limit=self._reader.table_scan_records, after=after)
+            page = await self.search(table, part, caller)
+            for record in page.records:
+                record_id = parse_id(table, local_id(table, record.topic))
+                groups.add(self._transcoder.value(record), record_id)
+            after = page.after
+            if not after:
+                return groups.rows()
 
     def _view(self, table: Table) -> View | None:
         """Return the view of a topic table; None for a declared table."""

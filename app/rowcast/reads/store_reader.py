@@ -7,13 +7,16 @@ callers or subscriptions: who may read is decided before.
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from typing import Final, TypeVar
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT, Event, Record
+from rowcast.core.grouping import Grouping, GroupRow
 from rowcast.core.limits import SCAN_PAGE_BYTES, SERVERS_OWN_RECORDS_MAX
 from rowcast.core.queries import Query
 from rowcast.core.query_index import is_helped
+from rowcast.core.read_limits import QUERY_GROUPS_MAX
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, TopicRoot
 from rowcast.core.topics import TopicFilter
@@ -35,6 +38,8 @@ class StoreReader:
 
     row_limits: RowLimits = USUAL
     """Limits of reading rows of topic tables."""
+    groups_max = QUERY_GROUPS_MAX
+    """Groups that one query returns."""
     unstored: Callable[[], asyncio.Future[None] | None] = staticmethod(lambda: None)
     """Returns what is done when everything announced is stored; None if it is."""
 
@@ -284,6 +289,11 @@ class StoreReader:
     async def matching(self, table: Table, query: Query) -> int:
         """Return how many records a query selects."""
         return await self._run(lambda: self._store.matching(table, query), _lane(table, query))
+
+    async def grouped(self, table: Table, query: Query, grouping: Grouping) -> list[GroupRow]:
+        """Return the groups of what a query selects; raises INVALID when there are too many."""
+        call = partial(self._store.grouped, table, query, grouping, self.groups_max)
+        return await self._run(call, _lane(table, query))
 
     async def count(self, source: LogSource) -> int:
         """Return how many records a source has."""

@@ -9,6 +9,7 @@ from sqlite3 import Cursor
 from typing import Final, TypeVar
 
 from rowcast.core.events import Event, Record
+from rowcast.core.grouping import Grouping, GroupRow
 from rowcast.core.queries import Query
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, TopicTable, branch_of
@@ -147,6 +148,11 @@ class SqlReads:
         """Return the number of records that match the query's conditions."""
         with self._database.reading() as cursor:
             return sql_search.matching(cursor, self._parts.of(table), query)
+
+    def grouped(self, table: Table, query: Query, grouping: Grouping, most: int) -> list[GroupRow]:
+        """Return the groups of the records that match the query's conditions."""
+        with self._database.reading() as cursor:
+            return sql_search.grouped(cursor, self._parts.of(table), query, grouping, most)
 
     def history(
         self, source: LogSource, topic: str, limit: int, before: int | None = None

@@ -14,8 +14,10 @@ from sqlite3 import Cursor
 
 from rowcast.core.conditions import holds
 from rowcast.core.evaluation import order_key, page_token, token_values
+from rowcast.core.grouping import Grouping, GroupRow
 from rowcast.core.queries import Query, Sort
 from rowcast.store.sql_commit import LogPartition
+from rowcast.store.sql_groups import grouped_in_sql, grouped_one_by_one
 from rowcast.store.sql_query import Conditions, Filter, order_by, segments, sort_terms
 from rowcast.store.sql_rows import Row
 from rowcast.store.sql_tables import quoted
@@ -43,6 +45,16 @@ def matching(cursor: Cursor, part: LogPartition, query: Query) -> int:
     where = f"WHERE {selected.text}" if selected.text else ""
     text = f"SELECT count(*) FROM {quoted(part.rows.name)} {where}"
     return int(cursor.execute(text, selected.values).fetchone()[0])
+
+
+def grouped(
+    cursor: Cursor, part: LogPartition, query: Query, grouping: Grouping, most: int
+) -> list[GroupRow]:
+    """Return the groups of the records that match the conditions."""
+    rows = grouped_in_sql(cursor, part, grouping, _selection(part, query), most)
+    if rows is None:
+        rows = grouped_one_by_one(part, grouping, _selected(cursor, part, query, ""), most)
+    return rows
 
 
 def _selection(part: LogPartition, query: Query) -> Filter:

@@ -28,6 +28,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from rowcast.core.events import Event, Record
 from rowcast.core.facts import Change as Change  # noqa: PLC0414 - the store's interface names it
+from rowcast.core.grouping import Grouping, GroupRow
 from rowcast.core.queries import Query
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, TopicTable
@@ -285,6 +286,12 @@ class Records(Counts, Protocol):
 
     def matching(self, table: Table, query: Query) -> int:
         """Return the number of records that match the query's conditions."""
+
+    def grouped(self, table: Table, query: Query, grouping: Grouping, most: int) -> list[GroupRow]:
+        """Return the groups of the records that match the query's conditions, in order.
+
+        Raises INVALID when there are more than ``most``.
+        """
 
     def expired(self, now_seconds: float, limit: int) -> list[Record]:
         """Return up to ``limit`` records whose ``expires_at`` has passed, of all tables."""

@@ -208,7 +208,10 @@ def _list(table: Table, example: str = _EXAMPLE) -> Document:
     operation = _operation(
         "list", table, {"200": _answer("The records that the query selects.", rows)}
     )
-    operation["description"] = f"The query follows the question mark, such as {example}."
+    operation["description"] = (
+        f"The query follows the question mark, such as {example}; "
+        "group(name,count()) returns groups in place of records."
+    )
     operation["parameters"] = [*map(_parameter, ("meta", "count", *_PAST))]
     return operation
 

@@ -8,6 +8,8 @@ page: continuing from it misses nothing (M1).
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
 from typing import Final
 
 from rowcast.codecs import (
@@ -26,6 +28,7 @@ from rowcast.core.conditions import ID_PATH, Condition, Group, Operator
 from rowcast.core.errors import Code, Error
 from rowcast.core.evaluation import project
 from rowcast.core.events import Record, local_id
+from rowcast.core.grouping import Grouping, GroupRow
 from rowcast.core.limits import (
     HTTP_LIMIT_LINKED_RECORDS_MAX,
     HTTP_PAGE_RECORDS,
@@ -34,16 +37,19 @@ from rowcast.core.limits import (
 from rowcast.core.meta import with_meta
 from rowcast.core.queries import Projection, Query
 from rowcast.core.query_text import parse_query
-from rowcast.core.tables import Table
+from rowcast.core.scalars import PLAIN
+from rowcast.core.tables import Table, Type
 from rowcast.core.values import parse_id
 from rowcast.doors.http.messages.asgi import HeaderList, path_of
 from rowcast.doors.http.messages.replies import VARY, send_bytes
 from rowcast.doors.http.rest.request import ROW_TYPES, Request
+from rowcast.kernel.loop_turns import in_turns
 from rowcast.reads.read_queue import asker_now
 from rowcast.store.store import Page
 
 _AFTER: Final = re.compile(r"(?:^|&)after(?:\(|%28).*?(?:\)|%29)")
 _RANGE: Final = re.compile(r"limit(?:\(|%28)\s*(\d+)\s*,\s*(\d+)\s*(?:\)|%29)")
+_SPELLED: Final = ((datetime, Type.DATE), (Decimal, Type.DECIMAL), (bytes, Type.BYTES))
 _FRAMES: Final = {
     JSON: (b"[", b",", b"]"),
     CBOR: (b"\x9f", b"", b"\xff"),  # RFC 8949, 3.2.2: an array of no stated length
@@ -57,7 +63,10 @@ async def send_collection(request: Request, prefix: str, media_type: str | None 
     table = request.route.table
     if table is None:
         raise Error(Code.NOT_FOUND, f"there is no collection at {path_of(request.topic)!r}")
-    query = within(prefix, parse_query(request.parameters.query, table))
+    query = within(prefix, parse_query(request.parameters.query, table, groups=True))
+    if query.group is not None:
+        await _send_groups(request, table, query, query.group, media_type)
+        return
     if request.parameters.count:
         count = await request.kernel.count(table, query, request.caller)
         await request.answer({"count": count})
@@ -71,6 +80,34 @@ async def send_collection(request: Request, prefix: str, media_type: str | None 
         await listing.stream(page)
     else:
         await listing.send_whole(page)
+
+
+async def _send_groups(
+    request: Request, table: Table, query: Query, grouping: Grouping, media_type: str | None
+) -> None:
+    """Respond with the groups of a table's records."""
+    if request.parameters.count or request.parameters.meta:
+        raise Error(Code.INVALID, "group(...) has no count and no meta; write group(count())")
+    media_type = media_type or negotiate(request.accept, ROW_TYPES)
+    rows = await request.kernel.grouped(table, query, request.caller)
+    encoder = rows_encoder(media_type, grouping.names, len(rows))
+    plain = media_type in {JSON, CSV, NDJSON}
+    pieces = [encoder.begin()]
+    async for some in in_turns(rows):
+        pieces += [encoder.row(_spelled(row) if plain else row) for row in some]
+    body = b"".join([*pieces, encoder.end()])
+    head = request.is_head
+    await send_bytes(request.send, 200, content_type_header(media_type), body, head=head)
+
+
+def _spelled(row: GroupRow) -> GroupRow:
+    """Return a row as JSON spells its values: times, decimals and bytes are text."""
+    return {name: _spell(value) for name, value in row.items()}
+
+
+def _spell(value: object) -> object:
+    kind = next((type_ for python, type_ in _SPELLED if isinstance(value, python)), None)
+    return PLAIN[kind](value) if kind is not None else value
 
 
 def within(prefix: str, query: Query) -> Query:
