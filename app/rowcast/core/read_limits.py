@@ -17,3 +17,8 @@ READ_WAITING_MAX = 256
 """Reads of one kind that wait for one caller: some kilobytes each, and minutes of work."""
 QUERY_GROUPS_MAX = 10_000
 """Groups of one query, which are in memory at once: as many as records with a link to the next."""
+LONG_POLL_SECONDS = 25
+"""How long a long poll waits (``http.poll_seconds``): less than the 30 seconds after which many
+clients and proxies give up a request."""
+LONG_POLL_EVENTS = 1_000
+"""Events of one answer to a long poll without a limit of its own."""

@@ -270,6 +270,7 @@ class Application:
             allowed_hosts=(*config.http.allowed_hosts, config.http.host),
             body_bytes_max=config.http.max_body_bytes,
             query_writes_max=config.http.max_query_writes,
+            poll_seconds=config.http.poll_seconds,
             anonymous=self.identity.authenticator.anonymous,
             authenticator=self.identity.authenticator,
             token_seconds=config.security.token_seconds,

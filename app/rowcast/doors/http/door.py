@@ -13,6 +13,7 @@ from rowcast.core.callers import Caller
 from rowcast.core.entry_limits import TOKEN_SECONDS
 from rowcast.core.limits import HTTP_BODY_SECONDS_MAX, HTTP_CALLERS_MAX
 from rowcast.core.query_write_limits import QUERY_WRITE_RECORDS_MAX
+from rowcast.core.read_limits import LONG_POLL_SECONDS
 from rowcast.doors.http.documents.health import Readiness
 from rowcast.doors.http.messages.asgi import SIGNED_IN, Scope
 from rowcast.doors.http.messages.cors import Origins
@@ -41,6 +42,8 @@ class HttpSettings:
     """Returns the anonymous caller for a peer's address and a door."""
     query_writes_max: int = QUERY_WRITE_RECORDS_MAX
     """Records that one PATCH or DELETE with a query writes."""
+    poll_seconds: float = LONG_POLL_SECONDS
+    """How long a long poll waits."""
     body_seconds_max: float = HTTP_BODY_SECONDS_MAX
     authenticator: Authenticator = field(default_factory=Authenticator)
     """Authenticates callers."""

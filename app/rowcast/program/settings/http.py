@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field
 
 from rowcast.core.limits import COMMIT_BACKLOG_EVENTS_MAX, PAYLOAD_BYTES_MAX
 from rowcast.core.query_write_limits import QUERY_WRITE_RECORDS_MAX
+from rowcast.core.read_limits import LONG_POLL_SECONDS
 from rowcast.kernel.settings import (
     Number,
     PortOrNone,
@@ -59,6 +60,10 @@ class Http(Section):
         default=QUERY_WRITE_RECORDS_MAX,
         description="Most records that one PATCH or DELETE with a query writes; a query that "
         "matches more is refused.",
+    )
+    poll_seconds: Seconds = Field(
+        default=LONG_POLL_SECONDS,
+        description="How long a long poll waits for events, in seconds.",
     )
     idempotency_seconds: Annotated[Number, Field(ge=1)] = Field(
         default=86_400,

@@ -32,6 +32,8 @@ _PAST: Final = {
     "every": "Series: the length of a bucket, such as 1m.",
     "fn": "Series: of avg, max, min, count, sum, first, last, joined by commas.",
     "select": "History and series: attributes, joined by commas.",
+    "since": "Long poll, with live: after this cursor.",
+    "live": "Long poll: true waits for events after since.",
     "asof": "Records as they were at this time or cursor.",
 }
 """Parameters of a GET for history; prefixed with _ if a table declares such a name."""

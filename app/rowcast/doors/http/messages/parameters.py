@@ -7,7 +7,7 @@ table declares an attribute of that name, ``name=value`` is a condition, but the
 
 import re
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from rowcast.core.errors import Code, Error
@@ -68,8 +68,10 @@ def read_parameters(
     switches, rest = _divide(text_of_query(query_string), READ, taken)
     period = None
     if past:
-        _refuse_long_poll(rest, taken)
+        live, rest = _divide_poll(rest, taken)
         period, rest = divide_period(rest, taken)
+        if live and period is not None:
+            period = _period_of_poll(period)
     return Parameters(query=rest, period=period, **switches)
 
 
@@ -103,19 +105,37 @@ def query_write_parameters(query_string: bytes, table: Table) -> Parameters:
     return Parameters(query="&".join(rest), confirm=confirm, **switches)
 
 
-def _refuse_long_poll(text: str, taken: Container[str]) -> None:
-    """Raise for parameters of long polling (B18), which is not supported."""
+def _divide_poll(text: str, taken: Container[str]) -> tuple[bool, str]:
+    """Return whether a GET is a long poll, and its query with ``from`` in place of ``since`` (B18).
+
+    Raises INVALID for half of one.
+    """
+    live: bool | None = None
+    since, rest = "", list[str]()
     for term in text.split("&"):
         name, _, value = term.partition("=")
-        if name not in taken and (
-            (name == "live" and value in _SWITCH) or (name == "since" and _CURSOR.fullmatch(value))
-        ):
-            raise Error(
-                Code.INVALID,
-                f"{name!r} is no parameter of GET, for there is no long poll; for what happened "
-                "after a cursor write ?from=<cursor>, and to wait for what comes, "
-                "?since=<cursor> with Accept: text/event-stream",
-            )
+        if name == "live" and name not in taken and value in _SWITCH:
+            live = _SWITCH[value]
+        elif name == "since" and name not in taken and _CURSOR.fullmatch(value):
+            since = value
+        else:
+            rest.append(term)
+    if (live is None) is not (since == ""):
+        raise Error(
+            Code.INVALID,
+            "a long poll is ?since=<cursor>&live=true, with the Rowcast-Position of an earlier "
+            "answer; for what happened after a cursor, without waiting, write ?from=<cursor>",
+        )
+    return bool(live), "&".join([f"_from={since}", *rest] if since else rest)
+
+
+def _period_of_poll(period: Period) -> Period:
+    """Return the period of a long poll; raises INVALID for other parameters of history."""
+    if period.end is not None or period.last or period.every_ms:
+        raise Error(
+            Code.INVALID, "a long poll takes conditions, select and limit; leave the others out"
+        )
+    return replace(period, live=True)
 
 
 def _divide(

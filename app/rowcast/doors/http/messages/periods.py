@@ -48,6 +48,8 @@ class Period:
     functions: tuple[str, ...] = ()
     select: str | None = None
     asof: str | None = None
+    live: bool = False
+    """Whether to wait for events, after ``start``, if there are none (B18)."""
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ it, here with ``from`` or on a stream with ``since``, misses nothing (M1).
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from rowcast.codecs import (
@@ -47,6 +47,20 @@ _BUCKET: Final = ("topic", "from", "to", "events")
 
 async def send_history(request: Request, period: Period) -> None:
     """Answer a GET or HEAD for history."""
+    answer = await answer_to(request, period)
+    if request.is_head:
+        kind = (b"content-type", answer.content_type.encode())
+        await send_headers(request.send, 200, [kind, VARY, *answer.headers()])  # RFC 9110, 8.6
+    elif period.every_ms:
+        await answer.send_series()
+    elif period.last or period.limit is not None:
+        await answer.send_whole()
+    else:
+        await answer.stream()
+
+
+async def answer_to(request: Request, period: Period) -> "Answer":
+    """Return the answer to a request for history, up to what is announced now."""
     route = request.route
     if route.entry is not None and route.shape is None:
         raise not_offered(route, request.method)
@@ -59,16 +73,7 @@ async def send_history(request: Request, period: Period) -> None:
     topics = _filter(reading.topic, table)
     window = await past.window(topics, table, request.caller, start, end)
     query = _query(request, reading, table)
-    answer = Answer(request, period, window, table, query, media_type)
-    if request.is_head:
-        kind = (b"content-type", answer.content_type.encode())
-        await send_headers(request.send, 200, [kind, VARY, *answer.headers()])  # RFC 9110, 8.6
-    elif period.every_ms:
-        await answer.send_series()
-    elif period.last or period.limit is not None:
-        await answer.send_whole()
-    else:
-        await answer.stream()
+    return Answer(request, period, window, table, query, media_type)
 
 
 async def _reading(request: Request) -> Reading:
@@ -136,6 +141,10 @@ class Answer:
             headers.append((b"link", f'<{link}>; rel="next"'.encode()))
         return headers
 
+    def after_window(self) -> Period:
+        """Return the period that begins where this one ends."""
+        return replace(self.period, start=self.request.kernel.cursor(self.window.until))
+
     # -- responses -------------------------------------------------------------------------------
 
     async def send_whole(self) -> None:
@@ -146,16 +155,22 @@ class Answer:
                 self.window, self.request.caller, self.period.last, self._wanted_if_any
             )
         else:
-            events, more = await self._first(self.period.limit or 0)
+            events, more = await self.first(self.period.limit or 0)
             if more:
                 until = events[-1].seq
                 link = self._next(until)
+        await self.send_events(events, until, link)
+
+    async def send_events(
+        self, events: Sequence[Event], until: int | None = None, link: str = ""
+    ) -> None:
+        """Respond with these events; ``until`` is their end, by default that of the window."""
         encoder = rows_encoder(self.media_type, self._columns(events), len(events))
         rows = [encoder.row(self._entry(event)) for event in events]
         body = b"".join((encoder.begin(), *rows, encoder.end()))
         await send_bytes(self.request.send, 200, self.content_type, body, self.headers(until, link))
 
-    async def _first(self, count: int) -> tuple[list[Event], bool]:
+    async def first(self, count: int) -> tuple[list[Event], bool]:
         """Return up to ``count`` events, fewer if they are large, and whether there are more."""
         found: list[Event] = []
         async for page in self._pages():

@@ -15,10 +15,10 @@ from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.core.values import parse_id
 from rowcast.doors.http.messages.asgi import path_of
-from rowcast.doors.http.messages.periods import OPENING
+from rowcast.doors.http.messages.periods import OPENING, Period
 from rowcast.doors.http.messages.replies import EMPTY, VARY, send_bytes, unless_gone
 from rowcast.doors.http.rest import custom_resources as customs
-from rowcast.doors.http.rest import descriptions, history, listings
+from rowcast.doors.http.rest import descriptions, history, listings, long_poll
 from rowcast.doors.http.rest.allowed_methods import is_collection, is_description, not_offered
 from rowcast.doors.http.rest.asof import moment_asked, send_then
 from rowcast.doors.http.rest.conditions import check_read_condition, not_modified
@@ -49,7 +49,7 @@ async def _get(request: Request) -> None:
         rows = route.topic.startswith(SYSTEM) and not route.record_id
         await (_while_there(request, customs.get(request)) if rows else customs.get(request))
     elif period is not None and period.asof is None:
-        await _while_there(request, history.send_history(request, period))
+        await _while_there(request, _send_past(request, period))
     elif route.topic == SYSTEM:
         await descriptions.send_system_index(request)
     elif is_collection(route):
@@ -65,6 +65,14 @@ async def _get(request: Request) -> None:
         await _while_there(request, _get_record(request))
     else:
         await _get_record(request)
+
+
+async def _send_past(request: Request, period: Period) -> None:
+    """Respond with history, or with what comes after it."""
+    if period.live and not request.is_head:
+        await long_poll.send_next(request, await history.answer_to(request, period))
+    else:
+        await history.send_history(request, period)
 
 
 def _check_description(request: Request) -> None:
