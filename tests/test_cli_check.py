@@ -60,3 +60,15 @@ def test_resources_that_are_no_python_are_told(tmp_path, monkeypatch, source):
     (tmp_path / "resources/mine.py").write_bytes(source)
     result = checked(tmp_path, monkeypatch, arguments=("check",))
     assert "resources/mine.py:" in str(result.exception)
+
+
+def test_v5_alarms_are_checked(tmp_path, monkeypatch):
+    """A condition that says nothing, and a webhook that the settings do not have."""
+    checked(tmp_path, monkeypatch)
+    for alarm, said in (
+        ('@alarm(name: "a", when: "ag=gt=1")', '1:23: Dog declares no attribute "ag"'),
+        ('@alarm(name: "a", when: "age=gt=1", webhook: "ops")', "alarms.webhooks has none"),
+    ):
+        (tmp_path / "schema.graphql").write_text(f"type Dog @table @export {alarm} {{ age: Int }}")
+        result = CliRunner().invoke(command, ("check",), catch_exceptions=True)
+        assert said.partition(": ")[2] in str(result.exception)

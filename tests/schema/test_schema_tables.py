@@ -2,6 +2,7 @@
 
 import pytest
 
+from rowcast.core.conditions import Condition, Operator
 from rowcast.core.errors import Code, Error
 from rowcast.core.tables import Attribute, Logs, Role, Table, Type
 from rowcast.schema import Schema, load_schema, parse_schema
@@ -119,6 +120,27 @@ def test_m4_what_is_delivered():
     assert one('type Sensor @table @deliver(policy: "latest")').delivers_latest
     assert not one("type Sensor @table @deliver(policy: every)").delivers_latest
     assert not one("type Sensor @table").delivers_latest
+
+
+def test_v5_alarms():
+    table = one(
+        'type Sensor @table @export @alarm(name: "hot", when: "temp=gt=80", for: "30s", '
+        'clear: "temp=lt=75", severity: "critical", webhook: "ops") '
+        '@alarm(name: "cold", when: "[temp=lt=0|temp=gt=999]&site==A") '
+        "{ id: ID @primaryKey temp: Int site: String }"
+    )
+    hot, cold = table.alarms
+    assert (Condition(("temp",), Operator.GT, 80), Condition(("temp",), Operator.LT, 75)) == (
+        hot.when, hot.clear
+    )  # fmt: skip
+    assert ("hot", 30, "critical", "ops") == (
+        hot.name, hot.for_seconds, hot.severity, hot.webhook
+    )  # fmt: skip
+    assert (None, 0, "major", "") == (cold.clear, cold.for_seconds, cold.severity, cold.webhook)
+    assert cold.hot({"temp": -1, "site": "A"}, "1")
+    assert not cold.hot({"temp": -1, "site": "B"}, "1")
+    assert hot.digest != cold.digest
+    assert () == one("type Sensor @table @export").alarms
 
 
 def test_m4_a_deadline():

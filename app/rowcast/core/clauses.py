@@ -1,12 +1,15 @@
-"""Clauses: the ``@auth`` directives of a table or an attribute, as data.
+"""Clauses: the directives of a table that are about the content of its records, as data.
 
-Several clauses are alternatives: a caller needs to satisfy one. A clause without roles is for
-everybody.
+``@auth`` of a table or an attribute: several clauses are alternatives, and a caller needs to
+satisfy one. A clause without roles is for everybody. ``@alarm`` of a table: when it is raised for a
+record, and when it is cleared; ``features/alarms`` applies it.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import blake2b
 
-from rowcast.core.conditions import EVERYTHING, Where, is_constant, join
+from rowcast.core.conditions import EVERYTHING, Where, holds, is_constant, join
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +71,44 @@ def write_rule(clauses: tuple[Clause, ...], roles: frozenset[str]) -> Where:
 
 def _applies(clause: Clause, roles: frozenset[str]) -> bool:
     return not clause.roles or bool(clause.roles & roles)
+
+
+class Severity(StrEnum):
+    """How severe an alarm is (ITU-T X.733, 8.1.2.3)."""
+
+    CRITICAL = "critical"
+    MAJOR = "major"
+    MINOR = "minor"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmRule:
+    """One ``@alarm`` of a table."""
+
+    name: str
+    when: Where
+    """It is raised for a record for which this holds."""
+    clear: Where | None = None
+    """It is cleared when this holds and ``when`` does not; None: as soon as ``when`` does not."""
+    for_seconds: float = 0
+    """How long ``when`` must hold without a break."""
+    severity: Severity = Severity.MAJOR
+    webhook: str = ""
+    """The name of the configured webhook that is told of it; empty: the default one, if any."""
+    when_text: str = ""
+    clear_text: str = ""
+
+    @property
+    def digest(self) -> str:
+        """A text that differs for a rule that decides differently."""
+        facts = (self.when_text, self.clear_text, self.for_seconds)
+        return blake2b(repr(facts).encode(), digest_size=8).hexdigest()
+
+    def hot(self, value: object, record_id: object) -> bool:
+        """Whether a record's value raises it."""
+        return holds(self.when, value, record_id)
+
+    def cool(self, value: object, record_id: object) -> bool:
+        """Whether a record's value, for which ``when`` does not hold, clears it."""
+        return self.clear is None or holds(self.clear, value, record_id)

@@ -7,6 +7,7 @@ The module has no clock: each call passes the time.
 
 from typing import Final
 
+from rowcast.core.alarms import ALARMS_PREFIX, alarmed_topic
 from rowcast.core.clock import PER_SECOND, seconds_of
 from rowcast.core.tables import Table
 
@@ -36,5 +37,9 @@ def seen_at(version: int) -> float:
 
 
 def told_of(topic: str) -> str | None:
-    """Return the record's topic for a topic below ``$stale/``; None for any other topic."""
-    return topic.removeprefix(STALE_PREFIX) if topic.startswith(STALE_PREFIX) else None
+    """Return the record that a topic of the server tells of; None for any other topic."""
+    if topic[:1] != "$":
+        return None
+    if topic.startswith(STALE_PREFIX):
+        return topic.removeprefix(STALE_PREFIX)
+    return alarmed_topic(topic) if topic.startswith(ALARMS_PREFIX) else None

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from rowcast.core.clauses import Clause
+    from rowcast.core.clauses import AlarmRule, Clause
 
 DATABASE: Final = "data"
 """The default database."""
@@ -128,6 +128,8 @@ class Table:
     description: str = ""
     auth: "tuple[Clause, ...]" = field(default=(), compare=False)
     """``@auth`` clauses for its records; empty: the global grants decide."""
+    alarms: "tuple[AlarmRule, ...]" = field(default=(), compare=False)
+    """What is watched of each of its records."""
 
     @property
     def own_name(self) -> str:

@@ -65,6 +65,9 @@ SECRET: Final = frozenset(
         "retainer.backends.built_in_database.ds.url",
         "tls.privateKeyPassword",
         "security.jwt.key",
+        "alarms.webhook",
+        "alarms.webhook_secret",
+        "alarms.webhooks",
         "url",
     }
 )

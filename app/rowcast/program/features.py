@@ -9,6 +9,8 @@ from typing import Final, NamedTuple
 
 from rowcast import __version__
 from rowcast.features.accounts.feature import Accounts
+from rowcast.features.alarms.feature import RecordAlarms
+from rowcast.features.alarms.settings import AlarmSection
 from rowcast.features.audit.feature import AuditLog
 from rowcast.features.bridges.feature import Bridges
 from rowcast.features.client_events.feature import ClientEventLog
@@ -115,6 +117,7 @@ FEATURES: Final = (
     Plug("slow_subscribers", lambda it: SlowSubscribers(it.config.of(SlowSection).settings)),
     Plug("schema_proposal", lambda _: SchemaProposal()),
     Plug("deadlines", lambda it: RecordDeadlines(it.schema.tables)),
+    Plug("alarms", lambda it: RecordAlarms(it.schema.tables, it.config.of(AlarmSection))),
     Plug("snapshots", _snapshots),
     Plug("bridges", lambda it: Bridges(plans(it.config.gateway), plan_of)),
     Plug("schedules", lambda it: ScheduledCalls(it.hooks.collected(Schedule), it.hooks.clients)),

@@ -14,6 +14,7 @@ from rowcast.core.errors import Error
 from rowcast.core.limits import DEADLINE_SECONDS_MIN, IDENTIFIER_CHARS_MAX
 from rowcast.core.tables import DATABASE, Logs, Table
 from rowcast.core.topics import check_topic
+from rowcast.schema.alarms import with_alarms
 from rowcast.schema.arguments import Arguments
 from rowcast.schema.attributes import Types, description, directives
 from rowcast.schema.names import database_argument, name_node, own_name
@@ -55,7 +56,7 @@ def declare(node: ObjectTypeDefinitionNode, types: Types, problems: Problems) ->
         hidden_from=_hidden_from(exports),
         description=description(node),
     )
-    return with_rights(node, table, problems)
+    return with_alarms(node, with_rights(node, table, problems), problems)
 
 
 def _check_name(node: ObjectTypeDefinitionNode, problems: Problems) -> None:

@@ -23,6 +23,9 @@ directive @export(name: String, rest: Boolean, mqtt: Boolean, ws: Boolean, sse: 
 directive @sealed on OBJECT
 directive @deadline(after: String) on OBJECT
 directive @deliver(policy: String) on OBJECT
+directive @alarm(
+  name: String, when: String, for: String, clear: String, severity: String, webhook: String
+) repeatable on OBJECT
 directive @auth(
   roles: [String], read: String, write: String, mask: Any
 ) repeatable on OBJECT | FIELD_DEFINITION
@@ -57,6 +60,7 @@ DIRECTIVES: Final = (
     "sealed",
     "deadline",
     "deliver",
+    "alarm",
     "auth",
     "primaryKey",
     "indexed",

@@ -13,7 +13,7 @@ from rowcast.core.topics import WILDCARDS
 
 _SYSTEM: Final = "$SYS"
 WATCHED: Final = (
-    _SYSTEM, "$AUDIT", "$CONTROL", "$gateway", "$stale", "$gap", "$snapshot", "$reset",
+    _SYSTEM, "$AUDIT", "$CONTROL", "$gateway", "$stale", "$alarms", "$gap", "$snapshot", "$reset",
 )  # fmt: skip
 """First levels with events."""
 PREFIXES: Final = ("$share", "$queue", "$exclusive", "$stream")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from rowcast.core.alarms import alarmed_topic
 from rowcast.core.bounded import ClearedCache
 from rowcast.core.callers import ADMIN, Grants
 from rowcast.core.claims import Facts
@@ -283,8 +284,8 @@ class CompiledPolicy:
         return table.name not in self._tables and not isinstance(event, Row)
 
     def _sees_silence(self, topic: str) -> bool:
-        """Whether it may hear that a record is silent: if it may see that now."""
-        of = told_of(topic)
+        """Whether it may hear that a record is silent or has an alarm: if it may see that now."""
+        of = told_of(topic) or alarmed_topic(topic)
         table = owner_of(of, self._policy.tables) if of is not None else None
         row_policy = self._tables.get(table.name) if table is not None else None
         if of is None or row_policy is None or row_policy.sees_all:

@@ -38,6 +38,8 @@ from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.stage import Stage
 
 ADMINISTERED: Final = (
+    "$SYS/alarms/",
+    "$SYS/alarm_deliveries/",
     "$SYS/sessions/",
     "$SYS/streams/",
     "$SYS/subscriptions/",

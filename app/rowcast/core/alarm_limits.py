@@ -1,0 +1,49 @@
+"""Limits of alarms and of the calls that report them: each with its unit and its reason."""
+
+ALARM_FOR_SECONDS_MAX = 30 * 86_400.0
+"""Longest time for which a condition must hold: about a month, as far as a timer is of use."""
+ALARMS_OF_TABLE_MAX = 32
+"""Alarms of one table: each of its writes evaluates the conditions of all of them."""
+ALARM_NAME_CHARS_MAX = 64
+"""Characters of an alarm's name, which is a level of topics."""
+ALARM_ROWS_MAX = 100_000
+"""Alarms that are not normal, some 1 KiB each in memory; further ones are counted and logged."""
+ALARM_FLAPS_MAX = 5
+"""Raises within the flapping period after which an alarm stays raised until it is calm. So a
+condition that changes with each write causes at most so many pairs of events in a period."""
+ALARM_FLAP_SECONDS = 60.0
+"""The flapping period, in seconds: the usual limit of ISA-18.2 is three times a minute."""
+ALARM_CLEARED_SECONDS = 3_600
+"""Default time for which a cleared alarm is shown, in seconds: a shift change."""
+ALARM_SHELVE_SECONDS_MAX = 30 * 86_400.0
+"""Longest shelving, in seconds: a forgotten one must end."""
+ALARM_TIMER_SECONDS_MAX = 60.0
+"""Longest sleep of the timer, in seconds: the wall clock may be set meanwhile."""
+ALARM_RETRY_SECONDS = 1.0
+"""Time after which refused changes are written again, in seconds."""
+ALARM_CHANGES_PER_COMMIT = 1_000
+"""Changes of alarms in one transaction: some 500 KiB."""
+ALARM_CHECKPOINT_EVENTS = 10_000
+"""Events after which the position is stored: a restart reads at most so many again, and those of
+the next seconds."""
+ALARM_CHECKPOINT_SECONDS = 5.0
+"""Time after which changes that nobody is told of are stored, in seconds."""
+ALARM_DUE_PER_TURN = 256
+"""Timers that are handled in one turn of the event loop: some milliseconds."""
+
+WEBHOOK_TIMEOUT_SECONDS = 10.0
+"""Time for one call, in seconds, for each of connecting and answering; the usual one of senders."""
+WEBHOOK_ATTEMPTS_MAX = 8
+"""Calls for one notification; the last is made about two hours after the first."""
+WEBHOOK_BACKOFF_SECONDS = 1.0
+"""Time after the first failed call, in seconds; each further one waits four times as long."""
+WEBHOOK_BACKOFF_FACTOR = 4
+"""So that eight calls span an outage of hours, and the first retries a restart."""
+WEBHOOK_BACKOFF_SECONDS_MAX = 3_600.0
+"""Longest time between two calls, in seconds."""
+WEBHOOK_WAITING_MAX = 10_000
+"""Notifications that wait, some 1 KiB each; a further one becomes a dead letter at once."""
+WEBHOOK_DEAD_MAX = 1_000
+"""Dead letters that are kept; the oldest makes room for the next one."""
+WEBHOOK_ANSWER_BYTES_MAX = 4_096
+"""Bytes of an answer that are read, so that the connection may end properly; none are used."""

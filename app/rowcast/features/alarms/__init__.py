@@ -1,0 +1,1 @@
+"""Alarms: conditions on records that are raised, acknowledged, shelved and cleared."""
