@@ -1,7 +1,7 @@
 """The verbs without I/O: the request of each, and the parser of its response."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
@@ -135,6 +135,10 @@ class Calls:
     def upsert(self, table: str, values: object, **options: Unpack[WriteOptions]) -> Call[Written]:
         """Write a list of records, which replace those of their ids."""
         return self._write("POST", f"{topic_path(table)}/?upsert", options, values)
+
+    def transaction(self, writes: Sequence[Mapping[str, object]]) -> Call[Written]:
+        """Write at any topics, all or nothing."""
+        return self._write("POST", "/$tx", {}, list(writes))
 
     def patch_where(
         self, table: str, query: str, value: object, **guard: Unpack[Guard]

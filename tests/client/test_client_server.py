@@ -47,13 +47,15 @@ async def rows(program):
 
 
 async def test_it_writes_what_a_query_selects(program, rows):
-    """B12: with a dry run and a confirmed number, by both clients."""
+    """B12, B22: with a dry run and a confirmed number, by both clients."""
     await rows.upsert("Dog", [{"id": str(n), "name": "x", "age": n} for n in range(5)])
     told = (await rows.delete_where("Dog", "age=gt=2", dry_run=True)).told
     assert {"count": 2, "sample": ["3", "4"], "dry_run": True} == told
     assert 2 == (await rows.patch_where("Dog", "age=gt=2", {"breed": "pug"})).told["count"]
     with pytest.raises(Problem, match="4 were confirmed"):
         await rows.delete_where("Dog", "breed=pug", confirm=4)
+    made = {"op": "put", "topic": "Dog/3", "value": {"name": "z", "breed": "pug"}}
+    assert 1 == len((await rows.transaction([made])).told)
     deleted = await rows.delete_where("Dog", "breed=pug", confirm=2)
     assert deleted.cursor == deleted.told["position"]
 
@@ -61,6 +63,8 @@ async def test_it_writes_what_a_query_selects(program, rows):
         with SyncRowcast(url_of(program)) as client:
             one = client.patch_where("Dog", "age=1", {"age": 9}, confirm=1).told["count"]
             client.upsert("Dog", [{"id": "1", "name": "y"}])
+            writes = [{"op": "patch", "topic": f"Dog/{n}", "value": {"age": 9}} for n in (0, 1)]
+            assert [False, False] == [row["created"] for row in client.transaction(writes).told]
             return one, client.delete_where("Dog", "", confirm=3).told["count"]
 
     assert (1, 3) == await asyncio.to_thread(blocking)

@@ -25,6 +25,8 @@ BROKERS = "$SYS/brokers"
 """The list of brokers with bridges."""
 RESULTS = "$SYS/results"
 """Below it, whoever may write brings records, each of which is judged by itself."""
+TRANSACTIONS = "$tx"
+"""Where transactions are sent, each write of which is judged by itself."""
 SERVERS_OWN: Final = ("$", "mqtt_sys_")
 """What the server's own topics begin with, and the tables of what it tells of itself."""
 RULES = "$SYS/rules"

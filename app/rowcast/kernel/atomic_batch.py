@@ -7,6 +7,7 @@ checked with the current records, for the group. It knows no protocol and no sto
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
@@ -15,7 +16,7 @@ from rowcast.core.errors import Code, Error, stopping
 from rowcast.core.events import Event
 from rowcast.core.tables import Table
 from rowcast.kernel.loop_turns import in_turns
-from rowcast.kernel.write import Decider, Done, Group, Outcome, Receipt, Write, resolver
+from rowcast.kernel.write import Condition, Decider, Done, Group, Outcome, Receipt, Write, resolver
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel
@@ -48,6 +49,14 @@ def place_of(event: Event) -> tuple[str, int, int, int]:
     return name, number, count, span
 
 
+@dataclass(frozen=True, slots=True)
+class _Guard:
+    """What the writes of a batch must meet: a check of all, and a condition of each."""
+
+    check: Decider | None
+    conditions: Sequence[Condition | None]
+
+
 class AtomicBatch:
     """The atomic batches of one kernel."""
 
@@ -55,19 +64,25 @@ class AtomicBatch:
         self._kernel = kernel
 
     async def write(
-        self, events: Sequence[Event], caller: Caller, check: Decider | None = None
+        self,
+        events: Sequence[Event],
+        caller: Caller,
+        check: Decider | None = None,
+        conditions: Sequence[Condition | None] = (),
     ) -> list[Outcome]:
         """Write all or none; raises the Error of a write refused before the commit.
 
         ``check`` is called for each with its current record, before the other checks.
+        ``conditions`` are those of the events, in their order.
         """
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[Outcome]] = [loop.create_future() for _ in events]
+        guard = _Guard(check, conditions or [None] * len(events))
         dones = self._hear(events, caller, futures)
         if dones is None:  # a repeat
             return list(await asyncio.gather(*futures))
         try:
-            await self._carry_out(events, caller, dones, check)
+            await self._carry_out(events, caller, dones, guard)
         except Error as error:
             for done in dones:
                 done(error)
@@ -79,14 +94,14 @@ class AtomicBatch:
         events: Sequence[Event],
         caller: Caller,
         dones: Sequence[Done],
-        check: Decider | None,
+        guard: "_Guard",
     ) -> None:
         async def go_on(became: Sequence[Event | None]) -> None:
             for event, left, done in zip(events, became, dones, strict=True):
                 if left is None:
                     done(Receipt(event))
             await self._kernel.writes.earlier_admitted(caller)
-            await self._submit(became, caller, dones, check)
+            await self._submit(became, caller, dones, guard)
 
         await self._kernel.gate.together(events, caller, go_on)
 
@@ -132,7 +147,7 @@ class AtomicBatch:
         events: Sequence[Event | None],
         caller: Caller,
         dones: Sequence[Done],
-        check: Decider | None,
+        guard: "_Guard",
     ) -> None:
         """Submit a group; None stands for a write that a hook dropped.
 
@@ -142,7 +157,7 @@ class AtomicBatch:
         kernel = self._kernel
         policy = kernel.rights.policy
         try:
-            writes = await self._admit(events, caller, dones, check)
+            writes = await self._admit(events, caller, dones, guard)
         except asyncio.CancelledError:
             for done in dones:
                 done(stopping())
@@ -162,20 +177,20 @@ class AtomicBatch:
         events: Sequence[Event | None],
         caller: Caller,
         dones: Sequence[Done],
-        check: Decider | None,
+        guard: "_Guard",
     ) -> list[Write]:
         """Return the admitted writes."""
         kernel, writes = self._kernel, list[Write]()
-        async for some in in_turns(list(zip(events, dones, strict=True))):
-            for event, done in some:
+        async for some in in_turns(list(zip(events, dones, guard.conditions, strict=True))):
+            for event, done, condition in some:
                 if event is None:
                     continue
                 told = kernel.gate.telling(caller, done)
-                write = Write(event, caller, told, passed=True, part_of=BATCH, asks=True)
+                write = Write(event, caller, told, condition, passed=True, part_of=BATCH, asks=True)
                 writes.append(write)
                 kernel.writes.admit(write)
-                if check is not None:
-                    write.check_first(check)
+                if guard.check is not None:
+                    write.check_first(guard.check)
         return writes
 
 

@@ -152,11 +152,16 @@ class Kernel(Seams):
         return outcome
 
     async def write_all(
-        self, events: Sequence[Event], caller: Caller, *, atomic: bool
+        self,
+        events: Sequence[Event],
+        caller: Caller,
+        *,
+        atomic: bool,
+        conditions: Sequence[Condition | None] = (),
     ) -> list[Outcome]:
-        """Run several writes in order: independently, or atomically (B11)."""
+        """Run several writes in order: independently, or atomically, maybe on conditions (B11)."""
         if atomic:
-            return await self._atomic_batch.write(events, caller)
+            return await self._atomic_batch.write(events, caller, conditions=conditions)
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[Outcome]] = []
         async for some in in_turns(events):

@@ -39,6 +39,7 @@ from rowcast.features.slow_subscribers.feature import SlowSubscribers
 from rowcast.features.slow_subscribers.settings import SlowSection
 from rowcast.features.snapshots.feature import SnapshotExports
 from rowcast.features.topic_statistics.feature import TopicStatistics
+from rowcast.features.transactions.feature import Transactions
 from rowcast.features.undeclared_topics.feature import UndeclaredTopics
 from rowcast.kernel.feature import Feature
 from rowcast.program import exporting
@@ -107,6 +108,7 @@ FEATURES: Final = (
     Plug("late_writes", lambda _: LateWrites()),
     Plug("large_values", lambda _: LargeValueProcess()),
     Plug("results", lambda it: BulkResults(it.facts)),
+    Plug("transactions", lambda _: Transactions()),
     Plug("retained", _retained),
     Plug("shared_subscriptions", lambda _: SharedSubscriptions()),
     Plug("accounts", lambda it: Accounts(it.identity.directory, it.identity.reload_keys)),

@@ -21,7 +21,7 @@ from rowcast.core.entry_limits import (
 from rowcast.core.errors import Error
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topic_tables import AUDIT, AUDIT_LEVEL, TopicRoot, TopicTable
-from rowcast.core.topics import RESULTS
+from rowcast.core.topics import RESULTS, TRANSACTIONS
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.rows.system_rows import time_text
 from rowcast.kernel.write import Unheard, Write
@@ -46,7 +46,8 @@ class Audit:
         self, caller: Caller, action: str, topic: str, value: object, error: Error | None
     ) -> None:
         """Log an action or its refusal."""
-        if topic == RESULTS or topic.startswith(f"{RESULTS}/"):  # open to every writer
+        if topic in {RESULTS, TRANSACTIONS} or topic.startswith(f"{RESULTS}/"):
+            # open to every writer
             return
         told = {
             "at": time_text(self._now()),

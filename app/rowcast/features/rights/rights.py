@@ -20,7 +20,14 @@ from rowcast.core.right_limits import COMPILED_POLICIES_MAX, SIGHT_TOPICS_MAX
 from rowcast.core.tables import Table
 from rowcast.core.topic_rules import TopicRule
 from rowcast.core.topic_tables import AUDIT, AUDIT_LEVEL, REFUSALS
-from rowcast.core.topics import DELAYED_PREFIX, RESULTS, SERVERS_OWN, TopicFilter, split_delayed
+from rowcast.core.topics import (
+    DELAYED_PREFIX,
+    RESULTS,
+    SERVERS_OWN,
+    TRANSACTIONS,
+    TopicFilter,
+    split_delayed,
+)
 from rowcast.features.rights.access_list import AccessList
 from rowcast.features.rights.compiled_policy import CompiledPolicy, Subject
 from rowcast.features.rights.decision import Decision
@@ -290,7 +297,7 @@ class Rights(Authorizer):
             return
         if not caller.grants.write and not self.active:
             raise self._refused(caller, "write", topic)
-        if topic.startswith(f"{RESULTS}/"):
+        if topic.startswith(f"{RESULTS}/") or topic == TRANSACTIONS:
             return
         if not topic.startswith(ADMINISTERED):
             words = (

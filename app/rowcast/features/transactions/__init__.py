@@ -1,0 +1,1 @@
+"""Several writes at any topics in one transaction."""
