@@ -35,15 +35,16 @@ class CurrentRecords:
     """The current records of an interest, then the mark CURRENT.
 
     ``limit`` is their position: a record with a later number is left out, because its event
-    follows. None means the subscription's position when the backfill begins. It continues after
-    ``interest.current``, where an earlier backfill was interrupted.
+    follows. None means the subscription's position when the backfill begins, but not before
+    ``least``. It continues after ``interest.current``, where an earlier backfill was interrupted.
     """
 
-    __slots__ = ("_after", "_live", "_supplied", "_tables", "done", "interest", "limit")
+    __slots__ = ("_after", "_least", "_live", "_supplied", "_tables", "done", "interest", "limit")
 
-    def __init__(self, interest: SubscribedFilter, limit: int | None) -> None:
+    def __init__(self, interest: SubscribedFilter, limit: int | None, least: int = 0) -> None:
         self.interest = interest
         self.limit = limit
+        self._least = least
         self.done = False
         self._after = interest.current or ""
         self._supplied: frozenset[str] | None = None
@@ -92,7 +93,7 @@ class CurrentRecords:
     def begin(self, position: int) -> None:
         """Set the position of the records, when the first page is read."""
         if self.limit is None:
-            self.limit = max(position, self.interest.floor)
+            self.limit = max(position, self.interest.floor, self._least)
 
     def taken(self, pages: Iterable[Page]) -> list[Pair]:
         """Return the records of the next pages that the reader wants."""

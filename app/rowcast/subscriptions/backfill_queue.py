@@ -44,7 +44,8 @@ class BackfillQueue:
                 else:
                     item.interest = new
         if current:
-            self.waiting.append(CurrentRecords(new, None))
+            # Records whose events are left out would not come at all, and they were asked for.
+            self.waiting.append(CurrentRecords(new, None, new.left_out))
 
     async def read(self, position: int) -> list[Pair]:
         """Read a page of the first backfill, or of several that can be combined.

@@ -106,6 +106,11 @@ class SubscribedFilter:
     def filter(self, text: str) -> None:
         self.topics = TopicFilter(text)
 
+    @property
+    def left_out(self) -> int:
+        """The position up to which every event is left out as possibly delivered before a kill."""
+        return min(self.doubt, self.plain) if self.qos else self.doubt
+
     def selects(self, topic: str) -> bool:
         """Whether events at a topic may match."""
         rows = self.rows

@@ -349,6 +349,21 @@ async def test_what_came_with_qos_0_before_a_kill_does_not_come_with_a_higher_on
     assert [(b"y", 1)] == [(x.payload, x.qos) for x in heard if isinstance(x, Publish)]
 
 
+async def test_a_record_that_was_perhaps_passed_on_before_a_kill_comes_when_asked_for():
+    """MQTT-3.3.1-9: to SUBSCRIBE again is to ask for the retained message, whatever came before."""
+    world = MqttServer()
+    peer = await world.subscribed("Dog/+", connect=lasting())
+    await world.turn()
+    peer.client.pause_writing()
+    await world.put("Dog/1", b"{}")
+    world = await world.killed()
+    peer = world.peer()
+    again = Subscribe(7, (Subscription("Dog/+", 1, retain_handling=0),))
+    heard = await peer.ask(Connect(5, "s", **lasting()), again)
+    heard += await peer.hear()
+    assert [("Dog/1", True)] == [(x.topic, x.retain) for x in heard if isinstance(x, Publish)]
+
+
 async def test_what_waits_after_a_kill_does_not_come_with_qos_0():
     """C2: it may have come with QoS 1 before the kill; now its filter asks for QoS 0."""
     world = MqttServer()
