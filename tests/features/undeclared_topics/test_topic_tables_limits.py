@@ -78,6 +78,23 @@ async def test_a_table_that_could_not_be_dropped_takes_messages(room):
     assert 1 == room.store.figures(TopicRoot("home")).events
 
 
+async def test_a_table_that_was_made_after_all_is_not_dropped_with_what_it_holds(room):
+    """F23: who waited for it was told that it failed, and it was in the log."""
+    define = room.store.define
+
+    def late(*tables):
+        define(*tables)
+        raise Error(Code.BUSY, "the tables do not follow the log")
+
+    room.store.define = late
+    await room.put("home/a", b"{}")
+    while room.topic_tables._cleaning is not None:  # of the grace period, which is over at once
+        await room.topic_tables._cleaning
+    assert 0 == await room.topic_tables.clean()
+    assert ["mqtt_home"] == on_disk(room)
+    assert 1 == room.store.figures(TopicRoot("home")).records
+
+
 # -- the cap ---------------------------------------------------------------------------------------
 
 

@@ -365,7 +365,8 @@ class TopicTables:
     def _remove(self, entry: Entry) -> bool:
         """Drop a table unless it holds something; return whether it is gone."""
         self._store.caught_up()
-        if entry.defined and not _empty(self._store.figures(entry.table.branch)):
+        if not _empty(self._store.figures(entry.table.branch)):
+            self._define(entry)  # a making that failed for who waited is in the log, and came
             return False
         self._missing.add(entry.table.branch.level)
         entry.defined = False  # also if it fails: to make what is there does nothing
