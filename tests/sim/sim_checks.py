@@ -270,10 +270,7 @@ def check_facts(store, attempts):
 def check_fold(store, tables):
     """Check that the records of the store are the fold of all that was committed."""
     head = store.shadow[-1].seq if store.shadow else 0
-    held = {}
-    for table in (*tables, None):
-        part = store._part(table)
-        held |= {record.topic: record for record in part.records.values()}
+    held = {record.topic: record for table in (*tables, None) for record in store.all_held(table)}
     for topic in store.changes:
         wanted, found = store.state(topic, head), held.pop(topic, None)
         wanted_seq, found_seq = (item and item.seq for item in (wanted, found))

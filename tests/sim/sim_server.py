@@ -178,6 +178,7 @@ class Server(build.Server):
         self.alive = False
         store = self._world.store
         store.lose(list(store.ahead.values()))
+        store.end()
         self.ended_at = self.loop.time()
         self.writer.kill()
         self.readers.kill()

@@ -1,7 +1,7 @@
-"""A store that fails when told to, and remembers for the oracle all that was ever committed.
+"""A store that fails when told to, and remembers for the oracle all that was ever durable.
 
 What retention trims is gone from the log but stays in ``shadow``: the truth that every reader is
-compared with.
+compared with. ``SimStore`` has tables alone; ``sim_journal.SimJournal`` has a log before them.
 """
 
 import re
@@ -12,6 +12,7 @@ from rowcast.core.events import DELETE, RETAINED
 from rowcast.core.tables import Table
 from rowcast.store.records import logged
 
+EPOCH = "5eed5eed"
 NUMBER = re.compile(rb'\bn"?[:=] ?(\d+)')
 
 
@@ -30,14 +31,13 @@ def number_of(payload, properties=None):
     return None
 
 
-class SimStore(MemoryStore):
-    """MemoryStore with a bad day, and a memory."""
+class Truth:
+    """What was ever durable, and how bad the day is."""
 
     def __init__(self, rng, trace, now):
-        super().__init__("5eed5eed")
-        self._rng = rng
-        self._trace = trace
-        self._now = now
+        self.rng = rng
+        self.trace = trace
+        self._moment = now
         self.trouble = 0.0
         """How likely a write or read is to fail."""
         self.meanwhile = lambda: None
@@ -64,29 +64,28 @@ class SimStore(MemoryStore):
         self.faults = 0
         self.planted = 0
         """How often it failed as nobody expects."""
-        self.fault = self._write_fault
 
-    def _write_fault(self, name):
-        if self._rng.random() < self.trouble:
+    def write_fault(self, name):
+        """Fail at times, before anything is written."""
+        if self.rng.random() < self.trouble:
             self.faults += 1
-            self._trace(f"fault {name}")
-            if self._rng.random() < 0.5:
+            self.trace(f"fault {name}")
+            if self.rng.random() < 0.5:
                 raise Error(Code.BUSY, "the disk is full")
             self.planted += 1
             raise Planted(name)
 
-    def _read_fault(self):
-        if self._rng.random() < self.trouble / 2:
-            self._trace("fault read")
-            if self._rng.random() < 0.7:
+    def read_fault(self):
+        """Fail at times, before anything is read."""
+        if self.rng.random() < self.trouble / 2:
+            self.trace("fault read")
+            if self.rng.random() < 0.7:
                 raise Error(Code.BUSY, "the disk cannot be read")
             self.planted += 1
             raise Planted("read")
 
-    def commit(self, events, changes=()):
-        if self._rng.random() < 0.3:
-            self.meanwhile()
-        existed = super().commit(events, changes)
+    def stored(self, events, changes):
+        """Note what is durable from now on."""
         for event in events:
             if self.ahead.pop(event.seq, None) is None:
                 self._remember(logged(event))
@@ -96,10 +95,13 @@ class SimStore(MemoryStore):
                 assert number > self.last.get(change.owner, 0), f"a fact goes back: {change}"
                 self.last[change.owner] = number
         facts = [f"{'+-'[item.value is None]}{item.owner}:{item.name}" for item in changes]
-        self._trace(f"commit {[event.seq for event in events]} and facts {' '.join(facts)}")
-        if self._rng.random() < 0.3:
-            self.meanwhile()
-        return existed
+        self.trace(f"commit {[event.seq for event in events]} and facts {' '.join(facts)}")
+
+    def trimmed_away(self, source, done, until):
+        """Note that events of a source are gone."""
+        self.trims += 1
+        self.gone.append((self._moment(), source, until))
+        self.trace(f"trim {source.name if isinstance(source, Table) else source} {done}")
 
     def announced_first(self, event):
         """Note an event that is announced before it is stored."""
@@ -110,7 +112,7 @@ class SimStore(MemoryStore):
         """Note that some of what was announced first will never be stored."""
         for event in events:
             if self.ahead.pop(event.seq, None) is not None:
-                self._trace(f"lose {event.seq}")
+                self.trace(f"lose {event.seq}")
                 self.lost.add(number_of(event.payload))
 
     def _remember(self, event):
@@ -129,24 +131,6 @@ class SimStore(MemoryStore):
             state = None if event.kind == DELETE else event
             self.changes.setdefault(event.topic, []).append((event.seq, state))
 
-    def trim(self, source, keep, now_seconds, limit):
-        done = super().trim(source, keep, now_seconds, limit)
-        if done:
-            self.trims += 1
-            self.gone.append((self._now(), source, self.trimmed(source)))
-            self._trace(f"trim {source.name if isinstance(source, Table) else source} {done}")
-        return done
-
-    def define(self, table):
-        super().define(table)
-        self._trace(f"define {table.name}")
-
-    def drop(self, table):
-        held = self.figures(table.branch)
-        super().drop(table)
-        assert not (held.events or held.records), f"dropped with what it held: {table} {held}"
-        self._trace(f"drop {table.name}")
-
     def state(self, topic, seq):
         """Return the event that made the record at a topic as of a position; None for no record."""
         found = None
@@ -156,37 +140,89 @@ class SimStore(MemoryStore):
             found = state
         return found
 
-    def held(self, table, topic):
-        """Return the record that the store has, without any trouble."""
-        return super().get(table, topic)
-
-    def knows(self, owner, name):
-        """Tell whether there is such a fact."""
-        return name in self._states.get(owner, {})
-
     def records_since(self, topic, since):
         """Return what a topic's record was from a position until now."""
         later = [state for changed, state in self.changes.get(topic, ()) if changed > since]
         return [self.state(topic, since), *later]
 
+    def look(self):
+        """Let other threads work, at times."""
+        if self.rng.random() < 0.3:
+            self.meanwhile()
+
+
+class SimTables(MemoryStore):
+    """Tables whose reads and writes fail when it is so."""
+
+    def __init__(self, truth):
+        super().__init__(EPOCH)
+        self._truth = truth
+        self.fault = truth.write_fault
+
+    def trim(self, source, keep, now_seconds, limit):
+        done = super().trim(source, keep, now_seconds, limit)
+        if done:
+            self._truth.trimmed_away(source, done, self.trimmed(source))
+        return done
+
+    def define(self, *tables):
+        super().define(*tables)
+        self._truth.trace(f"define {' '.join(table.name for table in tables)}")
+
+    def drop(self, table):
+        held = self.figures(table.branch)
+        super().drop(table)
+        assert not (held.events or held.records), f"dropped with what it held: {table} {held}"
+        self._truth.trace(f"drop {table.name}")
+
+    def held(self, table, topic):
+        """Return the record that the tables have, without any trouble."""
+        return super().get(table, topic)
+
+    def all_held(self, table):
+        """Return all records of a table, without any trouble."""
+        return list(self._part(table).records.values())
+
     # -- reads that may fail -----------------------------------------------------------------------
 
     def get(self, table, topic):
-        self._read_fault()
+        self._truth.read_fault()
         return super().get(table, topic)
 
     def read(self, after, limit, sources=None):
-        self._read_fault()
+        self._truth.read_fault()
         return super().read(after, limit, sources)
 
     def scan(self, table, topics, after, limit):
-        self._read_fault()
+        self._truth.read_fault()
         return super().scan(table, topics, after, limit)
 
     def expired(self, now_seconds, limit):
-        self._read_fault()
+        self._truth.read_fault()
         return super().expired(now_seconds, limit)
 
     def next_expiry(self):
-        self._read_fault()
+        self._truth.read_fault()
         return super().next_expiry()
+
+
+class SimStore(Truth, SimTables):
+    """Tables alone."""
+
+    def __init__(self, rng, trace, now):
+        Truth.__init__(self, rng, trace, now)
+        SimTables.__init__(self, self)
+
+    def commit(self, events, changes=(), applied=0):
+        self.look()
+        existed = super().commit(events, changes, applied)
+        self.stored(events, changes)
+        self.look()
+        return existed
+
+    def knows(self, owner, name):
+        """Tell whether there is such a fact."""
+        return bool(self.facts([(owner, name)]))
+
+    def end(self):
+        """End with the process: what was committed stays."""

@@ -24,6 +24,7 @@ from sim_checks import (
 )
 from sim_crews import Crew
 from sim_devices import Chatterer, Device
+from sim_journal import SimJournal
 from sim_loop import SimLoop
 from sim_passers import Passers
 from sim_readers import Juggler, Watcher
@@ -125,7 +126,11 @@ class World:
         self.quiet = False
         self.closing = False
         self.guarded = []
-        self.store = SimStore(self.rng, self.trace, loop.time)
+        dice = self.fork("journal")
+        self.logs_first = dice.random() < 0.5
+        """Whether a log is before the tables."""
+        truth = self.rng, self.trace, loop.time
+        self.store = SimJournal(*truth, loop, dice) if self.logs_first else SimStore(*truth)
         self.durable = self.rng.choice((None, TopicFilter("v/#"), TopicFilter("#")))
         """What a durable session that is away will ask the log for."""
         self.keeps_undeclared = self.fork("undeclared").random() < 0.5

@@ -13,16 +13,22 @@ import sys
 from pathlib import Path
 
 import pytest
+from sim_journal_plants import HIDDEN_JOURNAL_PLANTS, JOURNAL_PLANTS
 from sim_plants import PLANTS
 from sim_search import notices
-from sim_session_plants import HIDDEN_PLANTS, SESSION_PLANTS
+from sim_session_plants import HIDDEN_PLANTS as HIDDEN_SESSION_PLANTS
+from sim_session_plants import SESSION_PLANTS
 from sim_world import Failed, run
 
+HIDDEN_PLANTS = HIDDEN_SESSION_PLANTS | HIDDEN_JOURNAL_PLANTS
 QUICK = 25
 ALL = 300
 SEEDS_TO_NOTICE = 300
 ROUGH_SEEDS = 100
 NOTICED_BY = {
+    "forget_deletions_in_the_tail": 181,
+    "look_for_records_in_the_tables_alone": 24,
+    "start_without_the_log": 149,
     "announce_numbers_that_are_not_reserved": 181,
     "announce_past_a_batch_on_its_way": 6,
     "read_the_log_before_it_is_complete": 1,
@@ -84,7 +90,9 @@ def test_a_seed_is_a_replay_in_another_process():
     assert run(3)[0][:16] in digests.pop()
 
 
-@pytest.mark.parametrize("plant", (*PLANTS, *SESSION_PLANTS), ids=lambda plant: plant.__name__)
+@pytest.mark.parametrize(
+    "plant", (*PLANTS, *SESSION_PLANTS, *JOURNAL_PLANTS), ids=lambda plant: plant.__name__
+)
 def test_a_planted_mistake_is_noticed(monkeypatch, plant):
     plant(monkeypatch)
     with pytest.raises(Failed, match=r"^seed \d+: "):

@@ -82,6 +82,7 @@ class Tail:
         lag_events: int = LAG_EVENTS,
         lag_batches: int = LAG_BATCHES,
         now: Callable[[], float] = time.monotonic,
+        changed: threading.Condition | None = None,
     ) -> None:
         self.applied = 0
         """The number of the last batch in the tables."""
@@ -95,7 +96,7 @@ class Tail:
         self._lag_batches_max = lag_batches
         self._now = now
         self._entries: deque[_Entry] = deque()
-        self._changed = threading.Condition()
+        self._changed = changed or threading.Condition()
         self._results: dict[int, Future[list[int]]] = {}
 
     # -- the writer thread -------------------------------------------------------------------------
