@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from rowcast.core.rollups import RollupRule
+
 if TYPE_CHECKING:
     from rowcast.core.clauses import AlarmRule, Clause
 
@@ -130,6 +132,8 @@ class Table:
     """``@auth`` clauses for its records; empty: the global grants decide."""
     alarms: "tuple[AlarmRule, ...]" = field(default=(), compare=False)
     """What is watched of each of its records."""
+    rollup: RollupRule | None = field(default=None, compare=False)
+    """Of which table it has what, if the server keeps its rows."""
 
     @property
     def own_name(self) -> str:

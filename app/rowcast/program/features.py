@@ -31,6 +31,7 @@ from rowcast.features.results.feature import BulkResults
 from rowcast.features.retained.feature import RetainedMessages
 from rowcast.features.retention.feature import LogRetention
 from rowcast.features.rights.feature import AccessRights
+from rowcast.features.rollups.feature import Rollups
 from rowcast.features.schedules.feature import ScheduledCalls
 from rowcast.features.schedules.schedules import Schedule
 from rowcast.features.schema_proposal.feature import SchemaProposal
@@ -120,6 +121,7 @@ FEATURES: Final = (
     Plug("schema_proposal", lambda _: SchemaProposal()),
     Plug("deadlines", lambda it: RecordDeadlines(it.schema.tables)),
     Plug("alarms", lambda it: RecordAlarms(it.schema.tables, it.config.of(AlarmSection))),
+    Plug("rollups", lambda it: Rollups(it.schema.tables)),
     Plug("snapshots", _snapshots),
     Plug("bridges", lambda it: Bridges(plans(it.config.gateway), plan_of)),
     Plug("schedules", lambda it: ScheduledCalls(it.hooks.collected(Schedule), it.hooks.clients)),

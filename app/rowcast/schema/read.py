@@ -19,6 +19,7 @@ from rowcast.schema.document import read_document
 from rowcast.schema.names import name_node, table_names
 from rowcast.schema.problems import Problems, place
 from rowcast.schema.rights import refuse_nested
+from rowcast.schema.rollups import with_rollups
 from rowcast.schema.schema import Schema
 
 _Declared = list[tuple[ObjectTypeDefinitionNode, Table]]
@@ -57,6 +58,7 @@ def parse_schema(text: str, name: str = "schema.graphql") -> Schema:
     _check_names(declared, problems)
     _check_paths(declared, problems)
     _check_relationships(declared, problems)
+    declared = with_rollups(declared, problems)
     if problems:
         problems.refuse()
     return Schema(

@@ -26,6 +26,9 @@ directive @deliver(policy: String) on OBJECT
 directive @alarm(
   name: String, when: String, for: String, clear: String, severity: String, webhook: String
 ) repeatable on OBJECT
+directive @rollup(
+  of: String, by: [String], time: String, every: String, values: Any, late: String
+) on OBJECT
 directive @auth(
   roles: [String], read: String, write: String, mask: Any
 ) repeatable on OBJECT | FIELD_DEFINITION
@@ -61,6 +64,7 @@ DIRECTIVES: Final = (
     "deadline",
     "deliver",
     "alarm",
+    "rollup",
     "auth",
     "primaryKey",
     "indexed",

@@ -1,0 +1,1 @@
+"""Roll-ups: rows per group and period that the server keeps of the records of another table."""
