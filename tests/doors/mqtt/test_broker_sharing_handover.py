@@ -67,6 +67,29 @@ async def test_qos_2_that_was_sent_waits_for_its_member(world, killed):
         await ended(there)
 
 
+async def test_qos_2_that_was_received_is_not_dealt_again_after_a_full_disk_and_a_kill(world):
+    """D16, D36: what the disk refused of the group is saved with the session that it is for."""
+    one = await worker(world, "x", qos=2, durable=True)
+    await publish(world, [1], qos=2)
+    (sent,) = await one.peer.hear()
+    world.store.fault = refuse
+    one.peer.send(Pubrec(sent.packet_id))
+    await world.turn()
+    world.store.fault = None
+    world.broker.keeper.save(world.broker.sessions.get("x"))
+    await world.turn()
+    there = await world.killed()
+    again = await returned(there, "x")
+    await again.work()
+    assert [] == again.heard
+    await ended(there)
+
+
+def refuse(what):
+    """Be a disk that is full."""
+    raise Error(Code.BUSY, f"the disk is full: {what}")
+
+
 @pytest.mark.parametrize("durable", [False, True])
 async def test_qos_2_that_was_sent_ends_with_its_session(world, durable):
     """MQTT-4.8.2-5."""

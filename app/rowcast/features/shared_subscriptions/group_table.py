@@ -128,6 +128,7 @@ class Groups:
     def failed(self, groups: Iterable[Group]) -> None:
         """Note that changes were not written; they are retried."""
         for group in groups:
+            group.changed = True  # a session saved before the retry must take it along
             group.saved = b""  # overwrites the state on disk
             self._changed(group)
 
