@@ -18,6 +18,11 @@ def is_url(text: str) -> bool:
     return _SCHEME.match(text) is not None
 
 
+def is_object_store(text: str) -> bool:
+    """Whether a place is in an object store that is read and written: s3://bucket/prefix."""
+    return text.lower().startswith("s3://")
+
+
 def check_local(text: str, name: str) -> None:
     """Raise INVALID for a place that is no local path; ``name`` is the option's."""
     if is_url(text):

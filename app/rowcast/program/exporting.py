@@ -1,14 +1,35 @@
 """Wiring of snapshots: the export command, and its schedule."""
 
 import sys
-from typing import TYPE_CHECKING
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, cast
 
+from rowcast.core.errors import Code, Error
+from rowcast.core.places import is_object_store
 from rowcast.features.snapshots.jobs import Order
+from rowcast.features.snapshots.shelf import Shelf
+from rowcast.features.snapshots.snapshot_directory import SnapshotDirectory
 from rowcast.program.config import Config
 from rowcast.program.settings.snapshots import SnapshotSettings, seconds_of
 
-if TYPE_CHECKING:
-    pass
+_SHELVES: Final = "rowcast_lake.snapshots.shelves"
+"""What knows object stores: a program beside the server, loaded where a setting names one."""
+
+
+def shelf_of(place: str) -> Shelf:
+    """Return the shelf of a directory or URL; raises UNSUPPORTED without the library."""
+    if not is_object_store(place):
+        return SnapshotDirectory(Path(place))
+    if find_spec("pyarrow") is None:
+        raise Error(
+            Code.UNSUPPORTED,
+            f"snapshots.location: {place} needs pyarrow, which is not installed: "
+            "pip install 'rowcast[parquet]'",
+        )
+    shelves = import_module(_SHELVES)
+    return cast("Shelf", shelves.shelf_of(shelves.directory_of(place)))
 
 
 def orders_due(settings: SnapshotSettings) -> dict[Order, float]:
@@ -22,7 +43,7 @@ def export_command(config: Config, order: Order) -> list[str]:
     command = [sys.executable, "-m", "rowcast.program.cli", "export", "--json"]
     command += ["--schema", str(config.schema_file), "--data", str(config.data)]
     command += ["--set", f"store.url={config.database_url}"]
-    command += ["--out", str(config.snapshots.place(config.data))]
+    command += ["--out", config.snapshots.place(config.data)]
     if config.snapshots.keep and not order.changes:
         command += ["--keep", str(config.snapshots.keep)]
     if config.snapshots.keep_for and not order.changes:

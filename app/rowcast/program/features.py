@@ -88,8 +88,9 @@ def _retention(it: Parts) -> Feature:
 
 def _snapshots(it: Parts) -> Feature:
     settings = it.config.snapshots
-    directory, due = settings.place(it.config.data), exporting.orders_due(settings)
-    return SnapshotExports(directory, lambda order: exporting.export_command(it.config, order), due)
+    shelf = exporting.shelf_of(settings.place(it.config.data))
+    due = exporting.orders_due(settings)
+    return SnapshotExports(shelf, lambda order: exporting.export_command(it.config, order), due)
 
 
 def _undeclared_topics(it: Parts) -> Feature:

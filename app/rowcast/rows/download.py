@@ -5,14 +5,14 @@ meanwhile. Whoever answers with it closes it; reading blocks, and is for another
 """
 
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import IO
 
 
 @dataclass(frozen=True, slots=True)
 class Download:
     """An open file, its length, media type, and a tag that changes with it."""
 
-    file: BinaryIO
+    file: IO[bytes]
     size_bytes: int
     media_type: str
     tag: str

@@ -209,7 +209,7 @@ def _run_job(
     if to:  # before Spark is started, which takes a while
         Bringer(Options.of({**server, "table": to}), replace=replace).check()
     with session(f"rowcast {job.name}", master) as spark:
-        place = snapshots or config.snapshots.place(config.data)
+        place = snapshots or Path(config.snapshots.place(config.data))
         source = open_input(spark, table, place, parquet, server if url else None)
         return (follow if stream or once else run)(order, source)
 

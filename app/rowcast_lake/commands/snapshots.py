@@ -17,7 +17,7 @@ import typer
 
 from rowcast.auth.users_file import read_users
 from rowcast.core.errors import Code, Error
-from rowcast.core.places import check_local
+from rowcast.core.places import check_local, is_object_store
 from rowcast.core.snapshot_limits import SNAPSHOT_NICENESS, SNAPSHOT_PROGRESS_SECONDS
 from rowcast.program.commands.options import (
     ConfigOption,
@@ -34,6 +34,7 @@ from rowcast.program.settings.snapshots import seconds_of
 if TYPE_CHECKING:
     from rowcast_lake.snapshots.export import Order, Snapshot
     from rowcast_lake.snapshots.manifest import Manifest
+    from rowcast_lake.snapshots.shelves import Directory
 
 snapshots = typer.Typer(
     name="snapshots",
@@ -44,9 +45,11 @@ snapshots = typer.Typer(
 )
 
 OutOption = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
-        "--out", help="Directory of snapshots [default: snapshots in the data directory]."
+        "--out",
+        metavar="DIRECTORY",
+        help="Directory of snapshots, or s3://bucket/prefix [default: that of the settings].",
     ),
 ]
 
@@ -88,9 +91,9 @@ def export(
     """
     chosen = join_settings(config, {"data": data, "schema": schema}, settings)
     need_pyarrow()
-    from rowcast.features.snapshots.snapshot_directory import SnapshotDirectory  # noqa: PLC0415
     from rowcast_lake.snapshots.export import Order  # noqa: PLC0415
     from rowcast_lake.snapshots.export import export as make  # noqa: PLC0415
+    from rowcast_lake.snapshots.shelves import shelf_of  # noqa: PLC0415
 
     os.nice(SNAPSHOT_NICENESS)
     order = Order(
@@ -111,13 +114,11 @@ def export(
     made = make(order, teller)
     keep_seconds = seconds_of(chosen.snapshots.keep_for)
     if keep or keep_seconds:
-        SnapshotDirectory(order.directory).keep(
-            keep, time.time() - keep_seconds if keep_seconds else 0
-        )
+        shelf_of(order.directory).keep(keep, time.time() - keep_seconds if keep_seconds else 0)
     _tell_made(made, as_json=json_lines)
 
 
-def _check_audience(order: "Order", out: Path | None) -> None:
+def _check_audience(order: "Order", out: str | None) -> None:
     """Refuse to write a role's snapshot into the directory of administrators' snapshots."""
     if order.audience and out is None:
         raise Error(
@@ -209,10 +210,12 @@ def _teller() -> Callable[[str, int, int], None]:
     return tell
 
 
-def _directory(chosen: Config, out: Path | None) -> Path:
-    if out is not None:
-        check_local(str(out), "--out")
-    return (out or chosen.snapshots.place(chosen.data)).absolute()
+def _directory(chosen: Config, out: str | None) -> "Directory":
+    from rowcast_lake.snapshots.shelves import directory_of  # noqa: PLC0415
+
+    if out is not None and not is_object_store(out):
+        check_local(out, "--out")
+    return directory_of(out or chosen.snapshots.place(chosen.data))
 
 
 def schema_text(path: Path) -> str:
@@ -251,10 +254,10 @@ def list_snapshots(
     Example: rowcast snapshots list
     """
     need_pyarrow()
-    from rowcast.features.snapshots.snapshot_directory import SnapshotDirectory  # noqa: PLC0415
     from rowcast_lake.snapshots.manifest import read_manifest  # noqa: PLC0415
+    from rowcast_lake.snapshots.shelves import shelf_of  # noqa: PLC0415
 
-    shelf = SnapshotDirectory(_directory(join_settings(config, {"data": data}), out))
+    shelf = shelf_of(_directory(join_settings(config, {"data": data}), out))
     newest = shelf.newest()
     for name in shelf.names():
         found = read_manifest(shelf.directory / name)
@@ -285,10 +288,10 @@ def verify(
     Example: rowcast snapshots verify newest
     """
     need_pyarrow()
-    from rowcast.features.snapshots.snapshot_directory import SnapshotDirectory  # noqa: PLC0415
+    from rowcast_lake.snapshots.shelves import shelf_of  # noqa: PLC0415
     from rowcast_lake.snapshots.verify import verify as check  # noqa: PLC0415
 
-    shelf = SnapshotDirectory(_directory(join_settings(config, {"data": data}), out))
+    shelf = shelf_of(_directory(join_settings(config, {"data": data}), out))
     for name in names or shelf.names():
         with shelf.pin(name) as place:
             found = check(place)
@@ -308,9 +311,9 @@ def remove(
     Example: rowcast snapshots remove 000000000000001042
     """
     need_pyarrow()
-    from rowcast.features.snapshots.snapshot_directory import SnapshotDirectory  # noqa: PLC0415
+    from rowcast_lake.snapshots.shelves import shelf_of  # noqa: PLC0415
 
-    SnapshotDirectory(_directory(join_settings(config, {"data": data}), out)).remove(name)
+    shelf_of(_directory(join_settings(config, {"data": data}), out)).remove(name)
 
 
 @snapshots.command()
@@ -326,12 +329,11 @@ def prove(
     Example: rowcast snapshots prove 000000000000001042
     """
     need_pyarrow()
-    from rowcast.features.snapshots.catalogue import Catalogue  # noqa: PLC0415
-    from rowcast.features.snapshots.snapshot_directory import SnapshotDirectory  # noqa: PLC0415
     from rowcast_lake.snapshots.fold import differences  # noqa: PLC0415
+    from rowcast_lake.snapshots.shelves import catalogue_of, shelf_of  # noqa: PLC0415
 
     directory = _directory(join_settings(config, {"data": data}), out)
-    places = [SnapshotDirectory(directory).place(name).name for name in (first, last)]
+    places = [shelf_of(directory).place(name).name for name in (first, last)]
     if places[0] == places[1]:
         print(
             f"there is nothing to prove: {places[0]} is compared with itself; make a later "
@@ -339,7 +341,7 @@ def prove(
             file=sys.stderr,
         )
         return
-    found = differences(directory, Catalogue(directory).items(), *places)
+    found = differences(directory, catalogue_of(directory).items(), *places)
     if found:
         said = "\n".join(f"{table}: {why}" for table, why in found.items())
         raise Error(Code.CONFLICT, f"{places[0]} and its changes are not {places[1]}\n{said}")

@@ -18,8 +18,9 @@ from typing import Final
 import pyarrow as pa
 
 from rowcast.core.errors import Code, Error
-from rowcast.features.snapshots.catalogue import CHANGES, Catalogue, Item
-from rowcast.features.snapshots.snapshot_directory import Making, SnapshotDirectory
+from rowcast.features.snapshots.catalogue import Item
+from rowcast.features.snapshots.shelf import Making
+from rowcast.features.snapshots.snapshot_directory import CHANGES
 from rowcast.journal.log_replay import replay_log
 from rowcast.schema import parse_schema
 from rowcast.store.private import make_directory
@@ -37,6 +38,7 @@ from rowcast_lake.snapshots.export import Order, Progress, seqs_of
 from rowcast_lake.snapshots.files import TableFiles
 from rowcast_lake.snapshots.manifest import FILE_NAME, Manifest, TableFacts, columns_of, time_text
 from rowcast_lake.snapshots.shapes import Batch
+from rowcast_lake.snapshots.shelves import Directory, catalogue_of, shelf_of
 
 _SEQ: Final = "_seq"
 """The column by which events are sorted."""
@@ -46,7 +48,7 @@ _SEQ: Final = "_seq"
 class Page:
     """A complete page of changes."""
 
-    place: Path
+    place: Directory
     manifest: Manifest
 
 
@@ -61,15 +63,16 @@ def export_changes(order: Order, progress: Progress | None = None) -> Page | Non
     Raises NOT_FOUND without any snapshot, GONE when the log no longer has the next events.
     """
     tables = parse_schema(order.schema, order.schema_name).tables
-    shelf = SnapshotDirectory(order.directory)
+    shelf = shelf_of(order.directory)
     replay_log(file_of(order.database), tables)
     with open_cut(order.database) as cut, shelf.making() as making:
         for table in tables:
             cut.declared(table)  # check that the data matches the schema
         log = cut.log(tables)
-        after = _begin(Catalogue(order.directory).items(), cut, log)
+        after = _begin(catalogue_of(order.directory).items(), cut, log)
         if after >= cut.seq:
             return None
+        making.aim(f"{CHANGES}/{page_name(after + 1, cut.seq)}")
         branches = cut.topic_tables()
         sheets: list[ChangeSheet] = [
             *(TableChanges(table, cut.epoch) for table in tables),
@@ -88,12 +91,13 @@ def export_changes(order: Order, progress: Progress | None = None) -> Page | Non
         return publish(making, order.directory, manifest)
 
 
-def publish(making: Making, directory: Path, manifest: Manifest) -> Page:
+def publish(making: Making, directory: Directory, manifest: Manifest) -> Page:
     """Make a complete page visible."""
     making.write(FILE_NAME, manifest.text)
     name = page_name(manifest.from_seq or 0, manifest.seq)
     place = directory / CHANGES / name
-    make_directory(place.parent)
+    if isinstance(directory, Path):
+        make_directory(directory / CHANGES)
     making.settle(place)
     return Page(place, manifest)
 

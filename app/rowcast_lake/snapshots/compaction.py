@@ -12,10 +12,8 @@ import logging
 import time
 from collections.abc import Callable, Container, Iterator, Sequence
 from datetime import datetime
-from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rowcast.core.errors import Error
 from rowcast.core.export_limits import (
@@ -25,18 +23,21 @@ from rowcast.core.export_limits import (
     PAGES_TOGETHER,
 )
 from rowcast.core.snapshot_limits import SNAPSHOT_FREE_BYTES_MIN
-from rowcast.features.snapshots.catalogue import MANIFEST, Catalogue, Item
-from rowcast.features.snapshots.snapshot_directory import Making, SnapshotDirectory
+from rowcast.features.snapshots.catalogue import MANIFEST, Item
+from rowcast.features.snapshots.shelf import Making
+from rowcast.features.snapshots.snapshot_directory import CHANGES
 from rowcast_lake.columns.joining import joined_schema, shaped
-from rowcast_lake.snapshots.changes import Page, publish, write_table
+from rowcast_lake.snapshots.changes import Page, page_name, publish, write_table
 from rowcast_lake.snapshots.manifest import FORMAT, Manifest
+from rowcast_lake.snapshots.reading import opened
 from rowcast_lake.snapshots.shapes import Batch
+from rowcast_lake.snapshots.shelves import Directory, catalogue_of, shelf_of
 
 log = logging.getLogger("rowcast_lake.snapshots")
 
 
 def compact(
-    directory: Path,
+    directory: Directory,
     *,
     everything: bool = False,
     covered_seconds: float = PAGES_COVERED_SECONDS,
@@ -48,7 +49,7 @@ def compact(
     Pages that cannot be merged stay as they are, and ``tell`` receives the reason: no exported
     event is lost.
     """
-    catalogue, shelf = Catalogue(directory), SnapshotDirectory(directory)
+    catalogue, shelf = catalogue_of(directory), shelf_of(directory)
     made: list[Page] = []
     apart = set[str]()
     while together := _due(widest(catalogue.items()), apart, everything=everything):
@@ -71,12 +72,12 @@ def compact(
     return made
 
 
-def forget(directory: Path, seconds: float, now: Callable[[], float] = time.time) -> list[str]:
+def forget(directory: Directory, seconds: float, now: Callable[[], float] = time.time) -> list[str]:
     """Remove the oldest pages, created more than ``seconds`` ago; pages being read stay.
 
     Only the oldest pages are removed, so the rest has no gap. Returns the removed names.
     """
-    catalogue, gone = Catalogue(directory), list[str]()
+    catalogue, gone = catalogue_of(directory), list[str]()
     for item in sorted(catalogue.items(), key=lambda item: item.seq):
         if not item.is_page or item.problem:
             continue
@@ -141,8 +142,9 @@ def _size(page: Item) -> int:
     return size
 
 
-def _merge(making: Making, directory: Path, pages: Sequence[Item]) -> Page:
+def _merge(making: Making, directory: Directory, pages: Sequence[Item]) -> Page:
     """Write neighbours as one page."""
+    making.aim(f"{CHANGES}/{page_name(pages[0].from_seq, pages[-1].seq)}")
     facts = {}
     for name in dict.fromkeys(name for page in pages for name in page.manifest["tables"]):
         files = [
@@ -150,7 +152,7 @@ def _merge(making: Making, directory: Path, pages: Sequence[Item]) -> Page:
             for page in pages
             for file in page.manifest["tables"].get(name, {"files": ()})["files"]
         ]
-        schema = _current(joined_schema(map(pq.read_schema, files)))
+        schema = _current(joined_schema(_schema(path) for path in files))
         batches = _batches(files, schema)
         found = write_table(making, name, schema, batches, SNAPSHOT_FREE_BYTES_MIN)
         if found is not None:
@@ -174,9 +176,14 @@ def _current(schema: pa.Schema) -> pa.Schema:
     return schema if place < 0 else schema.remove(place)
 
 
-def _batches(files: Sequence[Path], schema: pa.Schema) -> Iterator[Batch]:
+def _schema(path: Directory) -> pa.Schema:
+    with opened(path) as file:
+        return file.schema_arrow
+
+
+def _batches(files: Sequence[Directory], schema: pa.Schema) -> Iterator[Batch]:
     """Return the rows of files, one after the other, with the columns of all."""
     for path in files:
-        with pq.ParquetFile(path) as file:
+        with opened(path) as file:
             for batch in file.iter_batches():
                 yield shaped(batch, schema)

@@ -20,7 +20,8 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.snapshot_limits import SNAPSHOT_FREE_BYTES_MIN
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
-from rowcast.features.snapshots.snapshot_directory import Making, SnapshotDirectory
+from rowcast.features.snapshots.shelf import Making, Shelf
+from rowcast.features.snapshots.snapshot_directory import name_of
 from rowcast.journal.log_replay import replay_log
 from rowcast.schema import parse_schema
 from rowcast.store.read_transaction import ReadTransaction, open_cut
@@ -40,6 +41,7 @@ from rowcast_lake.snapshots.manifest import (
 from rowcast_lake.snapshots.partitions import DAY, PartedFiles
 from rowcast_lake.snapshots.role_view import RoleView
 from rowcast_lake.snapshots.shapes import Batch
+from rowcast_lake.snapshots.shelves import Directory, shelf_of
 from rowcast_lake.snapshots.system_writer import system_sheets
 from rowcast_lake.snapshots.table_writer import MessageSheet, RetainedSheet, TableSheet, TableWriter
 
@@ -52,7 +54,7 @@ class Order:
     """What to export, and where."""
 
     database: str | Path
-    directory: Path
+    directory: Directory
     schema: str
     """The text of the data's schema."""
     schema_name: str = "schema.graphql"
@@ -71,7 +73,7 @@ class Order:
 class Snapshot:
     """A complete snapshot."""
 
-    place: Path
+    place: Directory
     manifest: Manifest
     new: bool
     """Whether it was written by this call; False: nothing has changed since an existing one."""
@@ -80,7 +82,7 @@ class Snapshot:
 def export(order: Order, progress: Progress | None = None) -> Snapshot:
     """Write a snapshot, or return the newest if nothing has changed since."""
     tables = parse_schema(order.schema, order.schema_name).tables
-    shelf = SnapshotDirectory(order.directory)
+    shelf = shelf_of(order.directory)
     replay_log(file_of(order.database), tables)
     with open_cut(order.database) as cut:
         every: list[TableWriter] = [
@@ -99,6 +101,7 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
             there = _same(shelf, cut, order, sheets)
             if there is not None:
                 return there
+            making.aim(name_of(cut.seq))
             tell = progress or _tell_nobody
             facts = {sheet.name: _write(making, cut, sheet, order, tell) for sheet in sheets}
             created = time_text(time.time())
@@ -142,7 +145,7 @@ def _histories(
     return found
 
 
-def _has_all(shelf: SnapshotDirectory, tables: Collection[str]) -> bool:
+def _has_all(shelf: Shelf, tables: Collection[str]) -> bool:
     """Whether ``tables`` include all of the newest snapshot, so that its readers miss none."""
     newest = shelf.newest()
     if newest is None:
@@ -154,7 +157,7 @@ def _has_all(shelf: SnapshotDirectory, tables: Collection[str]) -> bool:
 
 
 def _same(
-    shelf: SnapshotDirectory, cut: ReadTransaction, order: Order, sheets: Sequence[TableWriter]
+    shelf: Shelf, cut: ReadTransaction, order: Order, sheets: Sequence[TableWriter]
 ) -> Snapshot | None:
     """Return the newest snapshot if it has this cut, schema and tables."""
     newest = shelf.newest()

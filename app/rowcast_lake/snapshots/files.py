@@ -9,7 +9,7 @@ import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,13 +25,81 @@ from rowcast.features.snapshots.snapshot_directory import full
 from rowcast.store.private import make_directory, open_new
 from rowcast_lake.snapshots.encodings import writer_options
 from rowcast_lake.snapshots.manifest import FileFacts
+from rowcast_lake.snapshots.object_paths import ObjectPath
 from rowcast_lake.snapshots.shapes import Batch
+from rowcast_lake.snapshots.shelves import Directory
 
 FREE_BYTES: Final = SNAPSHOT_FREE_BYTES_MIN
 
 
+class Sink(Protocol):
+    """An append-only file, counted and hashed: what a Parquet writer and a manifest need."""
+
+    bytes: int
+    closed: bool
+
+    @property
+    def sha256(self) -> str:
+        """The hash of all bytes written."""
+
+    def close(self) -> None:
+        """Close the file: it is durable."""
+
+    def give_up(self) -> None:
+        """Close an unfinished file; later writes of its Parquet writer are discarded."""
+
+
+def _sink_of(root: Directory, path: str, free_bytes_min: int) -> Sink:
+    if isinstance(root, ObjectPath):
+        return _ObjectSink(root / path)
+    make_directory((root / path).parent)
+    return _Sink(root / path, free_bytes_min)
+
+
+class _ObjectSink:
+    """An object, sent in parts while it is written; it exists when it is closed."""
+
+    def __init__(self, path: ObjectPath) -> None:
+        self._stream = path.create()
+        self._hash = hashlib.sha256()
+        self.bytes = 0
+        self.closed = False
+
+    def write(self, data: bytes) -> int:
+        """Append bytes; after ``give_up`` they are discarded."""
+        if not self.closed:
+            self._stream.write(data)
+            self._hash.update(data)
+            self.bytes += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        """The offset of the next byte."""
+        return self.bytes
+
+    def flush(self) -> None:
+        """Do nothing: a part is sent when it is full."""
+
+    def close(self) -> None:
+        """Complete the object."""
+        if not self.closed:
+            self.closed = True
+            self._stream.close()
+
+    def give_up(self) -> None:
+        """Complete an unfinished object, which has no manifest and is removed."""
+        self.closed = True
+        with suppress(OSError):
+            self._stream.close()
+
+    @property
+    def sha256(self) -> str:
+        """The hash of all bytes written."""
+        return self._hash.hexdigest()
+
+
 class _Sink:
-    """An append-only file: counted, hashed, and flushed at intervals."""
+    """A file on a disk, flushed at intervals."""
 
     def __init__(self, path: Path, free_bytes_min: int) -> None:
         self._file: IO[bytes] = open_new(path)
@@ -91,7 +159,7 @@ class TableFiles:
 
     def __init__(
         self,
-        root: Path,
+        root: Directory,
         directory: str,
         schema: pa.Schema,
         key: str,
@@ -107,7 +175,7 @@ class TableFiles:
         self._waiting_rows = 0
         self._waiting_bytes = 0
         self._writer: pq.ParquetWriter | None = None
-        self._sink: _Sink | None = None
+        self._sink: Sink | None = None
         self._rows = 0
         self.files: list[FileFacts] = []
 
@@ -159,9 +227,7 @@ class TableFiles:
 
     def _open(self) -> pq.ParquetWriter:
         if self._writer is None:
-            path = self._root / self._path
-            make_directory(path.parent)
-            self._sink = _Sink(path, self._free_bytes_min)
+            self._sink = _sink_of(self._root, self._path, self._free_bytes_min)
             self._writer = pq.ParquetWriter(
                 pa.PythonFile(self._sink, "w"), self._schema, **self._options
             )

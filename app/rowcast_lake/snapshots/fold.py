@@ -11,12 +11,10 @@ A table is folded in memory; Spark does the same with larger ones.
 """
 
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE
@@ -26,7 +24,8 @@ from rowcast_lake.snapshots.comparison import retyped, same_values
 from rowcast_lake.snapshots.digest import Digest
 from rowcast_lake.snapshots.history import is_history
 from rowcast_lake.snapshots.manifest import TableFacts, read_manifest
-from rowcast_lake.snapshots.reading import rows_of
+from rowcast_lake.snapshots.reading import opened, rows_of
+from rowcast_lake.snapshots.shelves import Directory
 
 _FACTS: Final = "_sys_"
 _AGED: Final = " (some are of format 1, which has explicit nulls as absent: begin with a newer one)"
@@ -57,7 +56,7 @@ def chain(items: Sequence[Item], after: int, upto: int) -> list[Item]:
 
 
 def fold(
-    directory: Path, snapshot: str, table: str, key: str, pages: Sequence[Item], upto: int
+    directory: Directory, snapshot: str, table: str, key: str, pages: Sequence[Item], upto: int
 ) -> Rows:
     """Return a snapshot's table as of ``upto``, the end of a chain of pages.
 
@@ -119,11 +118,13 @@ def _array(found: Any) -> pa.Array:
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
-def _files(place: Path, paths: Sequence[str]) -> list[Rows]:
-    return [pq.ParquetFile(place / path).read() for path in paths]
+def _files(place: Directory, paths: Sequence[str]) -> list[Rows]:
+    return [opened(place / path).read() for path in paths]
 
 
-def differences(directory: Path, items: Sequence[Item], first: str, last: str) -> dict[str, str]:
+def differences(
+    directory: Directory, items: Sequence[Item], first: str, last: str
+) -> dict[str, str]:
     """Fold each table of one snapshot forward to another; return the differences by table."""
     there = read_manifest(directory / last)
     own = [item for item in items if item.manifest.get("epoch") == there.epoch]
@@ -149,7 +150,9 @@ def differences(directory: Path, items: Sequence[Item], first: str, last: str) -
     return found
 
 
-def _retyped(first: Path, name: str, pages: Sequence[Item], facts: TableFacts) -> frozenset[str]:
+def _retyped(
+    first: Directory, name: str, pages: Sequence[Item], facts: TableFacts
+) -> frozenset[str]:
     """Return the columns of a table whose types are not the same in all files."""
     known = read_manifest(first).tables.get(name)
     columns = [
@@ -160,7 +163,7 @@ def _retyped(first: Path, name: str, pages: Sequence[Item], facts: TableFacts) -
     return retyped(columns)
 
 
-def _alike(rows: Rows, last: Path, facts: TableFacts, changed: Collection[str]) -> bool:
+def _alike(rows: Rows, last: Directory, facts: TableFacts, changed: Collection[str]) -> bool:
     """Whether rows equal a table of a snapshot, although types have changed."""
     if not changed:
         return False

@@ -17,6 +17,7 @@ import pyarrow as pa
 from rowcast import __version__
 from rowcast.core.cursors import Cursor
 from rowcast.core.errors import Code, Error
+from rowcast_lake.snapshots.object_paths import ObjectPath
 
 FORMAT: Final = 3
 """The format written. Format 1 wrote an explicit null as absence; format 2 had a column
@@ -120,7 +121,7 @@ def time_text(now_seconds: float) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def read_manifest(directory: Path) -> Manifest:
+def read_manifest(directory: Path | ObjectPath) -> Manifest:
     """Return the manifest of a snapshot; raises Error when it is missing or unreadable."""
     path = directory / FILE_NAME
     try:

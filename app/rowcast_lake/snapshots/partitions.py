@@ -7,7 +7,6 @@ The day is in UTC, of the write or of a declared Date; rows without one are in
 """
 
 from collections import OrderedDict
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ from rowcast.core.snapshot_limits import (
 from rowcast_lake.snapshots.files import TableFiles
 from rowcast_lake.snapshots.manifest import FileFacts
 from rowcast_lake.snapshots.shapes import Batch
+from rowcast_lake.snapshots.shelves import Directory
 
 DAY: Final = "day"
 _NONE: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -33,7 +33,7 @@ class PartedFiles:
 
     def __init__(
         self,
-        root: Path,
+        root: Directory,
         name: str,
         schema: pa.Schema,
         key: str,

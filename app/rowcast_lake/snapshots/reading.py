@@ -5,7 +5,6 @@ A table that is not partitioned has its files in that order; the files of partit
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,21 +13,28 @@ import pyarrow.parquet as pq
 
 from rowcast.core.snapshot_limits import SNAPSHOT_MERGE_ROWS, SNAPSHOT_READ_ROWS
 from rowcast_lake.snapshots.manifest import TableFacts
+from rowcast_lake.snapshots.object_paths import ObjectPath
 from rowcast_lake.snapshots.shapes import Batch
+from rowcast_lake.snapshots.shelves import Directory
 
 
-def rows_of(directory: Path, facts: TableFacts) -> Iterator[Batch]:
+def opened(path: Directory) -> pq.ParquetFile:
+    """Open a file, on a disk or in an object store."""
+    return pq.ParquetFile(path.open("rb") if isinstance(path, ObjectPath) else path)
+
+
+def rows_of(directory: Directory, facts: TableFacts) -> Iterator[Batch]:
     """Return the rows of a table of the snapshot at ``directory``, sorted by key."""
     paths = [directory / item.path for item in facts.files if item.rows]
     if facts.partition is None:
         for path in paths:
-            with pq.ParquetFile(path) as file:
+            with opened(path) as file:
                 yield from file.iter_batches(SNAPSHOT_READ_ROWS)
         return
     with ExitStack() as files:
-        opened = [files.enter_context(pq.ParquetFile(path)) for path in paths]
-        size = max(SNAPSHOT_MERGE_ROWS // max(1, len(opened)), 64)
-        yield from merged([file.iter_batches(size) for file in opened], facts.key)
+        every = [files.enter_context(opened(path)) for path in paths]
+        size = max(SNAPSHOT_MERGE_ROWS // max(1, len(every)), 64)
+        yield from merged([file.iter_batches(size) for file in every], facts.key)
 
 
 def merged(streams: list[Iterator[Batch]], key: str) -> Iterator[Batch]:

@@ -5,12 +5,12 @@ manifest of other rows. The error names the first difference.
 """
 
 import hashlib
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 
 from rowcast.core.errors import Code, Error
+from rowcast.features.snapshots.snapshot_directory import MAKING
 from rowcast_lake.snapshots.digest import Digest
 from rowcast_lake.snapshots.manifest import (
     FILE_NAME,
@@ -19,12 +19,14 @@ from rowcast_lake.snapshots.manifest import (
     TableFacts,
     read_manifest,
 )
+from rowcast_lake.snapshots.object_paths import ObjectPath
 from rowcast_lake.snapshots.reading import rows_of
+from rowcast_lake.snapshots.shelves import Directory
 
 _PIECE_BYTES: Final = 1024 * 1024
 
 
-def verify(directory: Path) -> Manifest:
+def verify(directory: Directory) -> Manifest:
     """Return the manifest of a snapshot that matches it; raises INVALID if it does not."""
     manifest = read_manifest(directory)
     _check_names(directory, manifest)
@@ -35,12 +37,12 @@ def verify(directory: Path) -> Manifest:
     return manifest
 
 
-def _check_names(directory: Path, manifest: Manifest) -> None:
+def _check_names(directory: Directory, manifest: Manifest) -> None:
     told = {item.path for facts in manifest.tables.values() for item in facts.files}
     found = {
-        path.relative_to(directory).as_posix()
+        str(path)[len(f"{directory}/") :]
         for path in directory.rglob("*")
-        if not path.is_dir() and path.name != FILE_NAME
+        if not path.is_dir() and path.name != FILE_NAME and not _is_mark(directory, path)
     }
     for path in sorted(told - found):
         raise _different(directory, f"{path} is missing")
@@ -48,7 +50,12 @@ def _check_names(directory: Path, manifest: Manifest) -> None:
         raise _different(directory, f"{path} is there, and the manifest does not tell of it")
 
 
-def _check_file(directory: Path, item: FileFacts) -> None:
+def _is_mark(directory: Directory, path: Directory) -> bool:
+    """Whether an export that has ended left its mark in an object store."""
+    return isinstance(directory, ObjectPath) and path.name.startswith(MAKING)
+
+
+def _check_file(directory: Directory, item: FileFacts) -> None:
     path = directory / item.path
     size = path.stat().st_size
     if size != item.bytes:
@@ -63,7 +70,7 @@ def _check_file(directory: Path, item: FileFacts) -> None:
         )
 
 
-def _check_content(directory: Path, name: str, facts: TableFacts) -> None:
+def _check_content(directory: Directory, name: str, facts: TableFacts) -> None:
     digest = Digest(facts.content)
     try:
         for batch in rows_of(directory, facts):
@@ -76,7 +83,7 @@ def _check_content(directory: Path, name: str, facts: TableFacts) -> None:
         raise _different(directory, f"{name} has the digest {digest}, not {facts.digest}")
 
 
-def _different(directory: Path, what: str) -> Error:
+def _different(directory: Directory, what: str) -> Error:
     return Error(
         Code.INVALID, f"{directory.name}: {what}; remove this snapshot and take another one"
     )

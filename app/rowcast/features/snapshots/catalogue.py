@@ -5,23 +5,18 @@ with a dot, and what has its own name is complete and never changes. So a manife
 All of it blocks, and is for a thread.
 """
 
-import fcntl
 import json
-import re
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Final
+from typing import IO, Any, Final, cast
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.export_limits import SNAPSHOT_MANIFEST_BYTES_MAX
-from rowcast.features.snapshots.snapshot_directory import MAKING, SnapshotDirectory, refusing
+from rowcast.features.snapshots.shelf import Folder, Held, Shelf
+from rowcast.features.snapshots.snapshot_directory import CHANGES, SnapshotDirectory
 
-CHANGES: Final = "changes"
 MANIFEST: Final = "manifest.json"
-_CUT: Final = re.compile(r"[0-9]{18}(-[0-9]{1,3})?", re.ASCII)
-_PAGE: Final = re.compile(r"seq=([0-9]{18})-([0-9]{18})", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -62,11 +57,11 @@ class Item:
 
 
 class Catalogue:
-    """The directory of snapshots; it need not be there."""
+    """What is on a shelf, by default in a directory of a disk, which need not be there."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Folder, shelf: Shelf | None = None) -> None:
         self.directory = directory
-        self._shelf = SnapshotDirectory(directory)
+        self._shelf = shelf or SnapshotDirectory(cast("Path", directory))
         self._known: dict[str, Item] = {}
 
     def items(self) -> list[Item]:
@@ -78,12 +73,8 @@ class Catalogue:
         return list(found.values())
 
     def _names(self) -> Iterator[str]:
-        pages = (path.name for path in _inside(self.directory / CHANGES))
-        yield from sorted(f"{CHANGES}/{name}" for name in pages if _PAGE.fullmatch(name))
-        yield from sorted(
-            (path.name for path in _inside(self.directory) if _CUT.fullmatch(path.name)),
-            key=_order,
-        )
+        yield from (f"{CHANGES}/{name}" for name in self._shelf.pages())
+        yield from self._shelf.names()
 
     def newest(self) -> str:
         """Return the name of the newest snapshot; empty when there is none."""
@@ -105,7 +96,7 @@ class Catalogue:
         except (TypeError, AttributeError):  # what it holds instead is not told
             return Item(name, {}, f"the {MANIFEST} is not made as each is")
 
-    def open(self, item: Item, path: str) -> BinaryIO:
+    def open(self, item: Item, path: str) -> IO[bytes]:
         """Open a file that the manifest names, or the manifest; raises NOT_FOUND."""
         if path != MANIFEST and path not in item.files:
             raise Error(
@@ -119,33 +110,27 @@ class Catalogue:
                 Code.NOT_FOUND, f"{item.name}/{path} cannot be opened: {error.strerror}"
             ) from error
 
-    def pin(self, item: Item) -> IO[bytes]:
+    def size_bytes(self, item: Item, path: str) -> int:
+        """Return the size of a file that the manifest names, or of the manifest."""
+        return (self.directory / item.name / path).stat().st_size
+
+    def pin(self, item: Item) -> Held:
         """Hold a snapshot or increment until what is returned is closed; raises NOT_FOUND."""
-        held = self.open(item, MANIFEST)
-        fcntl.flock(held, fcntl.LOCK_SH)
-        return held
+        return self._shelf.hold(item.name)
 
     def free(self, item: Item) -> bool:
         """Whether nobody holds a snapshot or increment."""
-        with self.open(item, MANIFEST) as held:
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return False
-            return True
+        return self._shelf.free(item.name)
 
     def remove(self, item: Item) -> None:
         """Remove a snapshot or increment: first its name, so that no reader sees a part of it."""
-        if not item.is_page:
+        if item.is_page:
+            self._shelf.remove_page(item.name.rpartition("/")[2])
+        else:
             self._shelf.remove(item.name)
-            return
-        gone = self.directory / f"{MAKING}{item.name.rpartition('=')[2]}"
-        with refusing(self.directory):
-            (self.directory / item.name).rename(gone)
-        shutil.rmtree(gone, ignore_errors=True)
 
 
-def read_manifest(place: Path) -> dict[str, Any]:
+def read_manifest(place: Folder) -> dict[str, Any]:
     """Return the manifest of a snapshot or increment; raises INVALID with what is wrong."""
     file = place / MANIFEST
     try:
@@ -161,20 +146,8 @@ def read_manifest(place: Path) -> dict[str, Any]:
     return manifest
 
 
-def _damaged(file: Path, words: str) -> Error:
+def _damaged(file: Folder, words: str) -> Error:
     """Return what is told of a manifest: neither what it holds, nor where on this machine it is."""
     error = Error(Code.INVALID, f"the {MANIFEST} {words}")
     error.place = str(file)
     return error
-
-
-def _order(name: str) -> tuple[int, int]:
-    seq, _, again = name.partition("-")
-    return int(seq), int(again or 0)
-
-
-def _inside(directory: Path) -> list[Path]:
-    try:
-        return list(directory.iterdir())
-    except OSError:
-        return []

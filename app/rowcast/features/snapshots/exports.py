@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.export_limits import (
@@ -25,7 +24,8 @@ from rowcast.core.export_limits import (
 from rowcast.features.snapshots.catalogue import MANIFEST, Catalogue, Item
 from rowcast.features.snapshots.jobs import FAILED, RUNNING, Job, Order, carry_out
 from rowcast.features.snapshots.rows import PATH, snapshot_rows
-from rowcast.features.snapshots.snapshot_directory import NEWEST, keep_private
+from rowcast.features.snapshots.shelf import Held, Shelf
+from rowcast.features.snapshots.snapshot_directory import NEWEST, SnapshotDirectory, keep_private
 from rowcast.rows.download import Download
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _MEDIA_TYPES: Final = {".json": "application/json", ".parquet": "application/vnd
 class _Pin:
     """A snapshot that is held, and until when."""
 
-    def __init__(self, held: IO[bytes]) -> None:
+    def __init__(self, held: Held) -> None:
         self.held = held
         self.until = 0.0
 
@@ -54,13 +54,13 @@ class Exports:
     def __init__(
         self,
         kernel: "Kernel",
-        directory: Path,
+        shelf: Shelf,
         command: Callable[[Order], Sequence[str]],
         every: Mapping[Order, float],
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._directory = directory
-        self.catalogue = Catalogue(directory)
+        self._shelf = shelf
+        self.catalogue = Catalogue(shelf.directory, shelf)
         self.jobs: dict[str, Job] = {}
         self.items: dict[str, Item] = {}
         self.newest = ""
@@ -79,7 +79,8 @@ class Exports:
 
     async def start(self) -> None:
         """Begin to look and to do what is due."""
-        await asyncio.to_thread(keep_private, self._directory)
+        if isinstance(self._shelf, SnapshotDirectory):
+            await asyncio.to_thread(keep_private, self._shelf.directory)
         await self.look()
         self._watch = asyncio.create_task(self._watching())
 
@@ -144,7 +145,7 @@ class Exports:
         file = await asyncio.to_thread(self.catalogue.open, item, path)
         try:
             facts = item.files.get(path)
-            size = (await asyncio.to_thread(Path(file.name).stat)).st_size
+            size = await asyncio.to_thread(self.catalogue.size_bytes, item, path)
         except OSError:
             file.close()
             raise

@@ -1,30 +1,30 @@
 """The feature: makes snapshots of tables in processes of their own, and serves their files."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from rowcast.features.snapshots.exports import Exports
 from rowcast.features.snapshots.jobs import Order
+from rowcast.features.snapshots.shelf import Shelf
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
 
 
 class SnapshotExports(Feature):
-    """The snapshots in a directory; arguments are those of ``Exports``."""
+    """The snapshots on a shelf; arguments are those of ``Exports``."""
 
     def __init__(
         self,
-        directory: Path,
+        shelf: Shelf,
         command: Callable[[Order], Sequence[str]],
         every: Mapping[Order, float],
     ) -> None:
-        self._directory = directory
+        self._shelf = shelf
         self._command = command
         self._every = every
 
     def install(self, kernel: Kernel) -> None:
         """Make the exports; nothing is looked at yet."""
-        self.exports = Exports(kernel, self._directory, self._command, self._every, kernel.now)
+        self.exports = Exports(kernel, self._shelf, self._command, self._every, kernel.now)
 
     async def start(self) -> None:
         """Look at what is there, show it, and begin what is due."""

@@ -30,6 +30,9 @@ _LOCK: Final = ".lock"
 _HELD: Final = "manifest.json"
 """The file whose shared lock (flock) pins a snapshot."""
 MAKING: Final = ".making-"
+CHANGES: Final = "changes"
+"""Where the pages of the log are."""
+_PAGE: Final = re.compile(r"seq=([0-9]{18})-([0-9]{18})", re.ASCII)
 _NAME: Final = re.compile(r"[0-9]{18}(-[0-9]+)?")
 _NO_ROOM: Final = frozenset({ENOSPC, EDQUOT, EFBIG})
 
@@ -113,6 +116,36 @@ class SnapshotDirectory:
                     self.remove(name)
                     gone.append(name)
         return gone
+
+    def pages(self) -> list[str]:
+        """Return the names of the pages of changes, as far as they are complete."""
+        with suppress(OSError):
+            found = [item.name for item in (self.directory / CHANGES).iterdir()]
+            return sorted(filter(_PAGE.fullmatch, found))
+        return []
+
+    def remove_page(self, name: str) -> None:
+        """Remove a page of changes: first its name, so that no reader sees a part of it."""
+        gone = self.directory / f"{MAKING}{name.rpartition('=')[2]}"
+        with refusing(self.directory):
+            (self.directory / CHANGES / name).rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+    def hold(self, name: str) -> IO[bytes]:
+        """Hold a snapshot or page until what is returned is closed; raises NOT_FOUND."""
+        try:
+            held = (self.directory / name / _HELD).open("rb")
+        except OSError as error:
+            raise Error(
+                Code.NOT_FOUND, f"{name}/{_HELD} cannot be opened: {error.strerror}"
+            ) from error
+        fcntl.flock(held, fcntl.LOCK_SH)
+        return held
+
+    def free(self, name: str) -> bool:
+        """Whether nobody holds a snapshot or page."""
+        with self._free(name) as free:
+            return free
 
     @contextmanager
     def pin(self, name: str) -> Iterator[Path]:
@@ -203,6 +236,9 @@ class Making:
     def __init__(self, shelf: SnapshotDirectory, place: Path) -> None:
         self._shelf = shelf
         self.place = place
+
+    def aim(self, name: str) -> None:
+        """Do nothing: it has its name by being renamed."""
 
     def write(self, name: str, text: str) -> None:
         """Write a small file, and flush it."""

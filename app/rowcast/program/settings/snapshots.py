@@ -1,11 +1,12 @@
 """Settings of snapshots: directory, schedule and retention."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from rowcast.core.durations import parse_duration
+from rowcast.core.places import is_object_store
 from rowcast.kernel.settings import Count, PlaceOrNone, Section, nothing
 
 
@@ -18,12 +19,26 @@ def _period(value: str | None) -> str | None:
 PeriodOrNone = Annotated[str | None, AfterValidator(_period), BeforeValidator(nothing)]
 
 
+def _store(value: str | None) -> str | None:
+    if value is not None and not is_object_store(value):
+        raise ValueError("should be a place in an object store, such as s3://bucket/prefix")
+    return value
+
+
+StoreOrNone = Annotated[str | None, AfterValidator(_store), BeforeValidator(nothing)]
+
+
 class SnapshotSettings(Section):
     """Snapshots of all tables as Parquet files."""
 
     directory: PlaceOrNone = Field(
         default=None,
         description="Directory of snapshots; by default `snapshots` in the data directory.",
+    )
+    location: StoreOrNone = Field(
+        default=None,
+        description="Place of snapshots in an object store, such as `s3://bucket/prefix`, "
+        "instead of a directory.",
     )
     every: PeriodOrNone = Field(
         default=None, description="Interval of snapshots, such as `1h`; `off` makes none."
@@ -42,9 +57,15 @@ class SnapshotSettings(Section):
         description="Age limit of snapshots, such as `7d`; `off` means no limit.",
     )
 
-    def place(self, data: Path) -> Path:
-        """Return their directory, for a server with this data directory."""
-        return self.directory or data / "snapshots"
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if self.location and self.directory:
+            raise ValueError("set directory or location, not both")
+        return self
+
+    def place(self, data: Path) -> str:
+        """Return their directory or URL, for a server with this data directory."""
+        return self.location or str(self.directory or data / "snapshots")
 
 
 def seconds_of(period: str | None) -> float:

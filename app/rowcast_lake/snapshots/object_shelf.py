@@ -1,0 +1,293 @@
+"""Object shelf: snapshots in an object store, where nothing is renamed or locked.
+
+    newest                             an object with the name of the newest snapshot
+    000000000000001042/                a snapshot; its manifest is written last
+    000000000000001042/.making-<word>  somebody writes it
+    changes/seq=a-b/                   pages of the log
+    .pins/<name>/<until>-<word>        a reader holds it until this time, in seconds since 1970
+
+A snapshot is complete when it has its manifest; readers look past what has none. An export that is
+killed leaves files without a manifest: no later one uses their name, and they are removed when
+they are older than any export may run. Whoever begins writes a marker, then looks for another
+one in the same place, and gives way: reads follow writes in S3 (strong consistency, 2020), so of
+two at least one sees the other. The parts of an unfinished upload are removed by a lifecycle rule
+of the bucket.
+"""
+
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+import pyarrow as pa
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.export_limits import EXPORT_SECONDS_MAX, SNAPSHOT_PINNED_SECONDS
+from rowcast.features.snapshots.snapshot_directory import CHANGES, MAKING, NEWEST, name_of
+from rowcast_lake.snapshots.manifest import FILE_NAME
+from rowcast_lake.snapshots.object_paths import ObjectPath
+
+PINS: Final = ".pins"
+_CUT: Final = re.compile(r"[0-9]{18}(-[0-9]{1,3})?", re.ASCII)
+_PAGE: Final = re.compile(r"seq=([0-9]{18})-([0-9]{18})", re.ASCII)
+
+
+class ObjectShelf:
+    """The snapshots below one place of a store; see ``features/snapshots/shelf.py:Shelf``."""
+
+    def __init__(self, directory: ObjectPath, now: Callable[[], float] = time.time) -> None:
+        self.directory = directory
+        self._now = now
+        self._complete: set[str] = set()
+
+    # -- what there is
+
+    def names(self) -> list[str]:
+        """Return the complete snapshots, the oldest cut first."""
+        return sorted(self._whole(self.directory, _CUT), key=_order)
+
+    def pages(self) -> list[str]:
+        """Return the names of the complete pages of changes."""
+        return sorted(self._whole(self.directory / CHANGES, _PAGE))
+
+    def _whole(self, place: ObjectPath, pattern: re.Pattern[str]) -> list[str]:
+        with _refusing(place):
+            found = [path for path in place.iterdir() if pattern.fullmatch(path.name)]
+            whole = [path for path in found if self._is_complete(path)]
+        return [path.name for path in whole]
+
+    def _is_complete(self, path: ObjectPath) -> bool:
+        if path.key not in self._complete and (path / FILE_NAME).is_file():
+            self._complete.add(path.key)
+        return path.key in self._complete
+
+    def newest(self) -> str | None:
+        """Return the snapshot that ``newest`` names; None without any."""
+        with _refusing(self.directory), suppress(FileNotFoundError):
+            return (self.directory / NEWEST).read_text().strip() or None
+        return None
+
+    def place(self, name: str) -> ObjectPath:
+        """Return where a snapshot is; ``newest`` and a cut's plain number are names, too."""
+        known = self.newest() if name == NEWEST else name.rpartition(":")[2]
+        if known and known.isdigit():
+            known = name_of(int(known))
+        if not known or known not in self.names():
+            there = ", ".join(self.names()[-5:]) or "none yet"
+            raise Error(
+                Code.NOT_FOUND,
+                f"there is no snapshot {name} in {self.directory}; there are: {there}",
+            )
+        return self.directory / known
+
+    # -- what comes
+
+    @contextmanager
+    def making(self) -> Iterator["ObjectMaking"]:
+        """Begin to make something; what is not published is gone at the end."""
+        with _refusing(self.directory):
+            self._sweep()
+            making = ObjectMaking(self)
+            try:
+                yield making
+            finally:
+                making.end()
+
+    def _sweep(self) -> None:
+        """Remove what has no manifest, and was begun longer ago than any export runs."""
+        before = self._now() - EXPORT_SECONDS_MAX
+        for place, pattern in ((self.directory, _CUT), (self.directory / CHANGES, _PAGE)):
+            for path in place.iterdir():
+                if not pattern.fullmatch(path.name) or self._is_complete(path):
+                    continue
+                times = [facts.st_mtime for _, facts in path.listed(deep=True) if facts]
+                if max(times, default=0) < before:
+                    path.remove()
+
+    def free_name(self, seq: int) -> str:
+        """Return the first name of a cut that nobody has written anything to."""
+        there = {path.name for path in self.directory.iterdir()}
+        return next(free for again in range(1000) if (free := name_of(seq, again)) not in there)
+
+    def point(self, name: str | None) -> None:
+        """Let ``newest`` name a snapshot; None: there is none any more."""
+        if name is None:
+            (self.directory / NEWEST).remove()
+        else:
+            (self.directory / NEWEST).write_bytes(name.encode())
+
+    # -- what goes
+
+    def remove(self, name: str) -> None:
+        """Remove a snapshot: first its manifest, so that it is none any more, then its files."""
+        place = self.place(name)
+        with _refusing(self.directory):
+            left = [known for known in self.names() if known != place.name]
+            if self.newest() == place.name:
+                self.point(left[-1] if left else None)
+            self._remove(place)
+
+    def remove_page(self, name: str) -> None:
+        """Remove a page of changes."""
+        with _refusing(self.directory):
+            self._remove(self.directory / CHANGES / name)
+
+    def _remove(self, place: ObjectPath) -> None:
+        self._complete.discard(place.key)
+        (place / FILE_NAME).remove()
+        place.remove()
+        (self.directory / PINS / self._named(place)).remove()
+
+    def _named(self, place: ObjectPath) -> str:
+        return place.relative_to(self.directory).key
+
+    def keep(self, count: int, since_seconds: float = 0) -> list[str]:
+        """Remove all but so many of the newest, and those older than a time; return what is gone.
+
+        No ``count`` is any number. The newest stays, and what is being read (``pin``).
+        """
+        gone: list[str] = []
+        names, newest = self.names(), self.newest()
+        many = frozenset(names[:-count] if count else ())
+        for name in names:
+            old = (self.directory / name / FILE_NAME).stat().st_mtime < since_seconds
+            if name != newest and (old or name in many) and self.free(name):
+                self.remove(name)
+                gone.append(name)
+        return gone
+
+    # -- who reads
+
+    @contextmanager
+    def pin(self, name: str) -> Iterator[ObjectPath]:
+        """Hold a snapshot for as long as an export may run."""
+        place = self.place(name)
+        held = self.hold(place.name, EXPORT_SECONDS_MAX)
+        try:
+            yield place
+        finally:
+            held.close()
+
+    def hold(self, name: str, seconds: float = SNAPSHOT_PINNED_SECONDS) -> "Pin":
+        """Hold a snapshot or page until what is returned is closed, or for so many seconds."""
+        until = int(self._now() + seconds)
+        with _refusing(self.directory):
+            pin = self.directory / PINS / name / f"{until}-{secrets.token_hex(4)}"
+            pin.write_bytes(b"")
+            if not (self.directory / name / FILE_NAME).is_file():
+                pin.remove()
+                raise Error(Code.NOT_FOUND, f"{name} is not in {self.directory} any more")
+        return Pin(pin)
+
+    def free(self, name: str) -> bool:
+        """Whether nobody holds a snapshot or page; pins of the past are removed."""
+        held = False
+        with _refusing(self.directory):
+            for pin in (self.directory / PINS / name).rglob():
+                until = pin.name.partition("-")[0]
+                if until.isdigit() and int(until) >= self._now():
+                    held = True
+                else:
+                    pin.remove()
+        return not held
+
+
+class Pin:
+    """A snapshot that is held."""
+
+    def __init__(self, place: ObjectPath) -> None:
+        self._place = place
+
+    def close(self) -> None:
+        """Give it free; a pin that stays ends by its time."""
+        with suppress(OSError):
+            self._place.remove()
+
+
+class ObjectMaking:
+    """A snapshot, or a page of changes, under construction where it will be."""
+
+    def __init__(self, shelf: ObjectShelf) -> None:
+        self._shelf = shelf
+        self._place: ObjectPath | None = None
+        self._marks: list[ObjectPath] = []
+        self._text = ""
+
+    @property
+    def place(self) -> ObjectPath:
+        """Where its files are written; ``aim`` comes first."""
+        if self._place is None:
+            raise AssertionError("what is made has no name yet")
+        return self._place
+
+    def aim(self, name: str) -> None:
+        """Write it below this name; a snapshot's may get a number. Raises BUSY."""
+        shelf = self._shelf
+        if not _CUT.fullmatch(name):  # a page: whoever writes the same one writes the same
+            self._place = shelf.directory / name
+            return
+        name = shelf.free_name(int(name[:18]))
+        self._place = shelf.directory / name
+        mark = self._place / f"{MAKING}{secrets.token_hex(4)}"
+        mark.write_bytes(b"")
+        others = {path.key for path in self._place.rglob()} - {mark.key}
+        if any(key.rpartition("/")[2].startswith(MAKING) for key in others):
+            mark.remove()
+            self._place = None  # its files are not ours
+            raise Error(
+                Code.BUSY,
+                f"another export is at work in {shelf.directory}/{name}, or was until a moment "
+                "ago; try again when it has ended",
+            )
+        self._marks.append(mark)
+
+    def write(self, name: str, text: str) -> None:
+        """Keep the manifest, which is written last."""
+        if name != FILE_NAME:
+            raise AssertionError(name)
+        self._text = text
+
+    def publish(self, seq: int, *, newest: bool = True) -> ObjectPath:
+        """Let it be seen; the newest, if no later cut is there."""
+        shelf, place = self._shelf, self.place
+        there = shelf.names()
+        self.settle(place)
+        if newest and max([*there, place.name], key=_order) == place.name:
+            shelf.point(place.name)
+        if int(place.name[:18]) != seq:
+            raise AssertionError(seq)
+        return place
+
+    def settle(self, target: ObjectPath) -> None:
+        """Let it be seen: write its manifest."""
+        (target / FILE_NAME).write_bytes(self._text.encode())
+        self._place = None
+        for mark in self._marks:
+            mark.remove()
+
+    def end(self) -> None:
+        """Remove what was not published."""
+        if self._place is not None:
+            with suppress(OSError):
+                if not (self._place / FILE_NAME).is_file():
+                    self._place.remove()
+
+
+def _order(name: str) -> tuple[int, int]:
+    seq, _, again = name.partition("-")
+    return int(seq), int(again or 0)
+
+
+@contextmanager
+def _refusing(place: ObjectPath) -> Iterator[None]:
+    """Turn what a store can answer into an Error."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise Error(
+            Code.BUSY,
+            f"{place} cannot be reached or written: {error}; see AWS_ENDPOINT_URL, AWS_REGION and "
+            "the keys, and whether the bucket is there",
+        ) from error

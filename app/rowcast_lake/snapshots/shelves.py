@@ -1,0 +1,30 @@
+"""Shelves: the shelf of a place, on a disk or in an object store."""
+
+from pathlib import Path
+
+from rowcast.core.places import is_object_store
+from rowcast.features.snapshots.catalogue import Catalogue
+from rowcast.features.snapshots.shelf import Shelf
+from rowcast.features.snapshots.snapshot_directory import SnapshotDirectory
+from rowcast_lake.snapshots.object_paths import ObjectPath
+from rowcast_lake.snapshots.object_shelf import ObjectShelf
+
+Directory = Path | ObjectPath
+"""Where snapshots are."""
+
+
+def directory_of(text: str) -> Directory:
+    """Return the place that a path or a URL names; raises INVALID."""
+    return ObjectPath.of(text) if is_object_store(text) else Path(text).absolute()
+
+
+def shelf_of(directory: Directory) -> Shelf:
+    """Return the shelf of a place."""
+    if isinstance(directory, ObjectPath):
+        return ObjectShelf(directory)
+    return SnapshotDirectory(directory)
+
+
+def catalogue_of(directory: Directory) -> Catalogue:
+    """Return what is on the shelf of a place."""
+    return Catalogue(directory, shelf_of(directory))

@@ -1,0 +1,34 @@
+"""An object store on loopback: moto's server, and the variables by which AWS's clients find it."""
+
+import logging
+from contextlib import contextmanager
+
+import boto3
+from moto.server import ThreadedMotoServer
+
+BUCKET = "lake"
+KEY, SECRET = "AKIAROWCASTTEST", "s3cr3t-of-the-store"
+
+
+@contextmanager
+def object_store():
+    """Run a store with one bucket; yield the variables that name it."""
+    logging.getLogger("werkzeug").setLevel(logging.CRITICAL)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        url = f"http://{host}:{port}"
+        client = boto3.client(
+            "s3", endpoint_url=url, region_name="eu-west-1",
+            aws_access_key_id=KEY, aws_secret_access_key=SECRET,
+        )  # fmt: skip
+        place = {"LocationConstraint": "eu-west-1"}
+        client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration=place)
+        client.close()
+        yield {
+            "AWS_ENDPOINT_URL": url, "AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_EC2_METADATA_DISABLED": "true",
+        }  # fmt: skip
+    finally:
+        server.stop()
