@@ -31,6 +31,8 @@ LIBRARIES = {
     "graphql": {"schema"},
     "pyarrow": {"lake.columns", "lake.snapshots", "lake.spark"},
     "pyspark": {"lake.spark"},
+    "deltalake": {"lake.snapshots"},
+    "pyiceberg": {"lake.snapshots"},
     "gmqtt": {"features.bridges"},
     "prometheus_client": {"features.metrics"},
     "fastapi": {"doors.http", "program"},

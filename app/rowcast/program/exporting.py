@@ -48,6 +48,8 @@ def export_command(config: Config, order: Order) -> list[str]:
         command += ["--keep", str(config.snapshots.keep)]
     if config.snapshots.keep_for and not order.changes:
         command += ["--set", f"snapshots.keep_for={config.snapshots.keep_for}"]
+    if config.snapshots.catalog and not order.changes:
+        command += ["--set", f"snapshots.catalog={config.snapshots.catalog}"]
     if order.tables:
         command += ["--tables", ",".join(order.tables)]
     if order.changes:

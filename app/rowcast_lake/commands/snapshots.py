@@ -105,6 +105,7 @@ def export(
         history,
         audience,
         _roles(chosen.users_file) if audience else (),
+        catalogs=chosen.snapshots.catalogs,
     )
     _check_audience(order, out)
     teller = _teller() if json_lines else None
@@ -262,7 +263,7 @@ def list_snapshots(
     for name in shelf.names():
         found = read_manifest(shelf.directory / name)
         if as_json:
-            more = {"created": found.created, "tables": list(found.tables)}
+            more = {"created": found.created, "tables": _tables_of(shelf.directory / name, found)}
             print_row(_facts(name, found) | more | {"newest": name == newest})
             continue
         mark = "*" if name == newest else " "
@@ -270,6 +271,23 @@ def list_snapshots(
         print(f"{mark} {name}  {found.created}  {size}  {', '.join(found.tables)}")
     if newest is None:
         print("no snapshot yet; make one with `rowcast export`", file=sys.stderr)
+
+
+def _tables_of(place: "Directory", manifest: "Manifest") -> dict[str, dict[str, object]]:
+    """Return what is told of each table of a snapshot: where it is read, and what it holds."""
+    from rowcast_lake.snapshots.catalogs import Catalogs  # noqa: PLC0415
+
+    catalogs = Catalogs.there(place.parent) if isinstance(place, Path) else None
+    return {
+        name: {
+            "path": f"{place}/{name}",
+            "rows": facts.rows,
+            "cut": manifest.cut,
+            "digest": facts.digest,
+            **(catalogs.addresses(name, manifest) if catalogs else {}),
+        }
+        for name, facts in manifest.tables.items()
+    }
 
 
 @snapshots.command()

@@ -26,6 +26,7 @@ from rowcast.journal.log_replay import replay_log
 from rowcast.schema import parse_schema
 from rowcast.store.read_transaction import ReadTransaction, open_cut
 from rowcast.store.sql_database import file_of
+from rowcast_lake.snapshots.catalogs import Catalogs
 from rowcast_lake.snapshots.digest import Digest
 from rowcast_lake.snapshots.files import TableFiles
 from rowcast_lake.snapshots.history import SUFFIX, HistorySheet
@@ -67,6 +68,8 @@ class Order:
     roles: Collection[str] = ()
     """The roles of users and declared roles: an audience is one of them, or named in a rule."""
     free_bytes_min: int = SNAPSHOT_FREE_BYTES_MIN
+    catalogs: Collection[str] = ()
+    """The formats of open tables of which each snapshot becomes a version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,19 +88,10 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
     shelf = shelf_of(order.directory)
     replay_log(file_of(order.database), tables)
     with open_cut(order.database) as cut:
-        every: list[TableWriter] = [
-            *(TableSheet.of(cut.declared(table), cut.epoch) for table in tables),
-            *(MessageSheet(branch, cut.epoch) for branch in cut.topic_tables()),
-            RetainedSheet(cut.epoch),
-            *system_sheets(),
-        ]
-        sheets = _chosen(every, order.tables)
-        if order.history:
-            sheets += _histories(cut, tables, sheets)
-        if order.audience:
-            audience = RoleView(order.audience, tables, cut, order.roles)
-            sheets = [seen for sheet in sheets if (seen := audience.sheet(sheet)) is not None]
+        sheets = _sheets(order, tables, cut)
         with shelf.making() as making:
+            catalogs = _catalogs(order)
+            catalogs.catch_up(shelf.names())
             there = _same(shelf, cut, order, sheets)
             if there is not None:
                 return there
@@ -107,11 +101,30 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
             created = time_text(time.time())
             schema = "" if order.audience else order.schema
             manifest = Manifest(
-                cut.epoch, cut.seq, created, schema, facts, audience=order.audience or None
-            )
+                cut.epoch, cut.seq, created, schema, facts, audience=order.audience or None,
+                catalog=catalogs.next_versions(facts),
+            )  # fmt: skip
             making.write(FILE_NAME, manifest.text)
             place = making.publish(cut.seq, newest=not order.tables or _has_all(shelf, facts))
+            catalogs.catch_up([place.name])
             return Snapshot(place, manifest, new=True)
+
+
+def _sheets(order: Order, tables: Sequence[Table], cut: ReadTransaction) -> list[TableWriter]:
+    """Return the writers of the tables of an order."""
+    every: list[TableWriter] = [
+        *(TableSheet.of(cut.declared(table), cut.epoch) for table in tables),
+        *(MessageSheet(branch, cut.epoch) for branch in cut.topic_tables()),
+        RetainedSheet(cut.epoch),
+        *system_sheets(),
+    ]
+    sheets = _chosen(every, order.tables)
+    if order.history:
+        sheets += _histories(cut, tables, sheets)
+    if order.audience:
+        audience = RoleView(order.audience, tables, cut, order.roles)
+        sheets = [seen for sheet in sheets if (seen := audience.sheet(sheet)) is not None]
+    return sheets
 
 
 def _tell_nobody(table: str, rows: int, total: int) -> None:
@@ -145,6 +158,20 @@ def _histories(
     return found
 
 
+def _catalogs(order: Order) -> Catalogs:
+    """Open the catalogs of an order; a role's snapshots are in none."""
+    kinds = () if order.audience else order.catalogs
+    if not isinstance(order.directory, Path):
+        if kinds:
+            raise Error(
+                Code.UNSUPPORTED,
+                f"snapshots.catalog: {', '.join(kinds)} needs a directory, and {order.directory} "
+                "is an object store; leave out one of the two settings",
+            )
+        return Catalogs(Path(), ())
+    return Catalogs(order.directory, kinds)
+
+
 def _has_all(shelf: Shelf, tables: Collection[str]) -> bool:
     """Whether ``tables`` include all of the newest snapshot, so that its readers miss none."""
     newest = shelf.newest()
@@ -170,6 +197,7 @@ def _same(
         same_sight = (manifest.audience or "") == order.audience
         same_schema = manifest.schema == order.schema and not order.audience
         same_schema = same_schema and manifest.format == FORMAT
+        same_schema = same_schema and set(order.catalogs) <= set(manifest.catalog)
         if same_moment and same_sight and same_schema and names == set(manifest.tables):
             return Snapshot(shelf.directory / newest, manifest, new=False)
     return None

@@ -74,6 +74,8 @@ class Manifest:
     from_seq: int | None = None
     audience: str | None = None
     """The role that may see it; None: administrators, who see all but hidden attributes."""
+    catalog: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """The version of each table in each catalog of open tables: ``{"delta": {"Dog": 3}}``."""
     server: str = field(default=f"rowcast {__version__}")
     format: int = FORMAT
 
@@ -105,6 +107,7 @@ class Manifest:
             "server": self.server,
             "audience": self.audience,
             "schema": self.schema,
+            "catalog": self.catalog,
             "tables": {name: asdict(table) for name, table in self.tables.items()},
         }
         return json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
@@ -141,6 +144,7 @@ def read_manifest(directory: Path | ObjectPath) -> Manifest:
             tables,
             known["from_seq"],
             known.get("audience"),
+            known.get("catalog") or {},
             known["server"],
             known["format"],
         )

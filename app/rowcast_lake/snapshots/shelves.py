@@ -5,7 +5,7 @@ from pathlib import Path
 from rowcast.core.places import is_object_store
 from rowcast.features.snapshots.catalogue import Catalogue
 from rowcast.features.snapshots.shelf import Shelf
-from rowcast.features.snapshots.snapshot_directory import SnapshotDirectory
+from rowcast_lake.snapshots.catalogs import forgetting
 from rowcast_lake.snapshots.object_paths import ObjectPath
 from rowcast_lake.snapshots.object_shelf import ObjectShelf
 
@@ -22,7 +22,7 @@ def shelf_of(directory: Directory) -> Shelf:
     """Return the shelf of a place."""
     if isinstance(directory, ObjectPath):
         return ObjectShelf(directory)
-    return SnapshotDirectory(directory)
+    return forgetting(directory)
 
 
 def catalogue_of(directory: Directory) -> Catalogue:

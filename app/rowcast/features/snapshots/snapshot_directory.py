@@ -16,7 +16,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from errno import EDQUOT, EFBIG, ENOSPC
 from pathlib import Path
@@ -30,6 +30,8 @@ _LOCK: Final = ".lock"
 _HELD: Final = "manifest.json"
 """The file whose shared lock (flock) pins a snapshot."""
 MAKING: Final = ".making-"
+NAMED: Final = ".named"
+"""Where it is noted which snapshots the metadata of open tables names."""
 CHANGES: Final = "changes"
 """Where the pages of the log are."""
 _PAGE: Final = re.compile(r"seq=([0-9]{18})-([0-9]{18})", re.ASCII)
@@ -43,10 +45,15 @@ def name_of(seq: int, again: int = 0) -> str:
 
 
 class SnapshotDirectory:
-    """The directory of snapshots."""
+    """The directory of snapshots.
 
-    def __init__(self, directory: Path) -> None:
+    ``forget`` is called with the name of a snapshot that is about to be removed: it lets no
+    metadata of open tables name its files. Without it such a snapshot is not removed.
+    """
+
+    def __init__(self, directory: Path, forget: Callable[[str], None] | None = None) -> None:
         self.directory = directory
+        self._forget = self._refuse_named if forget is None else forget
 
     def names(self) -> list[str]:
         """Return the snapshots that are there, the oldest cut first."""
@@ -91,6 +98,7 @@ class SnapshotDirectory:
         place = self.place(name)
         with self._lock():
             self._sweep()
+            self._forget(place.name)
             gone = self.directory / f"{MAKING}{secrets.token_hex(4)}"
             left = [known for known in self.names() if known != place.name]
             if self.newest() == place.name:
@@ -98,6 +106,14 @@ class SnapshotDirectory:
             place.rename(gone)
             flush_directory(self.directory)
             shutil.rmtree(gone, ignore_errors=True)
+
+    def _refuse_named(self, name: str) -> None:
+        if (self.directory / NAMED / name).exists():
+            raise Error(
+                Code.CONFLICT,
+                f"the metadata of open tables names the files of {name}; remove it with `rowcast "
+                "snapshots remove`, which lets them forget it first",
+            )
 
     def keep(self, count: int, since_seconds: float = 0) -> list[str]:
         """Remove all but so many of the newest, and those older than a time; return what is gone.

@@ -28,6 +28,19 @@ def _store(value: str | None) -> str | None:
 StoreOrNone = Annotated[str | None, AfterValidator(_store), BeforeValidator(nothing)]
 
 
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _catalog(value: str | None) -> str | None:
+    if value is not None and not frozenset(_names(value)) <= {"delta", "iceberg"}:
+        raise ValueError("should be delta, iceberg, or delta,iceberg")
+    return value
+
+
+CatalogOrNone = Annotated[str | None, AfterValidator(_catalog), BeforeValidator(nothing)]
+
+
 class SnapshotSettings(Section):
     """Snapshots of all tables as Parquet files."""
 
@@ -39,6 +52,11 @@ class SnapshotSettings(Section):
         default=None,
         description="Place of snapshots in an object store, such as `s3://bucket/prefix`, "
         "instead of a directory.",
+    )
+    catalog: CatalogOrNone = Field(
+        default=None,
+        description="Format of open tables of which each snapshot becomes a version: `delta`, "
+        "`iceberg`, or both, separated by a comma.",
     )
     every: PeriodOrNone = Field(
         default=None, description="Interval of snapshots, such as `1h`; `off` makes none."
@@ -62,6 +80,11 @@ class SnapshotSettings(Section):
         if self.location and self.directory:
             raise ValueError("set directory or location, not both")
         return self
+
+    @property
+    def catalogs(self) -> tuple[str, ...]:
+        """The formats of open tables."""
+        return tuple(_names(self.catalog or ""))
 
     def place(self, data: Path) -> str:
         """Return their directory or URL, for a server with this data directory."""

@@ -1,0 +1,101 @@
+"""Iceberg: each snapshot is a snapshot of an Iceberg table, whose files stay where they are.
+
+The tables are ``rowcast.<table>`` in an SQLite catalog (``iceberg/catalog.db``); their metadata is
+below ``iceberg/``. A snapshot replaces all files of the one before (operation ``overwrite``).
+Files have no field ids, so their columns are found by name (``schema.name-mapping.default``).
+Source: the Iceberg table specification, version 2.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError, ValidationError
+from pyiceberg.io.pyarrow import parquet_files_to_data_files
+from pyiceberg.table import Table, TableProperties
+
+from rowcast.core.errors import Code, Error
+from rowcast.store.private import make_directory
+from rowcast_lake.snapshots.catalogs import CUT, DIGEST, ICEBERG, Version
+
+NAMESPACE: Final = "rowcast"
+FILE: Final = "catalog.db"
+
+
+class IcebergCatalog:
+    """The Iceberg tables below one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        make_directory(directory)
+        self._directory = directory
+        self._catalog = SqlCatalog(
+            NAMESPACE, uri=f"sqlite:///{directory / FILE}", warehouse=f"file://{directory}"
+        )
+        with suppress(NamespaceAlreadyExistsError):
+            self._catalog.create_namespace(NAMESPACE)
+
+    def _table(self, name: str) -> Table | None:
+        with suppress(NoSuchTableError):
+            return self._catalog.load_table((NAMESPACE, name))
+        return None
+
+    def last(self, table: str) -> int:
+        """Return the sequence number of a table's last snapshot; 0 if there is none."""
+        found = self._table(table)
+        return 0 if found is None else found.last_sequence_number
+
+    def add(self, version: Version) -> None:
+        """Commit a snapshot whose files replace all others."""
+        schema = pa.schema([field.with_nullable(True) for field in version.schema])
+        table = self._table(version.table)
+        if table is None:
+            table = self._catalog.create_table((NAMESPACE, version.table), schema)
+        told = {CUT: version.cut, DIGEST: version.digest}
+        root = self._directory.parent / version.snapshot
+        paths = [f"file://{root / file.path}" for file in version.files]
+        with table.transaction() as change:
+            try:
+                with change.update_schema(allow_incompatible_changes=True) as columns:
+                    columns.union_by_name(schema)
+            except ValidationError as error:
+                raise Error(
+                    Code.CONFLICT,
+                    f"the {ICEBERG} table {version.table} cannot take a new type of a column "
+                    f"({error}); remove {self._directory}, and it begins anew",
+                ) from error
+            mapping = change.table_metadata.schema().name_mapping.model_dump_json()
+            change.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
+            files = parquet_files_to_data_files(table.io, change.table_metadata, iter(paths))
+            with change.update_snapshot(snapshot_properties=told).overwrite() as update:
+                for task in table.scan().plan_files():
+                    update.delete_data_file(task.file)
+                for file in files:
+                    update.append_data_file(file)
+
+    def _snapshot_id(self, table: Table, number: int) -> int | None:
+        found = (item for item in table.snapshots() if item.sequence_number == number)
+        return next((item.snapshot_id for item in found), None)
+
+    def forget(self, table: str, number: int) -> None:
+        """Expire a snapshot of the table."""
+        found = self._table(table)
+        known = None if found is None else self._snapshot_id(found, number)
+        if found is None or known is None:
+            return
+        if number == found.last_sequence_number:
+            raise Error(
+                Code.CONFLICT,
+                f"it is the last snapshot of the {ICEBERG} table {table}; make a newer one first",
+            )
+        found.maintenance.expire_snapshots().by_id(known).commit()
+
+    def address(self, table: str, number: int) -> Mapping[str, object] | None:
+        """Return the table's metadata and the snapshot's id; None if it is forgotten."""
+        found = self._table(table)
+        known = None if found is None else self._snapshot_id(found, number)
+        if found is None or known is None:
+            return None
+        return {ICEBERG: found.metadata_location, f"{ICEBERG}_snapshot": known}
