@@ -32,6 +32,9 @@ SOCKET_ANSWERS_BYTES_HIGH = 1024 * 1024
 """Bytes of answers that a WebSocket's client has not read, above which reading commands pauses:
 each may be a complete record."""
 
+DEAD_LETTER_BYTES_MAX = 64 * 1024
+"""Bytes kept of a value that does not fit its table: enough to see what is wrong with it."""
+
 # Records and values -------------------------------------------------------------------------------
 RECORD_BYTES = 512
 """Overhead of one event besides its payload and its cached encodings."""

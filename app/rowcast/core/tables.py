@@ -57,6 +57,17 @@ class Logs(StrEnum):
     """Only what changes a record."""
 
 
+class Invalid(StrEnum):
+    """What happens to a value that does not fit the table (A15)."""
+
+    REJECT = "reject"
+    """Its writer gets the error."""
+    DROP = "drop"
+    """It is counted, and its writer is answered as if it had been stored."""
+    DEAD_LETTER = "deadLetter"
+    """The same, and it is stored with the reason, for administrators."""
+
+
 @dataclass(frozen=True, slots=True)
 class Attribute:
     """One declared attribute of a table, of a nested type, or the element of a list."""
@@ -125,6 +136,8 @@ class Table:
     """A slow reader gets only the newest event of each record (M4)."""
     partition: str = ""
     """The column by whose day its snapshots are partitioned: a Date, or ``_ts``; empty for none."""
+    invalid: Invalid = Invalid.REJECT
+    """What happens to a value that does not fit."""
     hidden_from: frozenset[str] = frozenset()
     """Doors that do not expose it: ``rest``, ``mqtt``, ``ws``, ``sse``."""
     description: str = ""

@@ -77,6 +77,8 @@ class Receipt:
     """Whether it was written before, by the same producer under the same number (M8)."""
     late: int = 0
     """The version that won over it, if it was late (E26)."""
+    unfit: str = ""
+    """What became of a value that does not fit its table: ``drop`` or ``deadLetter`` (A15)."""
 
 
 T = TypeVar("T")

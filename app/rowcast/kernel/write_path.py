@@ -57,6 +57,9 @@ class WritePath:
         self.on_refused: list[Callable[[Caller, Event, Error], None]] = []
         """Called with each write that a step refuses on the loop; ``Committer.on_denied`` is called
         with those that a decider denies."""
+        self.take_unfit: Callable[[Write, Error], bool] | None = None
+        """Called with a write that is not part of a batch and was refused; returns whether it will
+        answer it."""
 
     def submit(
         self,
@@ -218,7 +221,8 @@ class WritePath:
     def _refuse(self, write: Write, error: Error) -> None:
         for hear in self.on_refused:
             hear(write.caller, write.event, error)
-        write.done(error)
+        if self.take_unfit is None or not self.take_unfit(write, error):
+            write.done(error)
 
     async def earlier_admitted(self, caller: Caller) -> None:
         """Wait until a caller's writes have left the detour."""

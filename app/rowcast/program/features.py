@@ -42,6 +42,7 @@ from rowcast.features.snapshots.feature import SnapshotExports
 from rowcast.features.topic_statistics.feature import TopicStatistics
 from rowcast.features.transactions.feature import Transactions
 from rowcast.features.undeclared_topics.feature import UndeclaredTopics
+from rowcast.features.unfit_values.feature import UnfitValues
 from rowcast.kernel.feature import Feature
 from rowcast.program import exporting
 from rowcast.program.parts import Parts
@@ -111,6 +112,7 @@ FEATURES: Final = (
     Plug("large_values", lambda _: LargeValueProcess()),
     Plug("results", lambda it: BulkResults(it.facts)),
     Plug("transactions", lambda _: Transactions()),
+    Plug("unfit_values", lambda _: UnfitValues()),
     Plug("retained", _retained),
     Plug("shared_subscriptions", lambda _: SharedSubscriptions()),
     Plug("accounts", lambda it: Accounts(it.identity.directory, it.identity.reload_keys)),

@@ -6,13 +6,13 @@ URLs at once.
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 from graphql import DirectiveNode, Node, ObjectTypeDefinitionNode
 
 from rowcast.core.errors import Error
 from rowcast.core.limits import DEADLINE_SECONDS_MIN, IDENTIFIER_CHARS_MAX
-from rowcast.core.tables import DATABASE, Logs, Table
+from rowcast.core.tables import DATABASE, Invalid, Logs, Table
 from rowcast.core.topics import check_topic
 from rowcast.schema.alarms import with_alarms
 from rowcast.schema.arguments import Arguments
@@ -23,6 +23,7 @@ from rowcast.schema.problems import Problems
 from rowcast.schema.rights import with_rights
 from rowcast.schema.vocabulary import RESERVED_PATHS, RESERVED_TABLE_PREFIXES
 
+Word = TypeVar("Word", Logs, Invalid)
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DOORS: Final = ("rest", "mqtt", "ws", "sse")
 
@@ -37,7 +38,6 @@ def declare(node: ObjectTypeDefinitionNode, types: Types, problems: Problems) ->
         settings.seconds(argument)
     for argument in ("replicate", "audit"):
         settings.boolean(argument)
-    logs = settings.choice("logs", [item.value for item in Logs])
     attributes = types.of_table(node)
     table = Table(
         name=types.table_name(node.name.value),
@@ -45,7 +45,8 @@ def declare(node: ObjectTypeDefinitionNode, types: Types, problems: Problems) ->
         attributes=attributes,
         database=_database(settings, problems),
         sealed="sealed" in words,
-        logs=Logs(logs) if logs else Logs.ALL,
+        logs=_one_of(settings, "logs", Logs.ALL),
+        invalid=_one_of(settings, "invalid", Invalid.REJECT),
         expiration_seconds=settings.seconds("expiration") or 0,
         history_seconds=settings.seconds("history") or 0,
         history_events=settings.count("maxCount") or 0,
@@ -57,6 +58,13 @@ def declare(node: ObjectTypeDefinitionNode, types: Types, problems: Problems) ->
         description=description(node),
     )
     return with_alarms(node, with_rights(node, table, problems), problems)
+
+
+def _one_of(settings: Arguments, name: str, usual: Word) -> Word:
+    """Return the word of an argument; ``usual`` when it is not given."""
+    kind = type(usual)
+    word = settings.choice(name, [item.value for item in kind])
+    return kind(word) if word else usual
 
 
 def _check_name(node: ObjectTypeDefinitionNode, problems: Problems) -> None:

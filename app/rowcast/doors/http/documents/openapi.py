@@ -3,7 +3,7 @@
 from typing import Final, cast
 
 from rowcast.codecs import CBOR, JSON, MSGPACK
-from rowcast.core.tables import Table
+from rowcast.core.tables import Invalid, Table
 from rowcast.doors.http.documents.schemas import PROBLEM, ROWS, Document, add_schemas, ref
 from rowcast.doors.http.messages.asgi import path_of
 from rowcast.features.idempotency.idempotency_keys import KEY_CHARS_MAX
@@ -254,7 +254,10 @@ def _get(table: Table) -> Document:
 
 
 def _put(table: Table) -> Document:
-    return _operation("put", table, _written()) | {
+    answers = _written()
+    if table.invalid is not Invalid.REJECT:
+        answers["202"] = {"description": "The value does not fit, as Rowcast-Unfit says."}
+    return _operation("put", table, answers) | {
         "requestBody": _body(ref(table.name)),
         "parameters": [_parameter("ifMatch"), _parameter("ifNoneMatch"), _KEY],
     }

@@ -256,6 +256,8 @@ def _row(request: Request, table: Table, outcome: Outcome) -> dict[str, object]:
     if isinstance(outcome, Receipt):
         event = outcome.event
         status = HTTPStatus.NO_CONTENT if outcome.existed else HTTPStatus.CREATED
+        if outcome.unfit:
+            status = HTTPStatus.ACCEPTED
         return {
             "id": parse_id(table, local_id(table, event.topic)),
             "status": int(status),

@@ -129,10 +129,12 @@ def stamp_from(event: Event, headers: Headers) -> None:
 
 
 def outcome_headers(receipt: Receipt) -> HeaderList:
-    """Return the headers with the version that won over a late write, and for a repeat."""
+    """Return the headers of a late write, a repeat, and a value that does not fit (A15)."""
     headers: HeaderList = []
     if receipt.late:
         headers.append((b"rowcast-late", str(receipt.late).encode()))
+    if receipt.unfit:
+        headers.append((b"rowcast-unfit", receipt.unfit.encode()))
     if receipt.repeat:
         headers.append((b"rowcast-repeat", b"1"))
     return headers

@@ -52,9 +52,9 @@ async def _write(request: Request, event: Event) -> None:
     condition = await _condition(request) if is_conditional(request.headers) else None
     receipt = await request.kernel.write(event, request.caller, condition)
     extra = position_headers(request.kernel, receipt.event)
-    if receipt.late or receipt.repeat:
+    if receipt.late or receipt.repeat or receipt.unfit:
         extra += outcome_headers(receipt)
-    status = HTTPStatus.NO_CONTENT
+    status = HTTPStatus.ACCEPTED if receipt.unfit else HTTPStatus.NO_CONTENT
     if receipt.event.seq and not receipt.existed:
         status = HTTPStatus.CREATED
         extra += ((b"location", path_of(request.topic).encode()), (b"content-length", b"0"))
@@ -131,6 +131,9 @@ async def _create(request: Request) -> None:
         return
     event = request.event(PUT, body, content_type)
     receipt = await request.kernel.create(request.topic, event, request.caller)
+    if receipt.unfit:
+        await send_empty(request.send, HTTPStatus.ACCEPTED, outcome_headers(receipt))
+        return
     made = receipt.event
     extra = [*position_headers(request.kernel, made), *outcome_headers(receipt)]
     extra.append((b"location", path_of(made.topic).encode()))

@@ -37,7 +37,7 @@ from rowcast.doors.http.messages.asgi import path_of
 from rowcast.doors.http.messages.problems import as_error, problem
 from rowcast.kernel.excluded_tables import check_not_excluded
 from rowcast.kernel.last_write_wins import put_stamp
-from rowcast.kernel.write import Condition, Outcome
+from rowcast.kernel.write import Condition, Outcome, Receipt
 from rowcast.rows.download import Download
 from rowcast.subscriptions.start_position import START_WORDS, start_position
 
@@ -203,21 +203,28 @@ def _write(socket: "Socket", fields: Fields, kind: str) -> None:
         if isinstance(outcome, Error):
             refuse(socket, fields, outcome)
             return
-        written = outcome.event
-        answer: Fields = {
-            "cursor": socket.kernel.cursor(written.seq) if written.seq else None,
-            "version": written.version or None,  # not stored by an earlier version
-        }
-        if kind in {PUT, PATCH}:
-            answer["created"] = not outcome.existed and not outcome.late
-        if outcome.repeat:
-            answer["repeat"] = True
-        if outcome.late:
-            answer["late"] = outcome.late
-        socket.answer(fields.get("id"), answer)
+        socket.answer(fields.get("id"), _told_of(socket, kind, outcome))
 
     socket.pending_more()
     socket.kernel.submit(event, socket.caller, done, condition, asks=True)
+
+
+def _told_of(socket: "Socket", kind: str, receipt: Receipt) -> Fields:
+    """Return the answer to a write that succeeded."""
+    written = receipt.event
+    answer: Fields = {
+        "cursor": socket.kernel.cursor(written.seq) if written.seq else None,
+        "version": written.version or None,  # not stored by an earlier version
+    }
+    if kind in {PUT, PATCH}:
+        answer["created"] = bool(written.seq) and not receipt.existed and not receipt.late
+    if receipt.repeat:
+        answer["repeat"] = True
+    if receipt.unfit:
+        answer["unfit"] = receipt.unfit
+    if receipt.late:
+        answer["late"] = receipt.late
+    return answer
 
 
 def _condition(fields: Fields, kind: str, epoch: str) -> Condition | None:

@@ -212,8 +212,8 @@ def _answer(client: "Client", first: int, packet_id: int, outcome: Outcome) -> N
     if first == PUBREC:
         client.unreleased[packet_id] = None
     event, told = outcome.event, client.tells_seq
-    if outcome.late and client.connection.version == MQTT_5:
-        _answer_late(client, first, packet_id, outcome)
+    if (outcome.late or outcome.unfit) and client.connection.version == MQTT_5:
+        _answer_unchanged(client, first, packet_id, outcome)
         return
     if event.table is None and told:  # D51, M1: at an undeclared topic only on request
         told = client.form is not None and client.form.tells_seq
@@ -226,10 +226,14 @@ def _answer(client: "Client", first: int, packet_id: int, outcome: Outcome) -> N
         client.ready()
 
 
-def _answer_late(client: "Client", first: int, packet_id: int, receipt: Receipt) -> None:
-    """Answer a PUBLISH of which a newer one was there, and say so."""
-    told = {"user_property": (("rowcast-late", str(receipt.late)),)}
+def _answer_unchanged(client: "Client", first: int, packet_id: int, receipt: Receipt) -> None:
+    """Answer a PUBLISH that changed nothing: a newer one was there, or its value does not fit."""
+    name, text = "rowcast-late", str(receipt.late)
     why = client.explain("it came late: a newer value is there, and nothing was changed") or {}
+    if receipt.unfit:
+        name, text = "rowcast-unfit", receipt.unfit
+        why = client.explain("the value does not fit the table, and nothing was changed") or {}
+    told = {"user_property": ((name, text),)}
     answer = Puback if first == PUBACK else Pubrec
     client.send(answer(packet_id, Reason.SUCCESS, why | told))
 

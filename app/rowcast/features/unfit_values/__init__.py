@@ -1,0 +1,1 @@
+"""What happens to values that do not fit their table."""
