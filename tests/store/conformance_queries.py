@@ -31,6 +31,12 @@ def where(name, operator, value):
     return Query(Condition((name,), operator, value))
 
 
+def _as(path, number):
+    """Return a number as a value of an attribute."""
+    kinds = {"price": Decimal, "name": str}
+    return kinds.get(path, int)(number)
+
+
 class QueryConformance:
     """What every store finds."""
 
@@ -196,6 +202,14 @@ class QueryConformance:
             assert expected == "".join(dogs(pack, query))
             assert len(expected) == pack.matching(DOG, query)
             assert expected[:1] == "".join(dogs(pack, replace(query, limit=1)))
+
+    @pytest.mark.parametrize("path", ["age", "price", "x", "name"])
+    def test_a_long_list_of_choices(self, store, writer, path):
+        """More than SQL joins on one level, of columns that it compares and others."""
+        store.commit([writer.value(DOG, str(n), {path: _as(path, n)}) for n in (3, 1500, 4000)])
+        choices = tuple(_as(path, n) for n in range(1, 3000))
+        assert dogs(store, where(path, Operator.IN, choices)) == ["1500", "3"]
+        assert dogs(store, where(path, Operator.IN, ())) == []
 
     @pytest.mark.parametrize(
         "text",

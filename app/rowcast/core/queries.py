@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from rowcast.core.conditions import Path, Where
 from rowcast.core.grouping import Grouping
+from rowcast.core.relations import Relation
 
 
 class Projection(StrEnum):
@@ -23,11 +24,23 @@ class Projection(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class RelatedSelect:
+    """A selected relationship, and which parts of the other records; None: all of them."""
+
+    relation: Relation
+    select: "Select | None" = None
+
+
+@dataclass(frozen=True, slots=True)
 class Select:
-    """Which parts of each record are returned; ``$id`` is the record's id."""
+    """Which parts of each record are returned; ``$id`` is the record's id.
+
+    ``related`` are the paths that are relationships, whose values come from other tables.
+    """
 
     paths: tuple[Path, ...]
     shape: Projection = Projection.OBJECT
+    related: tuple[RelatedSelect, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ Arguments come already percent-decoded: names of attributes hold no brackets, co
 import re
 from typing import Final
 
+from rowcast.core.conditions import Path
 from rowcast.core.grouping import Aggregate, GroupFunction, Grouping
 from rowcast.core.limits import (
     QUERY_DEPTH_MAX,
@@ -13,17 +14,22 @@ from rowcast.core.limits import (
     QUERY_SELECT_PATHS_MAX,
     QUERY_SORT_KEYS_MAX,
 )
-from rowcast.core.queries import Projection, Select, Sort
+from rowcast.core.queries import Projection, RelatedSelect, Select, Sort
 from rowcast.core.query_terms import Unreadable, find
+from rowcast.core.relation_limits import RELATION_DEPTH_MAX
+from rowcast.core.relations import Relation, Tables, relation_of
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table, Type
 from rowcast.core.values import shown
 
 _LIMIT: Final = re.compile(r"\s*([0-9]{1,10})\s*(?:,\s*([0-9]{1,10})\s*)?")
+NO_TABLES: Final[Tables] = {}
+_SEVERAL: Final = frozenset(",{(")
 _AGGREGATE: Final = re.compile(r"([^()]*)\(([^()]*)\)")
 _NUMBERS: Final = frozenset({Type.INT, Type.LONG, Type.FLOAT, Type.DECIMAL, Type.ANY})
 _UNORDERED: Final = frozenset({Type.LIST, Type.OBJECT})
-_PIECE: Final = re.compile(r"[{},]|[^{},]+")
+_PIECE: Final = re.compile(r"[{},()]|[^{},()]+")
+_BRACES: Final = {"(": "{", ")": "}"}
 
 
 def read_limit(argument: str) -> tuple[int, int]:
@@ -61,8 +67,11 @@ def _sort_key(name: str, table: Table) -> Sort:
     return Sort(target.path, name.startswith("-"))
 
 
-def read_select(argument: str, table: Table) -> Select:
-    """Return the parts that ``a,b``, ``a``, ``[a,b]`` or ``a{b,c}`` names."""
+def read_select(argument: str, table: Table, tables: Tables = NO_TABLES) -> Select:
+    """Return the parts that ``a,b``, ``a``, ``[a,b]``, ``a{b,c}`` or ``a(b,c)`` names.
+
+    ``tables`` are those to which relationships lead; without, they are not followed.
+    """
     text = argument.strip()
     listed = text.startswith("[") and text.endswith("]")
     names = _names(text[1:-1] if listed else text)
@@ -70,10 +79,44 @@ def read_select(argument: str, table: Table) -> Select:
         raise Unreadable("a select names no attribute; write select(a,b)")
     if len(names) > QUERY_SELECT_PATHS_MAX:
         raise Unreadable(f"a select has at most {QUERY_SELECT_PATHS_MAX} names, not {len(names)}")
-    paths = tuple(find(table, name, stored=False).path for name in names)
+    paths, related = _selected(names, table, tables, 0)
     if listed:
-        return Select(paths, Projection.ARRAY)
-    return Select(paths, Projection.OBJECT if "," in text or "{" in text else Projection.VALUE)
+        return Select(paths, Projection.ARRAY, related)
+    several = not _SEVERAL.isdisjoint(text)
+    return Select(paths, Projection.OBJECT if several else Projection.VALUE, related)
+
+
+def _selected(
+    names: list[str], table: Table, tables: Tables, depth: int
+) -> tuple[tuple[Path, ...], tuple[RelatedSelect, ...]]:
+    """Return the paths of names, and those among them that are relationships."""
+    paths: dict[Path, None] = {}
+    inner: dict[str, list[str]] = {}
+    relations: dict[str, Relation] = {}
+    for name in names:
+        first, _, rest = name.partition(".")
+        relation = relation_of(table, first, tables)
+        if relation is None:
+            paths[find(table, name, stored=False).path] = None
+            continue
+        if depth == RELATION_DEPTH_MAX:
+            raise Unreadable(f"{shown(name)} is more than {RELATION_DEPTH_MAX} relationships away")
+        paths[(first,)] = None
+        relations[first] = relation
+        inner.setdefault(first, []).append(rest)
+    related = tuple(
+        RelatedSelect(relation, _inner_select(inner[name], relation.table, tables, depth + 1))
+        for name, relation in relations.items()
+    )
+    return tuple(paths), related
+
+
+def _inner_select(names: list[str], table: Table, tables: Tables, depth: int) -> Select | None:
+    """Return the parts of related records; None for all, where the bare name was given."""
+    if "" in names:
+        return None
+    paths, related = _selected(names, table, tables, depth)
+    return Select(paths, Projection.OBJECT, related)
 
 
 def _names(text: str) -> list[str]:
@@ -81,7 +124,8 @@ def _names(text: str) -> list[str]:
     names: list[str] = []
     outer: list[str] = []
     name = ""
-    for piece in [*_PIECE.findall(text), ","]:
+    for found in [*_PIECE.findall(text), ","]:
+        piece = _BRACES.get(found, found)
         if piece == "{" and name and len(outer) < QUERY_DEPTH_MAX:
             outer.append(name)
             name = ""

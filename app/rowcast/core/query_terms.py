@@ -14,6 +14,8 @@ from typing import Final
 from rowcast.core.conditions import Operator
 from rowcast.core.freshness import STALE
 from rowcast.core.limits import QUERY_DEPTH_MAX
+from rowcast.core.relation_limits import RELATION_DEPTH_MAX
+from rowcast.core.relations import Relation, Tables, relation_of
 from rowcast.core.scalars import CONVERT, LONG_MAX, LONG_MIN, Mismatch
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Attribute, Table, Type
@@ -70,6 +72,20 @@ def find(table: Table, name: str, *, stored: bool) -> Target:
     for part in path[1:]:
         attribute = _inside(attribute, part)
     return Target(path, attribute.type if attribute else Type.ANY)
+
+
+def follow(table: Table, name: str, tables: Tables) -> tuple[list[Relation], Target]:
+    """Resolve a name that may lead through relationships to an attribute of another table."""
+    relations: list[Relation] = []
+    while True:
+        first, dot, rest = name.partition(".")
+        relation = relation_of(table, first, tables) if dot else None
+        if relation is None:
+            return relations, find(table, name, stored=True)
+        if len(relations) == RELATION_DEPTH_MAX:
+            raise Unreadable(f"{shown(name)} is more than {RELATION_DEPTH_MAX} relationships away")
+        relations.append(relation)
+        table, name = relation.table, rest
 
 
 def _member(

@@ -29,15 +29,18 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.freshness import STALE
 from rowcast.core.limits import QUERY_CONDITIONS_MAX, QUERY_DEPTH_MAX, QUERY_TEXT_CHARS_MAX
 from rowcast.core.queries import Query
-from rowcast.core.query_functions import read_group, read_limit, read_select, read_sort
+from rowcast.core.query_functions import NO_TABLES, read_group, read_limit, read_select, read_sort
 from rowcast.core.query_names import WRITTEN
-from rowcast.core.query_terms import ORDERINGS, Target, Unreadable, find, read_value
+from rowcast.core.query_terms import ORDERINGS, Target, Unreadable, follow, read_value
+from rowcast.core.relations import RelatedKeys, Tables, through
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.core.values import shown
 
 _FUNCTIONS: Final = ("select", "sort", "limit", "after")
 _GROUP: Final = "group"
+_NESTED: Final = ("group", "select")
+"""Functions with brackets in their argument."""
 _STALE: Final = re.compile(rf"{STALE}==?(true|false)(?=&|$)")
 _FUNCTION: Final = re.compile(r"([A-Za-z-]+)(?:\(|%28)")
 _BRACKET: Final = re.compile(r"(\(|%28)|\)|%29")
@@ -62,17 +65,21 @@ _STRICT: Final = frozenset({"=", "===", "!=="})
 _PAIRS: Final = {")": "(", "]": "["}
 
 
-def parse_query(text: str, table: Table, *, groups: bool = False) -> Query:
+def parse_query(
+    text: str, table: Table, *, groups: bool = False, tables: Tables = NO_TABLES
+) -> Query:
     """Read a query string as a query of one table's records; raises INVALID for anything else.
 
-    ``groups``: it may return groups in place of records.
+    ``groups``: it may return groups in place of records. ``tables``: those to which relationships
+    lead; conditions on them must be resolved (``relations.RelatedKeys``).
     """
     if len(text) > QUERY_TEXT_CHARS_MAX:
         raise Error(
             Code.INVALID,
             f"the query has {len(text)} characters; at most {QUERY_TEXT_CHARS_MAX} are read",
         )
-    reader = _Reader(text, table, (*_FUNCTIONS, _GROUP) if groups else _FUNCTIONS)
+    known = (*_FUNCTIONS, _GROUP) if groups else _FUNCTIONS
+    reader = _Reader(text, table, known, tables)
     try:
         return reader.query()
     except Unreadable as unreadable:
@@ -98,9 +105,10 @@ class _Level:
 class _Reader:
     """A left-to-right parser; ``start`` is the offset of the current term."""
 
-    def __init__(self, text: str, table: Table, known: Sequence[str]) -> None:
+    def __init__(self, text: str, table: Table, known: Sequence[str], tables: Tables) -> None:
         self._text = text
         self._known = known
+        self._tables = tables
         self._table = table
         self._position = 0
         self._conditions = 0
@@ -113,7 +121,9 @@ class _Reader:
         limit, offset = (None, 0) if (text := self._argument("limit")) is None else read_limit(text)
         sort = () if (text := self._argument("sort")) is None else read_sort(text, self._table)
         select = (
-            None if (text := self._argument("select")) is None else read_select(text, self._table)
+            None
+            if (text := self._argument("select")) is None
+            else read_select(text, self._table, self._tables)
         )
         if (text := self._argument(_GROUP)) is not None:
             return self._grouped(text, where)
@@ -196,7 +206,7 @@ class _Reader:
         """Return where the argument of a function ends, and its bracket; a group has functions."""
         depth = 1
         for bracket in _BRACKET.finditer(self._text, start):
-            depth += 1 if bracket[1] and name == _GROUP else -1 if not bracket[1] else 0
+            depth += 1 if bracket[1] and name in _NESTED else -1 if not bracket[1] else 0
             if depth == 0:
                 return bracket.span()
         raise Unreadable(f"{name}( is not closed by ')'")
@@ -251,16 +261,21 @@ class _Reader:
             raise Unreadable(
                 f"{self._table.name} has no attribute {shown(name)}; write {WRITTEN[name]}"
             )
-        target = find(self._table, name, stored=True)
+        relations, target = follow(self._table, name, self._tables)
         self.start = symbol.start()
         operator = _SYMBOLS.get(written) or self._named(written.strip("=").lower())
         self._position = symbol.end()
-        return self._compared(target, operator, self._value(level.close), written)
+        condition = self._compared(target, operator, self._value(level.close), written)
+        for relation in reversed(relations):
+            condition = through(relation, condition)
+        return condition
 
     def _continued(self, level: _Level) -> Condition | None:
         """Return the previous condition, whose name this one may reuse."""
         before = level.items[-1] if level.items and level.last == "item" else None
-        return before if isinstance(before, Condition) and level.pending == "&" else None
+        if not isinstance(before, Condition) or isinstance(before.value, RelatedKeys):
+            return None
+        return before if level.pending == "&" else None
 
     def _goes_on(self, before: Condition, word: str) -> bool:
         """Whether ``lt=200`` is the other end of a range, not an attribute's name."""

@@ -32,6 +32,7 @@ from rowcast.kernel.query_writes import QueryWrites
 from rowcast.kernel.readable import Readable, nothing_at
 from rowcast.kernel.reauthorization import Reauthorization
 from rowcast.kernel.registry import Entry, Registry
+from rowcast.kernel.related_reads import RelatedReads
 from rowcast.kernel.resource import Incoming, Resource
 from rowcast.kernel.resource_dispatch import ResourceDispatch
 from rowcast.kernel.row_views import Views
@@ -94,6 +95,8 @@ class Kernel(Seams):
         """Of the loop, for long work of any client."""
         self._resource_dispatch = ResourceDispatch(self)
         self._atomic_batch = AtomicBatch(self)
+        self.related = RelatedReads(self, self.transcoder)
+        """Follows relationships."""
         self.query_writes = QueryWrites(
             self, self.visibility, self.transcoder, now, self._atomic_batch.write
         )

@@ -86,6 +86,8 @@ class Registry:
         routes_max: int = MATCH_CACHE_TOPICS_MAX,
     ) -> None:
         self.shapes = {table.name: CompiledTable(table) for table in tables}
+        self.related = {table.name: table for table in tables if "rest" not in table.hidden_from}
+        """The tables to which relationships lead over REST, by name."""
         self.undeclared = undeclared
         """Whether undeclared topics are allowed; the server's own always are."""
         self.logged = False

@@ -28,6 +28,8 @@ _NATIVE: Final = frozenset(
     {Type.ID, Type.STRING, Type.INT, Type.LONG, Type.FLOAT, Type.BOOLEAN, Type.DATE, Type.BYTES}
 )
 """Types whose columns compare and sort like their values."""
+_PARTS: Final = 500
+"""Conditions joined on one level: half of SQLite's limit."""
 _JSON: Final = frozenset({Type.ANY, Type.OBJECT, Type.LIST})
 
 
@@ -89,11 +91,7 @@ class Conditions:
 
     def _condition(self, where: Condition) -> Filter:
         if where.operator is Operator.IN and isinstance(where.value, tuple):
-            choices = [
-                self._condition(Condition(where.path, Operator.EQ, choice))
-                for choice in where.value
-            ]
-            return _joined(choices, all_of=False)
+            return self._in(where.path, where.value)
         operator = Operator.EQ if where.operator is Operator.IN else where.operator
         term = self._terms.get(where.path)
         if where.operator is Operator.HAS:
@@ -106,6 +104,18 @@ class Conditions:
             return _near(f"CAST({term.text} AS REAL)", operator, where.value)
         value = native(term.type, where.value)
         return _UNKNOWN if value is None else _compared(term, operator, value)
+
+    def _in(self, path: tuple[str, ...], choices: tuple[object, ...]) -> Filter:
+        """Return the SQL of a list of choices, in parts: SQLite limits the depth of expressions."""
+        term = self._terms.get(path)
+        if term is not None and term.type in _NATIVE:
+            cells = [native(term.type, choice) for choice in choices]
+            if None not in cells:
+                marks = ",".join("?" * len(cells))
+                return Filter(f"{term.text} IN ({marks})", tuple(cells))
+        each = [self._condition(Condition(path, Operator.EQ, choice)) for choice in choices]
+        parts = [each[start : start + _PARTS] for start in range(0, len(each), _PARTS)]
+        return _joined([_joined(part, all_of=False) for part in parts], all_of=False)
 
     def _within(self, path: tuple[str, ...], operator: Operator, value: object) -> Filter:
         """Narrow by a value inside a JSON column, if that is cheap and safe."""

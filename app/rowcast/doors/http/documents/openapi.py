@@ -212,7 +212,8 @@ def _list(table: Table, example: str = _EXAMPLE) -> Document:
     )
     operation["description"] = (
         f"The query follows the question mark, such as {example}; "
-        "group(name,count()) returns groups in place of records."
+        "group(name,count()) returns groups in place of records, select(name,owner(name)) "
+        "follows relationships."
     )
     operation["parameters"] = [*map(_parameter, ("meta", "count", *_PAST))]
     return operation

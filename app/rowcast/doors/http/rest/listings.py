@@ -7,7 +7,7 @@ page: continuing from it misses nothing (M1).
 
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Final
@@ -24,7 +24,7 @@ from rowcast.codecs import (
     negotiate,
     rows_encoder,
 )
-from rowcast.core.conditions import ID_PATH, Condition, Group, Operator
+from rowcast.core.conditions import ID_PATH, Condition, Group, Operator, Where
 from rowcast.core.errors import Code, Error
 from rowcast.core.evaluation import project
 from rowcast.core.events import Record, local_id
@@ -44,6 +44,7 @@ from rowcast.doors.http.messages.asgi import HeaderList, path_of
 from rowcast.doors.http.messages.replies import VARY, send_bytes
 from rowcast.doors.http.rest.request import ROW_TYPES, Request
 from rowcast.kernel.loop_turns import in_turns
+from rowcast.kernel.related_reads import Joined
 from rowcast.reads.read_queue import asker_now
 from rowcast.store.store import Page
 
@@ -63,7 +64,26 @@ async def send_collection(request: Request, prefix: str, media_type: str | None 
     table = request.route.table
     if table is None:
         raise Error(Code.NOT_FOUND, f"there is no collection at {path_of(request.topic)!r}")
-    query = within(prefix, parse_query(request.parameters.query, table, groups=True))
+    query = within(prefix, await _query(request, table))
+    await _send(request, table, query, media_type)
+
+
+async def send_related(request: Request, table: Table, where: Where) -> None:
+    """Respond with the records of another table that match, and the query of the request."""
+    query = await _query(request, table)
+    both = where if query.where is None else Group((where, query.where))
+    await _send(request, table, replace(query, where=both), None)
+
+
+async def _query(request: Request, table: Table) -> Query:
+    """Return the query of a request, with conditions on this table only."""
+    kernel = request.kernel
+    tables = kernel.registry.related
+    query = parse_query(request.parameters.query, table, groups=True, tables=tables)
+    return await kernel.related.resolved(query, request.caller)
+
+
+async def _send(request: Request, table: Table, query: Query, media_type: str | None) -> None:
     if query.group is not None:
         await _send_groups(request, table, query, query.group, media_type)
         return
@@ -127,6 +147,8 @@ class Listing:
     table: Table
     query: Query
     media_type: str
+    joined: dict[str, Joined] = field(default_factory=dict)
+    """The related values of the records of the page that is sent, by topic."""
 
     @property
     def linked(self) -> bool:
@@ -142,7 +164,22 @@ class Listing:
         return await self._search(replace(self.query, limit=most))
 
     async def _search(self, query: Query) -> Page:
-        return await self.request.kernel.search(self.table, query, self.request.caller)
+        kernel, caller = self.request.kernel, self.request.caller
+        page = await kernel.search(self.table, query, caller)
+        select = self.query.select
+        if select is not None and select.related:
+            found = await kernel.related.joined(
+                self.table, select, page.records, caller, self._spelling
+            )
+            self.joined.clear()
+            self.joined.update(found)
+        return page
+
+    @property
+    def _spelling(self) -> str:
+        """The media type that values are spelled for."""
+        spelling = JSON if self.media_type in {CSV, NDJSON} else self.media_type
+        return CBOR if spelling == CBOR_SEQ else spelling
 
     async def send_head(self, page: Page) -> None:
         """Answer HEAD, without a length, because the body is not built."""
@@ -232,15 +269,15 @@ class Listing:
     def _value(self, record: Record) -> object:
         """Return a record as a row: with its id, its selected parts, its metadata."""
         table = self.table
-        spelling = JSON if self.media_type in {CSV, NDJSON} else self.media_type
-        spelling = CBOR if spelling == CBOR_SEQ else spelling
-        value = self.request.kernel.transcoder.spelled(record, spelling)
+        value = self.request.kernel.transcoder.spelled(record, self._spelling)
         record_id = parse_id(table, local_id(table, record.topic))
         key = table.primary_key.name if table.primary_key else "id"
         if isinstance(value, dict):
             value = value if key in value else {key: record_id} | value
         else:
             value = {key: record_id, "value": value}
+        if self.joined:
+            value = value | self.joined[record.topic]
         value = project(self.query.select, value, record_id)
         if self.request.parameters.meta:
             kernel = self.request.kernel

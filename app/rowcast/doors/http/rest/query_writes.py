@@ -23,7 +23,9 @@ async def write(request: Request, event: Event) -> None:
     table, parameters = request.route.table, request.parameters
     if table is None:
         raise not_offered(request.route, request.method)
-    query = parse_query(parameters.query, table)
+    kernel = request.kernel
+    asked_for = parse_query(parameters.query, table, tables=kernel.registry.related)
+    query = await kernel.related.resolved(asked_for, request.caller)
     if query.select is not None or query.after is not None:
         raise Error(Code.INVALID, "a write by query has no select(...) and no after(...)")
     most = request.edge.settings.query_writes_max

@@ -5,12 +5,14 @@ from functools import reduce
 from typing import Final
 
 from rowcast.codecs import CSV, JSON, NDJSON, content_type_header, encode, negotiate
+from rowcast.core.conditions import Condition, Operator
 from rowcast.core.errors import Code, Error
 from rowcast.core.evaluation import project
 from rowcast.core.events import Record, local_id
 from rowcast.core.meta import with_meta
 from rowcast.core.queries import Query, Select
 from rowcast.core.query_text import parse_query
+from rowcast.core.relations import relation_of
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.core.values import parse_id
@@ -111,9 +113,32 @@ async def _get_record(request: Request) -> None:
             continue
         await _send_record(request, record, reading)
         return
+    if await _send_related(request):
+        return
     if request.topic.startswith(SYSTEM):
         raise _no_system_row(request)
     raise missing or Error(Code.NOT_FOUND, f"there is no record at {path_of(request.topic)!r}")
+
+
+async def _send_related(request: Request) -> bool:
+    """Respond with what a record's relationship leads to, such as ``Dog/1/owner`` (B8)."""
+    kernel, table = request.kernel, request.route.table
+    topic, _, name = request.topic.rpartition("/")
+    relation = None if table is None else relation_of(table, name, kernel.registry.related)
+    if table is None or relation is None or not local_id(table, topic):
+        return False
+    record = await kernel.read(topic, request.caller)
+    kernel.transcoder.structured(record)
+    keys = tuple(relation.keys(record.decoded, parse_id(table, local_id(table, topic))))
+    where = Condition(relation.other, Operator.IN, keys)
+    if relation.many:
+        await _while_there(request, listings.send_related(request, relation.table, where))
+        return True
+    page = await kernel.search(relation.table, Query(where, limit=1), request.caller)
+    if not page.records:
+        raise Error(Code.NOT_FOUND, f"{path_of(topic)!r} has no {name}")
+    await _send_record(request, page.records[0], Reading(page.records[0].topic))
+    return True
 
 
 def _no_system_row(request: Request) -> Error:
@@ -163,35 +188,47 @@ async def _send_parts(request: Request, record: Record, reading: Reading) -> Non
     etag = validators[0][1]
     check_read_condition(headers, etag)
     conditional = b"if-none-match" in headers or b"if-modified-since" in headers
-    ages = record.table is not None and record.table.deadline_seconds > 0  # _stale changes by time
+    select = _select_of(request, record) if request.parameters.query else None
+    # _stale changes by time, and related records change without this one
+    ages = record.table is not None and record.table.deadline_seconds > 0
+    ages = ages or (select is not None and bool(select.related))
     if conditional and not ages and not_modified(headers, etag, record.version):
         await send({"type": "http.response.start", "status": 304, "headers": [*validators, VARY]})
         await send(EMPTY)
         return
     media_type = reading.media_type or negotiate(request.accept, RECORD_TYPES)
-    value = _parts(request, record, reading.path, media_type)
-    await _check_selected(request, record)
+    value = await _parts(request, record, reading.path, media_type, select)
+    await _check_selected(request, record, select)
     body = encode([value] if media_type == NDJSON else value, media_type)
     content_type = content_type_header(media_type)
     await send_bytes(send, 200, content_type, body, validators, head=request.is_head)
 
 
-async def _check_selected(request: Request, record: Record) -> None:
+async def _check_selected(request: Request, record: Record, select: Select | None) -> None:
     """Raise for a misspelt name in ``select``, which no record of the table has."""
-    text, table = request.parameters.query, record.table
-    if text and table is not None:
-        query = Query(select=_select_of(text, table))
+    table = record.table
+    if select is not None and table is not None:
+        query = Query(select=select)
         await request.kernel.readable.check_names(table, query, (record,), request.caller)
 
 
-def _parts(request: Request, record: Record, path: tuple[str, ...], media_type: str) -> object:
+async def _parts(
+    request: Request,
+    record: Record,
+    path: tuple[str, ...],
+    media_type: str,
+    select: Select | None,
+) -> object:
     """Return a property, or the selected parts with their metadata."""
     spelling = JSON if media_type in {CSV, NDJSON} else media_type
     value = request.kernel.transcoder.spelled(record, spelling)
     if path:
         return reduce(_member, path, value)
     table = record.table or Table(record.topic, None)
-    select = _select_of(request.parameters.query, table)
+    if select is not None and select.related and isinstance(value, dict):
+        kernel, caller = request.kernel, request.caller
+        joined = await kernel.related.joined(table, select, [record], caller, spelling)
+        value = value | joined[record.topic]
     value = project(select, value, parse_id(table, local_id(record.table, record.topic)))
     if request.parameters.meta:
         kernel = request.kernel
@@ -203,8 +240,9 @@ def _member(value: object, name: str) -> object:
     return value.get(name) if isinstance(value, dict) else None
 
 
-def _select_of(text: str, table: Table) -> Select | None:
-    query = parse_query(text, table)
+def _select_of(request: Request, record: Record) -> Select | None:
+    table, text = record.table or Table(record.topic, None), request.parameters.query
+    query = parse_query(text, table, tables=request.kernel.registry.related)
     if query != Query(select=query.select):
         hint = did_you_mean(text.partition("=")[0], (*OPENING, "select", "meta"))
         raise Error(
