@@ -51,7 +51,7 @@ from rowcast.store.sql_tables import (
 FORMAT: Final = "2"
 """Version of the file's format; unknown ones are refused."""
 
-_WIDER: Final = frozenset(
+WIDER: Final = frozenset(
     {
         (Type.ID, Type.STRING),
         (Type.STRING, Type.ID),
@@ -98,7 +98,8 @@ def _shape(table: Table, old: TableColumns | None) -> TableColumns:
     return TableColumns(key, type_, columns, tuple(now), table.open, table.database)
 
 
-def _read_shape(text: str) -> TableColumns:
+def read_shape(text: str) -> TableColumns:
+    """Return the shape that ``TableColumns.text`` wrote."""
     read = json.loads(text)
     key, type_ = read["key"]
     declared = tuple(read["declared"])
@@ -167,7 +168,7 @@ def open_tables(
         if row is None:
             table_id, old = _make(connection, cursor, models, table), None
         else:
-            table_id, old = int(row[0]), _read_shape(row[1])
+            table_id, old = int(row[0]), read_shape(row[1])
             _change(cursor, table, old, working_rows)
         new = _shape(table, old)
         if old is not None and new != old:  # values may have moved
@@ -228,17 +229,17 @@ def _loaded(cursor: Cursor, rows: Rows, table_id: int) -> LogPartition:
 
 def _change(cursor: Cursor, table: Table, old: TableColumns, working_rows: int) -> None:
     """Migrate an existing table to its declared attributes."""
-    _check_key(table, old)
+    check_key(table, old)
     name = quoted(sql_name(table))
     retyped: set[str] = set()
     for item in value_attributes(table):
         if item.name in old.columns:
             was = Type(old.columns[item.name])
-            if item.type is not was and (was, item.type) not in _WIDER:
+            if item.type is not was and (was, item.type) not in WIDER:
                 retype(cursor, table, item, was, working_rows)
                 retyped.add(item.name)
         else:
-            _check_column(table, item, old.columns)
+            check_column(table, item, old.columns)
             type_ = column_type(item.type).compile(dialect=sqlite.dialect())
             cursor.execute(f"ALTER TABLE {name} ADD COLUMN {quoted(item.name)} {type_}")
     known = set(old.declared) - retyped
@@ -247,7 +248,8 @@ def _change(cursor: Cursor, table: Table, old: TableColumns, working_rows: int) 
         _move(cursor, table, old, new, working_rows)
 
 
-def _check_key(table: Table, old: TableColumns) -> None:
+def check_key(table: Table, old: TableColumns) -> None:
+    """Raise INVALID when a table's key has changed."""
     name, type_ = key_name(table), key_type(table).value
     if (name, type_) != (old.key, old.key_type):
         raise Error(
@@ -258,7 +260,8 @@ def _check_key(table: Table, old: TableColumns) -> None:
         )
 
 
-def _check_column(table: Table, item: Attribute, columns: Iterable[str]) -> None:
+def check_column(table: Table, item: Attribute, columns: Iterable[str]) -> None:
+    """Raise INVALID when a new attribute would be the column of a former one."""
     same = next((name for name in columns if name.lower() == item.name.lower()), None)
     if same is not None:
         raise Error(

@@ -32,13 +32,7 @@ def retype(cursor: Cursor, table: Table, item: Attribute, was: Type, working_row
     Its values become undeclared.
     """
     name, column = quoted(sql_name(table)), quoted(item.name)
-    if not _may_change(cursor, table, item):
-        raise Error(
-            Code.INVALID,
-            f"the attribute {table.name}.{item.name} was {was} and is now {item.type}; its values "
-            f"cannot change type without loss, so keep {was}, or declare a new attribute and copy "
-            "the values",
-        )
+    check_retype(cursor, table, item, was)
     _set_aside(cursor, table, item, was, working_rows)
     old, new = (column_type(type_).compile(dialect=sqlite.dialect()) for type_ in (was, item.type))
     if old != new:
@@ -47,6 +41,17 @@ def retype(cursor: Cursor, table: Table, item: Attribute, was: Type, working_row
         )
         cursor.execute(f"ALTER TABLE {name} DROP COLUMN {column}")
         cursor.execute(f"ALTER TABLE {name} ADD COLUMN {column} {new}")
+
+
+def check_retype(cursor: Cursor, table: Table, item: Attribute, was: Type) -> None:
+    """Raise INVALID if an attribute's type cannot change without loss."""
+    if not _may_change(cursor, table, item):
+        raise Error(
+            Code.INVALID,
+            f"the attribute {table.name}.{item.name} was {was} and is now {item.type}; its values "
+            f"cannot change type without loss, so keep {was}, or declare a new attribute and copy "
+            "the values",
+        )
 
 
 def _may_change(cursor: Cursor, table: Table, item: Attribute) -> bool:
