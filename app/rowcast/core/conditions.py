@@ -13,11 +13,13 @@ unknown claim is false, whatever its operator, including ``!=``. Claims occur on
 ``claims.bind`` replaces them by values; an unreplaced one is unknown. So missing claims deny.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
-from typing import Final
+from operator import ge, gt, le, lt
+from types import MappingProxyType
+from typing import Final, cast
 
 from rowcast.core.comparison import RANK_LAST, Place, equal
 from rowcast.core.scalars import is_number
@@ -31,6 +33,10 @@ ID_PATH: Final[Path] = ("$id",)
 
 ABSENT: Final = object()
 """Marks the value of a missing path."""
+
+
+_PLAIN: Final = frozenset({int, float})
+"""Types of numbers that Python orders as these conditions do; a boolean is of another type."""
 
 
 # -- the tree --------------------------------------------------------------------------------------
@@ -136,6 +142,11 @@ def compared(where: Where | None) -> Iterator[Path]:
     return (leaf.path for leaf in leaves(where) if isinstance(leaf, Condition))
 
 
+_ORDERS: Final[Mapping[Operator, Callable[[float, float], bool]]] = MappingProxyType(
+    {Operator.GT: gt, Operator.GE: ge, Operator.LT: lt, Operator.LE: le}
+)
+
+
 # -- evaluation ------------------------------------------------------------------------------------
 
 
@@ -201,6 +212,10 @@ def _text_holds(found: object, operator: Operator, wanted: object) -> bool:
 
 
 def _order_holds(found: object, operator: Operator, wanted: object) -> bool:
+    if type(found) in _PLAIN and type(wanted) in _PLAIN and not (is_nan(found) or is_nan(wanted)):
+        return _ORDERS[operator](
+            cast("float", found), cast("float", wanted)
+        )  # what is compared most, at a third of the cost
     if isinstance(found, bool) or isinstance(wanted, bool):
         return False
     one, other = Place(found), Place(wanted)
