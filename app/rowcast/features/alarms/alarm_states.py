@@ -136,6 +136,8 @@ class AlarmStates:
     ) -> None:
         """Apply a write of a record to one of its alarms."""
         hot = rule.hot(value, record_id)
+        if not hot and not self._held:
+            return
         name = f"{rule.name}/{topic}"
         held = self._held.get(name)
         if held is None and not hot:

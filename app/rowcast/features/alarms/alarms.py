@@ -151,7 +151,7 @@ class Alarms(Subscriber):
             page = await reader.search(table, query)
             for record in page.records:
                 found.add(record.topic)
-                self._observe(rule, record, min(seconds_of(record.version), self._kernel.now()))
+                self._observe((rule,), record, min(seconds_of(record.version), self._kernel.now()))
             if not page.after:
                 break
             query = replace(query, after=page.after)
@@ -162,7 +162,7 @@ class Alarms(Subscriber):
             if kept is None:
                 states.delete(rule, held.topic, self._kernel.now())
             else:
-                self._observe(rule, kept, min(seconds_of(kept.version), self._kernel.now()))
+                self._observe((rule,), kept, min(seconds_of(kept.version), self._kernel.now()))
 
     # -- events ------------------------------------------------------------------------------------
 
@@ -173,28 +173,32 @@ class Alarms(Subscriber):
             return
         now = self._kernel.now()
         self._apply(event, now if is_stamped(event) else min(seconds_of(event.version), now))
-        if self.states.journal or event.seq - self._stored_position > self.checkpoint_events:
+        if self.states.journal:
             self._flush_soon()
-        self._arm()
+            self._arm()
+        elif event.seq - self._stored_position > self.checkpoint_events:
+            self._flush_soon()
 
     def _apply(self, event: Event, at: float) -> None:
         table = event.table
         if table is None or event.kind not in RETAINED:
             return
         self.states.position = event.seq
-        for rule in table.alarms:
-            if not self._live and f"{table.name}/{rule.name}" not in self._rules:
-                continue
-            if event.kind == DELETE:
-                self.states.delete(rule, event.topic, at)
-            else:
-                self._observe(rule, event, at)
+        rules = table.alarms
+        if not self._live:
+            rules = tuple(rule for rule in rules if f"{table.name}/{rule.name}" in self._rules)
+        if event.kind != DELETE:
+            self._observe(rules, event, at)
+            return
+        for rule in rules:
+            self.states.delete(rule, event.topic, at)
 
-    def _observe(self, rule: AlarmRule, record: Event, at: float) -> None:
+    def _observe(self, rules: Sequence[AlarmRule], record: Event, at: float) -> None:
         table = cast("Table", record.table)
         value = record.decoded if self._kernel.transcoder.structured(record) else None
         record_id = parse_id(table, local_id(table, record.topic))
-        self.states.observe(rule, record.topic, at, value, record_id)
+        for rule in rules:
+            self.states.observe(rule, record.topic, at, value, record_id)
 
     # -- time --------------------------------------------------------------------------------------
 
@@ -350,4 +354,5 @@ class Alarms(Subscriber):
 
 def _facts(entries: Sequence[Entry]) -> dict[str, bytes | None]:
     """Return the last fact of each alarm."""
-    return {entry.name: entry.fact for entry in entries}
+    last = {entry.name: entry for entry in entries}
+    return {name: entry.fact for name, entry in last.items()}
