@@ -38,6 +38,7 @@ FLOORS = {
     "models": 7,
     "program": 8,
     "lake.columns": 9,
+    "lake.stores": 9,
     "lake.snapshots": 10,
     "lake.spark": 10,
     "lake.commands": 11,

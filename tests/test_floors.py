@@ -29,7 +29,7 @@ LIBRARIES = {
     "sqlite3": {"store"},
     "psycopg": {"store"},
     "graphql": {"schema"},
-    "pyarrow": {"lake.columns", "lake.snapshots", "lake.spark"},
+    "pyarrow": {"lake.columns", "lake.stores", "lake.snapshots", "lake.spark"},
     "pyspark": {"lake.spark"},
     "deltalake": {"lake.snapshots"},
     "pyiceberg": {"lake.snapshots"},

@@ -6,6 +6,8 @@ JAVA_VERSION_MIN = 17
 """The oldest Java that Spark 4 starts with."""
 RESULTS_KEPT = 3
 """Results of a job that stay on disk, including the newest: readers of an older one can finish."""
+RESULT_SECONDS_MAX = 24 * 3_600
+"""Age after which a result without manifest in an object store is removed: its job was killed."""
 ROWS_SHOWN_MAX = 1_000
 """Rows of a result that are printed; all are in memory."""
 STREAM_PAUSE_SECONDS = 5

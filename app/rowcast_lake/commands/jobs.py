@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.pipeline_limits import ROWS_SHOWN_MAX
-from rowcast.core.places import check_local
+from rowcast.core.places import check_local, is_object_store
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.program.commands.options import JsonOption, print_row
@@ -35,7 +35,10 @@ COMMON: Final[Mapping[str, tuple[Any, Any]]] = {
     ),
     "snapshots": (
         Annotated[
-            Path | None, typer.Option(help="Directory of snapshots [default: the server's].")
+            str | None,
+            typer.Option(
+                help="Directory of snapshots, or s3://bucket/prefix [default: the server's]."
+            ),
         ],
         None,
     ),
@@ -54,7 +57,13 @@ COMMON: Final[Mapping[str, tuple[Any, Any]]] = {
         ],
         None,
     ),
-    "out": (Annotated[Path | None, typer.Option(help="Publish the result here as Parquet.")], None),
+    "out": (
+        Annotated[
+            str | None,
+            typer.Option(help="Publish the result here as Parquet, also s3://bucket/prefix."),
+        ],
+        None,
+    ),
     "to": (Annotated[str, typer.Option(help="Write the result to this table of the server.")], ""),
     "replace": (
         Annotated[
@@ -173,11 +182,11 @@ def _run_job(
     options: Mapping[str, str],
     *,
     table: str,
-    snapshots: Path | None,
+    snapshots: str | None,
     parquet: str,
     url: str | None,
     schema: Path | None,
-    out: Path | None,
+    out: str | None,
     to: str,
     replace: bool,
     show: int | None,
@@ -188,13 +197,14 @@ def _run_job(
 ) -> list[str]:
     from rowcast_lake.spark.inputs import open_input  # noqa: PLC0415 - needs PySpark
     from rowcast_lake.spark.options import Options  # noqa: PLC0415
+    from rowcast_lake.spark.places import root_of  # noqa: PLC0415
     from rowcast_lake.spark.runner import Order, Target, follow, run, session  # noqa: PLC0415
     from rowcast_lake.spark.sink import Bringer  # noqa: PLC0415
 
     job.read_options(options)  # report a mistake before starting Spark
     for name, place in (("--out", out), ("--snapshots", snapshots)):
-        if place is not None:
-            check_local(str(place), name)
+        if place is not None and not is_object_store(place):
+            check_local(place, name)
     table = table or job.table
     if not (table or parquet):
         raise Error(Code.UNPROCESSABLE, f"{job.name}: name a table, such as --table Weather")
@@ -202,15 +212,15 @@ def _run_job(
     server = {"url": config.server_url}
     if show is None:
         show = 0 if out or to else ROWS_SHOWN
-    target = Target(out, to, server, replace, show, checkpoint, once)
+    target = Target(root_of(out) if out else None, to, server, replace, show, checkpoint, once)
     order = Order(
         job, options, target, lambda text: _declared(schema, text, table), table or parquet
     )
     if to:  # before Spark is started, which takes a while
         Bringer(Options.of({**server, "table": to}), replace=replace).check()
     with session(f"rowcast {job.name}", master) as spark:
-        place = snapshots or Path(config.snapshots.place(config.data))
-        source = open_input(spark, table, place, parquet, server if url else None)
+        root = root_of(snapshots or config.snapshots.place(config.data))
+        source = open_input(spark, table, root, parquet, server if url else None)
         return (follow if stream or once else run)(order, source)
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from rowcast import __version__
 from rowcast.core.cursors import Cursor
 from rowcast.core.errors import Code, Error
-from rowcast_lake.snapshots.object_paths import ObjectPath
+from rowcast_lake.stores.object_paths import ObjectPath
 
 FORMAT: Final = 3
 """The format written. Format 1 wrote an explicit null as absence; format 2 had a column

@@ -27,7 +27,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.export_limits import EXPORT_SECONDS_MAX, SNAPSHOT_PINNED_SECONDS
 from rowcast.features.snapshots.snapshot_directory import CHANGES, MAKING, NEWEST, name_of
 from rowcast_lake.snapshots.manifest import FILE_NAME
-from rowcast_lake.snapshots.object_paths import ObjectPath
+from rowcast_lake.stores.object_paths import ObjectPath
 
 PINS: Final = ".pins"
 _CUT: Final = re.compile(r"[0-9]{18}(-[0-9]{1,3})?", re.ASCII)

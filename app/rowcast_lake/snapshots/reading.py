@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 
 from rowcast.core.snapshot_limits import SNAPSHOT_MERGE_ROWS, SNAPSHOT_READ_ROWS
 from rowcast_lake.snapshots.manifest import TableFacts
-from rowcast_lake.snapshots.object_paths import ObjectPath
 from rowcast_lake.snapshots.shapes import Batch
 from rowcast_lake.snapshots.shelves import Directory
+from rowcast_lake.stores.object_paths import ObjectPath
 
 
 def opened(path: Directory) -> pq.ParquetFile:

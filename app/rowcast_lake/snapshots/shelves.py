@@ -6,8 +6,8 @@ from rowcast.core.places import is_object_store
 from rowcast.features.snapshots.catalogue import Catalogue
 from rowcast.features.snapshots.shelf import Shelf
 from rowcast_lake.snapshots.catalogs import forgetting
-from rowcast_lake.snapshots.object_paths import ObjectPath
 from rowcast_lake.snapshots.object_shelf import ObjectShelf
+from rowcast_lake.stores.object_paths import ObjectPath
 
 Directory = Path | ObjectPath
 """Where snapshots are."""

@@ -19,9 +19,9 @@ from rowcast_lake.snapshots.manifest import (
     TableFacts,
     read_manifest,
 )
-from rowcast_lake.snapshots.object_paths import ObjectPath
 from rowcast_lake.snapshots.reading import rows_of
 from rowcast_lake.snapshots.shelves import Directory
+from rowcast_lake.stores.object_paths import ObjectPath
 
 _PIECE_BYTES: Final = 1024 * 1024
 

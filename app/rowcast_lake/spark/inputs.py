@@ -28,6 +28,7 @@ from rowcast_lake.spark.options import Options
 from rowcast_lake.spark.places import MANIFEST, NEWEST
 from rowcast_lake.spark.tail import EARLIEST
 from rowcast_lake.spark.unions import union
+from rowcast_lake.stores.object_paths import ObjectPath
 
 FORMAT: Final = "rowcast"
 CHANGES: Final = "changes"
@@ -44,7 +45,7 @@ Moment = int | datetime | None
 class Part:
     """A snapshot, or a page of the log: its positions and its manifest."""
 
-    place: Path
+    place: Path | ObjectPath
     first: int
     last: int
     facts: Facts
@@ -83,8 +84,7 @@ class Input(Protocol):
 class Snapshots:
     """One table in a directory of snapshots."""
 
-    def __init__(self, spark: SparkSession, directory: Path, table: str) -> None:
-        directory = directory.absolute()  # Java has another working directory
+    def __init__(self, spark: SparkSession, directory: Path | ObjectPath, table: str) -> None:
         self._spark, self._directory, self._table = spark, directory, table
         self._cuts = [part for part in _parts(directory, CUT, of_log=False) if part.facts]
         self._pages = _chain(
@@ -188,6 +188,8 @@ class Snapshots:
         found = [part for part in parts if part.has(self._table)]
         if not found:
             return None
+        if isinstance(self._directory, ObjectPath):  # which Spark itself may be unable to read
+            return reduce(union, (self._loaded(part) for part in found))
         alike = all(part.columns(self._table) == found[0].columns(self._table) for part in found)
         split = any(part.facts["tables"][self._table].get("partition") for part in found)
         places = [str(part.place / self._table) for part in found]
@@ -195,6 +197,14 @@ class Snapshots:
             return _parquet(self._spark, places)
         # Other columns, or partitions: read each part separately, and union by name.
         return reduce(union, (_parquet(self._spark, [place]) for place in places))
+
+    def _loaded(self, part: Part) -> DataFrame:
+        """Read the table's files of a part by the format ``rowcast``."""
+        name = str(part.place).removeprefix(f"{self._directory}/")
+        options = {"table": self._table, "snapshot": name}
+        return _opened(
+            self._spark.read.format(FORMAT).options(**options).load(str(self._directory))
+        )
 
 
 class Files:
@@ -293,7 +303,7 @@ class Server:
 def open_input(
     spark: SparkSession,
     table: str,
-    snapshots: Path,
+    snapshots: Path | ObjectPath,
     parquet: str = "",
     server: Mapping[str, str] | None = None,
 ) -> Input:
@@ -320,10 +330,11 @@ def _parquet(spark: SparkSession, places: Sequence[str]) -> DataFrame:
         ) from error
 
 
-def _parts(directory: Path, pattern: re.Pattern[str], *, of_log: bool) -> list[Part]:
+def _parts(directory: Path | ObjectPath, pattern: re.Pattern[str], *, of_log: bool) -> list[Part]:
     """Return the complete parts in a directory, in the order of their positions."""
     parts = []
-    for place in sorted(directory.iterdir()) if directory.is_dir() else []:
+    found: list[Path | ObjectPath] = [*directory.iterdir()] if directory.is_dir() else []
+    for place in sorted(found, key=lambda place: place.name):
         match = pattern.fullmatch(place.name)
         if match is not None:
             first, last = (int(match[1]), int(match[2])) if of_log else (0, int(match[1]))
@@ -331,7 +342,7 @@ def _parts(directory: Path, pattern: re.Pattern[str], *, of_log: bool) -> list[P
     return parts
 
 
-def _facts(place: Path) -> Facts:
+def _facts(place: Path | ObjectPath) -> Facts:
     """Return a manifest; empty for a part that was removed meanwhile."""
     try:
         return cast("Facts", json.loads((place / MANIFEST).read_bytes()))

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from rowcast.core.errors import Code, Error
-from rowcast.core.places import check_local
+from rowcast.core.places import check_local, is_object_store
 from rowcast.core.suggestions import did_you_mean
 from rowcast_lake.spark.environment import server_url, variables
-from rowcast_lake.spark.places import NEWEST, Directory, Place, Served
+from rowcast_lake.spark.places import NEWEST, Directory, Place, Served, Stored
 from rowcast_lake.spark.remote import Remote
 
 KNOWN: Final = frozenset({
@@ -97,8 +97,10 @@ class Options:
 
     @property
     def place(self) -> Place:
-        """The place of snapshots: a directory if a path is given, else the server."""
+        """The place of snapshots: a directory or store if a path is given, else the server."""
         path = self.text("path")
+        if is_object_store(path):
+            return Stored(path)
         if path:
             check_local(path.removeprefix("file://"), "path")
             return Directory(path.removeprefix("file://"))

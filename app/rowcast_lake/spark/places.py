@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final, Protocol, Self, cast
 
@@ -17,7 +18,9 @@ from rowcast.core.pipeline_limits import (
     EXPORT_SECONDS_MAX,
     REMOTE_BLOCK_BYTES,
 )
+from rowcast.core.places import is_object_store
 from rowcast_lake.spark.remote import Remote, path_of
+from rowcast_lake.stores.object_paths import ObjectPath
 
 NEWEST: Final = "newest"
 MANIFEST: Final = "manifest.json"
@@ -27,6 +30,11 @@ FORMATS: Final = frozenset({1, 2, 3})
 DONE: Final = "done"
 """The state of a successful export."""
 Facts = Mapping[str, object]
+
+
+def root_of(text: str) -> Path | ObjectPath:
+    """Return a place of files by its path or URL."""
+    return ObjectPath.of(text) if is_object_store(text) else Path(text).absolute()
 
 
 class Place(Protocol):
@@ -72,6 +80,52 @@ class Directory:
     def _folder(self, snapshot: str) -> Path:
         folder = Path(self.path)
         return folder if (folder / MANIFEST).is_file() else folder / snapshot
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Snapshots in an object store, by their URL; each process opens the store itself."""
+
+    url: str
+
+    @cached_property
+    def _root(self) -> ObjectPath:
+        return ObjectPath.of(self.url)
+
+    def __getstate__(self) -> dict[str, str]:
+        return {"url": self.url}  # a connection is not pickled
+
+    def resolve(self, snapshot: str) -> str:
+        """Read the object ``newest``."""
+        if snapshot != NEWEST:
+            return snapshot
+        try:
+            return (self._root / NEWEST).read_text().strip()
+        except FileNotFoundError:
+            return snapshot
+        except OSError as error:
+            raise self._lost(error) from error
+
+    def manifest(self, snapshot: str) -> Facts:
+        """Read a manifest."""
+        file = self._root / snapshot / MANIFEST
+        try:
+            return checked(json.loads(file.read_bytes()), str(file))
+        except FileNotFoundError:
+            raise Error(
+                Code.NOT_FOUND,
+                f"there is no snapshot {snapshot} at {self.url}; make one with: rowcast export "
+                f"--out {self.url}",
+            ) from None
+        except OSError as error:
+            raise self._lost(error) from error
+
+    def open(self, snapshot: str, path: str) -> io.RawIOBase:
+        """Open an object."""
+        return cast("io.RawIOBase", (self._root / snapshot / path).open())
+
+    def _lost(self, error: OSError) -> Error:
+        return Error(Code.BUSY, f"{self.url} cannot be reached: {error}")
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.pipeline_limits import RESULTS_KEPT
+from rowcast_lake.spark.object_publication import publish_objects
 from rowcast_lake.spark.places import MANIFEST, NEWEST
+from rowcast_lake.stores.object_paths import ObjectPath
 
 MAKING: Final = ".making-"
 NAME: Final = "%Y%m%dT%H%M%S%fZ"
@@ -29,14 +31,18 @@ NAME: Final = "%Y%m%dT%H%M%S%fZ"
 class Published:
     """A published result: its path and size."""
 
-    place: Path
+    place: Path | str
     rows: int
     files: int
     bytes: int
 
 
-def publish(frame: DataFrame, out: Path, name: str, facts: Mapping[str, object]) -> Published:
+def publish(
+    frame: DataFrame, out: Path | ObjectPath, name: str, facts: Mapping[str, object]
+) -> Published:
     """Write a frame, make it durable, and make it visible to readers."""
+    if isinstance(out, ObjectPath):
+        return Published(*publish_objects(frame, out, name, facts))
     _check(out)
     out = out.absolute()
     created = datetime.now(UTC)
@@ -72,12 +78,6 @@ def publish(frame: DataFrame, out: Path, name: str, facts: Mapping[str, object])
 
 
 def _check(out: Path) -> None:
-    if "://" in str(out) or ":/" in str(out):
-        raise Error(
-            Code.UNSUPPORTED,
-            f"--out {out}: a result is published by renaming a directory, so it must be one of "
-            "this machine or a mounted one",
-        )
     try:
         out.mkdir(parents=True, exist_ok=True)
         others = [

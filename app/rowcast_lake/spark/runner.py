@@ -28,6 +28,7 @@ from rowcast_lake.spark.options import Options
 from rowcast_lake.spark.publication import publish
 from rowcast_lake.spark.session import start_session
 from rowcast_lake.spark.sink import query_of
+from rowcast_lake.stores.object_paths import ObjectPath
 
 ERROR: Final = "rowcast.core.errors.Error: "
 """The prefix of our own error message in the output of a Spark worker."""
@@ -39,7 +40,7 @@ DROPPED: Final = "numRowsDroppedByWatermark"
 class Target:
     """The target of a result: a directory, a table of a server, or the screen."""
 
-    out: Path | None = None
+    out: Path | ObjectPath | None = None
     to: str = ""
     """A table."""
     server: Mapping[str, str] | None = None
@@ -169,6 +170,11 @@ def follow(order: Order, source: Input) -> list[str]:
         raise Error(
             Code.UNPROCESSABLE,
             "--stream needs --checkpoint DIR, which remembers how far it came; one for each run",
+        )
+    if isinstance(target.out, ObjectPath):
+        raise Error(
+            Code.UNSUPPORTED,
+            f"--out {target.out}: a stream adds files to a directory; name one, or --to a table",
         )
     options = job.read_options(order.options)
     frames = {Reads.EVENTS: source.stream()}

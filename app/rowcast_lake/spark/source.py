@@ -88,6 +88,11 @@ class Snapshot:
         return str(self.manifest["epoch"]), int(cast("int", self.manifest["seq"]))
 
     @property
+    def is_page(self) -> bool:
+        """Whether it is an increment, whose rows are events."""
+        return self.manifest.get("from_seq") is not None
+
+    @property
     def files(self) -> Sequence[Facts]:
         """The table's files in the manifest."""
         facts = cast("Facts", cast("Facts", self.manifest["tables"])[self.name])
@@ -110,6 +115,8 @@ class Snapshot:
         found = pa.schema([field.with_nullable(True) for field in stored])
         for name, value in _HIVE.findall(path):
             found = found.append(pa.field(name, _typed(value).type))
+        if self.is_page:
+            return found
         place = found.get_field_index(OP)  # only the log has the operation of a write
         found = found if place < 0 else found.remove(place)
         return found.append(pa.field(OP, pa.string(), nullable=False))
@@ -240,7 +247,9 @@ def _rows_of(
     names = [name for name in target.names if name in fragment.physical_schema.names]
     where = expression_of(filters, fragment.physical_schema.names)
     scanned = fragment.to_batches(columns=names, filter=where, batch_size=ARROW_ROWS)
-    constant = {name: _typed(value) for name, value in piece.values} | {OP: pa.scalar(SNAPSHOT)}
+    constant = {name: _typed(value) for name, value in piece.values}
+    if not snapshot.is_page:
+        constant[OP] = pa.scalar(SNAPSHOT)
     for batch in scanned:
         if batch.num_rows:
             yield _shaped(batch, target, constant)

@@ -23,10 +23,10 @@ from rowcast_lake.snapshots.catalogs import Catalogs
 from rowcast_lake.snapshots.digest import Digest
 from rowcast_lake.snapshots.export import Order, export
 from rowcast_lake.snapshots.manifest import read_manifest
-from rowcast_lake.snapshots.object_paths import ObjectPath
 from rowcast_lake.snapshots.reading import rows_of
 from rowcast_lake.snapshots.shelves import shelf_of
 from rowcast_lake.snapshots.verify import verify
+from rowcast_lake.stores.object_paths import ObjectPath
 
 BOTH = ("delta", "iceberg")
 SCHEMA = """

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pyarrow.dataset as ds
 import pytest
-from object_store import BUCKET, KEY, SECRET, object_store
 from typer.testing import CliRunner
 
 from exported import Exported
 from http_clients import http_client
+from object_store import BUCKET, KEY, SECRET, object_store
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE
 from rowcast.core.export_limits import EXPORT_SECONDS_MAX, SNAPSHOT_PINNED_SECONDS
@@ -24,10 +24,10 @@ from rowcast_lake.snapshots.changes import export_changes
 from rowcast_lake.snapshots.compaction import compact, forget
 from rowcast_lake.snapshots.export import Order, export
 from rowcast_lake.snapshots.fold import differences
-from rowcast_lake.snapshots.object_paths import ObjectPath
 from rowcast_lake.snapshots.object_shelf import ObjectShelf
 from rowcast_lake.snapshots.shelves import catalogue_of, directory_of, shelf_of
 from rowcast_lake.snapshots.verify import verify
+from rowcast_lake.stores.object_paths import ObjectPath
 from serving import application, until
 
 
@@ -127,7 +127,7 @@ KILLED = """
 import itertools, os, signal, sys
 from pathlib import Path
 from rowcast_lake.snapshots.export import Order, export
-from rowcast_lake.snapshots.object_paths import ObjectPath
+from rowcast_lake.stores.object_paths import ObjectPath
 from rowcast_lake.snapshots.shelves import directory_of
 real, calls = ObjectPath.{step}, itertools.count()
 def killed(path, *rest):

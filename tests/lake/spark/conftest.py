@@ -1,10 +1,12 @@
 """The one Spark session of all tests in this room: starting it takes as long as ten tests."""
 
+import os
 import warnings
 from pathlib import Path
 
 import pytest
 
+from object_store import BUCKET, object_store
 from rowcast.core.errors import Error
 
 PYSPARK = pytest.importorskip("pyspark", reason="NO SPARK: the pipeline is NOT tested here")
@@ -24,8 +26,18 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory):
-    """A local session with two threads."""
+def store():
+    """An object store that this process, and those that Spark starts from it, know."""
+    with object_store() as variables:
+        os.environ.update(variables)
+        yield f"s3://{BUCKET}"
+        for name in variables:
+            del os.environ[name]
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory, store):
+    """A local session with two threads; it finds the object store."""
     from rowcast_lake.spark.session import start_session
 
     place = tmp_path_factory.mktemp("spark")

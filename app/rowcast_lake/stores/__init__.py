@@ -1,0 +1,1 @@
+"""Stores: places in object stores, with what is used of ``pathlib.Path``."""
