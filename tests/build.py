@@ -132,9 +132,7 @@ class Server:
         self.cache = RecordCache() if cache is None else cache
         self.writer, self.readers = writer or Threads(), readers or Threads()
         self.clock = HybridClock(now, self.store.last_version())
-        self.committer = Committer(
-            self.store, self.bus, self.cache, self.clock, self.writer, bounds
-        )
+        self.committer = self._committer(bounds)
         committer = self.committer
         self.reader = self._reader(reading or {})
         undeclared = undeclared or ("route" if topics is None else "table")
@@ -156,6 +154,9 @@ class Server:
         logged = undeclared == "table"
         settings = topics or TopicSettings()
         self._install(hooks or Hooks(), settings, access, logged=logged, seen_max=seen_max)
+
+    def _committer(self, bounds):
+        return Committer(self.store, self.bus, self.cache, self.clock, self.writer, bounds)
 
     def _reader(self, limits):
         def announced():

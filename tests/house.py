@@ -33,6 +33,7 @@ FLOORS = {
     "subscriptions": 4,
     "kernel": 5,
     "features": 6,
+    "cluster": 6,
     "doors": 7,
     "api": 7,
     "models": 7,
@@ -68,6 +69,7 @@ STARTED_BY_NAME = {
     "rowcast.api",
     "rowcast.models",
     "rowcast.journal.applier_main",
+    "rowcast.program.worker",
 } | {place.module for place in COMMANDS.values()}
 """Modules entered from outside: commands, and the face that resources import."""
 

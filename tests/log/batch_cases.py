@@ -53,4 +53,5 @@ def fields(content):
         [event.fields for event in content.events],
         list(content.changes),
         list(content.operations),
+        list(content.origins),
     )

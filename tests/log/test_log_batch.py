@@ -14,7 +14,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.facts import Change
 from rowcast.log.batch import BODY_BYTES_MAX, HEADER_BYTES, Batch, size_at
-from rowcast.log.batch_content import KINDS, Content, Operation, decode_content
+from rowcast.log.batch_content import KINDS, Content, Operation, Origin, decode_content
 
 GOLDEN = Path(__file__).with_name("golden") / "batch-1.bin"
 """A batch as version 1 of the format writes it; a log of any later version can be read."""
@@ -45,6 +45,17 @@ contents = st.builds(
             Operation, st.text(), st.lists(st.none() | st.text() | numbers, max_size=3).map(tuple)
         ),
         max_size=3,
+    ),
+    st.lists(
+        st.builds(
+            Origin,
+            node=st.text(),
+            number=numbers,
+            units=numbers,
+            first=numbers,
+            existed=st.binary(max_size=5),
+        ),
+        max_size=2,
     ),
 )
 

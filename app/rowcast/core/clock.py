@@ -140,6 +140,17 @@ class HybridClock:
         self.last = max(self.last + 1, now)
         return self.last
 
+    def after(self, version: int) -> int:
+        """Return a version greater than every one before: this one of another node, if it is valid.
+
+        So the order of versions is that of the log, and a version changes only where the clocks of
+        two nodes differ by more than the time between their writes.
+        """
+        if self.last < version <= self.ceiling:
+            self.last = version
+            return version
+        return self.tick()
+
     def observe(self, version: int) -> None:
         """Note a version from elsewhere: the next one will be greater."""
         self.last = max(self.last, version)

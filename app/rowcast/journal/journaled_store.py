@@ -27,8 +27,8 @@ from rowcast.journal import operations
 from rowcast.journal.applying import Applied, Applying, catch_up
 from rowcast.journal.tail import Nothing, Tail
 from rowcast.log.batch import Batch, Body
-from rowcast.log.batch_content import Content, Operation
-from rowcast.log.log import Log
+from rowcast.log.batch_content import Content, Operation, Origin
+from rowcast.log.log import Log, fenced
 from rowcast.store.read_limit import ReadLimit
 from rowcast.store.records import Layout
 from rowcast.store.sqlite import SqlStore
@@ -79,6 +79,15 @@ class JournaledStore:
         self._numbered: dict[str, Layout] = {}
         """Of tables whose ids are numbers."""
         self._head = self._reserved = self._last_version = 0
+        self.on_applied: Callable[[Applied], None] | None = None
+        """Called with each report of the applier, on its thread; must not raise."""
+        self.on_appended: Callable[[Batch], None] | None = None
+        """Called on the writer thread with each batch that is durable, in order; must not raise."""
+
+    @property
+    def log(self) -> Log:
+        """The log, for readers that follow it."""
+        return self._log
 
     def open(self, tables: Sequence[Table]) -> None:
         """Open the tables, apply what they lack of the log, and begin to follow it.
@@ -103,6 +112,8 @@ class JournaledStore:
         if applied.report is not None:
             self._tables.note(applied.report)
         self.tail.take_applied(applied.number, applied.results, applied.problem)
+        if self.on_applied is not None:
+            self.on_applied(applied)
 
     def close(self) -> None:
         """Apply the rest, and close log and tables."""
@@ -117,6 +128,7 @@ class JournaledStore:
         events: Sequence[Event],
         changes: Sequence[Change] = (),
         operations: Sequence[Operation] = (),
+        origins: Sequence[Origin] = (),
     ) -> Packed:
         """Encode a batch, on any thread.
 
@@ -126,12 +138,13 @@ class JournaledStore:
             for event in events:
                 if event.table is not None and event.table.name in self._numbered:
                     self._numbered[event.table.name].key(event.topic)
-        return Packed(Body.of(Content(events, changes, operations)), events, changes)
+        return Packed(Body.of(Content(events, changes, operations, origins)), events, changes)
 
     def append(self, packed: object) -> int:
         """Append a batch of ``pack``; return its number. On return it is durable.
 
-        Raises BUSY when the disk refuses, or when the tables are too far behind.
+        Raises BUSY when the disk refuses, when the tables are too far behind, and when another
+        node has appended: then this one must not number writes any more.
         """
         if self.tail.is_behind and not self.tail.wait_for_room(self._room_seconds):
             raise self._not_followed()
@@ -144,18 +157,29 @@ class JournaledStore:
             max(map(_VERSION, packed.events)) if body.events else int(self._now() * PER_SECOND)
         )
         batch = Batch.seal(number, log.term, self._head, body, made_at)
-        log.append(batch)
+        try:
+            log.append(batch)
+        except Error as error:
+            if error.code is not Code.CONFLICT:
+                raise
+            raise fenced() from error
         if body.events:
             self._head = body.last
             self._last_version = max(self._last_version, made_at)
         self.tail.add(batch, packed.events, packed.changes)
         self._applying.push(number)
+        if self.on_appended is not None:
+            self.on_appended(batch)
         return number
 
     def commit(self, events: Sequence[Event], changes: Sequence[Change] = ()) -> None:
         """Write events and changes: all or none; on return they are durable."""
         if events or changes:
             self.append(self.pack(events, changes))
+
+    def begin_term(self) -> None:
+        """Append nothing, so that no earlier writer can append any more; raises BUSY."""
+        self.append(self.pack(()))
 
     def _operate(self, operation: Operation) -> "Future[list[int]]":
         """Append an operation; return what will have its result once it is applied."""

@@ -86,12 +86,15 @@ class Committer(CommitQueue):
         self.disk = Disk()
         """The health of the disk."""
 
-    # -- the event loop
-    # ------------------------------------------------------------------------------
+    # -- the event loop ----------------------------------------------------------------------------
 
     def show(self, event: Event, path: str) -> None:
         """Announce an unlogged event, only to filters that name its path."""
         self._bus.show(event, path)
+
+    def _announce(self, event: Event) -> None:
+        self._bus.publish(event)
+        self.announced = event.seq
 
     def _start(self) -> None:
         """Take the next batch, and find the current records that it depends on."""

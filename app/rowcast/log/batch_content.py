@@ -1,9 +1,9 @@
 """The content of a batch as MessagePack: events, changes of facts, operations on the log.
 
-It is one array of three arrays, so that a newer version can append a fourth. Each event is an array
-of eleven in the order of ``_event``; its number is relative to the batch's first. A decoder takes
-any bytes: what is not exactly this is refused with an Error, and nothing is ever made of it but
-numbers, text, bytes, lists and maps.
+It is one array of three arrays, and a fourth with origins where events came from other nodes; a
+newer version can append a fifth. Each event is an array of eleven in the order of ``_event``; its
+number is relative to the batch's first. A decoder takes any bytes: what is not exactly this is
+refused with an Error, and nothing is ever made of it but numbers, text, bytes, lists and maps.
 """
 
 from collections.abc import Callable, Sequence
@@ -57,24 +57,39 @@ class Operation(NamedTuple):
     arguments: tuple[str | int | float | None, ...]
 
 
+class Origin(NamedTuple):
+    """What a batch has of one proposal of another node: the answer to it, as durable as it is."""
+
+    node: str
+    """One life of a node."""
+    number: int
+    """The number of the proposal, which grows in that life."""
+    units: int
+    """How many of its units were carried out: the first ones."""
+    first: int
+    """The number of their first event; the others follow without a gap."""
+    existed: bytes
+    """For each of their events 1 if its topic had a record just before, else 0."""
+
+
 class Content(NamedTuple):
     """What one batch has: all or nothing of it takes effect."""
 
     events: Sequence[Event] = ()
     changes: Sequence[Change] = ()
     operations: Sequence[Operation] = ()
+    origins: Sequence[Origin] = ()
 
 
 def encode_content(content: Content, first: int) -> bytes:
     """Return the bytes of a batch's content; ``first`` is the number of its first event."""
-    events, changes, operations = content
-    packed: bytes = msgpack.packb(
-        (
-            [_event(event, first) for event in events],
-            [(change.owner, change.name, change.value) for change in changes] if changes else (),
-            [(item.name, item.arguments) for item in operations] if operations else (),
-        )
+    events, changes, operations, origins = content
+    parts = (
+        [_event(event, first) for event in events],
+        [(change.owner, change.name, change.value) for change in changes] if changes else (),
+        [(item.name, item.arguments) for item in operations] if operations else (),
     )
+    packed: bytes = msgpack.packb((*parts, origins) if origins else parts)
     return packed
 
 
@@ -98,11 +113,12 @@ def _event(event: Event, first: int) -> tuple[object, ...]:
 def decode_content(body: bytes, first: int, table_of: TableOf) -> Content:
     """Return the content of a batch. Raises INVALID for bytes that no encoder has made."""
     try:
-        events, changes, operations, *_ = msgpack.unpackb(body, strict_map_key=True)
+        events, changes, operations, *more = msgpack.unpackb(body, strict_map_key=True)
         return Content(
             [_event_of(item, first, table_of) for item in events],
             [_change_of(item) for item in changes],
             [_operation_of(item) for item in operations],
+            [_origin_of(item) for item in more[0]] if more else (),
         )
     except (ValueError, TypeError, IndexError, msgpack.UnpackException) as fault:
         raise Error(Code.INVALID, f"the content of a batch cannot be decoded: {fault}") from None
@@ -144,6 +160,18 @@ def _operation_of(item: Sequence[object]) -> Operation:
     found = tuple(cast("list[str | int | float | None]", arguments))
     _check(found, ((str, int, float, type(None)),) * len(found))
     return Operation(cast("str", name), found)
+
+
+def _origin_of(item: Sequence[object]) -> Origin:
+    _check(item, (str, int, int, int, bytes))
+    node, number, units, first, existed = item
+    return Origin(
+        cast("str", node),
+        cast("int", number),
+        cast("int", units),
+        cast("int", first),
+        cast("bytes", existed),
+    )
 
 
 def _check(item: Sequence[object], types: tuple[type | tuple[type, ...], ...]) -> None:

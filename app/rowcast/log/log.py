@@ -11,6 +11,7 @@ Every method blocks and may be called from any thread; ``append`` and ``trim`` b
 
 from typing import NamedTuple, Protocol
 
+from rowcast.core.errors import Code, Error
 from rowcast.log.batch import Batch
 
 
@@ -21,6 +22,16 @@ class Head(NamedTuple):
     """The number of the last batch; 0 for a new log."""
     last: int = 0
     """The number of the last event."""
+
+
+def fenced() -> Error:
+    """Return the refusal of a writer whose term is over."""
+    return Error(
+        Code.BUSY,
+        "another node has appended to the log, so this one numbers no more writes; write to that "
+        "one, or start this one again",
+        retry_after_seconds=1,
+    )
 
 
 class Log(Protocol):

@@ -8,7 +8,7 @@ of the writer (``PartCounts``), which may be a moment late.
 
 # ruff: noqa: S608 - names are ours, values are bound
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from sqlite3 import Cursor
 from threading import Lock
 from typing import Final, NamedTuple
@@ -20,6 +20,7 @@ from rowcast.store.sql_topic_tables import load
 from rowcast.store.store_limits import StoreLimits
 
 _GENERATION: Final = f"SELECT CAST(value AS INTEGER) FROM {META} WHERE name='generation'"
+_APPLIED: Final = f"SELECT CAST(value AS INTEGER) FROM {META} WHERE name='applied'"
 _COUNTS: Final = f"SELECT id,records,events,bytes,trimmed,mixed FROM {TABLES}"
 
 
@@ -52,7 +53,14 @@ def counts_of(parts: Sequence[LogPartition]) -> list[PartCounts]:
 class Following:
     """Keeps the parts of a reading process as they are in the file."""
 
-    def __init__(self, parts: Parts, generation: int, limits: StoreLimits) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        generation: int,
+        limits: StoreLimits,
+        seen: Callable[[int], None] | None = None,
+    ) -> None:
+        self._seen = seen
         self._parts = parts
         self._generation = generation
         self._limits = limits
@@ -61,6 +69,9 @@ class Following:
     def look(self, cursor: Cursor) -> None:
         """Read the parts again if this transaction's snapshot has others."""
         row = cursor.execute(_GENERATION).fetchone()
+        if self._seen is not None:
+            known = cursor.execute(_APPLIED).fetchone()
+            self._seen(0 if known is None else int(known[0]))
         generation = 0 if row is None else int(row[0])
         if generation == self._generation:
             return

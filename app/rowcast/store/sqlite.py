@@ -9,7 +9,7 @@ old or the new number.
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from pathlib import Path
 from sqlite3 import Cursor
@@ -108,9 +108,12 @@ class SqlStore(SqlReads):
         """Close the file; committed data stays."""
         self._database.close()
 
-    def follow_writer(self) -> None:
-        """Leave writing to another process from now on, and follow what it writes."""
-        self._following = Following(self._parts, self._generation, self._limits)
+    def follow_writer(self, seen: Callable[[int], None] | None = None) -> None:
+        """Leave writing to another process from now on, and follow what it writes.
+
+        ``seen`` is called in each read transaction with the number of the last batch that it sees.
+        """
+        self._following = Following(self._parts, self._generation, self._limits, seen)
         self._database.on_snapshot = self._following.look
 
     def note(self, report: Report) -> None:

@@ -1,0 +1,1 @@
+"""Nodes that share one log: one numbers the writes of all, the others follow it."""

@@ -1,0 +1,265 @@
+"""The side of the node that numbers, of its connections to those that follow.
+
+Every batch that it appends goes to each of them, in order; one that is behind, or slow, is sent
+what it lacks from the log. Each proposal is judged once, however often it comes.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Final, cast
+
+from rowcast.cluster.messages import (
+    BATCH,
+    EVENTS,
+    HELLO,
+    PROPOSAL,
+    REFUSED,
+    WELCOME,
+    events_of,
+    pack,
+    pack_events,
+    pack_verdict,
+    unpack,
+)
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import Event
+from rowcast.journal.journaled_store import JournaledStore
+from rowcast.kernel.proposals import Proposal
+from rowcast.kernel.sequencing import SequencingCommitter, Verdict
+from rowcast.log.batch import Batch
+from rowcast.log.batch_content import TableOf
+from rowcast.log.log import Log
+
+log = logging.getLogger("rowcast.cluster")
+
+READ_BYTES: Final = 1024 * 1024
+"""Of the log at a time for a node that is behind: its transport holds no more of it."""
+LIVES_MAX: Final = 1_000
+"""Lives of nodes whose last proposal is remembered. Each has one at a time, and asks about it only
+until it has its answer; a forgotten one would have to be older than a thousand others."""
+
+
+class _Life:
+    """One life of a node: its last proposal, and its connection."""
+
+    __slots__ = ("caller", "link", "number", "until", "verdict")
+
+    def __init__(self, node: str) -> None:
+        self.caller = Caller(node, ALL, "server")
+        """Stands for all its clients, where bytes of writes are counted."""
+        self.link: SequencerLink | None = None
+        self.number = 0
+        self.verdict: Verdict | None = None
+        self.until = 0
+
+
+class SequencerLinks:
+    """All nodes that follow this one."""
+
+    def __init__(
+        self,
+        committer: SequencingCommitter,
+        store: JournaledStore,
+        appended: Log,
+        table_of: TableOf,
+        *,
+        schema: str = "",
+    ) -> None:
+        self.committer = committer
+        self.store = store
+        self.log = appended
+        self.schema = schema
+        self._table_of = table_of
+        self._loop = asyncio.get_running_loop()
+        self._lives: OrderedDict[str, _Life] = OrderedDict()
+        self.links: dict[SequencerLink, None] = {}
+        """Open connections, in the order in which they came."""
+        self.on_events: list[Callable[[Sequence[Event]], None]] = []
+        """Called with unlogged events of nodes that follow."""
+        self.applied: bytes | None = None
+        """The newest report of the applier, for nodes that share the tables."""
+        store.on_appended = self._appended
+
+    def begin(self) -> None:
+        """Begin this node's term, on the writer thread, so that no earlier writer can append.
+
+        Raises BUSY when another node has begun a later one.
+        """
+        self.store.begin_term()
+
+    def link(self, send: Callable[[bytes], None]) -> "SequencerLink":
+        """Begin a connection of a node; ``send`` takes a message."""
+        link = SequencerLink(self, send)
+        self.links[link] = None
+        return link
+
+    def _appended(self, batch: Batch) -> None:
+        """Pass on a batch that is durable; called on the writer thread."""
+        self._loop.call_soon_threadsafe(self._spread, batch)
+
+    def _spread(self, batch: Batch) -> None:
+        message = pack(BATCH, batch.data)
+        for link in tuple(self.links):
+            link.offer(batch.number, message)
+
+    def pass_on(self, events: Sequence[Event], beside: "SequencerLink | None" = None) -> None:
+        """Have the nodes announce unlogged events, except the one that sent them."""
+        message = pack_events(events)
+        for link in tuple(self.links):
+            if link is not beside and not link.full:
+                link.tell(message)
+
+    def events(self, content: object, sender: "SequencerLink") -> None:
+        """Take unlogged events of a node: announce them here, and pass them on."""
+        events = events_of(content, self._table_of)
+        for call in self.on_events:
+            call(events)
+        self.pass_on(events, sender)
+
+    def greeted(self, link: "SequencerLink") -> None:
+        """Tell a new node how far the tables are."""
+        if self.applied is not None:
+            link.tell(self.applied)
+
+    def tell_applied(self, message: bytes) -> None:
+        """Tell nodes that share the tables how far those are."""
+        self.applied = message
+        for link in tuple(self.links):
+            link.tell(message)
+
+    # -- proposals ---------------------------------------------------------------------------------
+
+    def life(self, node: str, link: "SequencerLink") -> _Life:
+        """Return what is known of a life of a node, whose connection this now is."""
+        life = self._lives.pop(node, None) or _Life(node)
+        self._lives[node] = life
+        while len(self._lives) > LIVES_MAX:
+            self._lives.popitem(last=False)
+        life.link = link
+        return life
+
+    def propose(self, life: _Life, proposal: Proposal) -> None:
+        """Have a proposal judged, unless it was; then its verdict is told again."""
+        if proposal.number > life.number:
+            life.number, life.verdict = proposal.number, None
+            judged = partial(self._judged, life, proposal.number)
+            self.committer.judge(proposal, life.caller, judged)
+        elif proposal.number == life.number and life.verdict is not None:
+            self._tell(life)
+
+    def _judged(self, life: _Life, number: int, verdict: Verdict) -> None:
+        if number == life.number:
+            life.verdict, life.until = verdict, self.log.head.number
+            self._tell(life)
+
+    @staticmethod
+    def _tell(life: _Life) -> None:
+        """Tell a node what no batch tells it."""
+        verdict = life.verdict
+        if life.link is not None and verdict is not None and not verdict.written:
+            life.link.tell(pack_verdict(life.number, verdict, life.until))
+
+
+class SequencerLink:
+    """One connection of a node that follows."""
+
+    def __init__(self, links: SequencerLinks, send: Callable[[bytes], None]) -> None:
+        self._links = links
+        self._send = send
+        self._life: _Life | None = None
+        self.on_close: Callable[[], None] | None = None
+        """Called when this side ends the connection."""
+        self._number = 0
+        """The number of the last batch that was sent."""
+        self._reading = False
+        self._open = True
+        self.full = False
+        """Whether its transport has no room now."""
+
+    def received(self, data: bytes) -> None:
+        """Take a message. Raises an Error after which the connection is of no use."""
+        kind, content = unpack(data)
+        if kind == HELLO:
+            self._greet(*cast("tuple[str, str, str, int]", tuple(cast("list[object]", content))))
+        elif self._life is None:
+            raise Error(Code.INVALID, "a node has sent something before its HELLO")
+        elif kind == PROPOSAL:
+            self._links.propose(self._life, Proposal.unpack(cast("bytes", content)))
+        elif kind == EVENTS:
+            self._links.events(content, self)
+
+    def _greet(self, node: str, epoch: str, schema: str, after: int) -> None:
+        links, log_ = self._links, self._links.log
+        problem = ""
+        if epoch != links.store.epoch:
+            problem = f"its tables are of the log {epoch}, and this log is {links.store.epoch}"
+        elif schema != links.schema:
+            problem = "its schema is another one; give all nodes the same schema.graphql"
+        elif after > log_.head.number:
+            problem = "it is ahead of this node, which is behind the log"
+        elif after < log_.trimmed:
+            problem = f"batches up to {log_.trimmed} are gone, and it has them up to {after}"
+        if problem:
+            self._send(pack(REFUSED, f"a node cannot follow: {problem}"))
+            raise Error(Code.CONFLICT, problem)
+        self._number = after
+        self._life = links.life(node, self)
+        self._send(pack(WELCOME, (log_.term, log_.head.number)))
+        links.greeted(self)
+        self.catch_up()
+
+    def tell(self, message: bytes) -> None:
+        """Send a message, if it is welcome."""
+        if self._open and self._life is not None:
+            self._send(message)
+
+    def offer(self, number: int, message: bytes) -> None:
+        """Send the next batch; one that is behind gets it from the log."""
+        if self._life is None or self._reading or self.full or number <= self._number:
+            return
+        if number == self._number + 1:
+            self._number = number
+            self.tell(message)
+        else:
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Send what it lacks of the log, as far as its transport has room."""
+        if self._reading or self.full or not self._open or self._life is None:
+            return
+        if self._number >= self._links.log.head.number:
+            return
+        self._reading = True
+        reading = self._links.committer.on_writer(
+            partial(self._links.log.read, self._number, READ_BYTES)
+        )
+        loop = asyncio.get_running_loop()
+        reading.add_done_callback(lambda it: loop.call_soon_threadsafe(self._read, it))
+
+    def _read(self, reading: "Future[list[Batch]]") -> None:
+        self._reading = False
+        if not self._open:
+            return
+        error = reading.exception()
+        if error is not None:  # trimmed meanwhile, or damaged: it is refused when it comes again
+            log.error("a node cannot be sent the log: %s", error)
+            self.close()
+            return
+        for batch in reading.result():
+            self._number = batch.number
+            self.tell(pack(BATCH, batch.data))
+        self.catch_up()
+
+    def close(self) -> None:
+        """End the connection."""
+        was_open, self._open = self._open, False
+        self._links.links.pop(self, None)
+        if self._life is not None and self._life.link is self:
+            self._life.link = None
+        if was_open and self.on_close is not None:
+            self.on_close()

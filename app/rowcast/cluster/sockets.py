@@ -1,0 +1,95 @@
+"""The socket between the processes of one machine: a file that only their user can open."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from rowcast.cluster.follower_link import FollowerLink
+from rowcast.cluster.frames import Frames
+from rowcast.cluster.sequencer_links import SequencerLinks
+from rowcast.core.errors import Code, Error
+
+PATH_BYTES_MAX: Final = 107
+"""Of a Unix socket (unix(7), sun_path, without its closing zero)."""
+MODE: Final = 0o600
+
+
+class SequencerSocket:
+    """Listens for processes that follow."""
+
+    def __init__(self, place: Path, links: SequencerLinks) -> None:
+        self.place = place
+        """The file."""
+        self._links = links
+        self._server: asyncio.Server | None = None
+        self._open: set[Frames] = set()
+
+    async def start(self) -> None:
+        """Begin to accept. Raises INVALID for a path that is too long, BUSY when it fails."""
+        if len(os.fsencode(self.place)) > PATH_BYTES_MAX:
+            raise Error(
+                Code.INVALID,
+                f"the path of the socket {self.place} is longer than {PATH_BYTES_MAX} bytes; "
+                "choose a data directory with a shorter path, with --data",
+            )
+        self.place.unlink(missing_ok=True)  # of an earlier run: the data directory is locked
+        before = os.umask(0o777 & ~MODE)
+        try:
+            loop = asyncio.get_running_loop()
+            self._server = await loop.create_unix_server(self._make, str(self.place))
+        except OSError as error:
+            what = f"the socket {self.place} cannot be made: {error.strerror}"
+            raise Error(Code.BUSY, f"{what}; choose another data directory") from error
+        finally:
+            os.umask(before)
+
+    def _make(self) -> Frames:
+        frames = Frames()
+        frames.made = self._begin
+        return frames
+
+    def _begin(self, frames: Frames) -> None:
+        link = self._links.link(frames.send)
+        self._open.add(frames)
+
+        def room(free: bool) -> None:
+            link.full = not free
+            link.catch_up()
+
+        def ended() -> None:
+            self._open.discard(frames)
+            link.close()
+
+        link.on_close = frames.close
+        frames.received, frames.ended, frames.room = link.received, ended, room
+
+    def stop(self) -> None:
+        """End all connections, and accept no more."""
+        if self._server is not None:
+            self._server.close()
+        for frames in tuple(self._open):
+            frames.close()
+        self.place.unlink(missing_ok=True)
+
+
+async def follow(place: Path, link: FollowerLink, lost: Callable[[], None]) -> Frames:
+    """Connect to the process that numbers; ``lost`` is called when the connection ends.
+
+    Raises BUSY when nothing listens there.
+    """
+    frames = Frames()
+
+    def ended() -> None:
+        link.disconnected("its process has ended")
+        lost()
+
+    frames.received, frames.ended = link.received, ended
+    try:
+        await asyncio.get_running_loop().create_unix_connection(lambda: frames, str(place))
+    except OSError as error:
+        what = f"no server listens on {place}: {error.strerror}"
+        raise Error(Code.BUSY, f"{what}; start it with rowcast serve --workers") from error
+    link.connected(frames.send)
+    return frames

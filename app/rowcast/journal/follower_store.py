@@ -1,0 +1,84 @@
+"""The store of a node that follows: the tables as reader of a log that another node writes.
+
+It reads and packs as the store of a server does (``journaled_store.py``); what it has in its tail
+comes from outside, batch by batch in order (``take``), and nothing is appended here.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from rowcast.core.clock import WallClock
+from rowcast.core.errors import Code, Error
+from rowcast.core.tables import Table
+from rowcast.journal.applier import restorer
+from rowcast.journal.applying import Applied, Applying
+from rowcast.journal.journaled_store import JournaledStore
+from rowcast.log.batch import Batch
+from rowcast.log.batch_content import Content
+from rowcast.log.followed_log import FollowedLog
+from rowcast.store.sqlite import SqlStore
+
+log = logging.getLogger("rowcast.journal")
+
+
+class FollowerStore(JournaledStore):
+    """Tail and tables of one node that follows."""
+
+    def __init__(
+        self, tables: SqlStore, log: FollowedLog, applying: Applying, now: WallClock
+    ) -> None:
+        super().__init__(tables, log, applying, now)
+        self._followed = log
+
+    def open(self, tables: Sequence[Table]) -> None:
+        """Open the tables, and apply what they lack of the batches that are here."""
+        self._declared = {table.name: table for table in tables}
+        self._restore = restorer(tables)
+        super().open(tables)
+
+    @property
+    def number(self) -> int:
+        """The number of the last batch that is here; the next one is to follow it."""
+        return self._followed.head.number
+
+    def take(self, batch: Batch) -> Content:
+        """Take the next batch, which is durable where it was appended; return what it has.
+
+        Raises CONFLICT when it is not the next one, INVALID when its content is no content.
+        """
+        content = batch.content(self._declared.get)
+        for operation in content.operations:
+            if operation.name == "reserve":
+                (seq,) = operation.arguments
+                self._reserved = max(self._reserved, int(seq or 0))
+        for event in content.events:
+            self._restore(event)
+        self._followed.take(batch)
+        self._head = max(self._head, batch.last)
+        if content.events:
+            self._last_version = max(self._last_version, batch.made_at)
+        self.tail.add(batch, content.events, content.changes)
+        self._applying.push(batch.number)
+        return content
+
+    def note_applied(self, applied: Applied) -> None:
+        """Take a report on tables that another process writes; not on the thread that follows.
+
+        They may have batches that are not here yet, for which this waits.
+        """
+        try:
+            self._take_applied(applied)
+        except Error as error:
+            log.warning("a report on the tables was not understood: %s", error.full)
+
+    def _take_applied(self, applied: Applied) -> None:
+        super()._take_applied(applied)
+        self._followed.trim(applied.number)
+
+    def append(self, packed: object) -> int:  # noqa: ARG002 - the same call as where it works
+        """Refuse, with BUSY: another node appends."""
+        raise Error(
+            Code.BUSY,
+            "this node follows the log of another one, which makes this change; try it there",
+            retry_after_seconds=1,
+        )

@@ -1,0 +1,122 @@
+"""A proposal: what a node that follows has decided, on its way to the node that numbers it.
+
+The node where a write came in runs everything that needs its caller, and decides it on the newest
+record that it knows. What it sends is the outcome, and with each *unit*, a write or an atomic group
+or some facts, the records that the decision rests on (``Read``). The sequencer carries out the
+units in order, up to the first whose records are others by now; the node decides the rest again
+when it has followed so far (optimistic concurrency control: Kung and Robinson, 1981). So
+conditions, patches and deciders of features are never sent, and each write is decided as on one
+node.
+
+The events have no numbers yet. Where one rests on an earlier one of the same proposal, it names its
+place: ``PLACE`` plus its index.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol, Self, cast
+
+import msgpack  # type: ignore[import-untyped]
+
+from rowcast.core.errors import Code, Error
+from rowcast.kernel.last_write_wins import Stamp
+from rowcast.log.batch_content import Content, TableOf, decode_content, encode_content
+
+PLACE: Final = 1 << 62
+"""Above every number of a log."""
+
+
+class Read(NamedTuple):
+    """A record that a decision rests on."""
+
+    table: str | None
+    topic: str
+    seq: int
+    """Its number, or its place in the proposal; 0 when there was none."""
+    stamp: Stamp | None
+    """That of the last deletion where there was none, for a write that may be late; else None."""
+
+
+class Unit(NamedTuple):
+    """A part of a proposal that is carried out as a whole."""
+
+    reads: Sequence[Read] = ()
+    events: int = 0
+    """How many of the proposal's events are its own, the next ones."""
+    changes: int = 0
+    """How many of the proposal's changes of facts, likewise."""
+    asks: bool = False
+    """Whether its node wants to know if there were records."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is to be written or verified for it."""
+        return not (self.reads or self.events or self.changes)
+
+
+class Proposal(NamedTuple):
+    """Decided units of one node, in order."""
+
+    node: str
+    """One life of a node."""
+    number: int
+    """Greater than that of each earlier proposal of that life."""
+    units: Sequence[Unit]
+    body: bytes
+    """The events and changes of all units, as in a batch (``log/batch_content.py``)."""
+
+    @classmethod
+    def of(cls, node: str, number: int, units: Sequence[Unit], content: Content) -> Self:
+        """Encode a proposal; its events have their places as numbers."""
+        return cls(node, number, units, encode_content(content, PLACE))
+
+    def content(self, table_of: TableOf) -> Content:
+        """Decode events and changes; raises INVALID where they are not those of the units."""
+        content = decode_content(self.body, PLACE, table_of)
+        events = sum(unit.events for unit in self.units)
+        changes = sum(unit.changes for unit in self.units)
+        if (len(content.events), len(content.changes)) != (events, changes):
+            raise Error(Code.INVALID, "a proposal has other events than its units tell of")
+        return content
+
+    def pack(self) -> bytes:
+        """Return it as bytes."""
+        packed: bytes = msgpack.packb(self)
+        return packed
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Self:
+        """Read it from bytes of ``pack``. Raises INVALID for others."""
+        try:
+            node, number, units, body = msgpack.unpackb(data)
+            found = [
+                Unit([_read_of(read) for read in reads], int(events), int(changes), bool(asks))
+                for reads, events, changes, asks in units
+            ]
+        except (ValueError, TypeError, msgpack.UnpackException) as fault:
+            raise Error(Code.INVALID, f"a proposal cannot be decoded: {fault}") from None
+        return cls(str(node), int(number), found, bytes(body))
+
+
+class Sequencer(Protocol):
+    """The way to the node that numbers writes."""
+
+    @property
+    def problem(self) -> str:
+        """Why it cannot be reached now; empty while it can."""
+
+    def propose(self, proposal: Proposal) -> None:
+        """Send a proposal, again after each interruption, until it is known what became of it.
+
+        That is either an origin in a batch, or ``ForwardingCommitter.judge``.
+        """
+
+
+def _read_of(item: Sequence[object]) -> Read:
+    table, topic, seq, stamp = item
+    known = cast("list[object] | None", stamp)
+    return Read(
+        None if table is None else str(table),
+        str(topic),
+        int(cast("int", seq)),
+        None if known is None else (int(cast("int", known[0])), str(known[1])),
+    )

@@ -1,0 +1,282 @@
+"""The committer of the node that numbers the writes of all: its own, and the proposals of others.
+
+All proposals that wait become one batch of the log. Each is carried out up to the first unit whose
+records are others by now (``proposals.py``). What was carried out is in the batch, with its origin,
+so that a node finds the answer to its proposal in the log that it follows: it cannot be lost where
+the batch is not. A proposal that wrote nothing, such as one whose condition is not met, is answered
+apart where no other process can append; where one can (``confirms``), its answer is in the log too,
+because a node that was replaced and does not know it yet would answer from the past.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
+
+from rowcast.bus.bus import Bus
+from rowcast.core.callers import Caller
+from rowcast.core.clock import HybridClock
+from rowcast.core.errors import Error
+from rowcast.core.events import DELETE, RETAINED, Event
+from rowcast.core.memory_limits import WRITE_BYTES
+from rowcast.core.tables import Table
+from rowcast.journal.applier import restorer
+from rowcast.journal.journaled_store import JournaledStore
+from rowcast.kernel.batch import Batch
+from rowcast.kernel.bytes_in_hand import BytesInHand, WriteBounds
+from rowcast.kernel.commit import Committer
+from rowcast.kernel.group_commit import GroupCommit
+from rowcast.kernel.last_write_wins import GONE, is_stamped, stamp_of, tombstone
+from rowcast.kernel.proposals import PLACE, Proposal, Read
+from rowcast.kernel.write import Receipt, Write
+from rowcast.log.batch_content import Content, Origin, TableOf
+from rowcast.reads.record_cache import RecordCache, Unknown
+from rowcast.store.store import Appends, Change
+
+
+class Verdict(NamedTuple):
+    """What became of a proposal."""
+
+    units: int
+    """How many of its units were carried out: the first ones."""
+    written: bool
+    """Whether they wrote something, so that a batch has the answer as an origin."""
+    error: Error | None = None
+    """Why the log has not taken it; then nothing of it is written."""
+
+
+Judged = Callable[[Verdict], None]
+
+
+class _Case:
+    """One proposal that waits."""
+
+    __slots__ = ("caller", "content", "judged", "proposal", "verdict")
+
+    def __init__(
+        self, proposal: Proposal, content: Content, caller: Caller, judged: Judged
+    ) -> None:
+        self.proposal = proposal
+        self.content = content
+        self.caller = caller
+        self.judged = judged
+        self.verdict = Verdict(0, written=False)
+
+
+class ProposedCommit(GroupCommit):
+    """Proposals between the queue and their verdicts; its ``batch`` has what was accepted."""
+
+    __slots__ = ("_cases", "_clock", "_confirms", "_pending", "_tables", "origins")
+
+    def __init__(
+        self,
+        cases: Sequence[_Case],
+        table_of: TableOf,
+        pending: BytesInHand,
+        *,
+        confirms: bool,
+    ) -> None:
+        super().__init__(Batch(), alone=True)
+        self._confirms = confirms
+        self._cases = cases
+        self._tables = table_of
+        self._pending = pending
+        self.origins: list[Origin] = []
+
+    def collect(self, cache: RecordCache, clock: HybridClock) -> list[tuple[Table | None, str]]:
+        """Collect the records that decisions rest on; return those that must be read."""
+        self._clock = clock
+        current, ask = self.current, list[tuple[Table | None, str]]()
+        for case in self._cases:
+            for table, topic, stamped in _looks(case, self._tables):
+                if stamped:
+                    self.late.append(topic)
+                if topic in current:
+                    continue
+                record = cache.whole(topic)
+                if isinstance(record, Unknown):
+                    ask.append((table, topic))
+                    record = None
+                current[topic] = record
+        return ask
+
+    def decide(self, next_seq: Callable[[], int], store: Appends) -> None:
+        """Carry out each proposal as far as it holds, and encode the batch."""
+        for case in self._cases:
+            self._carry_out(case, next_seq)
+        if self.origins:
+            assert isinstance(store, JournaledStore)  # noqa: S101 - the committer's own
+            self.packed = store.pack(self.events, self.changes, (), self.origins)
+
+    def _carry_out(self, case: _Case, next_seq: Callable[[], int]) -> None:
+        numbers: list[int] = []
+        existed = bytearray()
+        events, changes = iter(case.content.events), iter(case.content.changes)
+        before, done = len(self.changes), 0
+        for unit in case.proposal.units:
+            if not all(self._holds(read, numbers) for read in unit.reads):
+                break
+            facts = list(islice(changes, unit.changes))
+            for event in islice(events, unit.events):
+                existed.append(self.current.get(event.topic) is not None)
+                self._accept(case.caller, event, next_seq())
+                numbers.append(event.seq)
+                facts = _entombed(event, facts, self)
+            self.changes += facts
+            done += 1
+        written = self._confirms or bool(numbers) or len(self.changes) > before
+        case.verdict = Verdict(done, written)
+        if written:
+            first = numbers[0] if numbers else 0
+            proposal = case.proposal
+            origin = Origin(proposal.node, proposal.number, done, first, bytes(existed))
+            self.origins.append(origin)
+
+    def _holds(self, read: Read, numbers: list[int]) -> bool:
+        """Whether a record is still the one that a decision rests on."""
+        record, wanted = self.current.get(read.topic), read.seq
+        if wanted >= PLACE:
+            place = wanted - PLACE
+            if place >= len(numbers):
+                return False
+            wanted = numbers[place]
+        if wanted != (0 if record is None else record.seq):
+            return False
+        return (
+            record is not None
+            or read.stamp is None
+            or self.current.gone.get(read.topic, (0, "")) == read.stamp
+        )
+
+    def _accept(self, caller: Caller, event: Event, seq: int) -> None:
+        """Number an event, give it a version of this order, and count its bytes as in hand."""
+        clock = self._clock
+        if is_stamped(event):
+            clock.observe(event.version)
+        else:
+            event.version = clock.after(event.version)
+        event.seq = seq
+        topic = event.topic
+        if event.kind in RETAINED and topic in self.current:
+            self.current[topic] = None if event.kind == DELETE else event
+            if event.kind == DELETE:
+                self.current.gone[topic] = stamp_of(event, self.current.epoch)
+        write = Write(event, caller, logged=True)
+        write.size = len(event.payload) + WRITE_BYTES
+        self._pending[caller] = self._pending.get(caller, 0) + write.size
+        self._pending.size += write.size
+        self.events.append(event)
+        self.batch.writes.append(write)
+        self.outcomes.append(Receipt(event))
+
+    def fail(self, error: Error) -> None:
+        """Nothing of it is in the log."""
+        super().fail(error)
+        for case in self._cases:
+            case.verdict = Verdict(0, written=False, error=error)
+
+    def tell(self) -> None:
+        """Tell each proposal's node."""
+        for case in self._cases:
+            case.judged(case.verdict)
+
+
+def _looks(case: _Case, table_of: TableOf) -> list[tuple[Table | None, str, bool]]:
+    """Return table and topic of the records that a proposal needs, and who needs a tombstone."""
+    looks = [
+        (None if read.table is None else table_of(read.table), read.topic, read.stamp is not None)
+        for unit in case.proposal.units
+        for read in unit.reads
+    ]
+    start = 0
+    for unit in case.proposal.units:
+        if unit.asks:
+            own = case.content.events[start : start + unit.events]
+            looks += [(event.table, event.topic, False) for event in own]
+        start += unit.events
+    return looks
+
+
+def _entombed(event: Event, facts: list[Change], work: ProposedCommit) -> list[Change]:
+    """Give a deletion a tombstone with the version that it has now."""
+    if event.kind != DELETE:
+        return facts
+    kept = [item for item in facts if not (item.name == event.topic and _is_tombstone(item))]
+    return [*kept, tombstone(event, work.current.epoch, work.current.now)]
+
+
+def _is_tombstone(change: Change) -> bool:
+    return change.owner.startswith(GONE) and change.value is not None
+
+
+class SequencingCommitter(Committer):
+    """The only writer of a log that several nodes share."""
+
+    def __init__(
+        self,
+        store: JournaledStore,
+        bus: Bus,
+        cache: RecordCache,
+        clock: HybridClock,
+        executor: Executor,
+        bounds: WriteBounds | None = None,
+        *,
+        tables: Sequence[Table],
+        confirms: bool = False,
+    ) -> None:
+        super().__init__(store, bus, cache, clock, executor, bounds)
+        self._table_of: TableOf = {table.name: table for table in tables}.get
+        self._restore = restorer(tables)
+        self._confirms = confirms
+        """Whether what wrote nothing is in the log, too: where another node may have taken over."""
+        self._cases: list[_Case] = []
+        self._proposed = False
+        """Whether the last batch was one of proposals: then what is queued here is next."""
+
+    def judge(self, proposal: Proposal, caller: Caller, judged: Judged) -> None:
+        """Take a proposal; ``judged`` is called on the loop, once its batch is announced here.
+
+        ``caller`` stands for its node. Raises INVALID when it cannot be decoded.
+        """
+        content = proposal.content(self._table_of)
+        for event in content.events:  # as its node had decoded it, for deciders here
+            self._restore(event)
+        self._cases.append(_Case(proposal, content, caller, judged))
+        self._schedule()
+
+    def _start(self) -> None:
+        """Take the next batch: of proposals, or of what is queued here; by turns."""
+        queued = bool(self._waiting or self._parts)
+        if self._busy or not self._cases or (self._proposed and queued):
+            self._proposed = self._proposed and self._busy  # busy: nothing is taken now
+            super()._start()
+            return
+        self._scheduled, self._busy, self._proposed = False, True, True
+        self._begun = self._loop.time()
+        cases, self._cases = self._cases, []
+        self._overtaken = self._overtaken or bool(self._waiting)
+        work = ProposedCommit(cases, self._table_of, self.pending, confirms=self._confirms)
+        work.current.epoch, work.current.now = self._store.epoch, self._clock.last
+        try:
+            ask = work.collect(self._cache, self._clock)
+        except Exception as error:  # noqa: BLE001 - a read that fails fails these proposals only
+            self._failed(work, error)
+            return
+        if ask or work.late:
+            self._run(work, partial(work.fetch, self._store, ask), self._write)
+        else:
+            self._write(work)
+
+    def _go_ahead(self) -> None:
+        """Announce messages while others are appended, unless proposals wait."""
+        if not self._cases:
+            super()._go_ahead()
+
+    def _finish(self, work: GroupCommit) -> None:
+        """Announce and answer; then tell the nodes of proposals."""
+        super()._finish(work)
+        if isinstance(work, ProposedCommit):
+            work.tell()
+        if self._cases:
+            self._schedule()

@@ -1,0 +1,198 @@
+"""Nodes of a simulated cluster, and the connections between them."""
+
+from collections import deque
+
+from sim_checks import Violation, require
+from sim_loop import SimExecutor
+from sim_server import TABLES
+
+import build
+from memory_log import MemoryLog
+from memory_store import MemoryStore
+from rowcast.cluster.follower_link import FollowerLink
+from rowcast.cluster.sequencer_links import SequencerLinks
+from rowcast.core.errors import Code, Error
+from rowcast.core.topics import TopicFilter
+from rowcast.journal.applying import InlineApplying
+from rowcast.journal.follower_store import FollowerStore
+from rowcast.journal.journaled_store import JournaledStore
+from rowcast.kernel.bytes_in_hand import WriteBounds
+from rowcast.kernel.forwarding import ForwardingCommitter
+from rowcast.kernel.sequencing import SequencingCommitter
+from rowcast.log.followed_log import FollowedLog
+from rowcast.log.log import Head
+
+START = 1_700_000_000
+EPOCH = "5eed5eed"
+DECLARED = {table.name: table for table in TABLES}
+ANSWER_SECONDS = 0.6
+
+
+class Tables(MemoryStore):
+    """Tables in memory that outlive a node's life."""
+
+    def sync(self):
+        return self._applied
+
+    def image(self):
+        """Return all that they have, for comparison."""
+        records = {
+            record.topic: record.fields
+            for part in self._parts.values()
+            for record in part.records.values()
+        }
+        return records, {owner: dict(facts) for owner, facts in self._states.items()}
+
+
+class Engine(MemoryLog):
+    """One node's view of the log that all share; it bounds its age itself."""
+
+    def trim(self, until):
+        """Leave it to the engine."""
+
+
+class Threads(SimExecutor):
+    """The writer thread of a process that can be paused."""
+
+    def __init__(self, loop, rng, node):
+        super().__init__(loop, rng, ordered=True)
+        self._node = node
+
+    def work_one(self):
+        if self._node.paused:
+            self._loop.call_later(0.01, self.work_one)
+        else:
+            super().work_one()
+
+
+class Node(build.Server):
+    """One life of one node: a kernel with what features need to write."""
+
+    def __init__(self, world, name, store, tables):
+        self.world, self.name, self.tables_in = world, name, tables
+        self.alive, self.paused = True, False
+        rng = world.rng
+        skew = rng.uniform(-0.05, 0.05)
+        self.heard = []
+        self.from_seq = store_head = tables.head()
+        writer = Threads(world.loop, rng, self)
+        bounds = WriteBounds(batch_events=rng.choice((1, 3, 100)))
+        super().__init__(
+            TABLES,
+            store=store,
+            now=lambda: START + skew + world.loop.time(),
+            writer=writer,
+            readers=SimExecutor(world.loop, rng, ordered=False),
+            bounds=bounds,
+        )
+        self.from_seq = max(store_head, self.store.head())
+        self.bus.add(TopicFilter("#"), self)
+
+    def offer(self, event):
+        if event.seq and self.alive:
+            self.heard.append(event.seq)
+            if event.seq not in self.world.by_seq():
+                self.world.violations.append(Violation(f"announced before it was stored {event}"))
+
+    def show(self, event, path):
+        """Hear nothing of system rows."""
+
+    def kill(self):
+        self.alive = False
+        self.writer.kill()
+        self.readers.kill()
+        for wire in list(self.wires):
+            wire.cut()
+
+
+class Leader(Node):
+    """A node that numbers, or believes that it does."""
+
+    def __init__(self, world, name):
+        tables = Tables(EPOCH)
+        self.log = Engine(EPOCH, world.engine)
+        store = JournaledStore(tables, self.log, InlineApplying(tables, self.log), world.now)
+        self.wires = []
+        super().__init__(world, name, store, tables)
+        self.links = SequencerLinks(self.committer, self.store, self.log, DECLARED.get)
+        self.links.begin()
+
+    def _committer(self, bounds):
+        parts = (self.store, self.bus, self.cache, self.clock, self.writer, bounds)
+        return SequencingCommitter(*parts, tables=TABLES, confirms=True)
+
+
+class Follower(Node):
+    """A node that follows, and connects again and again."""
+
+    def __init__(self, world, name, tables, life):
+        self.wires = []
+        head = Head(tables.applied(), tables.head())
+        log = FollowedLog(EPOCH, head)
+        self.life = f"{name}/{life}"
+        store = FollowerStore(tables, log, InlineApplying(tables, log), world.now)
+        super().__init__(world, name, store, tables)
+        self.link = FollowerLink(
+            self.committer,
+            self.store,
+            DECLARED.get,
+            world.loop,
+            self.readers,
+            answer_seconds=ANSWER_SECONDS,
+        )
+
+    def _committer(self, bounds):
+        parts = (self.store, self.bus, self.cache, self.clock, self.writer, bounds)
+        return ForwardingCommitter(*parts, node=self.life)
+
+    def connect(self):
+        if self.alive and not self.wires:
+            Wire(self.world, self, self.world.leader)
+
+
+class Wire:
+    """A connection: both ways in order, with delays; some messages arrive twice."""
+
+    def __init__(self, world, follower, leader):
+        self.world, self.follower, self.leader = world, follower, leader
+        self.open = True
+        self._on_the_way = {"up": deque(), "down": deque()}
+        follower.wires.append(self)
+        leader.wires.append(self)
+        self.link = leader.links.link(lambda data: self._carry("down", data))
+        follower.link.connected(lambda data: self._carry("up", data))
+
+    def _carry(self, way, data):
+        rng, loop = self.world.rng, self.world.loop
+        times = 2 if data[1] in {4, 6} and rng.random() < 0.2 else 1  # PROPOSAL, VERDICT
+        for _ in range(times):
+            delay = rng.choice((0.0001, 0.001, 0.01, rng.random() * 0.1))
+            self._on_the_way[way].append(data)
+            loop.call_later(delay, self._arrive, way)
+
+    def _arrive(self, way):
+        """Deliver the oldest message of a way."""
+        if not self.open:
+            return
+        there = self.leader if way == "up" else self.follower
+        if there.paused:
+            self.world.loop.call_later(0.01, self._arrive, way)
+            return
+        data = self._on_the_way[way].popleft()
+        try:
+            (self.link if way == "up" else self.follower.link).received(data)
+        except Error as error:
+            require(error.code in {Code.CONFLICT, Code.INVALID}, "a message was refused", error)
+            self.cut()
+
+    def cut(self):
+        if not self.open:
+            return
+        self.open = False
+        self.link.close()
+        self.follower.wires.remove(self)
+        self.leader.wires.remove(self)
+        if self.follower.alive:
+            self.follower.link.disconnected()
+            delay = self.world.rng.choice((0.001, 0.05, 0.3))
+            self.world.loop.call_later(delay, self.follower.connect)

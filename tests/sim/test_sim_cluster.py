@@ -1,0 +1,48 @@
+"""Nodes that share a log: every promise holds on every seed (K1).
+
+Acknowledged writes are there once, under the number that was told; refused ones are not; every node
+announces the log in order and has equal tables at equal positions; a writer reads its own writes at
+its node; conditions are met where the log has the write.
+"""
+
+import pytest
+from sim_checks import Violation
+from sim_cluster import run
+from sim_cluster_plants import CLUSTER_PLANTS
+
+from rowcast.core.errors import Error
+
+QUICK = 12
+ALL = 200
+SEEDS_TO_NOTICE = 100
+NOTICED_BY = {
+    "send_again_before_the_log_was_followed": 4,
+    "begin_without_a_batch": 3,
+    "answer_from_the_past": 46,
+    "give_up_and_say_it_is_not_written": 1,
+}
+"""The seeds that noticed a mistake when it was last looked for, tried first."""
+
+
+@pytest.mark.parametrize("seed", range(QUICK))
+def test_nodes_keep_every_promise(seed):
+    events, acknowledged, *_ = run(seed)
+    assert events >= acknowledged > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(QUICK, ALL))
+def test_nodes_keep_every_promise_on_more_seeds(seed):
+    run(seed)
+
+
+def test_a_run_of_nodes_is_a_replay():
+    assert run(1) == run(1)
+
+
+@pytest.mark.parametrize("plant", CLUSTER_PLANTS, ids=lambda plant: plant.__name__)
+def test_a_mistake_planted_into_nodes_is_noticed(monkeypatch, plant):
+    plant(monkeypatch)
+    with pytest.raises((Violation, Error)):
+        for seed in (NOTICED_BY.get(plant.__name__, 0), *range(SEEDS_TO_NOTICE)):
+            run(seed)
