@@ -25,7 +25,11 @@ class Listener:
         host: str,
         port: int,
         accepted_at_once: int = ACCEPTED_AT_ONCE,
+        *,
+        shared: bool = False,
     ) -> None:
+        self._shared = shared
+        """Whether other processes listen on the same port (SO_REUSEPORT, socket(7))."""
         self._make = make
         self._accepted_at_once = accepted_at_once
         self._host = host
@@ -41,7 +45,7 @@ class Listener:
 
     async def start(self) -> None:
         """Begin to accept. Raises OSError when the port cannot be had."""
-        bound = _bound(self._host, self._port)
+        bound = bind(self._host, self._port, shared=self._shared)
         self._server = await asyncio.get_running_loop().create_server(
             self._make, sock=bound, backlog=self._accepted_at_once
         )
@@ -53,12 +57,14 @@ class Listener:
             self._server.close()
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
     """Return a socket bound to an address; raises OSError when the port cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol is named because asyncio sets TCP_NODELAY only on sockets that say they are TCP.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if shared:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
         bound.bind((host, port))
     except OSError:

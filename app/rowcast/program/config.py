@@ -52,6 +52,7 @@ from rowcast.program.settings.store import Log, Store
 from rowcast.program.settings.texts import composed, is_writable, read, value_of
 from rowcast.program.settings.tls import MutualTls, Tls
 from rowcast.program.settings.topics import Topics
+from rowcast.program.settings.workers import Workers
 
 DEFAULT_FILE: Final = "rowcast.yaml"
 """Read from the working directory if it exists and no other file was given."""
@@ -208,6 +209,7 @@ class Config(FeatureSections):
     snapshots: SnapshotSettings = SnapshotSettings()
     store: Store = Store()
     log: Log = Log()
+    workers: Workers = Workers()
     logging: Logging = Logging()
     schema_file: Place = Field(
         default=Path("schema.graphql"), alias="schema", description="File that declares the tables."

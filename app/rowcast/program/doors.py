@@ -55,6 +55,8 @@ class Doors:
         self._config = config
         self._closing = closing
         self._identity: Identity | None = None
+        self.shared = False
+        """Whether other processes listen on the same ports."""
         self.open: dict[str, tuple[str, int]] = {}
         """The address of each open port."""
         self.handshakes: dict[str, Handshakes] = {}
@@ -129,7 +131,7 @@ class Doors:
             self.handshakes[door] = shaking
             self._closing.push_async_callback(shaking.stop)
             make = shaking.protocol
-        listener = Listener(make, host, port)
+        listener = Listener(make, host, port, shared=self.shared)
         try:
             await listener.start()
         except (OSError, TypeError, UnicodeError) as error:  # the last two: not a host name

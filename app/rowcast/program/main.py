@@ -38,12 +38,15 @@ from rowcast.doors.mqtt.sessions.session_loading import OWNER
 from rowcast.doors.mqtt.sessions.wills import WILLS
 from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.features.hooks.hooks import Hooks
+from rowcast.features.rights.feature import AccessRights
+from rowcast.journal.journaled_store import JournaledStore
 from rowcast.journal.opening import open_journal
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.registry import Registry
 from rowcast.kernel.seams import Facts
+from rowcast.kernel.sequencing import SequencingCommitter
 from rowcast.models import Models
 from rowcast.program.clock import guarded_clock
 from rowcast.program.config import Config, variable
@@ -59,6 +62,7 @@ from rowcast.program.settings.hooks import bundled
 from rowcast.program.settings.mqtt import auto_subscriptions, rewriting
 from rowcast.program.systemd import service_manager
 from rowcast.program.threads import Threads
+from rowcast.program.workers import Workers, check_workers
 from rowcast.reads.record_cache import RecordCache
 from rowcast.schema import load_schema
 from rowcast.store.private import make_directory
@@ -94,18 +98,33 @@ class Application:
         self._on_writer = self._threads.write
         self._closing = contextlib.AsyncExitStack()
         self.doors = Doors(config, now, self._closing)
+        self.workers: Workers | None = None
         self.schema = schema = load_schema(config.schema_file)
         self.registry = Registry(schema.tables, undeclared=config.topics.undeclared != "reject")
+        self._apart = apart
         self.hooks = Hooks()
         for hook in bundled(config.hooks):
             self.hooks.add(hook)
-        models = Models(schema.tables, config.database_url)
-        for path, resource in load_resources(config.resources, self.hooks, models):
-            self.registry.add(path, resource)
+        self._load_resources()
         _make_directory(config.data)
         self.identity = Identity(config, now, self._threads.check_password)
-        self.store = open_journal(
-            config.database_url, now, schema.text, apart=apart, tail=config.log.tail
+        self.store = self._open_store()
+
+    def _load_resources(self) -> None:
+        config, models = self.config, Models(self.schema.tables, self.config.database_url)
+        for path, resource in load_resources(config.resources, self.hooks, models):
+            self.registry.add(path, resource)
+        if config.workers.count:
+            check_workers(config, self.registry, self.hooks)
+
+    def _open_store(self) -> JournaledStore:
+        config = self.config
+        return open_journal(
+            config.database_url,
+            self._now,
+            self.schema.text,
+            apart=self._apart,
+            tail=config.log.tail,
         )
 
     @property
@@ -145,6 +164,7 @@ class Application:
             self._closing.callback(self.doors.close)  # before anything else stops
             for feature in self.features.values():
                 await feature.opened()
+            await self._start_workers()
         except BaseException:
             await self.stop()
             raise
@@ -152,6 +172,15 @@ class Application:
     async def stop(self) -> None:
         """Close every door, finish pending writes, close the store."""
         await self._closing.aclose()
+
+    async def _start_workers(self) -> None:
+        """Start the worker processes, if there are to be any."""
+        if not self.config.workers.count:
+            return
+        self.workers = Workers(self.config, self.kernel, self.store, self.schema)
+        self.workers.follow_rules(cast("AccessRights", self.features["rights"]))
+        self._closing.push_async_callback(self.workers.stop)  # first of all
+        await self.workers.start()
 
     async def _restore(self) -> None:
         """Restore durable state: tables, rules, groups, sessions."""
@@ -167,9 +196,7 @@ class Application:
         store, tables = self.store, self.schema.tables
         bus, cache = Bus(), RecordCache(bytes_max=self.config.memory.cache_bytes)
         clock = HybridClock(self._now, store.last_version())
-        committer = Committer(
-            store, bus, cache, clock, self._threads.writer, self.config.memory.bounds
-        )
+        committer = self._make_committer(bus, cache, clock)
         waiting = self.config.subscriptions
         reader = Reader(
             store,
@@ -196,6 +223,13 @@ class Application:
         self.broker = self._make_broker()
         add_figures(self.kernel, self.broker, self.doors, self.schema)
         self._keep_facts()
+
+    def _make_committer(self, bus: Bus, cache: RecordCache, clock: HybridClock) -> Committer:
+        store, bounds = self.store, self.config.memory.bounds
+        if self.config.workers.count:
+            tables, writer = self.schema.tables, self._threads.writer
+            return SequencingCommitter(store, bus, cache, clock, writer, bounds, tables=tables)
+        return Committer(store, bus, cache, clock, self._threads.writer, bounds)
 
     def _keep_facts(self) -> None:
         """Register restored facts, in this order.
@@ -287,11 +321,11 @@ def serve(config: Config) -> None:
     configure_logging(config.logging.level, config.logging.format)
     for warning in config.warnings:
         log.warning("%s", warning)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_serve(config))
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     """Return uvloop's loop where it is installed (the extra ``speed``), else asyncio's own."""
     try:
         uvloop = importlib.import_module("uvloop")
@@ -311,7 +345,7 @@ def _make_directory(place: Path) -> None:
 async def _serve(config: Config) -> None:
     application = Application(config, apart=True)
     await application.start()
-    _calm_the_collector()
+    calm_the_collector()
     stopping, again = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -331,7 +365,7 @@ async def _serve(config: Config) -> None:
     await end(application.stop(), again)
 
 
-def _calm_the_collector() -> None:
+def calm_the_collector() -> None:
     """Freeze long-lived objects, so that garbage collections do not stall the loop.
 
     Objects of the start-up are permanent; those of a page are freed before a collection.
@@ -349,6 +383,7 @@ def _where_to_look(application: Application) -> str:
         (
             f"Rowcast {__version__} ({CODE}) is ready.",
             *application.doors.lines(),
+            *(application.workers.lines() if application.workers is not None else ()),
             *application.identity.lines(),
             f"  tables and resources   {', '.join(paths) or 'none yet: declare a table'}",
             f"  data                   {application.config.data.resolve()}",

@@ -104,6 +104,17 @@ class RuleTable:
         self._keep(name, rule, value)
         self._rights.replace(tuple(self._rules.values()))
 
+    def follow(self, event: Record) -> None:
+        """Apply a row that another process of this server has written."""
+        name = event.topic.removeprefix(f"{PATH}/")
+        if event.kind == DELETE:
+            self.remove(name)
+            return
+        if not self._rights.policy.remembered:
+            self._rights.remember_rules()
+        self._take(event)
+        self._rights.replace(tuple(self._rules.values()))
+
     def remove(self, name: str) -> None:
         """Remove a rule."""
         self.rows.pop(name, None)

@@ -27,6 +27,10 @@ HttpPortOption = Annotated[
 MqttPortOption = Annotated[
     int | None, typer.Option("--mqtt-port", help="Port of MQTT; 0 picks a free port.")
 ]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option("--workers", help="Processes more that serve tables over HTTP [default: 0]."),
+]
 CheckConfigOption = Annotated[
     bool, typer.Option("--check-config", help="Check as rowcast check does, and exit.")
 ]
@@ -39,6 +43,7 @@ def serve(
     data: DataOption = None,
     http_port: HttpPortOption = None,
     mqtt_port: MqttPortOption = None,
+    workers: WorkersOption = None,
     settings: SetOption = None,
     check_config: CheckConfigOption = False,
 ) -> None:
@@ -52,6 +57,7 @@ def serve(
         "data": data,
         "http.port": http_port,
         "mqtt.network.port": mqtt_port,
+        "workers.count": workers,
     }
     chosen = join_settings(config, flags, settings)
     if check_config:

@@ -1,0 +1,333 @@
+"""Worker processes beside the server: what is written anywhere is read everywhere, once, in order
+(K1).
+
+Real processes, killed and paused; the promises themselves are also checked on many seeds by
+``tests/sim/test_sim_cluster.py``.
+"""
+
+import os
+import re
+import signal
+import threading
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from serving import Server, rowcast, wait_until
+from talking import Events, Mqtt
+
+SCHEMA = """
+type Dog @table @export {
+  id: ID @primaryKey
+  name: String
+  n: Long
+  created: String @createdTime
+}
+type Ping @table @export {
+  id: ID @primaryKey
+}
+"""
+
+
+class Served(Server):
+    """A server with two workers."""
+
+    def __init__(self, folder, **settings):
+        given = {"workers.count": 2, "workers.http_port": 0} | settings
+        super().__init__(folder, SCHEMA, folder / "no-resources", given)
+
+    @property
+    def workers_port(self):
+        """The port that the workers share."""
+        return int(re.search(r"by 2 workers +http://[\d.]+:(\d+)/", self.log)[1])
+
+    def work(self, method, path, **options):
+        """Ask a worker, whichever the system chooses."""
+        with self.client() as client:
+            url = f"http://127.0.0.1:{self.workers_port}{path}"
+            return client.request(method, url, **options)
+
+    @property
+    def rows(self):
+        """What the server tells of its workers."""
+        return self.request("GET", "/$SYS/workers/").json()
+
+    def stream(self, path, since=""):
+        """Open a stream of SSE at a worker."""
+        return Events(SimpleNamespace(http_port=self.workers_port), path, since)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with Served(tmp_path_factory.mktemp("workers")) as running:
+        yield running
+
+
+def by_workers(server, ask, times=8):
+    """Ask often enough that both workers are asked, nearly surely."""
+    return [ask(server) for _ in range(times)]
+
+
+def put(server, name, n=0):
+    answer = server.work("PUT", f"/Dog/{name}", json={"n": n})
+    assert answer.status_code in {201, 204}, answer.text
+    return answer
+
+
+def test_what_a_worker_wrote_is_read_at_once_where_it_was_written_and_soon_everywhere(server):
+    with server.client() as client:
+        url = f"http://127.0.0.1:{server.workers_port}/Dog/own"
+        for n in range(50):  # on one connection, so at one worker
+            told = client.put(url, json={"n": n})
+            assert told.status_code == (201 if n == 0 else 204)
+            read = client.get(url)
+            assert (read.json()["n"], read.headers["etag"]) == (n, told.headers["etag"])
+    etag = told.headers["etag"]
+    assert server.request("GET", "/Dog/own").headers["etag"] == etag
+    for _ in range(8):
+        wait_until(lambda: server.work("GET", "/Dog/own").headers["etag"] == etag, "a worker")
+
+
+def test_mqtt_and_workers_hear_each_other(server):
+    with Mqtt(server.mqtt_port) as client, server.stream("/Dog/?start=new") as stream:
+        client.subscribe("Dog/+", qos=1, retain_handling=2)
+        stream.until_current()
+        client.publish("Dog/mqtt", b'{"name":"Rex"}', qos=1, retain=True)
+        assert stream.next().fields["topic"] == "Dog/mqtt"
+        heard = [client.message().topic]
+        put(server, "http")
+        assert stream.next().fields["topic"] == "Dog/http"
+        heard += [client.message().topic]
+    assert heard == ["Dog/mqtt", "Dog/http"]
+
+
+def test_unlogged_messages_pass_between_processes(server):
+    with Mqtt(server.mqtt_port) as client, server.stream("/Ping/?start=new") as stream:
+        client.subscribe("Ping/+", qos=0)
+        stream.until_current()
+        client.publish("Ping/1", b'{"id":"1"}', qos=0, retain=False)
+        assert stream.next().fields["topic"] == "Ping/1"
+        assert client.message().topic == "Ping/1"
+        answers = by_workers(server, lambda it: it.work("POST", "/Ping/2?retain=false", json={}))
+        assert {answer.status_code for answer in answers} <= {200, 202, 204}
+        heard = [client.message().topic for _ in answers]
+        seen = [stream.next().fields["topic"] for _ in answers]
+    assert heard == seen == ["Ping/2"] * len(answers)
+
+
+def test_a_cursor_of_one_process_goes_on_at_another(server):
+    """Stopped and resumed anywhere, a reader has every event once."""
+    numbers, since = [], put(server, "hop", -1).headers["rowcast-position"]
+    done = threading.Event()
+
+    def write():
+        for n in range(300):
+            (server.work if n % 2 else server.request)("PUT", "/Dog/hop", json={"n": n})
+        done.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    hops = 0
+    while len(numbers) < 300:
+        hops += 1
+        at = server if hops % 3 == 0 else SimpleNamespace(http_port=server.workers_port)
+        with Events(at, "/Dog/hop", since) as stream:
+            for _ in range(min(7, 300 - len(numbers))):
+                told = stream.next()
+                assert told.kind == "put", told
+                numbers.append(told.value["n"])
+                since = told.id
+    writer.join()
+    assert numbers == list(range(300))
+
+
+def test_conditions_hold_across_processes(server):
+    """Read, add one, and put it back if nobody was faster: no addition is lost."""
+    put(server, "sum", 0)
+    failures = []
+
+    def add(ask):
+        added = 0
+        while added < 25:
+            read = ask("GET", "/Dog/sum")
+            match = {"If-Match": read.headers["etag"]}
+            told = ask("PUT", "/Dog/sum", json={"n": read.json()["n"] + 1}, headers=match)
+            if told.status_code == 204:
+                added += 1
+            elif told.status_code != 412:
+                failures.append(told.text)
+                return
+
+    asks = (server.work, server.work, server.work, server.request)
+    threads = [threading.Thread(target=add, args=(ask,)) for ask in asks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (failures, server.request("GET", "/Dog/sum").json()["n"]) == ([], 100)
+
+
+def test_patches_are_merged_across_processes(server):
+    first = put(server, "patched", 0)
+    created = server.request("GET", "/Dog/patched").json()["created"]
+    assert first.status_code == 201
+
+    def patch(n):
+        for ask in (server.work, server.request, server.work):
+            assert ask("PATCH", "/Dog/patched", json={f"k{n}": n}).status_code == 204
+
+    threads = [threading.Thread(target=patch, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = server.request("GET", "/Dog/patched").json()
+    assert found == {"id": "patched", "n": 0, "created": created} | {f"k{n}": n for n in range(4)}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "options", "status"),
+    [
+        ("PUT", "/Dog/key", {"json": {}, "headers": {"Idempotency-Key": '"k"'}}, 400),
+        ("PUT", "/undeclared/topic", {"content": b"x"}, 404),
+        ("GET", "/metrics", {}, 404),
+        ("GET", "/$SYS/snapshots/", {}, 404),
+    ],
+    ids=["a key", "an undeclared topic", "metrics", "snapshots"],
+)
+def test_what_needs_one_place_is_refused_by_workers(server, method, path, options, status):
+    for answer in by_workers(server, lambda it: it.work(method, path, **options)):
+        assert answer.status_code == status, answer.text
+    assert server.request(method, path, **options).status_code != status
+
+
+def test_workers_are_ready_and_listed(server):
+    assert [(row["ready"], row["restarts"]) for row in server.rows] == [(True, 0)] * 2
+    for answer in by_workers(server, lambda it: it.work("GET", "/health/ready")):
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["checks"]["log"] == "ok"
+
+
+def test_a_server_with_resource_classes_starts_no_workers(tmp_path):
+    (tmp_path / "resources").mkdir()
+    (tmp_path / "resources" / "mine.py").write_text(
+        "from rowcast import Resource\nclass Mine(Resource):\n    pass\n"
+    )
+    (tmp_path / "schema.graphql").write_text(SCHEMA)
+    told = rowcast("serve", "--workers", 2, "--http-port", 0, "--mqtt-port", 0, folder=tmp_path)
+    assert told.returncode == 1
+    assert "workers cannot be started: there is a resource class at 'Mine'" in told.stderr
+
+
+def test_rules_and_users_hold_at_workers(tmp_path):
+    with Served(tmp_path) as server:
+        root = {"password": "secret-root", "roles": ["admin"], "setup_code": server.setup_code}
+        assert server.request("PUT", "/$SYS/users/root", json=root).status_code in {201, 204}
+        admin = {"auth": ("root", "secret-root")}
+        guest = {"password": "secret-guest", "roles": ["guest"]}
+        role = {"read": True, "write": True}
+        server.request("PUT", "/$SYS/roles/guest", json=role, **admin).raise_for_status()
+        server.request("PUT", "/$SYS/users/ann", json=guest, **admin).raise_for_status()
+        ann = {"auth": ("ann", "secret-guest")}
+
+        def statuses():
+            asked = by_workers(server, lambda it: it.work("PUT", "/Dog/1", json={}, **ann))
+            return {answer.status_code for answer in asked}
+
+        wait_until(lambda: statuses() <= {201, 204}, "workers know the user")
+        tickets = by_workers(server, lambda it: it.work("POST", "/$SYS/tickets", **ann))
+        assert {answer.status_code for answer in tickets} == {405}
+        rule = {"filter": "Dog/#", "effect": "deny", "actions": ["write"], "roles": ["guest"]}
+        told = server.work("PUT", "/$SYS/rules/no-dogs", json=rule, **admin)
+        assert told.status_code in {201, 204}, told.text
+        assert server.request("PUT", "/Dog/1", json={}, **ann).status_code == 403
+        wait_until(lambda: statuses() == {403}, "the other worker has followed")
+        assert server.request("DELETE", "/$SYS/rules/no-dogs", **admin).status_code == 204
+        wait_until(lambda: statuses() == {204}, "workers know that the rule is gone")
+
+
+def test_a_killed_worker_loses_nothing_and_is_started_again(tmp_path):
+    with Served(tmp_path) as server:
+        acknowledged, stop = set(), threading.Event()
+
+        def write(name):
+            n = 0
+            while not stop.is_set():
+                n += 1
+                try:
+                    if server.work("PUT", f"/Dog/{name}-{n}", json={"n": n}).status_code == 201:
+                        acknowledged.add(f"{name}-{n}")
+                except OSError:
+                    pass
+                except Exception as error:  # noqa: BLE001 - as httpx tells of a dead peer
+                    assert "connect" in str(error).lower() or "server" in str(error).lower()
+
+        threads = [threading.Thread(target=write, args=(name,)) for name in "ab"]
+        for thread in threads:
+            thread.start()
+        for round_ in range(3):
+            enough = set(acknowledged)
+            wait_until(lambda known=enough: len(acknowledged - known) >= 20, "writes go on")
+            row = server.rows[round_ % 2]
+            os.kill(row["pid"], signal.SIGKILL)
+            wait_until(partial(_restarted, server, round_), "it is started again")
+            wait_until(lambda: all(row["ready"] for row in server.rows), "both listen again")
+        stop.set()
+        for thread in threads:
+            thread.join()
+        there = {row["id"] for row in server.request("GET", "/Dog/?limit(10000)").json()}
+        assert acknowledged <= there
+
+
+def test_workers_end_with_their_server_and_nothing_is_lost(tmp_path):
+    server = Served(tmp_path)
+    with server:
+        acknowledged = []
+        for n in range(30):
+            assert put(server, f"kept-{n}", n).status_code == 201
+            acknowledged.append(f"kept-{n}")
+        pids = [row["pid"] for row in server.rows]
+        server.kill()
+        wait_until(lambda: not any(_runs(pid) for pid in pids), "the workers end")
+        server.start()
+        there = {row["id"] for row in server.work("GET", "/Dog/?limit(1000)").json()}
+        assert set(acknowledged) <= there
+
+
+def test_a_server_stops_with_its_workers(tmp_path):
+    with Served(tmp_path) as server:
+        pids = [row["pid"] for row in server.rows]
+        assert server.stop() == 0
+        assert not any(_runs(pid) for pid in pids)
+
+
+def test_a_worker_whose_server_hangs_refuses_writes_and_goes_on_reading(tmp_path):
+    with Served(tmp_path) as server:
+        put(server, "before", 1)
+        port = server.workers_port
+        os.kill(server.running.pid, signal.SIGSTOP)
+        try:
+            with server.client() as client:
+                url = f"http://127.0.0.1:{port}"
+                told = client.put(f"{url}/Dog/hung", json={})
+                assert (told.status_code, "not known" in told.text) == (503, True), told.text
+                assert client.get(f"{url}/Dog/before").json()["n"] == 1
+                assert client.get(f"{url}/health/ready").status_code == 503
+        finally:
+            os.kill(server.running.pid, signal.SIGCONT)
+        wait_until(lambda: server.work("PUT", "/Dog/after", json={}).status_code == 201, "again")
+
+
+def _restarted(server, times):
+    """Tell whether workers were started again more often than so."""
+    return sum(row["restarts"] for row in server.rows) > times
+
+
+def _runs(pid):
+    """Tell whether a process is there; one that has ended and was not waited for is not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
