@@ -23,8 +23,9 @@ def object_store():
             "s3", endpoint_url=url, region_name="eu-west-1",
             aws_access_key_id=KEY, aws_secret_access_key=SECRET,
         )  # fmt: skip
-        place = {"LocationConstraint": "eu-west-1"}
-        client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration=place)
+        if not client.list_buckets()["Buckets"]:  # all servers of a process have the same buckets
+            place = {"LocationConstraint": "eu-west-1"}
+            client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration=place)
         client.close()
         yield {
             "AWS_ENDPOINT_URL": url, "AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": KEY,

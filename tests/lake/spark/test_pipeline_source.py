@@ -57,8 +57,8 @@ def test_what_is_not_there_is_said_with_what_is(two_days, tmp_path):
         Snapshot.of(Directory(str(tmp_path / "nowhere")), "newest", "Dog")
     with pytest.raises(Error, match="no option 'tabel'; did you mean"):
         Options.of({"tabel": "Dog"})
-    with pytest.raises(Error, match="path: s3://bucket/x is a URL"):
-        assert Options.of({"path": "s3://bucket/x"}).place
+    with pytest.raises(Error, match="path: gs://bucket/x is a URL"):
+        assert Options.of({"path": "gs://bucket/x"}).place
     with pytest.raises(Error, match="neither true nor false"):
         Options.of({"export": "yes"}).flag("export")
 
