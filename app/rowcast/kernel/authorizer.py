@@ -88,6 +88,10 @@ class Authorizer:
         """Return an event as a caller sees it: itself, a changed copy, or None."""
         return None
 
+    def sight(self, caller: Caller) -> object:  # noqa: ARG002
+        """Return what decides about the records that a caller sees: another after a change."""
+        return None
+
     def stage(self, caller: Caller) -> Stage | None:
         """Return the stage of events for a new subscription; None: all unchanged."""
         raise _refused(caller, "read", "#")

@@ -14,7 +14,7 @@ from rowcast.kernel.registry import Registry
 from rowcast.subscriptions.stage import Stage
 from rowcast.subscriptions.subscribed_filters import Pair
 
-PROTOCOLS: Final = {"rest": "REST", "sse": "SSE", "ws": "WebSocket"}
+PROTOCOLS: Final = {"rest": "REST", "sse": "SSE", "ws": "WebSocket", "mqtt": "MQTT"}
 """The names of protocols in ``Table.hidden_from``, and as they are written."""
 
 

@@ -20,6 +20,7 @@ from rowcast.core.events import DELETE, PUT, RETAINED, Event, Record
 from rowcast.core.grouping import GroupRow
 from rowcast.core.limits import PAYLOAD_BYTES_MAX
 from rowcast.core.queries import Query
+from rowcast.core.query_topics import QUERY_PREFIX
 from rowcast.core.tables import Table
 from rowcast.core.topics import SERVERS_OWN, TopicFilter
 from rowcast.kernel.admission import Admission
@@ -52,6 +53,7 @@ from rowcast.kernel.write_path import WritePath
 from rowcast.reads.record_cache import UNKNOWN, Unknown
 from rowcast.rows.transcoder import Transcoder
 from rowcast.store.store import Page
+from rowcast.subscriptions.live_query import RIGHTS_CHANGE
 from rowcast.subscriptions.offered import check_offered
 from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.stage import Stage, chained
@@ -326,6 +328,7 @@ class Kernel(Seams):
         self.attach_caller(subscription, caller)
         if topics.text in subscription.interests:
             subscription.replace(interest, current=current)
+            self._attach_queries(subscription, caller)
             self.hooks.subscribed(caller, interest)
             return False
         position = self._position(subscription, interest, since)
@@ -333,6 +336,7 @@ class Kernel(Seams):
         # An unusable cursor starts over, whatever was requested (C11).
         current = current if since is None else position is None
         subscription.add(interest, position, current=current)
+        self._attach_queries(subscription, caller)
         self.tell_subscribed(subscription.owner, topics)
         self.hooks.subscribed(caller, interest)
         return True
@@ -348,30 +352,46 @@ class Kernel(Seams):
             return since
         cursor = parse_cursor(since)
         lost = why_lost(cursor, self.reader.epoch, self.committer.reach)
+        if not lost and interest.query is not None and not interest.query.exact:
+            lost = RIGHTS_CHANGE
         if lost:
             subscription.restart(lost, since, interest)
         return None if lost else cursor.seq
 
     def authorise(self, interest: SubscribedFilter, caller: Caller) -> None:
         """Raise unless the caller may have an interest; hooks may change its options."""
-        self.authorise_watch(interest.topics, caller)
+        self._authorise(interest, caller)
         asked = interest.topics.text
         if self.hooks.subscribe(caller, interest):
-            self.authorise_watch(interest.topics, caller)
+            self._authorise(interest, caller)
             interest.asked = asked
 
     async def authorise_waiting(self, interest: SubscribedFilter, caller: Caller) -> None:
         """The same for asynchronous hooks (``Hooks.subscribe_waits``)."""
-        self.authorise_watch(interest.topics, caller)
+        self._authorise(interest, caller)
         asked = interest.topics.text
         if await self.hooks.subscribe_waiting(caller, interest):
-            self.authorise_watch(interest.topics, caller)
+            self._authorise(interest, caller)
             interest.asked = asked
+
+    def _authorise(self, interest: SubscribedFilter, caller: Caller) -> None:
+        interest.query = None
+        if interest.topics.text.startswith(QUERY_PREFIX):
+            self.views.queries.plan(interest, caller)
+        self.authorise_watch(interest.watched, caller)
 
     def attach_caller(self, subscription: Subscription, caller: Caller) -> None:
         """Set the caller and the stage of a subscription."""
         subscription.caller = subscription.losses.caller = caller
-        subscription.stage = self.stage(caller)
+        stage = self.stage(caller)
+        if subscription.interests.queries:
+            stage = self.views.queries.stage(subscription, caller, stage)
+        subscription.stage = stage
+
+    def _attach_queries(self, subscription: Subscription, caller: Caller) -> None:
+        """Renew the stage of a subscription that has live queries."""
+        if subscription.interests.queries:
+            self.attach_caller(subscription, caller)
 
     def stage(self, caller: Caller) -> Stage | None:
         """Return the stage between events and a caller; None if there is none."""
@@ -416,16 +436,23 @@ class Kernel(Seams):
         """
         allowed: list[SubscribedFilter] = []
         refused: list[SubscribedFilter] = []
+        anew: list[SubscribedFilter] = []
         for interest in interests:
+            before = interest.query
             try:
-                self.authorise_watch(interest.topics, caller)
+                self._authorise(interest, caller)
+                self.views.enter(subscription, interest)
             except Error:
                 refused.append(interest)
             else:
-                self.views.enter(subscription, interest)
                 allowed.append(interest)
+                if interest.query is not None and not interest.query.continues(before):
+                    anew.append(interest)
         self.attach_caller(subscription, caller)
         subscription.resume(position, allowed)
+        self._attach_queries(subscription, caller)
+        if anew:
+            subscription.begin_anew(anew, RIGHTS_CHANGE)
         return refused
 
     def open_stream(

@@ -121,5 +121,5 @@ def renew(kernel: "Kernel", subscription: Subscription, caller: Caller) -> None:
     does not wait for events that never come.
     """
     for interest in subscription.interests:
-        kernel.rights.check_watch(interest.topics, caller)  # what is fixed was asked at its start
+        kernel.rights.check_watch(interest.watched, caller)  # what is fixed was asked at its start
     kernel.attach_caller(subscription, caller)

@@ -155,6 +155,10 @@ class Registry:
         self._entries[path] = Entry(path, shape, resource, overrides)
         self._routes.clear()
 
+    def entry(self, path: str) -> Entry | None:
+        """Return the entry at exactly this path."""
+        return self._entries.get(path)
+
     def has(self, name: str) -> bool:
         """Whether a name or path is declared."""
         return name in self.shapes or name in self._entries

@@ -11,20 +11,18 @@ All of it runs on the loop. It knows no store: ``row_reads.py`` reads stored row
 from typing import Final, Protocol
 
 from rowcast.bus.bus import Bus
-from rowcast.bus.subscriber import Subscriber
 from rowcast.core.topic_tables import METRICS, PREFIX, TopicTable
 from rowcast.core.topics import TopicFilter
+from rowcast.kernel.query_points import QueryPoints, QueryReader
 from rowcast.kernel.registry import Registry
 from rowcast.rows.topic_rows import LogView, MetricsView, RowFilter, View
-from rowcast.subscriptions.subscribed_filters import SubscribedFilter, SubscribedFilters
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 _PREFIX_CHARS: Final = len(PREFIX)
 
 
-class Watcher(Subscriber, Protocol):
+class Watcher(QueryReader, Protocol):
     """The part of a subscription used here."""
-
-    interests: SubscribedFilters
 
     def changed(self, interest: SubscribedFilter, rows: RowFilter | None) -> None:
         """Called when a filter starts or stops selecting rows."""
@@ -36,6 +34,8 @@ class Views:
     def __init__(self, bus: Bus, registry: Registry) -> None:
         self.bus = bus
         self._registry = registry
+        self.queries = QueryPoints()
+        """Live queries; a feature replaces it."""
         self._views: dict[str, View] = {}
         self._watchers: dict[str, dict[Watcher, set[str]]] = {}
         """By the name in their filters, existing or not."""
@@ -81,7 +81,10 @@ class Views:
     # -- subscribers -------------------------------------------------------------------------------
 
     def enter(self, watcher: Watcher, interest: SubscribedFilter) -> None:
-        """Add an interest to the bus, under the filter of its source."""
+        """Add an interest to the bus, under the filter of its source; raises BUSY."""
+        if interest.query is not None:
+            self.queries.enter(watcher, interest)
+            return
         self.bus.add(interest.topics, watcher)
         name = _named(interest.topics)
         if name:
@@ -94,6 +97,9 @@ class Views:
         if topics.text not in watcher.interests:
             return
         interest = watcher.interests[topics.text]
+        if interest.query is not None:
+            self.queries.leave(watcher, interest)
+            return
         name = _named(topics)
         if name:
             self._forget(name, watcher, topics.text)
@@ -103,6 +109,9 @@ class Views:
 
     def leave_all(self, watcher: Watcher) -> list[SubscribedFilter]:
         """Remove all interests of a subscription from the bus; return them."""
+        queried = list(watcher.interests.queries.values())
+        for interest in queried:
+            self.queries.leave(watcher, interest)
         left = [item for item in watcher.interests if self.bus.remove(item.topics, watcher)]
         for interest in watcher.interests:
             name = _named(interest.topics)
@@ -110,7 +119,7 @@ class Views:
                 self._forget(name, watcher, interest.topics.text)
             if interest.rows is not None and interest.rows.source is not None:
                 self.bus.remove(interest.rows.source, watcher)
-        return left
+        return left + queried
 
     def _forget(self, name: str, watcher: Watcher, text: str) -> None:
         watchers = self._watchers.get(name, {})

@@ -61,7 +61,7 @@ class StoreReader:
         self._layouts = {table.name: Layout(table) for table in tables}
         self._undeclared = Layout(None)
         self._ruled = frozenset(table.name for table in tables if table.ruled)
-        """Tables whose events need a before image."""
+        """Tables whose events have their before image (``remember_before``)."""
         self.scan_bytes = scan_bytes
         """Payload bytes of current records that are read at a time for one subscriber."""
         self.retains = True
@@ -73,6 +73,12 @@ class StoreReader:
         """The position up to which everything logged has been offered to the bus."""
         self.reach: Callable[[], int] = store.head
         """The greatest number that a cursor of this log can have."""
+
+    def remember_before(self, table: Table) -> None:
+        """Give events of a table, that are read from the log from now on, their before image."""
+        if table.name not in self._ruled:
+            self._ruled |= {table.name}
+            self._pages.clear()
 
     @property
     def epoch(self) -> str:
@@ -249,7 +255,7 @@ class StoreReader:
                 break
             await asyncio.wait((flight,))  # not cancelled with one of those who wait for it
         flight = flying[part, after] = asyncio.get_running_loop().create_future()
-        upto = max(after, until, self.announced())
+        upto, ruled = max(after, until, self.announced()), self._ruled
         try:
             events = await self.read(after, limit, sources)
         finally:
@@ -260,7 +266,7 @@ class StoreReader:
             upto = events[-1].seq
         elif events:
             upto = max(upto, events[-1].seq)
-        if part == self._store.place(after, sources or None):
+        if part == self._store.place(after, sources or None) and ruled is self._ruled:
             self._pages.keep(part, after, events, upto)
         return LogPage(events, upto)
 

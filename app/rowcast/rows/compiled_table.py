@@ -48,7 +48,7 @@ class CompiledTable:
         self.open = table.open
         self.hides = table.hides
         self.ruled = table.ruled
-        """Whether rights depend on the content of a record."""
+        """Whether events need the record before them: rights depend on it, or live queries do."""
         times = {Role.CREATED_TIME, Role.UPDATED_TIME}
         self.managed = tuple(item for item in table.attributes if item.role in times)
         """Attributes whose value is the server's: times of creation and of the last change."""

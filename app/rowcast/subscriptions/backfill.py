@@ -11,12 +11,16 @@ page is fetched; this module knows neither queues nor readers.
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
 
-from rowcast.core.events import CURRENT, SNAPSHOT, Event, Record
+from rowcast.core.evaluation import page_token
+from rowcast.core.events import CURRENT, SNAPSHOT, Event, Record, local_id
+from rowcast.core.queries import Query
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, owner_of
+from rowcast.core.values import parse_id
 from rowcast.reads.row_reads import current_rows
 from rowcast.rows.topic_rows import Row
 from rowcast.store.store import Page, Scan
+from rowcast.subscriptions.live_query import LiveQuery
 from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.subscribed_filters import Pair, SubscribedFilter
 
@@ -126,11 +130,15 @@ class CurrentRecords:
         if interest.rows is not None:
             return await current_rows(reader, interest.rows, after, reader.scan_records)
         table = self._tables[0]
+        if interest.query is not None:
+            return await _selected(reader, interest.query, after)
         scans = [Scan(table, interest.topics, after)]
         return (await reader.scan_all(scans, page_records(reader, table)))[0]
 
     async def _live_rows(self, reader: Reader) -> list[Pair]:
         """Return the next page of system rows, which are not in the store."""
+        if self.interest.query is not None:
+            return []
         if self._live is None:
             self._live = reader.live(self.interest.topics)
         nothing: list[Event] = []
@@ -175,6 +183,17 @@ class Replay:
             if event.seq <= until and (seen := interest.seen(event)) is not None
             if not own or event.client != own  # MQTT-3.8.3-3
         ]
+
+
+async def _selected(reader: Reader, query: LiveQuery, after: str) -> Page:
+    """Return the next page of the records that a live query selects, in the order of their ids."""
+    table, wanted = query.table, query.readable
+    if wanted is None:
+        return Page(reader.announced(), [])
+    last = page_token((), None, parse_id(table, local_id(table, after))) if after else None
+    return await reader.search(
+        table, Query(wanted.where, limit=page_records(reader, table), after=last)
+    )
 
 
 Backfill = CurrentRecords | Replay

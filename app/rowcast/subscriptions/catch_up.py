@@ -130,7 +130,7 @@ class CatchUp:
     ) -> None:
         """Start a filter after a position, None for now; ``current``: with the current records."""
         start = announced if since is None else since
-        interest.sources = self._reader.sources(interest.topics)
+        interest.sources = self._reader.sources_of(interest)
         if not self.interests:
             self._begin(start, announced)
         self._join(interest, start, current=current)
@@ -222,7 +222,7 @@ class CatchUp:
         self._progress.doubt = max((interest.doubt for interest in interests), default=0)
         waiting, client_id = self.backfill.waiting, self._cursor.client_id
         for interest in interests:
-            interest.sources = self._reader.sources(interest.topics)
+            interest.sources = self._reader.sources_of(interest)
             self.put(interest)
             if interest.current is not None:
                 waiting.append(CurrentRecords(interest, None))
@@ -250,17 +250,23 @@ class CatchUp:
         try:
             pairs = await self.backfill.read(self.position)
         except Lost as lost:
-            self._reset([lost.interest], lost.after, lost.trimmed)
+            self.begin_anew([lost.interest], lost.after, lost=lost.trimmed)
         else:
             self._progress.page.extend(pairs)
 
-    def _reset(self, interests: list[SubscribedFilter], since: int, lost: int = 0) -> None:
+    def begin_anew(
+        self,
+        interests: list[SubscribedFilter],
+        since: int,
+        reason: str = "no longer in the log",
+        lost: int = 0,
+    ) -> None:
         """Restart filters: one RESET, then the current records (C11)."""
         floor = max(self._reader.announced(), lost)
         token = str(Cursor(self._reader.epoch, since))
         all_of_them = len(interests) == len(self.interests)
         concerned = self.interests.as_one(tuple(interests))  # others may join before it is read
-        self._progress.page.append((reset(token, "no longer in the log", floor), concerned))
+        self._progress.page.append((reset(token, reason, floor), concerned))
         self.backfill.drop(interests)
         if all_of_them:
             self._cursor.queue.keep_unlogged()
@@ -309,7 +315,7 @@ class CatchUp:
         if generation != self.interests.generation:
             progress.behind = True  # it was read for fewer filters than there are now
         elif lost and (interests := self.interests.needing(start, lost)):
-            self._reset(interests, start, max(lost.values()))
+            self.begin_anew(interests, start, lost=max(lost.values()))
             if len(interests) == len(self.interests):
                 return
             progress.behind = True  # the other filters are complete

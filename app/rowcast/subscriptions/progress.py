@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from rowcast.core.events import Event
 from rowcast.rows.topic_rows import Row
 from rowcast.subscriptions.gaps import Gap, GapCause, LossCounter
+from rowcast.subscriptions.live_query import step_of
 from rowcast.subscriptions.skipped_ranges import LOGGED, READ_TO, SkippedRange, read_to, told
 from rowcast.subscriptions.subscribed_filters import Pair, SubscribedFilter, SubscribedFilters
 
@@ -84,6 +85,23 @@ class Progress:
             self.page[-1] = last, None
         last.count, last.last = (last.count or 0) + 1, event.seq
 
+    def put_back(self, pairs: list[Pair], limit: int) -> bool:
+        """Keep pairs beyond ``limit`` for later, if a stage made several of one event.
+
+        A reader that is interrupted between them gets that event again, but misses none.
+        """
+        rest = pairs[limit:]
+        if not rest:
+            return False
+        del pairs[limit:]
+        logged = [event.seq for event, _ in rest if event.seq and event.kind in LOGGED]
+        first = min(logged, default=self.position + 1)
+        if first <= self.position:
+            rest.append((read_to(self.position), None))
+            self.position = first - 1
+        self.page[:0] = rest
+        return True
+
     def take(
         self, out: list[Pair], limit: int, filters: SubscribedFilters, losses: LossCounter
     ) -> None:
@@ -106,3 +124,5 @@ class Progress:
                     losses.add(event.why, event.count or 0)
                     self.position = max(self.position, event.last)  # it is not read again
         del page[:taken]
+        if page and page[0][0].seq == self.position and step_of(page[0][0]) is not None:
+            self.position -= 1  # there are more steps of the same event

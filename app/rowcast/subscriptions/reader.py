@@ -29,6 +29,7 @@ from rowcast.rows.topic_rows import RowFilter, View
 from rowcast.store.store import LogAndRecords
 from rowcast.subscriptions.delivery import Acknowledged, Delivered
 from rowcast.subscriptions.gaps import LossCounter
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 
 class RowViews(Protocol):
@@ -110,6 +111,11 @@ class Reader(StoreReader):
         if rows is not None:
             return rows.row
         return lambda event: event if topics.matches(event.topic) else None
+
+    def sources_of(self, interest: SubscribedFilter) -> list[LogSource]:
+        """Return the sources of an interest: of a live query, its table."""
+        query = interest.query
+        return self.sources(interest.topics) if query is None else [query.table]
 
     def sources(self, topics: TopicFilter) -> list[LogSource]:
         """Return the sources that a filter can match: tables, branches or all undeclared topics."""

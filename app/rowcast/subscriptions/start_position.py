@@ -17,7 +17,7 @@ log and all that follows without a seam. The finders ask the Reader, in pages, f
 backwards where that is nearer. This knows no protocol, and not who reads.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,6 +32,7 @@ from rowcast.core.moments import moment_of
 from rowcast.core.topic_tables import LogSource
 from rowcast.core.topics import TopicFilter
 from rowcast.subscriptions.reader import Reader
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 _LAST: Final = ("previousCount", "last")
 _FROM: Final = ("startTime", "from")
@@ -128,6 +129,16 @@ def _count(name: str, value: object) -> int:
     if not 1 <= number <= STREAM_PREVIOUS_EVENTS_MAX:
         raise Error(Code.INVALID, f"{name} is a number from 1 to {STREAM_PREVIOUS_EVENTS_MAX}")
     return number
+
+
+def check_start(interests: Iterable[SubscribedFilter], start: StartPosition) -> None:
+    """Raise INVALID for a live query that begins where its set of records is not known."""
+    within = start.previous or start.first or start.version is not None
+    if within and any(interest.query is not None for interest in interests):
+        raise Error(
+            Code.INVALID,
+            "a live query begins with the records that match now, or after a cursor (since)",
+        )
 
 
 # -- cursors ---------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ The module knows topics and positions, but neither queues nor pages nor readers.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from rowcast.core.bounded import ClearedCache
 from rowcast.core.events import Event
@@ -20,6 +21,7 @@ from rowcast.core.topic_tables import LogSource
 from rowcast.core.topics import TopicFilter
 from rowcast.rows.topic_rows import RowFilter
 from rowcast.subscriptions.filter_index import FilterIndex
+from rowcast.subscriptions.live_query import LiveQuery
 
 Pair = tuple[Event, "SubscribedFilter | None"]
 """An event and its interest; None for a mark that concerns all interests."""
@@ -46,6 +48,7 @@ class SubscribedFilter:
         "no_local",
         "plain",
         "qos",
+        "query",
         "retain_as_published",
         "rows",
         "since",
@@ -94,6 +97,8 @@ class SubscribedFilter:
         """The sources that the filter can match: ``Reader.sources``."""
         self.rows: RowFilter | None = None
         """Its row filter of a topic table; None: it matches topics directly."""
+        self.query: LiveQuery | None = None
+        """Its live query, of which ``topics`` is only the name; None: it matches topics."""
         self.merged: tuple[SubscribedFilter, ...] = ()
         """The overlapping interests merged into this one."""
 
@@ -111,6 +116,11 @@ class SubscribedFilter:
         """The position up to which every event is left out as possibly delivered before a kill."""
         return min(self.doubt, self.plain) if self.qos else self.doubt
 
+    @property
+    def watched(self) -> TopicFilter:
+        """The filter of the topics that it is about."""
+        return self.topics if self.query is None else self.query.source
+
     def selects(self, topic: str) -> bool:
         """Whether events at a topic may match."""
         rows = self.rows
@@ -120,13 +130,14 @@ class SubscribedFilter:
         """Return the filter's form of an event: itself, or a row; None if it does not match."""
         if self.rows is not None:
             return self.rows.row(event)
-        return event if self.topics.matches(event.topic) else None
+        return event if self.watched.matches(event.topic) else None
 
     def take(self, other: "SubscribedFilter") -> None:
         """Copy the options of another interest, except its start and format."""
         self.topics, self.qos = other.topics, other.qos
         self.no_local, self.retain_as_published = other.no_local, other.retain_as_published
         self.identifiers, self.marks, self.gaps = other.identifiers, other.marks, other.gaps
+        self.query = other.query
 
     def follow(self, old: "SubscribedFilter", announced: int, *, current: bool) -> None:
         """Take over the position of another interest of the same filter (MQTT-3.8.4-3)."""
@@ -139,6 +150,10 @@ class SubscribedFilter:
         self.plain = old.plain if old.qos else old.doubt
         self.current, self.since = "" if current else old.current, old.since
         self.local_floor = old.local_floor if old.no_local else announced
+
+
+ANY_QUERY: Final = SubscribedFilter(TopicFilter("$query"))
+"""Stands for those of ``SubscribedFilters.queries`` that an event concerns; a stage finds them."""
 
 
 class SubscribedFilters:
@@ -156,8 +171,10 @@ class SubscribedFilters:
         "_cached_max",
         "_index",
         "_indexed_min",
+        "_queried",
         "generation",
         "only",
+        "queries",
         "rows",
     )
 
@@ -182,6 +199,10 @@ class SubscribedFilters:
         """The interest, if there is exactly one: then it matches every event."""
         self.rows: set[str] = set()
         """The filters that select rows."""
+        self.queries: dict[str, SubscribedFilter] = {}
+        """The interests that are live queries."""
+        self._queried: dict[str, TopicFilter] = {}
+        """The topics of their tables."""
         self.generation = 0
         """Incremented each time a filter is added or changed."""
 
@@ -205,6 +226,9 @@ class SubscribedFilters:
         self.rows.discard(interest.topics.text)
         if interest.rows is not None:
             self.rows.add(interest.topics.text)
+        if interest.query is not None:
+            self.queries[interest.topics.text] = interest
+            self._queried[interest.query.source.text] = interest.query.source
         self._changed()
 
     def pop(self, text: str) -> SubscribedFilter | None:
@@ -213,6 +237,8 @@ class SubscribedFilters:
         if interest is not None and self._index is not None:
             self._index.remove(interest.topics)
         self.rows.discard(text)
+        if self.queries.pop(text, None) is not None and not self.queries:
+            self._queried.clear()
         self._changed()
         return interest
 
@@ -243,9 +269,14 @@ class SubscribedFilters:
         self._cached = 0
 
     def _find(self, topic: str) -> tuple[SubscribedFilter, ...]:
+        queried = any(source.matches(topic) for source in self._queried.values())
+        return (*self._plain(topic), ANY_QUERY) if queried else self._plain(topic)
+
+    def _plain(self, topic: str) -> tuple[SubscribedFilter, ...]:
         items = self._by_filter
         if self.rows or len(items) < self._indexed_min:
-            return tuple(item for item in items.values() if item.selects(topic))
+            found = [item for item in items.values() if item.query is None and item.selects(topic)]
+            return tuple(found)
         if self._index is None:
             self._index = FilterIndex(item.topics for item in items.values())
         return tuple(map(items.__getitem__, self._index.find(topic)))
@@ -310,9 +341,8 @@ class SubscribedFilters:
         """Return an interest without the removed filter ``text``; None if nothing is left."""
         if not interest.merged:
             return None if interest.topics.text == text else interest
-        return self.as_one(
-            tuple(item for item in interest.merged if item.topics.text in self._by_filter)
-        )
+        known = (*self._by_filter, ANY_QUERY.topics.text)
+        return self.as_one(tuple([it for it in interest.merged if it.topics.text in known]))
 
     def renewed(
         self, known: SubscribedFilter | None, old: SubscribedFilter, new: SubscribedFilter

@@ -153,10 +153,9 @@ class Subscription:
     # -- events to the reader ----------------------------------------------------------------------
 
     def take(self, limit: int) -> list[Pair]:
-        """Return the pairs that can be delivered now, in order; at most ``limit``.
+        """Return the pairs that can be delivered now, in order; none: wait for ``on_ready``.
 
-        An empty list means: wait for ``on_ready``. The payloads of one call stay near a bound in
-        bytes. Raises the Error that closed the subscription.
+        At most ``limit``, near a bound in bytes. Raises the Error that closed the subscription.
         """
         if not self.ready:
             return []
@@ -169,6 +168,7 @@ class Subscription:
             self._take_queue(out, limit)
         if out and self.stage is not None:
             out = self.stage.pass_on(out)
+            self.ready |= self.progress.put_back(out, limit)
             if self.ready and not out:  # there may be more, but not in this turn
                 self.ready = False
                 asyncio.get_running_loop().call_soon(self.signal)
@@ -301,13 +301,18 @@ class Subscription:
         queue.limit(events, size)
         if queue.fits:
             return
-        if queue.has_logged:  # incoming logged events are refused until they are read again
-            self.progress.behind = True
+        # incoming logged events are refused until they are read again
+        self.progress.behind |= queue.has_logged
         if dropped := queue.shed(self.counts):
             self.losses.add(GapCause.SLOW, dropped)
         self.signal()
 
     # -- suspend and resume ------------------------------------------------------------------------
+
+    def begin_anew(self, interests: list[SubscribedFilter], reason: str) -> None:
+        """Send some filters a RESET, and then the current records."""
+        self._catch_up.begin_anew(interests, self.position, reason)
+        self.signal()
 
     def restart(self, reason: str, token: str, interest: SubscribedFilter | None = None) -> None:
         """Send a RESET: the client's cursor cannot be resumed."""
@@ -317,11 +322,10 @@ class Subscription:
     def untold(self) -> list[Gap]:
         """Return, before ``suspend``, the gaps to report after the reconnect."""
         gaps, lost = self.queue.untold(self.counts)
-        marks = self.progress.untold() + gaps
         if lost:
             self.losses.add(GapCause.AWAY, lost)
-            marks.append(Gap(GapCause.AWAY, lost))
-        return marks
+            gaps.append(Gap(GapCause.AWAY, lost))
+        return self.progress.untold() + gaps
 
     def owe(self, marks: list[Gap]) -> None:
         """Before ``resume``, queue the gaps of the time while disconnected, ahead of events."""
@@ -335,9 +339,8 @@ class Subscription:
 
     def hold(self) -> None:
         """Note that the reader is blocked."""
-        if self._delivered and not self.held_since and self.waiting:
-            for feature in self._delivered:
-                feature.held(self)
+        for feature in self._delivered if not self.held_since and self.waiting else ():
+            feature.held(self)
 
     def suspend(self) -> tuple[int, list[SubscribedFilter]]:
         """Close it; return the arguments of ``resume``: the position, and the filters.
@@ -345,15 +348,12 @@ class Subscription:
         Undelivered logged events are read again after that. Unlogged events are lost.
         """
         self._catch_up.note_owed()
-        position, interests = self.settled, list(self.interests)
+        left = self.settled, list(self.interests)
         self.close()
-        return position, interests
+        return left
 
     def resume(self, position: int, interests: list[SubscribedFilter]) -> None:
-        """Continue after ``suspend``; the caller has just added the filters to the bus.
-
-        A trimmed position causes a RESET.
-        """
+        """Continue after ``suspend``, with filters just added to the bus; RESET if trimmed."""
         self._catch_up.resume(position, interests)
         if self._catch_up.backfill.waiting or self.progress.behind:
             self.signal()
@@ -396,5 +396,4 @@ class Subscription:
     @property
     def _drained(self) -> bool:
         catch_up = self._catch_up
-        waits = self.waiting or self.progress.behind or catch_up.busy
-        return not waits and catch_up.failure is None
+        return not (self.waiting or self.progress.behind or catch_up.busy or catch_up.failure)

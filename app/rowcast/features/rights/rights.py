@@ -367,6 +367,10 @@ class Rights(Authorizer):
         compiled = self.compiled(caller)
         return event if compiled is None else compiled.show(event)
 
+    def sight(self, caller: Caller) -> object:
+        """Return what decides about the records that a caller sees: another after a change."""
+        return self.compiled(caller)
+
     def stage(self, caller: Caller) -> Stage | None:
         """Return the stage of events for a new subscription; None: all unchanged."""
         return RightsStage(self, caller) if self.compiled(caller) is not None else None

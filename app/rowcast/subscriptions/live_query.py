@@ -1,0 +1,81 @@
+"""A live query: a filter that selects a table's records by conditions (M3).
+
+Its reader gets the matching records, and then each change of that set as a step: ``enter``,
+``change`` or ``leave``. A step is the event that caused it, in the reader's form: an entering or
+changed record is a PUT, a leaving one a DELETE; ``step_of`` says which it is.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from rowcast.core.event_fields import EventField
+from rowcast.core.events import DELETE, PUT, Event
+from rowcast.core.queries import Query
+from rowcast.core.tables import Table
+from rowcast.core.topics import TopicFilter
+
+
+class Step(StrEnum):
+    """What an event means to the set of a live query; the value is what readers are told."""
+
+    ENTER = "enter"
+    """The record is new in the set."""
+    CHANGE = "change"
+    """The record was in the set, and is still."""
+    LEAVE = "leave"
+    """The record is not in the set any longer."""
+
+
+RIGHTS_CHANGE: Final = "what you may read may have changed since"
+"""Why a live query begins anew whose records depend on the caller's rights."""
+
+STEP: Final[EventField[Step]] = EventField("step")
+
+
+def step_of(event: Event) -> Step | None:
+    """Return the step that an event is to its reader; None if it is no step of a live query."""
+    return STEP.of(event, None)
+
+
+def as_step(step: Step, event: Event) -> Event:
+    """Return an event as a step: a record in its reader's form, or any event at a topic to leave.
+
+    Of a record that leaves, nothing is told but its topic.
+    """
+    if step is Step.LEAVE:
+        made = event.changed(
+            kind=DELETE, payload=b"", content_type=None, client="", properties=None,
+            expires_at=0.0, retain=True,
+        )  # fmt: skip
+    else:
+        made = event.changed(kind=PUT)
+    STEP.put(made, step)
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class LiveQuery:
+    """The query of one filter, for one caller."""
+
+    table: Table
+    source: TopicFilter
+    """The topics of the table's records."""
+    query: Query
+    """As it was asked."""
+    readable: Query | None
+    """The same, for records that the caller may read; None if it may read none."""
+    exact: bool
+    """Whether what the caller may read of the table depends on nothing but its grants, so that a
+    cursor is all that is needed to continue."""
+    sight: object
+    """What else it depends on: the same object for the same rights."""
+
+    def continues(self, before: "LiveQuery | None") -> bool:
+        """Whether its reader may go on from a position of the query as it was before.
+
+        Else its rights may have changed since, which no event tells.
+        """
+        if before is None:
+            return self.exact
+        return (self.exact and before.exact) or self.sight is before.sight
