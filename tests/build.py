@@ -33,6 +33,7 @@ from rowcast.features.hooks.feature import UserHooks
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.idempotency.feature import Idempotency
 from rowcast.features.late_writes.feature import LateWrites
+from rowcast.features.live_queries.feature import LiveQueriesOfTables
 from rowcast.features.rights.feature import AccessRights
 from rowcast.features.shared_subscriptions.feature import SharedSubscriptions
 from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS
@@ -173,6 +174,7 @@ class Server:
         history = History()
         undeclared = UndeclaredTopics(self.store, topics, **options)
         shared = SharedSubscriptions()
+        live = LiveQueriesOfTables()
         self.features = (
             undeclared,
             shared,
@@ -182,6 +184,7 @@ class Server:
             repeats,
             LateWrites(),
             delayed,
+            live,
         )
         for feature in self.features:
             feature.install(self.kernel)
@@ -191,6 +194,7 @@ class Server:
         tables.restore(self.store.topic_tables(), self.store.states(TOPIC_TABLES))
         tables.start()
         self.groups = shared.groups
+        self.live_queries = live.queries
         self.delayed, self.past = delayed.delayed, history.reads
         self.idempotent_writes, self.rules = repeats.writes, rights.rules
 

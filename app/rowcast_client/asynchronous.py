@@ -10,6 +10,7 @@ from typing import Self, TypeVar, Unpack
 
 import httpx
 
+from rowcast.core.query_topics import query_filter
 from rowcast_client.calls import (
     Answer,
     Call,
@@ -165,6 +166,14 @@ class Rowcast:
         subscription = Subscription(events, follow)
         weakref.finalize(subscription, self._abandon, events).atexit = False
         return subscription
+
+    def live(self, table: str, where: str, **options: Unpack[Place]) -> "Subscription":
+        """Yield the records of a table that satisfy conditions, and then each step of that set.
+
+        ``where`` is written as in a URL: ``temp=gt=80&site==A``. Kinds are snapshot, current,
+        enter, change, leave and reset.
+        """
+        return self.subscribe(query_filter(table, where), **options)
 
     def _abandon(self, events: AsyncGenerator[Event, None]) -> None:
         """Close the stream of a garbage-collected subscription; the only place that does so."""

@@ -8,6 +8,7 @@ from typing import Self, TypeVar, Unpack
 
 import httpx
 
+from rowcast.core.query_topics import query_filter
 from rowcast_client.calls import (
     Answer,
     Call,
@@ -137,6 +138,14 @@ class SyncRowcast:
             chance=self._chance,
         )
         return SyncSubscription(self._http, self.url, follow, self._wait, on_state)
+
+    def live(self, table: str, where: str, **options: Unpack[Place]) -> "SyncSubscription":
+        """Yield the records of a table that satisfy conditions, and then each step of that set.
+
+        ``where`` is written as in a URL: ``temp=gt=80&site==A``. Kinds are snapshot, current,
+        enter, change, leave and reset.
+        """
+        return self.subscribe(query_filter(table, where), **options)
 
     def _ask(self, call: Call[T]) -> T:
         return call.read(self.request(call.method, call.path, call.body, call.headers))

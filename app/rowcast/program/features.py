@@ -23,6 +23,8 @@ from rowcast.features.hooks.feature import UserHooks
 from rowcast.features.idempotency.feature import Idempotency
 from rowcast.features.large_values.feature import LargeValueProcess
 from rowcast.features.late_writes.feature import LateWrites
+from rowcast.features.live_queries.feature import LiveQueriesOfTables
+from rowcast.features.live_queries.settings import LiveQuerySection
 from rowcast.features.metrics.feature import SystemMetrics
 from rowcast.features.metrics.sys_tree import KEPT, TABLE
 from rowcast.features.overload.feature import OverloadProtection
@@ -114,6 +116,7 @@ FEATURES: Final = (
     Plug("transactions", lambda _: Transactions()),
     Plug("unfit_values", lambda _: UnfitValues()),
     Plug("retained", _retained),
+    Plug("live_queries", lambda it: LiveQueriesOfTables(it.config.of(LiveQuerySection))),
     Plug("shared_subscriptions", lambda _: SharedSubscriptions()),
     Plug("accounts", lambda it: Accounts(it.identity.directory, it.identity.reload_keys)),
     Plug("audit", lambda _: AuditLog()),

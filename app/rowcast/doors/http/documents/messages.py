@@ -7,15 +7,20 @@ from rowcast.core.freshness import FRESH, SILENT
 from rowcast.core.tables import Table
 from rowcast.doors.http.documents.schemas import Document, ref
 from rowcast.doors.http.streams.ws_protocol import COMMANDS
+from rowcast.subscriptions.live_query import Step
 
 _TEXT: Final[Document] = {"type": "string"}
 _TEXT_OR_NULL: Final[Document] = {"type": ["string", "null"]}
+_KINDS: Final = (SNAPSHOT, PUT, PATCH, DELETE, MESSAGE, SILENT, FRESH)
 _USER_PROPERTIES: Final[Document] = {
     "type": "object",
     "description": "User properties of MQTT 5.",
     "properties": {
         "seq": {"type": "string", "description": "The cursor, from which a subscription goes on."},
-        "op": {"type": "string", "description": "delete, where a record is gone."},
+        "op": {
+            "type": "string",
+            "description": "delete, where a record is gone; of a live query its step.",
+        },
     },
 }
 _GAP: Final[Document] = {
@@ -36,7 +41,9 @@ SCHEMAS: Final[Document] = {
         "properties": {
             "cursor": _TEXT_OR_NULL,
             "topic": _TEXT_OR_NULL,
-            "kind": {"enum": [SNAPSHOT, PUT, PATCH, DELETE, MESSAGE, SILENT, FRESH]},
+            "kind": {
+                "enum": [SNAPSHOT, PUT, PATCH, DELETE, MESSAGE, SILENT, FRESH, *map(str, Step)]
+            },
             "version": {"type": ["integer", "null"]},
             "value": {},
             "subscription": {"type": "integer", "description": "On WebSocket, of a command."},

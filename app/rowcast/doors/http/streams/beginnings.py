@@ -12,14 +12,21 @@ from rowcast.core.callers import Caller
 from rowcast.core.cursors import parse_cursor
 from rowcast.core.errors import Code, Error
 from rowcast.core.freshness import STALE_PREFIX
+from rowcast.core.query_topics import QUERY_PREFIX
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.streams.openings import Request
 from rowcast.kernel.excluded_tables import check_not_excluded
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.resource import Resource
+from rowcast.subscriptions.live_query import RIGHTS_CHANGE
 from rowcast.subscriptions.reader import Reader
-from rowcast.subscriptions.start_position import StartPosition, position, why_lost
+from rowcast.subscriptions.start_position import (
+    StartPosition,
+    check_start,
+    position,
+    why_lost,
+)
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 
@@ -36,10 +43,11 @@ def resource_at(kernel: Kernel, request: Request, caller: Caller) -> Resource | 
     topic = kernel.registry.named(request.topic)
     if not topic or not streams_itself(kernel, request.filters[0], topic):
         return None
-    if len(request.filters) > 1:
+    if len(request.filters) > 1 or request.filters[0].text.startswith(QUERY_PREFIX):
         raise Error(
             Code.INVALID,
-            f"{topic!r} streams by its own code; open other topics with a stream of their own",
+            f"{topic!r} streams by its own code; open other topics, and live queries, "
+            "with a stream of their own",
         )
     return kernel.resource(topic, caller)
 
@@ -67,11 +75,14 @@ async def begin(
     reader.shedding.check_subscribe()
     await _authorise(kernel, interests, caller)
     interests = [*_with_silence(reader, interests)]
-    sources = [*dict.fromkeys(item for one in interests for item in reader.sources(one.topics))]
+    sources = [*dict.fromkeys(item for one in interests for item in reader.sources_of(one))]
+    check_start(interests, start)
     after, lost = None, ""
     if start.since is not None:
         cursor = parse_cursor(start.since)
         lost = why_lost(cursor, reader.epoch, reader.reach(), reader.trimmed(sources))
+        if not lost and any(one.query is not None and not one.query.exact for one in interests):
+            lost = RIGHTS_CHANGE
         after = None if lost else cursor.seq
     else:
         after = await position(reader, [item.topics for item in interests], sources, start)
@@ -88,7 +99,7 @@ async def _authorise(kernel: Kernel, interests: Sequence[SubscribedFilter], call
     for interest in interests:
         if interest.topics.text.startswith("/"):
             interest.topics = TopicFilter(kernel.registry.named(interest.topics.text))
-        if interest.topics.prefix:
+        if interest.topics.prefix and not interest.topics.text.startswith(QUERY_PREFIX):
             check_not_excluded(kernel.registry.route(interest.topics.prefix).table, caller.door)
         await kernel.authorise_waiting(interest, caller)
 
@@ -99,7 +110,7 @@ def _with_silence(
     """Yield interests, and for tables with a deadline the interest in stale records (M4)."""
     for interest in interests:
         yield interest
-        sources = reader.sources(interest.topics)
+        sources = reader.sources(interest.topics) if interest.query is None else ()
         if any(isinstance(item, Table) and item.deadline_seconds for item in sources):
             beside = TopicFilter(STALE_PREFIX + interest.topics.text)
             yield SubscribedFilter(beside, identifiers=interest.identifiers, marks=interest.marks)

@@ -17,9 +17,10 @@ from rowcast.core.meta import meta_of
 from rowcast.kernel.kernel import Kernel
 from rowcast.rows.topic_rows import Row
 from rowcast.subscriptions.gaps import Gap
+from rowcast.subscriptions.live_query import Step, step_of
 
 MARKS: Final = frozenset({CURRENT, RESET, GAP})
-NAMED: Final = frozenset({DELETE, CURRENT, RESET, GAP, SILENT, FRESH})
+NAMED: Final = frozenset({DELETE, CURRENT, RESET, GAP, SILENT, FRESH, *Step})
 """Kinds with an ``event:`` line of their own; the rest is a plain message (``onmessage``)."""
 _LINE_ENDS: Final = bytes.maketrans(b"\r\n", b"  ")
 _JSON_END: Final = b"}"
@@ -48,11 +49,14 @@ class Once:
 
 
 def _said(event: Event) -> tuple[str, str]:
-    """Return kind and topic for readers: staleness is reported with the record's topic."""
+    """Return kind and topic for readers.
+
+    Staleness is reported with the record's topic; of a live query an event is a step.
+    """
     topic = event.topic
     if topic.startswith(STALE_PREFIX):
         return (FRESH if event.kind == DELETE else SILENT), topic.removeprefix(STALE_PREFIX)
-    return event.kind, topic
+    return step_of(event) or event.kind, topic
 
 
 class Frames:

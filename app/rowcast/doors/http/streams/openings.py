@@ -5,9 +5,12 @@ A URL has them in its path and query, a WebSocket's ``subscribe`` as members:
 - ``topic`` (a URL may repeat it): a topic filter, with the wildcards of MQTT. A path is one too,
   and a path that ends in ``/`` means all topics below it.
 - where to begin: one of the words of ``subscriptions/start_position.py``.
+- conditions on the records of a table, as for REST: ``/Sensor/?temp=gt=80`` (M3).
 - ``format``: json, cbor or msgpack; ``meta=true``: events have metadata.
 """
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl
@@ -15,6 +18,7 @@ from urllib.parse import parse_qsl
 from rowcast.codecs import CBOR, JSON, MSGPACK, by_suffix, negotiate
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import QUERY_TEXT_CHARS_MAX, STREAM_FILTERS_MAX
+from rowcast.core.query_topics import named_filter, query_of
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.messages.asgi import Scope, topic_of
@@ -23,6 +27,9 @@ from rowcast.subscriptions.start_position import START_WORDS, StartPosition, sta
 
 FORMATS: Final = (JSON, CBOR, MSGPACK)
 _PARAMETERS: Final = ("topic", *START_WORDS, "last_event_id", "format", "meta")
+_PARAMETER: Final = re.compile(r"([A-Za-z_]+)=(?![A-Za-z_-]*=)")
+_BRACKET: Final = re.compile(r"[&()\[\]]|%(?:28|29|5[BbDd])")
+_OPENING: Final = frozenset({"(", "[", "%28", "%5B", "%5b"})
 EVENT_STREAM: Final = "text/event-stream"
 
 
@@ -52,16 +59,13 @@ def request_of(scope: Scope, now_seconds: float, last_event_id: str | None = Non
     query = scope["query_string"].decode("latin-1")
     if len(query) > QUERY_TEXT_CHARS_MAX:
         raise Error(
-            Code.INVALID, f"the query has {len(query)} characters, over {QUERY_TEXT_CHARS_MAX}"
+            Code.INVALID,
+            f"the query has {len(query)} characters; at most {QUERY_TEXT_CHARS_MAX} are read",
         )
     filters: list[str] = []
     fields: dict[str, object] = {}
-    for name, value in parse_qsl(query, keep_blank_values=True):
-        if name not in _PARAMETERS:
-            raise Error(
-                Code.INVALID,
-                f"a stream has no parameter {name[:80]!r}{did_you_mean(name, _PARAMETERS)}",
-            )
+    parameters, conditions = _divided(query)
+    for name, value in parse_qsl(parameters, keep_blank_values=True):
         if name == "topic":
             filters.append(value)
         elif name in fields:
@@ -74,8 +78,51 @@ def request_of(scope: Scope, now_seconds: float, last_event_id: str | None = Non
     # A resource's own stream has ids of its own, so a kept one is only read where it is a cursor.
     start = StartPosition(since=str(kept)) if kept else start_position(fields, now_seconds)
     topic = topic_of(scope)
+    if conditions:
+        filters.insert(0, _query(topic, conditions))
     media_type = _format(str(named)) if named else None
-    return Request(topic, _filters(topic, filters), start, media_type, meta)
+    whole = "" if conditions else topic
+    return Request(topic, _filters(whole, filters), start, media_type, meta)
+
+
+def _divided(query: str) -> tuple[str, str]:
+    """Divide a query string into the parameters of the stream, and conditions on records.
+
+    A parameter is ``name=value``; an attribute of that name is compared with ``==``.
+    """
+    parameters: list[str] = []
+    conditions: list[str] = []
+    for part in _parts(query):
+        found = _PARAMETER.match(part)
+        if part:
+            (parameters if found and found[1] in _PARAMETERS else conditions).append(part)
+    return "&".join(parameters), "&".join(conditions)
+
+
+def _parts(query: str) -> Iterator[str]:
+    """Yield what is between ``&``, but not within brackets."""
+    begin = depth = 0
+    for found in _BRACKET.finditer(query):
+        if found[0] != "&":
+            depth += 1 if found[0] in _OPENING else -1
+        elif depth <= 0:
+            yield query[begin : found.start()]
+            begin = found.end()
+    yield query[begin:]
+
+
+def _query(topic: str, conditions: str) -> str:
+    """Return the filter of the records of a table that satisfy conditions."""
+    name = conditions.partition("=")[0]
+    found = query_of(topic, conditions)
+    if found is None:
+        meant = did_you_mean(name, _PARAMETERS)
+        raise Error(
+            Code.INVALID,
+            f"a stream has no parameter {name[:80]!r}{meant}; conditions on records follow the "
+            "path of a table, as in /Sensor/?temp=gt=80",
+        )
+    return found
 
 
 def _filters(topic: str, others: list[str]) -> tuple[TopicFilter, ...]:
@@ -84,7 +131,7 @@ def _filters(topic: str, others: list[str]) -> tuple[TopicFilter, ...]:
         raise Error(
             Code.TOO_LARGE, f"one stream has at most {STREAM_FILTERS_MAX} filters, not {len(texts)}"
         )
-    return tuple(TopicFilter(text) for text in dict.fromkeys(texts))
+    return tuple(TopicFilter(text) for text in dict.fromkeys(map(named_filter, texts)))
 
 
 def _format(name: str) -> str:

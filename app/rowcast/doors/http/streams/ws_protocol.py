@@ -4,7 +4,8 @@ A command is a map with an ``op`` and, if the client wants an answer, an ``id`` 
 
     {"id": 1, "op": "subscribe", "topic": "Dog/+", "since": "<cursor>"}
         since, start, previousCount, last, startTime or from as in a URL; the answer is
-        {"ack": 1, "subscription": 1, "resumed": true, "cursor": "<cursor>"}
+        {"ack": 1, "subscription": 1, "resumed": true, "cursor": "<cursor>"}; with
+        "where": "temp=gt=80" beside "topic": "Sensor/+" it is a live query
     {"id": 2, "op": "unsubscribe", "subscription": 1}
     {"id": 3, "op": "put", "topic": "Dog/1", "value": {...}, "ifMatch": "<cursor>"}
         patch likewise; delete without a value; message without a condition; the answer is
@@ -31,6 +32,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.limits import COMMAND_ID_CHARS_MAX
 from rowcast.core.meta import meta_of
+from rowcast.core.query_topics import named_filter, query_of
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.write_marks import put_mark
 from rowcast.doors.http.messages.asgi import path_of
@@ -145,10 +147,25 @@ def _topic(socket: "Socket", fields: Fields) -> str:
 # -- the commands --------------------------------------------------------------------------------
 
 
+def _filter(socket: "Socket", fields: Fields) -> str:
+    """Return the filter of a subscription, with the conditions of ``where``."""
+    topic, where = _topic(socket, fields), fields.get("where")
+    if where is None:
+        return named_filter(topic)
+    found = query_of(topic, where) if isinstance(where, str) else None
+    if found is None:
+        raise Error(
+            Code.INVALID,
+            "where is text, the conditions of a URL such as 'temp=gt=80', beside a topic such as "
+            "Sensor/+, all records of a table",
+        )
+    return found
+
+
 async def _subscribe(socket: "Socket", fields: Fields) -> Fields | None:
     await socket.settled()
     number, beginning = await socket.subscribe(
-        _topic(socket, fields), start_position(fields, socket.kernel.now())
+        _filter(socket, fields), start_position(fields, socket.kernel.now())
     )
     # sent in the turn in which the stream starts, before its events
     socket.say(
@@ -279,7 +296,7 @@ _CONDITIONS: Final = ("ifMatch", "ifNoneMatch")
 _STAMP: Final = ("version", "origin", "producer")
 COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
     {
-        "subscribe": Command(_subscribe, ("topic",), START_WORDS),
+        "subscribe": Command(_subscribe, ("topic",), ("where", *START_WORDS)),
         "unsubscribe": Command(_unsubscribe, ("subscription",)),
         "put": Command(_put, ("topic", "value"), (*_CONDITIONS, *_STAMP)),
         "patch": Command(_patch, ("topic", "value"), _CONDITIONS),

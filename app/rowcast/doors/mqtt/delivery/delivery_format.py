@@ -24,6 +24,7 @@ from rowcast.mqtt.packets import MQTT_5
 from rowcast.mqtt.wire import text, varint
 from rowcast.rows.topic_rows import Row
 from rowcast.rows.transcoder import Transcoder
+from rowcast.subscriptions.live_query import STEP, step_of
 
 log = logging.getLogger("rowcast.mqtt")
 
@@ -176,6 +177,7 @@ class DeliveryFormats:
             or form.tells_meta
             or event.kind not in _SAID_BY_KIND
             or (given is not None and not KEPT.isdisjoint(given))
+            or (event.encodings is not None and STEP in event.encodings)  # a step, inlined
         ):
             return b""
         known = self._shown.get(table.name)
@@ -321,8 +323,9 @@ class DeliveryFormats:
         if event.table is not None or form.tells_seq:
             if event.seq and not (isinstance(event, Row) and event.leads):
                 told.append(("seq", self._cursor(event.seq)))
-            if event.kind not in _SAID_BY_KIND:
-                told.append(("op", event.kind))  # X16
+            step = step_of(event)
+            if step is not None or event.kind not in _SAID_BY_KIND:
+                told.append(("op", step or event.kind))  # X16, M3
         if form.tells_meta:
             origin = self._cursor(event.seq).partition(":")[0]
             meta = meta_of(event, origin).items()

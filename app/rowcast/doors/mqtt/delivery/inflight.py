@@ -15,7 +15,7 @@ from rowcast.core.events import MESSAGE, Event
 from rowcast.core.limits import SUBSCRIPTION_TAKE_BYTES_MAX
 from rowcast.doors.mqtt.delivery.delivery_format import UNSENDABLE, DeliveryFormat, Parts
 from rowcast.doors.mqtt.delivery.outgoing import Outgoing
-from rowcast.doors.mqtt.delivery.sent import Sent, sent_of
+from rowcast.doors.mqtt.delivery.sent import Sent, sent_of, step_again
 from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.features.shared_subscriptions.assignments import Assignment
 from rowcast.mqtt.encode import encode
@@ -177,6 +177,5 @@ async def read_again(client: Outgoing, session: Session) -> None:
         for sent in flights:
             again = row_again(event, sent.topic) if event is not None else None
             if again is not None and stage is not None:
-                sent.event = stage.show(again, sent.qos)
-            else:
-                sent.event = again
+                again = stage.show(again, sent.qos)
+            sent.event = step_again(sent, event, again)

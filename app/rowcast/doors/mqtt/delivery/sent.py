@@ -7,13 +7,15 @@ number and a QoS 2 message a ``CompactInflight``. Those of other sessions are ``
 from collections.abc import Iterable
 from enum import Enum
 
-from rowcast.core.events import Event
+from rowcast.core.events import DELETE, Event
+from rowcast.core.query_topics import QUERY_PREFIX
 from rowcast.core.topic_tables import PREFIX
 from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat
 from rowcast.features.shared_subscriptions.assignments import Assignment
 from rowcast.mqtt.window import Flight
 from rowcast.rows.topic_rows import Row
 from rowcast.subscriptions.gaps import Gap
+from rowcast.subscriptions.live_query import Step, as_step, step_of
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 
@@ -61,11 +63,28 @@ class Sent:
         self.identifiers = identifiers
         self.order = order
         self.seq = event.seq if event is not None else seq
-        self.topic = event.topic if event is not None else topic
-        self.named = retain or event is None or isinstance(event, Row)
+        step = step_of(event) if event is not None else None
+        self.topic = topic
+        if event is not None:
+            self.topic = event.topic if step is None else f"{QUERY_PREFIX}{step}/{event.topic}"
+        self.named = retain or event is None or isinstance(event, Row) or step is not None
         """Whether it is looked up by its topic, too, not only by its number."""
         self.deal: Assignment | None = None
         """The assignment of a group, completed with this flight."""
+
+
+def step_again(sent: Sent, event: Event | None, shown: Event | None) -> Event | None:
+    """Return what was delivered for a live query; else ``shown``, the client's form of an event.
+
+    ``event`` is that of the log; None if it was trimmed.
+    """
+    if not sent.topic.startswith(QUERY_PREFIX):
+        return shown
+    said, _, topic = sent.topic.removeprefix(QUERY_PREFIX).partition("/")
+    if Step(said) is Step.LEAVE:
+        left = event or Event(topic, DELETE, b"", qos=sent.qos, seq=sent.seq)
+        return as_step(Step.LEAVE, left)
+    return as_step(Step(said), shown) if shown is not None else None
 
 
 class CompactInflight(Enum):

@@ -1,8 +1,9 @@
-"""The syntax of filters in an UNSUBSCRIBE of 3.1 and 3.1.1, whose answer has no errors."""
+"""Checks of the text of filters."""
 
 from collections.abc import Sequence
 
-from rowcast.core.errors import Error
+from rowcast.core.errors import Code, Error
+from rowcast.core.query_topics import QUERY_PREFIX, named_filter
 from rowcast.core.topics import check_wildcards
 from rowcast.mqtt.violations import protocol_error
 
@@ -17,6 +18,16 @@ def check_formed(filters: Sequence[str]) -> None:
         if not text:
             raise protocol_error("UNSUBSCRIBE: a topic filter must be one character or longer")
         try:
-            check_wildcards(text)
+            check_wildcards(named_filter(text))
         except Error as error:
             raise protocol_error(f"UNSUBSCRIBE: {error.message}") from None
+
+
+def check_not_query(text: str) -> None:
+    """Raise UNSUPPORTED for a live query in a share, or in a stream of the log."""
+    if text.startswith(QUERY_PREFIX):
+        raise Error(
+            Code.UNSUPPORTED,
+            "a live query is neither shared nor a stream of the log; SUBSCRIBE to it by itself",
+            filter=text,
+        )

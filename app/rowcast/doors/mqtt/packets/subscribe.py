@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.fairness_limits import MQTT_SUBSCRIBE_TURN_FILTERS
+from rowcast.core.query_topics import named_filter
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.mqtt.delivery.delivery_format import (
     DeliveryFormat,
@@ -20,7 +21,7 @@ from rowcast.doors.mqtt.delivery.delivery_format import (
     meta_wanted,
 )
 from rowcast.doors.mqtt.packets.exclusive import EXCLUSIVE_PREFIX
-from rowcast.doors.mqtt.packets.filter_syntax import check_formed
+from rowcast.doors.mqtt.packets.filter_syntax import check_formed, check_not_query
 from rowcast.doors.mqtt.packets.hook_checks import reason_of
 from rowcast.doors.mqtt.packets.messages import user_properties
 from rowcast.doors.mqtt.packets.offsets import (
@@ -38,7 +39,7 @@ from rowcast.doors.mqtt.sessions.sharing import Sharing
 from rowcast.mqtt.packets import MQTT_5, Suback, Subscribe, Subscription, Unsuback, Unsubscribe
 from rowcast.mqtt.reasons import PacketType, Reason
 from rowcast.mqtt.violations import Violation
-from rowcast.subscriptions.start_position import StartPosition
+from rowcast.subscriptions.start_position import StartPosition, check_start
 from rowcast.subscriptions.subscription import SubscribedFilter
 from rowcast.subscriptions.subscription import Subscription as LiveCursor
 
@@ -170,6 +171,8 @@ async def _authorise(wish: SubscribeRequest, plan: FilterRequest) -> None:
     try:
         await kernel.authorise_waiting(plan.interest, wish.caller)
         if plan.start is not None:
+            check_start((plan.interest,), plan.start)
+        if plan.start is not None:
             plan.since = await started(kernel, plan.interest.topics, plan.start)
         elif plan.offset is not None:
             plan.since = await beginning(kernel, plan.interest.topics, plan.offset)
@@ -244,6 +247,8 @@ def _plan(wish: SubscribeRequest, wanted: Subscription) -> FilterRequest:
         form=form,
         gaps=wish.gaps,
     )
+    if share is not None or stream:
+        check_not_query(topics.text)
     offset = (wish.offset or NEXT) if stream else wish.offset if share else None
     return FilterRequest(wanted, interest, share, exclusive, wish.since, offset, wish.start)
 
@@ -283,6 +288,8 @@ def _meant(client: "Client", caller: Caller, wanted: Subscription) -> Subscripti
 def _rewritten(client: "Client", caller: Caller, text: str) -> str:
     """Return a filter after rewriting, and without a leading slash of a declared path."""
     rewriting, named = client.broker.settings.rewriting, client.broker.kernel.registry.named
+    prefix, rest = divided(text)
+    text = prefix + named_filter(named(rest))
     try:
         if rewriting is not None:
             text = rewriting.filter(text, caller.client_id, caller.user, named)

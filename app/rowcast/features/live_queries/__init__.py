@@ -1,0 +1,1 @@
+"""Live queries: subscriptions to the records that satisfy conditions."""

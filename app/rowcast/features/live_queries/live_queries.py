@@ -1,0 +1,164 @@
+"""Live queries: reads what filters ask for, and keeps the queries of each table."""
+
+from collections import Counter
+from typing import Final
+
+from rowcast.core.callers import Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.queries import Query
+from rowcast.core.query_limits import LIVE_QUERIES_MAX
+from rowcast.core.query_text import parse_query
+from rowcast.core.query_topics import QUERY_PREFIX, conditions_of
+from rowcast.core.tables import Table
+from rowcast.core.topics import TopicFilter
+from rowcast.features.live_queries.query_stage import QueryStage
+from rowcast.features.live_queries.table_queries import TableQueries
+from rowcast.kernel.excluded_tables import PROTOCOLS, check_not_excluded
+from rowcast.kernel.kernel import Kernel
+from rowcast.kernel.query_points import QueryPoints, QueryReader
+from rowcast.subscriptions.live_query import RIGHTS_CHANGE, LiveQuery
+from rowcast.subscriptions.stage import Stage
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
+
+_ANONYMOUS: Final = "anonymous"
+
+
+class LiveQueries(QueryPoints):
+    """The live queries of one kernel; ``max_per_user`` bounds those of one user."""
+
+    def __init__(self, kernel: Kernel, max_per_user: int = LIVE_QUERIES_MAX) -> None:
+        self._kernel = kernel
+        self._max_per_user = max_per_user
+        self._tables: dict[str, TableQueries] = {}
+        self._counts: Counter[str] = Counter()
+        self._counted: dict[tuple[QueryReader, str], str] = {}
+
+    def __len__(self) -> int:
+        return len(self._counted)
+
+    # -- reading what is asked for -----------------------------------------------------------------
+
+    def plan(self, interest: SubscribedFilter, caller: Caller) -> None:
+        """Set the query that an interest names; raises INVALID, NOT_FOUND, DENIED."""
+        kernel, text = self._kernel, interest.topics.text
+        table, conditions = self._asked(text)
+        if caller.door in PROTOCOLS:
+            check_not_excluded(table, caller.door)
+        try:
+            query = parse_query(conditions_of(conditions), table)
+            _check(query)
+        except Error as error:
+            error.detail["filter"] = text
+            raise
+        kernel.rights.check_table(table, caller)
+        visibility = kernel.visibility
+        readable = visibility.narrowed(caller, table, query)
+        interest.query = LiveQuery(
+            table,
+            TopicFilter.below(table.path or ""),
+            query,
+            readable,
+            exact=not (visibility.limits(caller, table) or visibility.sifts(caller, table)),
+            sight=kernel.rights.sight(caller),
+        )
+
+    def _asked(self, text: str) -> tuple[Table, str]:
+        """Return the table and the conditions that a filter names."""
+        asked = text.removeprefix(QUERY_PREFIX)
+        path = asked
+        while "/" in path:
+            path = path.rpartition("/")[0]
+            entry = self._kernel.registry.entry(path)
+            if entry is not None and entry.shape is not None and entry.view is None:
+                return entry.shape.table, asked[len(path) + 1 :]
+        raise Error(
+            Code.NOT_FOUND,
+            f"{text[:200]!r} names no table; a live query is {QUERY_PREFIX}TABLE/CONDITIONS, such "
+            f"as '{QUERY_PREFIX}Sensor/temp=gt=80', of a table of the schema",
+            filter=text,
+        )
+
+    # -- readers -----------------------------------------------------------------------------------
+
+    def enter(self, reader: QueryReader, interest: SubscribedFilter) -> None:
+        """Offer the events that concern a query to its reader from now on; raises BUSY."""
+        query, name = interest.query, interest.topics.text
+        if query is None or (reader, name) in self._counted:
+            return
+        self._count(reader, name)
+        of_table = self._tables.get(query.table.name)
+        if of_table is None:
+            of_table = self._begin(query)
+        of_table.enter(name, query.query.where, reader)
+
+    def _count(self, reader: QueryReader, name: str) -> None:
+        caller = reader.caller
+        who = f"{caller.user} {caller.peer}" if caller.user == _ANONYMOUS else caller.user
+        if self._counts[who] >= self._max_per_user:
+            raise Error(
+                Code.BUSY,
+                f"{caller.user} has {self._max_per_user} live queries, and may have no more; end "
+                "one that is no longer needed, or raise live_queries.max_per_user",
+            )
+        self._counts[who] += 1
+        self._counted[reader, name] = who
+
+    def _begin(self, query: LiveQuery) -> TableQueries:
+        """Begin with the first query of a table: its events need the record before."""
+        kernel, table = self._kernel, query.table
+        of_table = TableQueries(table, kernel.transcoder)
+        self._tables[table.name] = of_table
+        kernel.registry.shapes[table.name].ruled = True
+        kernel.reader.remember_before(table)
+        kernel.bus.add(query.source, of_table)
+        return of_table
+
+    def leave(self, reader: QueryReader, interest: SubscribedFilter) -> None:
+        """Offer them no longer."""
+        query, name = interest.query, interest.topics.text
+        who = self._counted.pop((reader, name), None)
+        if query is None or who is None:
+            return
+        self._counts[who] -= 1
+        if not self._counts[who]:
+            del self._counts[who]
+        of_table = self._tables[query.table.name]
+        of_table.leave(name, reader)
+        if not len(of_table):
+            del self._tables[query.table.name]
+            self._kernel.bus.remove(query.source, of_table)
+            self._kernel.registry.shapes[query.table.name].ruled = query.table.ruled
+
+    def stage(self, reader: QueryReader, caller: Caller, inner: Stage | None) -> Stage:
+        """Return the stage of a reader; its queries begin anew when its rights have changed."""
+        kernel = self._kernel
+        sight = kernel.rights.sight(caller)
+        if isinstance(reader.stage, QueryStage) and reader.stage.sight is not sight:
+            queries = list(reader.interests.queries.values())
+            changed = [item for item in queries if self._is_changed(item, caller)]
+            if changed:
+                reader.begin_anew(changed, RIGHTS_CHANGE)
+        return QueryStage(reader, caller, inner, kernel.visibility, self._tables, sight)
+
+    def _is_changed(self, interest: SubscribedFilter, caller: Caller) -> bool:
+        """Plan a query anew for other rights; return whether its records may be others now."""
+        before = interest.query
+        self.plan(interest, caller)
+        return interest.query is None or not interest.query.continues(before)
+
+
+def _check(query: Query) -> None:
+    """Raise INVALID for a part of a query that has no meaning for a stream."""
+    parts = {
+        "select": query.select,
+        "sort": query.sort,
+        "limit": query.limit,
+        "after": query.after,
+        "_stale": query.stale,
+    }
+    named = next((name for name, part in parts.items() if part not in {None, ()}), None)
+    if named is not None:
+        raise Error(
+            Code.INVALID,
+            f"a live query has conditions only, and no {named}; leave it out",
+        )

@@ -1,0 +1,124 @@
+"""The live queries on one table: which of them an event concerns, and who reads them.
+
+It is one subscriber of the bus for all of them. An event is compared with the queries that the
+index finds for the record before it and after it, once for all readers, and is offered to the
+readers of those for which one of the two holds.
+"""
+
+from typing import Final, NamedTuple
+
+from rowcast.bus.subscriber import Subscriber
+from rowcast.core.conditions import Where, holds
+from rowcast.core.event_fields import EventField
+from rowcast.core.events import DELETE, RETAINED, Event, Record, local_id
+from rowcast.core.tables import Table
+from rowcast.core.values import parse_id
+from rowcast.features.live_queries.query_index import QueryIndex
+from rowcast.kernel.query_points import QueryReader
+from rowcast.reads.before_image import Unsure, before_of
+from rowcast.rows.transcoder import Transcoder
+
+Match = tuple[bool, bool]
+"""Whether conditions hold for the record before an event, and for the record after it."""
+
+
+class Matches(NamedTuple):
+    """The queries that an event concerns."""
+
+    generation: int
+    """That of the queries which it was compared with."""
+    of: dict[str, Match] | None
+    """By the name of the query; None if the record before the event is unknown."""
+
+
+_MATCHES: Final[EventField[Matches]] = EventField("matches of live queries")
+
+
+class TableQueries(Subscriber):
+    """The queries of one table, by name, with their readers."""
+
+    def __init__(self, table: Table, transcoder: Transcoder) -> None:
+        self.table = table
+        self._transcoder = transcoder
+        self._index = QueryIndex()
+        self._generation = 0
+        self._wheres: dict[str, Where | None] = {}
+        self._readers: dict[str, dict[QueryReader, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._readers)
+
+    def enter(self, name: str, where: Where | None, reader: QueryReader) -> None:
+        """Offer the events that concern a query to a reader from now on."""
+        if name not in self._readers:
+            self._index.add(name, where)
+            self._wheres[name] = where
+            self._readers[name] = {}
+            self._generation += 1
+        self._readers[name][reader] = None
+
+    def leave(self, name: str, reader: QueryReader) -> bool:
+        """Offer them no longer; return whether it was a reader of the query."""
+        readers = self._readers.get(name, {})
+        if reader not in readers:
+            return False
+        del readers[reader]
+        if not readers:
+            self._index.remove(name)
+            del self._readers[name], self._wheres[name]
+        return True
+
+    def offer(self, event: Event) -> None:
+        """Offer an event of the bus to the readers that it concerns, each once."""
+        table = event.table
+        if not event.seq or event.kind not in RETAINED or table is None:
+            return
+        if table.name != self.table.name:  # another table's topics may be below its path
+            return
+        found = self.matches(event)
+        readers: dict[QueryReader, None] = {}
+        for name in self._readers if found is None else found:
+            readers.update(self._readers.get(name, {}))
+        for reader in readers:
+            reader.offer(event)
+
+    def matches(self, event: Event) -> dict[str, Match] | None:
+        """Return the queries that an event concerns; None if the record before it is unknown."""
+        known = _MATCHES.of(event, None)
+        if known is None or known.generation != self._generation:
+            known = _MATCHES.put(event, Matches(self._generation, self._matches(event)))
+        return known.of
+
+    def _matches(self, event: Event) -> dict[str, Match] | None:
+        before = before_of(event)
+        if isinstance(before, Unsure):
+            return None
+        after = None if event.kind == DELETE else event
+        record_id = self._id(event)
+        found: dict[str, Match] = {}
+        old, new = self._value(before), self._value(after)
+        names: set[str] = set()
+        if before is not None:
+            names.update(self._index.find(old, record_id))
+        if after is not None:
+            names.update(self._index.find(new, record_id))
+        for name in names & self._wheres.keys():
+            where = self._wheres[name]
+            was = before is not None and holds(where, old, record_id)
+            is_now = after is not None and holds(where, new, record_id)
+            if was or is_now:
+                found[name] = was, is_now
+        return found
+
+    def selects(self, where: Where | None, record: Record) -> bool:
+        """Whether conditions hold for a record."""
+        return holds(where, self._value(record), self._id(record))
+
+    def _id(self, record: Record) -> object:
+        return parse_id(self.table, local_id(self.table, record.topic))
+
+    def _value(self, record: Record | None) -> object:
+        """Return a record's value; None for plain bytes, as the store has it."""
+        if record is None or not self._transcoder.structured(record):
+            return None
+        return record.decoded

@@ -1,0 +1,465 @@
+"""Live queries against REST: random tables, conditions and writes, with readers on every door.
+
+After each write, what each reader holds is what REST answers. Readers are cut off and come back
+with their cursor, or with their session. Run by itself, it does as much as it is told to:
+
+    scripts/live --cases 1000 --writes 1000 --cuts 200
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import sys
+from collections import deque
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import quote
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from asgi import Asgi
+from build import Server
+from mqtt_server import (
+    Connack,
+    Connect,
+    Peer,
+    Puback,
+    Publish,
+    Suback,
+    Subscribe,
+    Subscription,
+    user,
+)
+from rowcast.auth.authenticator import Authenticator
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.errors import Error
+from rowcast.core.events import DELETE, PATCH, PUT, Event
+from rowcast.core.tables import Attribute, Table, Type
+from rowcast.features.undeclared_topics.topic_tables import TopicSettings
+from rowcast_client.events import Frames
+from virtual import turns
+
+WRITER = Caller("writer", ALL, "http", roles=frozenset({"admin"}))
+SETTLED = 12
+"""Turns of the loop after which everything that is due has happened."""
+
+
+class Reader:
+    """What one reader holds: the records by topic; ``steps`` are checked where they are certain."""
+
+    def __init__(self, world):
+        self.world = world
+        self.records = {}
+        self.cursor = ""
+        self.complete = False
+        self.heard = []
+
+    def take(self, kind, topic, value, cursor):
+        self.heard.append(kind)
+        if kind == "reset":
+            self.records, self.complete, self.cursor = {}, False, ""
+        elif kind == "current":
+            self.complete = True
+        elif kind == "leave":
+            assert value is None
+            assert topic in self.records, f"{topic} leaves, and was not there"
+            del self.records[topic]
+        else:
+            assert kind in {"snapshot", "enter", "change"}, kind
+            assert (kind == "change") == (topic in self.records), (kind, topic)
+            self.records[topic] = value
+        if kind not in {"snapshot", "reset"} and cursor:
+            self.cursor = cursor
+
+    def forget(self):
+        """Begin anew, if what was heard cannot be continued."""
+        if not self.complete or not self.cursor:
+            self.records, self.complete, self.cursor = {}, False, ""
+
+    async def ask(self, conditions):
+        raise NotImplementedError
+
+    async def cut(self):
+        raise NotImplementedError
+
+    def hear(self):
+        """Take what has come."""
+
+
+class Connection(Reader):
+    """A reader over ASGI."""
+
+    def __init__(self, world):
+        super().__init__(world)
+        self.inbox = asyncio.Queue()
+        self.sent = deque()
+        self.task = None
+
+    def scope(self, kind, path, query, headers=()):
+        return {
+            "type": kind,
+            "method": "GET",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "headers": list(headers),
+            "client": ("127.0.0.1", 0),
+            "subprotocols": [],
+        }
+
+    async def _send(self, message):
+        self.sent.append(message)
+
+    def begin(self, scope):
+        self.inbox, self.sent = asyncio.Queue(), deque()
+        self.task = asyncio.create_task(self.world.edge(scope, self.inbox.get, self._send))
+
+    async def cut(self):
+        await self.inbox.put({"type": self.gone, "code": 1006})
+        await self.task
+
+
+class Sse(Connection):
+    """An EventSource."""
+
+    gone = "http.disconnect"
+
+    async def ask(self, conditions):
+        self.forget()
+        self.frames = Frames()
+        headers = [(b"accept", b"text/event-stream")]
+        if self.cursor:
+            headers.append((b"last-event-id", self.cursor.encode()))
+        self.begin(self.scope("http", f"/{self.world.path}/", conditions, headers))
+
+    def hear(self):
+        while self.sent:
+            message = self.sent.popleft()
+            if message["type"] == "http.response.start":
+                assert message["status"] == 200, self.sent
+                continue
+            for frame in self.frames.feed(message["body"]):
+                fields = json.loads(frame.data)
+                assert frame.name in {"", fields["kind"]}
+                self.take(fields["kind"], fields["topic"], fields.get("value"), frame.id)
+
+
+class Ws(Connection):
+    """A WebSocket, whose query is beside another filter on the same records."""
+
+    gone = "websocket.disconnect"
+    where = True
+
+    async def ask(self, conditions):
+        self.forget()
+        self.begin(self.scope("websocket", "/", ""))
+        await self.inbox.put({"type": "websocket.connect"})
+        table = f"{self.world.path}/+"
+        command = {"id": 1, "op": "subscribe", "topic": table, "where": conditions}
+        since = {"since": self.cursor} if self.cursor else {}
+        await self.say(id=0, op="subscribe", topic=f"{self.world.path}/#", start="new")
+        await self.say(**command, **since)
+
+    async def say(self, **command):
+        await self.inbox.put({"type": "websocket.receive", "text": json.dumps(command)})
+
+    def hear(self):
+        while self.sent:
+            message = self.sent.popleft()
+            fields = json.loads(message["text"]) if "text" in message else {}
+            assert "error" not in fields, fields
+            if fields.get("subscription") == 2 and "kind" in fields:
+                told = fields.get("value"), fields["cursor"]
+                self.take(fields["kind"], fields["topic"], *told)
+
+
+class Mqtt(Reader):
+    """A client of MQTT 5 with a session that lasts."""
+
+    number = 0
+
+    def __init__(self, world):
+        super().__init__(world)
+        Mqtt.number += 1
+        self.name, self.known = f"c{Mqtt.number}", False
+
+    async def ask(self, conditions):
+        self.peer = Peer(self.world.server, 5)
+        keep = {"session_expiry_interval": 3600}
+        self.peer.send(Connect(5, self.name, clean_start=not self.known, properties=keep))
+        if not self.known:
+            text = self.filter(conditions)
+            wanted = (Subscription(text, 1), Subscription(f"{self.world.path}/0", 0))
+            self.peer.send(Subscribe(7, wanted, {"subscription_identifier": 3}))
+        self.known = True
+
+    def filter(self, conditions):
+        return f"$query/{self.world.path}/{quote(conditions, safe='')}"
+
+    async def cut(self):
+        self.hear()
+        self.peer.lose()
+
+    def hear(self):
+        for packet in self.peer.heard():
+            if isinstance(packet, Suback):
+                assert {0, 1} >= set(packet.reasons), packet
+            elif isinstance(packet, Publish):
+                if packet.qos:
+                    self.peer.send(Puback(packet.packet_id))
+                self._take(packet)
+            else:
+                assert isinstance(packet, Connack), packet
+
+    def _take(self, packet):
+        kind = user(packet, "op") or ("snapshot" if packet.retain else "")
+        if kind == "snapshot" and packet.qos == 0:
+            return  # of the other filter
+        if kind in {"snapshot", "enter", "change", "leave"}:
+            value = json.loads(packet.payload) if packet.payload else None
+            self.take(kind, packet.topic, value, user(packet, "seq"))
+
+
+class OldMqtt(Mqtt):
+    """A client of MQTT 3.1.1, which is told no steps: an empty payload removes a record."""
+
+    async def ask(self, conditions):
+        self.peer = Peer(self.world.server, 4)
+        self.peer.send(Connect(4, self.name, clean_start=False))
+        if not self.known:
+            self.peer.send(Subscribe(7, (Subscription(self.filter(conditions), 1),)))
+        self.known = True
+
+    def filter(self, conditions):
+        return f"{self.world.path}/+?{conditions}"
+
+    def _take(self, packet):
+        if packet.payload:
+            self.records[packet.topic] = json.loads(packet.payload)
+        else:
+            assert packet.topic in self.records
+            del self.records[packet.topic]
+
+
+DOORS = (Sse, Ws, Mqtt, OldMqtt)
+
+
+# -- random tables, conditions, writes -------------------------------------------------------------
+
+WORDS = ("", "a", "ab", "abc", "b", "Bonn", "Köln", "a/b+c#d", "x&y=1", "null", "12", "~")
+TIMES = ("2026-01-01T00:00:00Z", "2026-01-31T12:00:00Z", "2026-06-01T00:00:00.5Z")
+VALUES = {
+    Type.INT: lambda chance: chance.randint(-2, 5),
+    Type.LONG: lambda chance: chance.choice((-(2**53), 0, 7, 2**53 + 1, 2**60)),
+    Type.FLOAT: lambda chance: chance.choice((-1.5, 0.0, 0.5, 1.0, 2.25, 80.0)),
+    Type.STRING: lambda chance: chance.choice(WORDS),
+    Type.BOOLEAN: lambda chance: chance.random() < 0.5,
+    Type.DATE: lambda chance: chance.choice(TIMES),
+    Type.DECIMAL: lambda chance: chance.choice(("0.10", "1.5", "-3", "80")),
+    Type.ANY: lambda chance: chance.choice((None, True, 1, 1.5, "1", "a", [1], {"a": 1})),
+}
+OWNERS = ("ann", "ben")
+ORDERS = ("=gt=", "=ge=", "=lt=", "=le=", "<", ">", "<=", ">=")
+
+
+def random_table(chance):
+    """Return a table of some attributes, some of them undeclared."""
+    kinds = [chance.choice(list(VALUES)) for _ in range(chance.randint(1, 4))]
+    attributes = [Attribute("id", Type.ID, primary_key=True)]
+    attributes += [Attribute(f"a{number}", kind) for number, kind in enumerate(kinds)]
+    path = chance.choice(("T", "deep/er/table"))
+    return Table("T", path, tuple(attributes))
+
+
+def random_conditions(chance, table, depth=0):
+    """Return conditions that can be asked of the table, as a URL has them."""
+    if depth < 3 and chance.random() < 0.4:
+        joint = chance.choice("&|")
+        parts = [random_conditions(chance, table, depth + 1) for _ in range(chance.randint(2, 3))]
+        inner = joint.join(parts)
+        return f"[{inner}]" if depth else inner
+    attribute = chance.choice(table.attributes[1:])
+    name, kind = attribute.name, attribute.type
+    value = VALUES[kind](chance)
+    text = quote(json.dumps(value) if not isinstance(value, str) else value, safe="")
+    if kind is Type.BOOLEAN:
+        return f"{name}{chance.choice(('==', '!='))}{text}"
+    if kind is Type.ANY:
+        text = chance.choice(("null", "true", "1", "1.5", "a", "string:1"))
+        return f"{name}{chance.choice(('==', '!='))}{text}"
+    if kind is Type.STRING:
+        text = text if text != "null" else "string:null"
+        operator = chance.choice(("==", "!=", "=sw=", "=ct=", "=ew=", *ORDERS))
+        return f"{name}{operator}{text}"
+    if chance.random() < 0.2:
+        others = (VALUES[kind](chance) for _ in range(3))
+        listed = ",".join(str(other) for other in others)
+        return f"{name}=in=({quote(listed, safe=',')})"
+    if chance.random() < 0.2:
+        other = quote(str(VALUES[kind](chance)), safe="")
+        return f"{name}=ge={text}&{name}=lt={other}" if not depth else f"{name}=ge={text}"
+    return f"{name}{chance.choice(('==', '!=', *ORDERS))}{text}"
+
+
+def random_write(chance, table):
+    """Return an event at one of few records."""
+    topic = table.topic(str(chance.randrange(6)))
+    kind = chance.choices((PUT, PATCH, DELETE), (6, 4, 2))[0]
+    value = {}
+    for attribute in table.attributes[1:]:
+        if chance.random() < 0.7:
+            owner = attribute.name == "owner"
+            given = chance.choice(OWNERS) if owner else VALUES[attribute.type](chance)
+            value[attribute.name] = None if chance.random() < 0.1 else given
+    payload = b"" if kind == DELETE else json.dumps(value).encode()
+    return Event(topic, kind, payload, None if kind == DELETE else "application/json", 1, True)
+
+
+# -- the world -------------------------------------------------------------------------------------
+
+
+class Admission(Authenticator):
+    """Takes every client for one caller."""
+
+    def __init__(self, caller):
+        super().__init__()
+        self._caller = caller
+
+    def anonymous(self, peer, door, client_id=""):
+        return replace(self._caller, door=door, peer=peer, client_id=client_id)
+
+
+class World:
+    """A server with one table, and readers of one query."""
+
+    def __init__(self, table, *, caller=None, **options):
+        self.table, self.path = table, table.path
+        self.server = Server((table,), topics=TopicSettings(), **options)
+        if caller is None:
+            self.edge = self.server.make_edge()
+            self.server.open_mqtt()
+        else:
+            self.edge = self.server.make_edge(
+                anonymous=lambda peer, door: replace(caller, door=door, peer=peer)
+            )
+            self.server.open_mqtt(authenticator=Admission(caller))
+        self.rest = Asgi(self.edge, self.server.store)
+        self.readers = []
+
+    async def write(self, event):
+        """Write, or be refused; both are fine."""
+        with suppress(Error):
+            await self.server.kernel.write(event, WRITER)
+
+    async def open(self, conditions, doors=DOORS):
+        """Have one reader on each door."""
+        self.conditions = conditions
+        for door in doors:
+            reader = door(self)
+            await reader.ask(conditions)
+            self.readers.append(reader)
+        await self.settle()
+
+    async def settle(self):
+        """Let all that is due happen, and be heard."""
+        for _ in range(2):
+            await turns(SETTLED)
+            for reader in self.readers:
+                reader.hear()
+
+    async def answer(self):
+        """Return what REST answers, by topic."""
+        answer = await self.rest.get(f"/{self.path}/?{self.conditions}")
+        assert answer.status == 200, answer.body
+        rows = json.loads(answer.body)
+        return {self.table.topic(row["id"]): row for row in rows}
+
+    async def check(self):
+        """Compare what the readers hold with REST."""
+        wanted = await self.answer()
+        for reader in self.readers:
+            kind = type(reader).__name__
+            assert reader.records == wanted, (kind, self.conditions)
+
+    async def cut_and_return(self, chance, writes):
+        """Cut some readers off; they come back with what they know after some writes."""
+        away = [reader for reader in self.readers if chance.random() < 0.6]
+        for reader in away:
+            await reader.cut()
+        await turns(SETTLED)
+        for event in writes:
+            await self.write(event)
+        for reader in away:
+            await reader.ask(self.conditions)
+        await self.settle()
+
+    async def close(self):
+        for reader in self.readers:
+            await reader.cut()
+        await turns(SETTLED)
+        await self.server.stop()
+
+
+@asynccontextmanager
+async def world(table, **options):
+    """Open a world and close it again."""
+    opened = World(table, **options)
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+async def run_case(seed, writes, cuts, table=None, **options):
+    """Run one random case; raises AssertionError with what differs."""
+    chance = random.Random(seed)
+    table = table or random_table(chance)
+    async with world(table, **options) as opened:
+        for _ in range(chance.randrange(8)):
+            await opened.write(random_write(chance, table))
+        while True:
+            conditions = random_conditions(chance, table)
+            answer = await opened.rest.get(f"/{opened.path}/?{conditions}")
+            if answer.status == 200:
+                break
+        await opened.open(conditions)
+        await opened.check()
+        left = cuts
+        for number in range(writes):
+            if left * writes > cuts * (writes - number):
+                left -= 1
+                some = [random_write(chance, table) for _ in range(chance.randrange(5))]
+                await opened.cut_and_return(chance, some)
+            else:
+                await opened.write(random_write(chance, table))
+                await opened.settle()
+            await opened.check()
+    assert 0 == len(opened.server.live_queries)
+
+
+async def _run(arguments):
+    for seed in range(arguments.seed, arguments.seed + arguments.cases):
+        try:
+            await run_case(seed, arguments.writes, arguments.cuts)
+        except BaseException:
+            sys.stderr.write(f"case {seed} fails; replay it with --seed {seed} --cases 1\n")
+            raise
+    each = f"{arguments.writes} writes and {arguments.cuts} cuts"
+    sys.stdout.write(f"{arguments.cases} cases of {each}: equal\n")
+
+
+def main():
+    """Run many cases."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--cases", type=int, default=100, help="random tables and conditions")
+    parser.add_argument("--writes", type=int, default=100, help="writes in each case")
+    parser.add_argument("--cuts", type=int, default=20, help="of the readers, in each case")
+    parser.add_argument("--seed", type=int, default=0, help="the first case")
+    asyncio.run(_run(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

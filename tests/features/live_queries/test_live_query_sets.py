@@ -1,0 +1,57 @@
+"""What readers of a live query hold is what REST answers, after every write (M3)."""
+
+from unittest import mock
+
+import pytest
+from query_world import run_case
+
+from rowcast.core.callers import Caller, Grants
+from rowcast.features.live_queries import table_queries
+from rowcast.schema import parse_schema
+
+READS = Grants(read=True)
+RULED = parse_schema("""
+type T @table @export
+  @auth(read: "owner == $user")
+  @auth(roles: ["vet"], read: "a1 != 3", mask: {phone: "last4"}) {
+  id: ID @primaryKey
+  owner: String
+  phone: String
+  a1: Int
+  a2: Float @auth(roles: ["vet"])
+}
+""").tables[0]
+PEOPLE = {
+    "ann": Caller("ann", READS),
+    "vet": Caller("vi", READS, roles=frozenset({"vet"})),
+    "both": Caller("ben", READS, roles=frozenset({"vet"})),
+}
+
+
+@pytest.mark.parametrize("seed", range(24))
+async def test_m3_each_door_holds_what_rest_answers(seed):
+    """M3: after each write, and after cuts in which more was written."""
+    await run_case(seed, writes=40, cuts=8)
+
+
+@pytest.mark.parametrize("name", PEOPLE)
+@pytest.mark.parametrize("seed", range(6))
+async def test_m3_within_the_rights_of_the_caller(name, seed):
+    """M3, M9: a record that becomes forbidden leaves, and masks hold."""
+    await run_case(seed, writes=40, cuts=4, table=RULED, caller=PEOPLE[name])
+
+
+async def test_a_planted_mistake_is_noticed():
+    """An index that forgets the record before an event would leave records behind."""
+
+    def forgets(self, event):
+        found = matches(self, event)
+        return {name: match for name, match in found.items() if match[1]}
+
+    matches = table_queries.TableQueries.matches
+    with (
+        mock.patch.object(table_queries.TableQueries, "matches", forgets),
+        pytest.raises(AssertionError),
+    ):
+        for seed in range(3):
+            await run_case(seed, writes=40, cuts=0)
