@@ -14,7 +14,6 @@ from uuid import uuid4
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error, stopping
 from rowcast.core.events import Event
-from rowcast.core.tables import Table
 from rowcast.kernel.loop_turns import in_turns
 from rowcast.kernel.write import Condition, Decider, Done, Group, Outcome, Receipt, Write, resolver
 
@@ -33,11 +32,13 @@ def _place(events: Sequence[Event]) -> None:
     """Set the place of each event of a batch, for bridges that forward batches (H28)."""
     if len(events) < 2:
         return
-    name, all_of = uuid4().hex[:12], Counter(event.table for event in events)
-    so_far: Counter[Table | None] = Counter()
-    for event in events:
-        so_far[event.table] += 1
-        place = f"{name}/{so_far[event.table]}/{all_of[event.table]}/{len(events)}"
+    # By name: the hash of a table is that of all its attributes.
+    tables = [event.table.name if event.table else "" for event in events]
+    name, all_of = uuid4().hex[:12], Counter(tables)
+    so_far: Counter[str] = Counter()
+    for event, table in zip(events, tables, strict=True):
+        so_far[table] += 1
+        place = f"{name}/{so_far[table]}/{all_of[table]}/{len(events)}"
         event.properties = {**(event.properties or {}), PLACE: place}
 
 

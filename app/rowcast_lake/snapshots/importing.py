@@ -9,6 +9,7 @@ All rows are checked against the table before the first is written; the caller w
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
@@ -23,6 +24,7 @@ from rowcast.core.export_limits import IMPORT_BATCH_ROWS
 from rowcast.core.tables import Attribute, Table, Type
 from rowcast.core.values import Checker, id_text, parse_id
 from rowcast_lake.columns.joining import joined, shaped
+from rowcast_lake.snapshots.column_checks import ColumnChecks
 from rowcast_lake.snapshots.shapes import MOMENT, REST, loads
 from rowcast_lake.snapshots.table_writer import ID
 
@@ -73,27 +75,37 @@ class Importer:
     def check(self, files: list[Path]) -> int:
         """Check every row; return their number, raise for the first invalid one."""
         count = 0
+        columns = ColumnChecks(self._table)
         for file in files:
-            for record in self.records(file):
-                count += 1
-                if record.payload is None:
-                    try:
-                        self._checker.check(record.value)
-                    except Error as error:
-                        raise Error(error.code, f"{record.where}: {error.message}") from None
+            number = 0
+            for batch in _batches(file):
+                if not columns.certain(batch):
+                    self._check_rows(file, number, batch)
+                number += batch.num_rows
+            count += number
         return count
+
+    def _check_rows(self, file: Path, before: int, batch: Any) -> None:
+        """Check the rows of a batch one by one; ``before`` is how many precede it in the file."""
+        for record in self._records(file, before, batch):
+            if record.payload is None:
+                try:
+                    self._checker.check(record.value)
+                except Error as error:
+                    raise Error(error.code, f"{record.where}: {error.message}") from None
 
     def records(self, file: Path) -> Iterator[Record]:
         """Return the rows of a file."""
         number = 0
-        try:
-            with pq.ParquetFile(file) as opened:
-                for batch in opened.iter_batches(IMPORT_BATCH_ROWS):
-                    for row in _plain(self._widened(batch)).to_pylist():
-                        number += 1
-                        yield self._record(file, number, row)
-        except (OSError, pa.ArrowException) as error:
-            raise Error(Code.INVALID, f"{file} cannot be read as Parquet: {error}") from error
+        for batch in _batches(file):
+            yield from self._records(file, number, batch)
+            number += batch.num_rows
+
+    def _records(self, file: Path, before: int, batch: Any) -> Iterator[Record]:
+        with _reading(file):
+            rows = _plain(self._widened(batch)).to_pylist()
+        for number, row in enumerate(rows, before + 1):
+            yield self._record(file, number, row)
 
     def _widened(self, batch: Any) -> Any:
         """Cast columns of an older declaration to the current type, where that is wider."""
@@ -142,6 +154,20 @@ class Importer:
             convert = self._converts.get(name)
             value[name] = item if convert is None else convert(item)
         return value | _rest(row)
+
+
+def _batches(file: Path) -> Iterator[Any]:
+    with _reading(file), pq.ParquetFile(file) as opened:
+        yield from opened.iter_batches(IMPORT_BATCH_ROWS)
+
+
+@contextmanager
+def _reading(file: Path) -> Iterator[None]:
+    """Turn what Parquet's reader raises into an Error."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise Error(Code.INVALID, f"{file} cannot be read as Parquet: {error}") from error
 
 
 def _never(_kind: pa.DataType) -> bool:
