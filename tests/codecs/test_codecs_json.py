@@ -156,8 +156,15 @@ def is_of_the_model(value):
 def test_bad_input_random_bytes_give_a_value_or_an_error(payload):
     try:
         assert is_of_the_model(json_text.decode(payload))
+        assert json_text.may_be_json(payload)
     except Error as refusal:
         assert refusal.code in {Code.INVALID, Code.TOO_LARGE}
+
+
+@pytest.mark.parametrize("payload", [b"", b" ", b"x", b"01", b"-", b"-a", b"+1", b"12ab", b"\xff"])
+def test_what_is_no_json_is_seen_at_its_beginning(payload):
+    """Plain bytes are the usual content of some topics: no error is made of each."""
+    assert not json_text.may_be_json(payload)
 
 
 @pytest.mark.slow

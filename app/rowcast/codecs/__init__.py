@@ -7,6 +7,7 @@ value and back: no I/O, no state but what is remembered of headers. Bad input of
 """
 
 from rowcast.codecs.accept import negotiate
+from rowcast.codecs.json_text import may_be_json
 from rowcast.codecs.plain import encode_plain, plain
 from rowcast.codecs.registry import (
     CBOR,
@@ -46,6 +47,7 @@ __all__ = [
     "encode",
     "encode_plain",
     "is_structured",
+    "may_be_json",
     "negotiate",
     "plain",
     "rows_encoder",

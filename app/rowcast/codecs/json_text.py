@@ -42,6 +42,7 @@ _KEY_OR_STRING = re.compile(_STRING + rb"([ \t\r\n]*:)?", re.DOTALL)
 _STRING_OR_NUMBER = re.compile(
     _STRING + rb"|(?P<integer>-?[0-9]+)(?P<real>\.[0-9]+)?(?P<power>[eE][+-]?[0-9]+)?", re.DOTALL
 )
+_BEGINNING = re.compile(rb'[ \t\r\n]*(?:[{\["tfn]|-?(?:0|[1-9][0-9]*)(?:[.eE \t\r\n]|\Z))')
 _NAME_CHARS = 100  # of a key that occurs twice: a sentence, whatever the keys are
 _CONTAINERS = frozenset((dict, list))
 _SPELLED_DEPTH_MAX = (
@@ -86,6 +87,14 @@ def _spelled_scalar(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         return {"$float": model.name_of(value)}
     return value
+
+
+def may_be_json(payload: bytes) -> bool:
+    """Whether a payload begins as a JSON text does.
+
+    Else ``decode`` refuses it, with an Error that takes five times as long as this look.
+    """
+    return _BEGINNING.match(payload) is not None
 
 
 def decode(payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX) -> object:

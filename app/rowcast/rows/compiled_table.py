@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import cast
 
-from rowcast.codecs import JSON, RAW, decode, encode, is_structured
+from rowcast.codecs import JSON, RAW, decode, encode, is_structured, may_be_json
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, Event
 from rowcast.core.tables import Attribute, Role, Table, Type
@@ -93,6 +93,9 @@ class CompiledTable:
                 f"the table {self.table.name} takes values, not {said}; send JSON, CBOR or "
                 "MessagePack, with its Content-Type",
             )
+        if said is None and self.open and not may_be_json(event.payload):
+            event.content_type = RAW
+            return event
         try:
             value = decode(event.payload, said)
         except Error:

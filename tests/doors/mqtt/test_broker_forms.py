@@ -8,7 +8,7 @@ import msgpack
 import pytest
 
 from mqtt_server import OTHER, MqttServer, payloads, user, users
-from rowcast.codecs import CBOR, JSON, MSGPACK
+from rowcast.codecs import CBOR, JSON, MSGPACK, RAW
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, SNAPSHOT, Event
 from rowcast.core.tables import Attribute, Table, Type
 from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormats
@@ -320,8 +320,9 @@ async def test_a_record_is_framed_alike_the_quick_way_and_the_long_way(
     form = forms.form(version, wanted, tells_seq=False, tells_meta=tells)
     kinds = (PUT, PATCH, DELETE, MESSAGE, SNAPSHOT)
     given = (None, {"by": "mqtt:ann"}, {"user_property": [["a", "b"]], "by": "mqtt:ann"})
-    for kind, said, seq, properties, qos in product(kinds, (JSON, CBOR), (0, 2**63), given, (0, 1)):
-        body = {JSON: json.dumps, CBOR: cbor2.dumps}[said]({"name": "R" * 90})
+    bodies = {JSON: json.dumps, CBOR: cbor2.dumps, RAW: repr}
+    for kind, said, seq, properties, qos in product(kinds, bodies, (0, 2**63), given, (0, 1)):
+        body = bodies[said]({"name": "R" * 90})
         payload = b"" if kind == DELETE else body if isinstance(body, bytes) else body.encode()
         event = Event(f"{table.path}/1", kind, payload, said, qos, True, table)
         event.seq, event.properties = seq, properties

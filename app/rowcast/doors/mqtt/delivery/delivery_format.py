@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rowcast.codecs import CBOR, JSON, MSGPACK, negotiate
+from rowcast.codecs import CBOR, JSON, MSGPACK, RAW, negotiate
 from rowcast.core.bounded import ClearedCache
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event
@@ -54,17 +54,14 @@ _SAID_BY_KIND = frozenset({PUT, MESSAGE, SNAPSHOT})
 """Kinds without ``op``, because the packet determines them."""
 
 
-_AS_JSON = frozenset({None, JSON})
-"""Media types of formats that get JSON where it is JSON."""
+_AS_IT_IS = frozenset({None, JSON})
+"""Media types of formats that get JSON, and bytes that are no value, as they are."""
 
-_JSON_TYPE = b"\x03" + text(JSON)
-"""The property Content Type (MQTT 5, 3.3.2.3.9)."""
+_TYPES = {name: b"\x03" + text(name) for name in (JSON, RAW)}
+"""The property Content Type (MQTT 5, 3.3.2.3.9) of each."""
 
-_JSON_ONLY = bytes((len(_JSON_TYPE),)) + _JSON_TYPE
-"""All properties of a record without a position."""
-
-_JSON_AND_SEQ = _JSON_TYPE + b"\x26" + text("seq")
-"""The properties of a record with a position, up to its value (MQTT 5, 3.3.2.3.7)."""
+_SEQ = b"\x26" + text("seq")
+"""The user property with a position, up to its value (MQTT 5, 3.3.2.3.7)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,15 +162,16 @@ class DeliveryFormats:
     def _record_tail(self, event: Event, form: DeliveryFormat) -> bytes:
         """Return the end of the frame of most records; empty for others.
 
-        They have a declared table, and their JSON goes out as it is, with the position in MQTT 5.
-        ``_make`` would return the same with five times as many calls.
+        They have a declared table, and their JSON or plain bytes go out as they are, with the
+        position in MQTT 5. ``_make`` would return the same with five times as many calls.
         """
         table, given = event.table, event.properties
+        content_type = _TYPES.get(event.content_type or "")
         if (
             type(event) is not Event
             or table is None
-            or event.content_type != JSON
-            or form.media_type not in _AS_JSON
+            or content_type is None
+            or form.media_type not in _AS_IT_IS
             or form.tells_meta
             or event.kind not in _SAID_BY_KIND
             or (given is not None and not KEPT.isdisjoint(given))
@@ -189,10 +187,10 @@ class DeliveryFormats:
         if form.version != MQTT_5:
             return event.payload
         if not event.seq:
-            return _JSON_ONLY + event.payload
+            return bytes((len(content_type),)) + content_type + event.payload
         cursor = self._cursor(event.seq).encode()
         size = len(cursor)  # at most 29: the epoch, a colon and 64 bits
-        start = bytes((len(_JSON_AND_SEQ) + 2 + size,)) + _JSON_AND_SEQ
+        start = bytes((len(content_type) + len(_SEQ) + 2 + size,)) + content_type + _SEQ
         return start + size.to_bytes(2, "big") + cursor + event.payload
 
     def own_parts(
