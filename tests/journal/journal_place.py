@@ -9,7 +9,11 @@ from rowcast.core.events import DELETE, MESSAGE
 from rowcast.journal.applying import InlineApplying
 from rowcast.journal.journaled_store import JournaledStore
 from rowcast.journal.opening import log_directory, open_log
+from rowcast.journal.tail import Tail
 from rowcast.store.sqlite import SqlStore
+
+LAG_SECONDS = 60
+"""Tests stop the applier for as long as they need."""
 
 
 class Whole(JournaledStore):
@@ -54,7 +58,8 @@ class JournalPlace:
         opened = SqlStore(self.path, synced=False)
         log = open_log(log_directory(self.path), opened)
         self.applying = self._applying(opened, log)
-        self.stores.append(self._store(opened, log, self.applying, time.time))
+        tail = Tail(lag_seconds=LAG_SECONDS)
+        self.stores.append(self._store(opened, log, self.applying, time.time, tail))
         self.stores[-1].open(tables)
         return self.stores[-1]
 

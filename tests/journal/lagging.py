@@ -38,6 +38,9 @@ class LaggingApplying:
             self._wanted = number
             self._changed.notify()
 
+    def hurry(self, number):
+        pass
+
     def tidy(self, limit):
         return self._writer.tidy(limit)
 

@@ -17,7 +17,15 @@ from typing import Final, cast
 from rowcast.core.errors import Error
 from rowcast.journal.applier import Applier
 from rowcast.journal.applying import READ_BYTES
-from rowcast.journal.pipes import NOTICE, STOP, TIDY, read_all, read_message, write_message
+from rowcast.journal.pipes import (
+    HURRY,
+    NOTICE,
+    STOP,
+    TIDY,
+    read_all,
+    read_message,
+    write_message,
+)
 from rowcast.journal.writer_lock import WriterLock
 from rowcast.log.batch import Batch
 from rowcast.log.follower import LogFollower
@@ -28,6 +36,9 @@ log = logging.getLogger("rowcast.applier")
 
 RETRY_SECONDS: Final = 0.2
 """After the disk has refused. Writers and readers wait for the next attempt, which may succeed."""
+REST_SECONDS: Final = 0.025
+"""From the begin of a transaction to that of the next, unless somebody waits for it: each costs
+as much as some hundred events. It is a quarter of the usual bound of lag."""
 COLLECTOR_OBJECTS: Final = 100_000
 """New objects between two collections of garbage: those of some transactions, which need none."""
 SYNC_BYTES: Final = 32 * 1024 * 1024
@@ -48,7 +59,8 @@ class _Process:
         self._tables.open(schema.tables)
         self._applier = Applier(self._tables, schema.tables)
         self._log = LogFollower(Path(cast("str", opened["log"])), self._tables.applied())
-        self._wanted = self._tables.applied()
+        self._wanted = self._hurried = self._tables.applied()
+        self._rests_until = 0.0
         self._refused: Sequence[Batch] = ()
         """Batches of the log that the disk has refused, for the next attempt."""
         self._unsynced = 0
@@ -58,32 +70,43 @@ class _Process:
         """Apply until told to stop, or until the server has gone."""
         self._report({}, "")
         while not (self._stopping and self._tables.applied() >= self._wanted):
-            behind = self._tables.applied() < self._wanted
-            if not self._take_notices(wait=not behind):
+            if not self._take_notices(self._rest_seconds()):
                 return
-            if self._tables.applied() < self._wanted and not self._apply():
+            if self._rest_seconds() == 0 and not self._apply():
                 if self._stopping:
                     break  # the next start applies the rest
                 time.sleep(RETRY_SECONDS)
         self._tables.close()
 
-    def _take_notices(self, *, wait: bool) -> bool:
-        """Read what the server has said; return whether it is still there."""
-        while wait or select.select([self._read], [], [], 0)[0]:
+    def _rest_seconds(self) -> float | None:
+        """Return how long nothing is to be applied; None until the server says more."""
+        applied = self._tables.applied()
+        if applied >= self._wanted:
+            return None
+        if self._stopping or applied < self._hurried:
+            return 0
+        return max(0, self._rests_until - time.monotonic())
+
+    def _take_notices(self, seconds: float | None) -> bool:
+        """Wait so long for what the server says, and read it; return whether it is still there."""
+        while select.select([self._read], [], [], seconds)[0]:
             data = read_all(self._read, NOTICE.size)
             if not data:
                 return False
             kind, number = NOTICE.unpack(data)
             if kind == TIDY:
                 self._tidy(number)
+            elif kind == HURRY:
+                self._hurried = max(self._hurried, number)
             else:
                 self._wanted = max(self._wanted, number)
                 self._stopping = self._stopping or kind == STOP
-            wait = False
+            seconds = 0
         return True
 
     def _apply(self) -> bool:
         """Apply the next batches of the log; return False if the disk has refused them."""
+        self._rests_until = time.monotonic() + REST_SECONDS
         batches = self._refused or self._log.read(self._wanted, READ_BYTES)
         try:
             results = self._applier.apply(batches)

@@ -18,7 +18,16 @@ from typing import Final, cast
 
 from rowcast.core.tables import Table
 from rowcast.journal.applying import Applied, Told
-from rowcast.journal.pipes import APPLY, NOTICE, STOP, TIDY, read_message, write_all, write_message
+from rowcast.journal.pipes import (
+    APPLY,
+    HURRY,
+    NOTICE,
+    STOP,
+    TIDY,
+    read_message,
+    write_all,
+    write_message,
+)
 from rowcast.journal.writer_lock import WriterLock
 from rowcast.log.local_log import LocalLog
 from rowcast.store.sql_follow import PartCounts, Report
@@ -106,6 +115,10 @@ class ProcessApplying:
         # It is written whole (pipe(7), PIPE_BUF); a process that has ended is told when it starts.
         with suppress(OSError):
             os.write(self._write, NOTICE.pack(APPLY, number))
+
+    def hurry(self, number: int) -> None:
+        """Have batches applied up to one at once, because somebody waits for them."""
+        self._notify(HURRY, number)
 
     def _notify(self, kind: bytes, number: int) -> None:
         with self._lock, suppress(OSError):  # a process that has ended is told when it starts again

@@ -45,6 +45,9 @@ class Applying(Protocol):
     def push(self, number: int) -> None:
         """Have batches applied up to one, which is durable."""
 
+    def hurry(self, number: int) -> None:
+        """Have batches applied up to one at once, because somebody waits for them."""
+
     def tidy(self, limit: int) -> "bool | Future[bool]":
         """Do a step of deferred work; return whether more is left, or what will tell."""
 
@@ -82,6 +85,9 @@ class InlineApplying:
                 self._told(Applied(self._tables.applied(), {}, problem=error.message))
                 return
             self._told(Applied(self._tables.applied(), results))
+
+    def hurry(self, number: int) -> None:
+        """Do nothing: what could be applied is."""
 
     def tidy(self, limit: int) -> bool:
         """Do a step of deferred work."""

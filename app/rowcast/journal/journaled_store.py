@@ -146,8 +146,10 @@ class JournaledStore:
         Raises BUSY when the disk refuses, when the tables are too far behind, and when another
         node has appended: then this one must not number writes any more.
         """
-        if self.tail.is_behind and not self.tail.wait_for_room(self._room_seconds):
-            raise self._not_followed()
+        if self.tail.is_behind:
+            self._applying.hurry(self._log.head.number)
+            if not self.tail.wait_for_room(self._room_seconds):
+                raise self._not_followed()
         if not isinstance(packed, Packed):
             raise TypeError(packed)
         log, body = self._log, packed.body
@@ -191,8 +193,7 @@ class JournaledStore:
     def _operate_now(self, operation: Operation) -> int:
         """Carry out an operation, and wait until it is applied; raises BUSY."""
         result = self._operate(operation)
-        if not self.tail.wait(self._log.head.number, self._read_seconds):
-            raise self._not_followed()
+        self._caught_up()
         return _result(result.result())  # it is set right after the batch is noted as applied
 
     def reserve(self, seq: int) -> None:
@@ -275,8 +276,10 @@ class JournaledStore:
 
     def _caught_up(self) -> SqlStore:
         number = self._log.head.number
-        if self.tail.applied < number and not self.tail.wait(number, self._read_seconds):
-            raise self._not_followed()
+        if self.tail.applied < number:
+            self._applying.hurry(number)
+            if not self.tail.wait(number, self._read_seconds):
+                raise self._not_followed()
         return self._tables
 
     def _not_followed(self) -> Error:

@@ -12,6 +12,8 @@ import msgpack  # type: ignore[import-untyped]
 
 APPLY: Final = b"a"
 """Apply batches up to this number."""
+HURRY: Final = b"h"
+"""Somebody waits until the tables have the batches up to this number: apply them without a rest."""
 TIDY: Final = b"t"
 """Do a step of deferred work, of at most so many events."""
 STOP: Final = b"s"
