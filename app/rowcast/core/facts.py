@@ -4,11 +4,10 @@ A fact changes in the same transaction as the events it goes with. Who the owner
 their values mean, is for the kernel and its features.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """A change of one durable fact: ``value`` is what the owner's ``name`` is from now on.
 
     None removes the fact; an empty name with None removes all that the owner has.

@@ -47,6 +47,9 @@ _KNOWN_TYPES: Final = frozenset(
     product(*(kinds if isinstance(kinds, tuple) else (kinds,) for kinds in _EVENT_TYPES))
 )
 """All right combinations of types, as ``_check`` has them: one look instead of eleven."""
+_CHANGE_TYPES: Final = (str, str, (bytes, type(None)))
+_KNOWN_CHANGES: Final = frozenset({(str, str, bytes), (str, str, type(None))})
+"""The same of changes of facts."""
 _CODE_OF: Final = {kind: code for code, kind in enumerate(KINDS)}
 
 
@@ -86,7 +89,7 @@ def encode_content(content: Content, first: int) -> bytes:
     events, changes, operations, origins = content
     parts = (
         [_event(event, first) for event in events],
-        [(change.owner, change.name, change.value) for change in changes] if changes else (),
+        list(changes),
         [(item.name, item.arguments) for item in operations] if operations else (),
     )
     packed: bytes = msgpack.packb((*parts, origins) if origins else parts)
@@ -149,9 +152,10 @@ def _event_of(item: Sequence[object], first: int, table_of: TableOf) -> Event:
 
 
 def _change_of(item: Sequence[object]) -> Change:
-    _check(item, (str, str, (bytes, type(None))))
-    owner, name, value = item
-    return Change(cast("str", owner), cast("str", name), cast("bytes | None", value))
+    if type(item) is not list or tuple(map(type, item)) not in _KNOWN_CHANGES:
+        _check(item, _CHANGE_TYPES)  # says what is wrong
+    owner, name, value = cast("tuple[str, str, bytes | None]", tuple(item))
+    return Change(owner, name, value)
 
 
 def _operation_of(item: Sequence[object]) -> Operation:
