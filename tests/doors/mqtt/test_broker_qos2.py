@@ -14,6 +14,9 @@ from mqtt_server import (
     payloads,
     user,
 )
+from rowcast.codecs import CBOR, MSGPACK, decode, encode
+from rowcast.doors.mqtt.sessions.session_loading import FLIGHT
+from rowcast.store.store import Change
 
 HOUR = {"session_expiry_interval": 3600}
 
@@ -164,6 +167,22 @@ async def test_a_release_is_on_disk_before_its_pubrel(world):
     assert [Pubrel(publish.packet_id)] == await peer.hear()
     again = await connected(await world.killed(), 5, "s")
     assert [Pubrel(publish.packet_id)] == again.later
+
+
+async def test_a_flight_of_an_earlier_version_goes_on(world):
+    """D27: it was written as a map."""
+    peer = await connected(world, 5, "s")
+    await peer.subscribe("a", qos=2)
+    await (await world.connected("p")).ask(message(1))
+    (publish,) = await peer.hear()
+    name = f"out/{publish.packet_id}"
+    (value,) = [value for _, kind, value in world.store.states("session/s") if kind == name]
+    facts = dict(zip(FLIGHT, decode(value, MSGPACK), strict=True))
+    del facts["meta"]
+    world.store.commit([], [Change("session/s", name, encode(facts, CBOR))])
+    again = await connected(await world.killed(), 5, "s")
+    (repeat,) = again.later
+    assert (publish.packet_id, True) == (repeat.packet_id, repeat.dup)
 
 
 async def test_pubrels_go_in_the_order_of_their_pubrecs(world):

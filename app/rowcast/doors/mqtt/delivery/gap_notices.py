@@ -12,8 +12,9 @@ from rowcast.codecs import JSON, encode
 from rowcast.core.events import CURRENT, MESSAGE, RESET, Event
 from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat, Frame
 from rowcast.doors.mqtt.delivery.inflight import begin_flight
+from rowcast.doors.mqtt.delivery.mark import Mark
 from rowcast.doors.mqtt.delivery.outgoing import Outgoing
-from rowcast.doors.mqtt.delivery.sent import CompactInflight, Mark
+from rowcast.doors.mqtt.delivery.sent import CompactInflight
 from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.mqtt.encode import publish_head_tail
 from rowcast.mqtt.packets import MQTT_5

@@ -14,15 +14,8 @@ from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat
 from rowcast.features.shared_subscriptions.assignments import Assignment
 from rowcast.mqtt.window import Flight
 from rowcast.rows.topic_rows import Row
-from rowcast.subscriptions.gaps import Gap
 from rowcast.subscriptions.live_query import Step, as_step, step_of
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
-
-
-class Mark(bytes):
-    """The frame of a notice; ``gap`` is its content, to be repeated if the frame is lost."""
-
-    gap: Gap | None = None
 
 
 class Sent:

@@ -7,7 +7,7 @@ lost.
 
 from collections.abc import Iterable
 
-from rowcast.doors.mqtt.delivery.sent import Mark
+from rowcast.doors.mqtt.delivery.mark import Mark
 from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.kernel.kernel import Kernel
 from rowcast.subscriptions.gaps import Gap, GapCause, together

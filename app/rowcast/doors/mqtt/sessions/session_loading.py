@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any, cast
 
-from rowcast.codecs import CBOR, decode
+from rowcast.codecs import CBOR, MSGPACK, decode
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat
 from rowcast.doors.mqtt.delivery.outgoing import Deliveries
@@ -31,6 +31,11 @@ OWNER = "session/"
 """The prefix of owners of session facts."""
 FILTER, EXCLUSIVE, SHARE, OUT, IN = "filter/", "exclusive/", "share/", "out/", "in/"
 """Prefixes of the names of a session's facts."""
+FLIGHT = ("seq", "topic", "qos", "retain", "ids", "media", "tells", "meta",
+          "order", "at", "retries", "released", "share")  # fmt: skip
+"""What a flight's value has, in this order."""
+_CBOR_MAP = 5
+"""The major type of a map (RFC 8949, 3.1), which a flight's value was once."""
 
 Facts = Iterable[tuple[str, str, bytes]]
 
@@ -115,7 +120,7 @@ class _Recall:
         elif kind == OUT:
             packet_id = int(name)
             session.saved[packet_id] = None  # the next flight overwrites it
-            self._take_flight(packet_id, _decoded(value))
+            self._take_flight(packet_id, _flight_facts(value))
 
     def _take_flight(self, packet_id: int, about: dict[str, Any]) -> None:
         flight, sent = self._flight(about)
@@ -183,6 +188,12 @@ class _Recall:
         flight.released = facts["released"]
         flight.retries = facts["retries"]
         return flight, sent
+
+
+def _flight_facts(value: bytes) -> dict[str, Any]:
+    if value and value[0] >> 5 == _CBOR_MAP:
+        return _decoded(value)
+    return dict(zip(FLIGHT, cast("list[Any]", decode(value, MSGPACK)), strict=True))
 
 
 def _decoded(value: bytes) -> dict[str, Any]:

@@ -13,11 +13,11 @@ A session's facts have the owner ``session/<client id>`` and the names ``session
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rowcast.codecs import CBOR, encode
+from rowcast.codecs import CBOR, MSGPACK, encode
 from rowcast.core.errors import Error
 from rowcast.core.limits import SESSION_REFRESH_SECONDS, SESSION_SAVE_SECONDS
 from rowcast.doors.mqtt.delivery.delivery_format import facts_of
@@ -198,7 +198,7 @@ class SessionPersistence:
         changes = list(unsaved)
         if session.kept:
             changes += self._place(session)
-            changes += self._flights(session, changed)
+            self._add_flights(changes, session, changed)
         sharing, groups = session.sharing, self._groups(session)
         if sharing is not None:
             changes += sharing.table.changes(groups)  # otherwise a group would assign it again
@@ -250,14 +250,17 @@ class SessionPersistence:
             return []
         return [group for group in session.sharing.groups if group.changed]
 
-    def _place(self, session: Session) -> Iterable[Change]:
+    def _place(self, session: Session) -> Sequence[Change]:
         skipped = [[item.after, item.last, item.count, item.expired] for item in session.ahead]
         place = [session.place, *skipped] if skipped else session.place
-        if place != session.saved_place:
-            session.saved_place = place
-            yield Change(self.owner(session), "place", encode(place, CBOR))
+        if place == session.saved_place:
+            return ()
+        session.saved_place = place
+        return (Change(self.owner(session), "place", encode(place, CBOR)),)
 
-    def _flights(self, session: Session, changed: dict[int, None]) -> Iterable[Change]:
+    def _add_flights(
+        self, changes: list[Change], session: Session, changed: dict[int, None]
+    ) -> None:
         owner, saved = self.owner(session), session.saved
         for packet_id in changed:
             flight = session.window.flight(packet_id)
@@ -265,11 +268,11 @@ class SessionPersistence:
             # A notice with QoS 2 cannot be sent again, but its identifier must survive a kill.
             if flight is not None and sent is not None and (sent.seq or sent.qos == 2):
                 saved[packet_id] = None
-                value = encode(_facts_of_flight(flight, sent), CBOR)
-                yield Change(owner, f"{OUT}{packet_id}", value)
+                value = encode(_facts_of_flight(flight, sent), MSGPACK)
+                changes.append(Change(owner, f"{OUT}{packet_id}", value))
             elif packet_id in saved:
                 saved.pop(packet_id, None)
-                yield Change(owner, f"{OUT}{packet_id}", None)
+                changes.append(Change(owner, f"{OUT}{packet_id}", None))
 
     def forget(self, session: Session) -> None:
         """Remove a session from the disk."""
@@ -329,20 +332,24 @@ def _facts(interest: SubscribedFilter) -> dict[str, object]:
     } | ({"asked": interest.asked} if interest.asked else {})
 
 
-def _facts_of_flight(flight: Flight, sent: Sent) -> dict[str, object]:
-    return {
-        "seq": sent.seq,
-        "topic": sent.topic if sent.named else "",
-        "qos": sent.qos,
-        "retain": sent.retain,
-        "ids": list(sent.identifiers),
-        **facts_of(sent.form),
-        "order": sent.order,
-        "at": flight.sent_at,
-        "retries": flight.retries,
-        "released": flight.released,
-        "share": filter_of(sent.deal.group) if sent.deal is not None else "",
-    }
+def _facts_of_flight(flight: Flight, sent: Sent) -> list[object]:
+    """Return the values of ``FLIGHT``: a message of QoS 2 writes them twice."""
+    form = sent.form
+    return [
+        sent.seq,
+        sent.topic if sent.named else "",
+        sent.qos,
+        sent.retain,
+        list(sent.identifiers),
+        form.media_type,
+        form.tells_seq,
+        form.tells_meta,
+        sent.order,
+        flight.sent_at,
+        flight.retries,
+        flight.released,
+        filter_of(sent.deal.group) if sent.deal is not None else "",
+    ]
 
 
 def _facts_of(session: Session) -> bytes:
