@@ -193,6 +193,7 @@ class Server(build.Server):
             self.broker,
             self.broker.keeper,
             self.broker.wills,
+            self.broker.wheel,
             *clients,
             *(item.patience for item in clients),
         }

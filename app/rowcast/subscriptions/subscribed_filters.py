@@ -197,7 +197,7 @@ class SubscribedFilters:
         """Of all filters, once a topic was looked up among many."""
         self.only: SubscribedFilter | None = None
         """The interest, if there is exactly one: then it matches every event."""
-        self.rows: set[str] = set()
+        self.rows: dict[str, None] = {}
         """The filters that select rows."""
         self.queries: dict[str, SubscribedFilter] = {}
         """The interests that are live queries."""
@@ -223,9 +223,9 @@ class SubscribedFilters:
         self._by_filter[interest.topics.text] = interest
         if self._index is not None:
             self._index.add(interest.topics)
-        self.rows.discard(interest.topics.text)
+        self.rows.pop(interest.topics.text, None)
         if interest.rows is not None:
-            self.rows.add(interest.topics.text)
+            self.rows[interest.topics.text] = None
         if interest.query is not None:
             self.queries[interest.topics.text] = interest
             self._queried[interest.query.source.text] = interest.query.source
@@ -236,7 +236,7 @@ class SubscribedFilters:
         interest = self._by_filter.pop(text, None)
         if interest is not None and self._index is not None:
             self._index.remove(interest.topics)
-        self.rows.discard(text)
+        self.rows.pop(text, None)
         if self.queries.pop(text, None) is not None and not self.queries:
             self._queried.clear()
         self._changed()

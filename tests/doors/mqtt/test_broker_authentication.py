@@ -260,7 +260,7 @@ async def test_a_client_that_never_answers_is_cut_by_the_connect_time_out(world)
     """D7."""
     talk = Talk(world)
     await talk.begin(will=Will("Dog/1", b"{}"))
-    await world.pass_time(10)
+    await world.pass_time(10.1)
     assert [] == talk.peer.heard()
     assert talk.peer.closed
     assert (0, 0) == (len(world.broker.clients), len(world.broker.sessions))

@@ -155,7 +155,7 @@ async def test_a_failure_behind_connack_is_no_second_connack(world, version, mon
     def fail(*_):
         raise RuntimeError("poison")
 
-    monkeypatch.setattr("rowcast.doors.mqtt.packets.connect._watch", fail)
+    monkeypatch.setattr("rowcast.doors.mqtt.sessions.loss_accounts.end_absence", fail)
     peer = world.peer(version)
     peer.send(connect(version))
     heard = told(await peer.hear())

@@ -19,6 +19,7 @@ from mqtt_server import (
 )  # fmt: skip
 from rowcast.doors.mqtt.connections.guard import GuardSettings
 from rowcast.doors.mqtt.connections.tcp import TcpConnection
+from rowcast.doors.mqtt.connections.timer_wheel import TimerWheel
 from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Connack, Puback, Suback
@@ -57,6 +58,7 @@ class Net:
     def __init__(self, world):
         self.world = world
         world.broker.loop = asyncio.get_running_loop()
+        world.broker.wheel = TimerWheel(world.broker.loop)
         self.listener = Listener(
             lambda: TcpConnection(world.broker, world.broker.settings.tcp_keep_alive_seconds),
             "127.0.0.1",

@@ -22,6 +22,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.doors.mqtt.client import Client
 from rowcast.doors.mqtt.connections.guard import LoginThrottle
 from rowcast.doors.mqtt.connections.rejections import Refused, Rejections
+from rowcast.doors.mqtt.connections.timer_wheel import TimerWheel
 from rowcast.doors.mqtt.connections.traffic import Tally
 from rowcast.doors.mqtt.connections.transport import Transport
 from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormats
@@ -58,6 +59,8 @@ class Broker:
     ) -> None:
         self.kernel, self.epoch = kernel, kernel.reader.epoch.encode()
         self.settings, self.now, self.loop = settings, now, loop
+        self.wheel = TimerWheel(loop)
+        """When connections are looked after."""
         self.handlers = handlers
         """What clients do with a packet, by its class."""
         self.run_handlers = run_handlers

@@ -107,7 +107,9 @@ class Client(Outgoing, Receiver):
         self.trouble = "the connection was lost"  # the reason of the end; empty after DISCONNECT
         # entered: hooks heard that it came, and not that it is gone; tells_gaps: see CONNECT (M4)
         self.tells_gaps = self.behind = self.entered = self._paused = False
-        self.patience = ConnectionTimers(self, broker.settings.connect_timeout_seconds)
+        self.patience = ConnectionTimers(
+            self, broker.wheel, broker.settings.connect_timeout_seconds
+        )
 
     @property
     def accepted(self) -> bool:

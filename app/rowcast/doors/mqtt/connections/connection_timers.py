@@ -9,6 +9,7 @@ from typing import Protocol
 
 from rowcast.core.callers import Caller
 from rowcast.core.limits import MQTT_CLOSE_SECONDS, MQTT_KEEP_ALIVE_FACTOR, MQTT_STALL_SECONDS
+from rowcast.doors.mqtt.connections.timer_wheel import TimerWheel
 from rowcast.doors.mqtt.connections.transport import Transport
 from rowcast.kernel.commit import Committer
 from rowcast.mqtt.reasons import Reason
@@ -51,14 +52,16 @@ class ConnectionTimers:
         "_client",
         "_close",
         "_rings_at",
+        "_slot",
         "_stall",
         "_throttle",
-        "_timer",
+        "_wheel",
         "keep_alive_seconds",
     )
 
-    def __init__(self, client: TimedClient, connect_seconds: float) -> None:
+    def __init__(self, client: TimedClient, wheel: TimerWheel, connect_seconds: float) -> None:
         self._client = client
+        self._wheel = wheel
         self.keep_alive_seconds = 0.0
         """The keepalive timeout, 1.5 times the Keep Alive; 0: none."""
         self._accepted = False
@@ -67,13 +70,10 @@ class ConnectionTimers:
         no_timer: asyncio.TimerHandle | None = None
         self._stall = self._throttle = self._close = no_timer
         self._rings_at = client.loop.time() + connect_seconds
-        self._timer = client.loop.call_later(connect_seconds, self._ring)
+        self._slot = wheel.put(self, connect_seconds)
 
-    def _ring(self) -> None:
-        """Look whether CONNECT came, and then whether the client is alive.
-
-        One timer serves both, so that a connection does not leave a cancelled one behind.
-        """
+    def ring(self) -> None:
+        """Look whether CONNECT came, and then whether the client is alive."""
         if not self._accepted:
             log.info("%s sent no CONNECT in time", self._client.peer)
             self._client.end("it sent no CONNECT in time")
@@ -81,12 +81,12 @@ class ConnectionTimers:
             self._keep_alive()
 
     def accept(self, keep_alive_seconds: int) -> None:
-        """Begin with the keepalive; its timer is that of CONNECT, unless that rings too late."""
+        """Begin with the keepalive; it rings with CONNECT's, unless that is too late."""
         loop, self._accepted = self._client.loop, True
         self.keep_alive_seconds = seconds = keep_alive_seconds * MQTT_KEEP_ALIVE_FACTOR
         if seconds and loop.time() + seconds < self._rings_at:
-            self._timer.cancel()
-            self._timer = loop.call_later(seconds, self._ring)
+            self._wheel.remove(self, self._slot)
+            self._slot = self._wheel.put(self, seconds)
 
     def _keep_alive(self) -> None:
         """Close after silence of 1.5 times the Keep Alive (MQTT-3.1.2-22)."""
@@ -95,7 +95,7 @@ class ConnectionTimers:
         if client.silenced:
             left = self.keep_alive_seconds
         if left > 0:
-            self._timer = client.loop.call_later(left, self._ring)
+            self._slot = self._wheel.put(self, left)
         else:
             client.disconnect(Reason.KEEP_ALIVE_TIMEOUT, "nothing was received in time")
 
@@ -156,6 +156,7 @@ class ConnectionTimers:
 
     def end(self) -> None:
         """Cancel all timers."""
-        for timer in (self._timer, self._stall, self._throttle, self._close):
+        self._wheel.remove(self, self._slot)
+        for timer in (self._stall, self._throttle, self._close):
             if timer is not None:
                 timer.cancel()
