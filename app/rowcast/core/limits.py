@@ -65,7 +65,7 @@ ROW_PAGE_ROWS_MAX = 10_000
 """Rows of a topic table in memory at once, for a reader without a limit."""
 ROW_SORTED_ROWS_MAX = 50_000
 """Rows of a topic table sorted in an order that the log does not have: about two seconds."""
-MATCH_CACHE_TOPICS_MAX = 65_536
+MATCH_CACHE_TOPICS_MAX = 131_072
 """Cached topics with their subscribers (bus) or route (kernel); cleared when full."""
 
 # Store ------------------------------------------------------------------------------------------

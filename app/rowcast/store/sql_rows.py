@@ -183,8 +183,7 @@ class TopicRows:
         head = (key, event.seq, event.version, event.client, event.qos, event.payload)
         if event.content_type is None and event.properties is None and not event.expires_at:
             return head
-        tail = (event.content_type, event.expires_at or None, properties_cell(event))
-        return (*head, *tail)
+        return (*head, event.content_type, event.expires_at or None, properties_cell(event))
 
     def mixes(self, rows: Sequence[Row]) -> bool:  # noqa: ARG002 - the other rows' method
         """Whether some rows have content that is no value: never."""
@@ -208,7 +207,7 @@ class TopicRows:
             True,
             None,
             client,
-            properties if properties is None else properties_of(properties),
+            properties_of(properties),
             expires or 0.0,
             seq,
             version,
