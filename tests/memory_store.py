@@ -102,9 +102,7 @@ class MemoryStore:
         self._former: dict[TopicRoot, int] = {}
         """Up to where the events of branches are gone whose tables were dropped."""
         self._states: dict[str, dict[str, bytes]] = {}
-        self._reserved = 0
-        self._last_version = 0
-        self._applied = 0
+        self._reserved = self._last_version = self._applied = 0
         self.fault: Fault | None = None
         """Asked with the name of a method of the writer before it changes anything."""
 
@@ -141,7 +139,9 @@ class MemoryStore:
         """Return what ``append`` takes."""
         return events, changes
 
-    def append(self, packed: object) -> None:
+    is_behind = False
+
+    def append(self, packed: object, *, ahead: bool = False) -> None:
         """Write what was packed."""
         self.commit(*packed)
 

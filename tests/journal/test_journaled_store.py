@@ -121,6 +121,20 @@ def test_writers_wait_for_tables_that_are_far_behind(behind):
     assert 4 == len(behind.read(0, 9))
 
 
+def test_who_goes_ahead_waits_only_for_tables_that_are_much_further_behind(behind):
+    """P2: also where one slow event is behind for long."""
+    writer, waited = Writer(), []
+    behind.tail = Tail(lag_seconds=0, lag_events=2)
+    behind._room_seconds = 0.01
+    for _ in range(5):
+        assert behind.is_behind is bool(waited)
+        waited.append(behind.append(behind.pack([writer.event("t", MESSAGE)]), ahead=True))
+    with pytest.raises(Error) as refused:
+        behind.append(behind.pack([writer.event("t", MESSAGE)]), ahead=True)
+    assert (Code.BUSY, 5) == (refused.value.code, len(waited))
+    behind.resume()
+
+
 def test_a_quota_is_exact_although_the_tables_are_behind(behind):
     """E18: what is not applied counts as new; only without room the tables are waited for."""
     writer, quota = Writer(), Quota(4, behind)

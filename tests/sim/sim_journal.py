@@ -155,9 +155,9 @@ class SimJournal(Truth, JournaledStore):
         """End with the process: what is in the log stays."""
         self._applying.stop()
 
-    def append(self, packed):
+    def append(self, packed, *, ahead=False):
         self.look()
-        number = super().append(packed)
+        number = super().append(packed, ahead=ahead)
         self.stored(packed.events, packed.changes)
         self.look()
         return number

@@ -123,6 +123,14 @@ class Server(build.Server):
             weigh=lambda record: len(record.payload),
         )
         batch = world.fork("bounds").choice((1_500, 6_000, 1_000_000))
+        shares = world.fork("shares")
+        store.lags = shares.random() < 0.5
+        shared = {
+            "shared_events": shares.choice((1, 3, 256)),
+            "shared_batch": shares.choice((1_100, 6_000, 1_000_000)),
+            "caller_events": shares.choice((0, 1, 8)),
+            "few_bytes": shares.choice((600, 1_200, 8_192)),
+        }
         keep = Keep(events=rng.choice((0, 5, 20)))
         super().__init__(
             TABLES,
@@ -133,7 +141,7 @@ class Server(build.Server):
             writer=writer,
             readers=readers,
             cache=cache,
-            bounds=WriteBounds(batch=batch, **world.limits["writes"]),
+            bounds=WriteBounds(batch=batch, **shared, **world.limits["writes"]),
             reading=world.limits["reads"],
         )
         self.kernel.turns = LoopTurns(clock=loop.time)  # not of this machine: a seed is a replay

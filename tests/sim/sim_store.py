@@ -40,6 +40,8 @@ class Truth:
         self._moment = now
         self.trouble = 0.0
         """How likely a write or read is to fail."""
+        self.lags = False
+        """Whether the tables are behind the log now and then, for a tenth of a second."""
         self.meanwhile = lambda: None
         """What other threads do between two steps of the writer's."""
         self.shadow = []
@@ -212,6 +214,10 @@ class SimStore(Truth, SimTables):
     def __init__(self, rng, trace, now):
         Truth.__init__(self, rng, trace, now)
         SimTables.__init__(self, self)
+
+    @property
+    def is_behind(self):
+        return self.lags and int(10 * self._moment()) % 3 == 0
 
     def commit(self, events, changes=(), applied=0):
         self.look()

@@ -1,5 +1,29 @@
 """Limits that keep the work of one client from delaying the others; see ``limits``."""
 
+# Batches of writes --------------------------------------------------------------------------------
+SHARED_BATCH_EVENTS_MAX = 256
+"""Writes of one transaction while several callers write: some three milliseconds, which a write of
+another caller waits for twice. Who writes alone has larger ones, with fewer syncs."""
+SHARED_BATCH_CALLER_EVENTS = 8
+"""The same for each caller that has writes waiting, so that many callers are still one batch."""
+SHARED_BATCH_BYTES_MAX = 512 * 1024
+"""Bytes of such a transaction: as long on an ordinary disk."""
+SHARED_ANSWER_SECONDS = 0.005
+"""For which announcing and answering such a transaction may hold the loop, ten times what it
+usually takes; then the next ones are half as large: an event may match thousands of filters."""
+SHARED_BATCH_FITTED_EVENTS = 16
+"""The fewest that it comes to: the sync is shared by some at least."""
+SHARED_SECONDS = 10.0
+"""For which a second caller counts after it had a write waiting: one that writes every few seconds
+is not to find a large batch each time."""
+FEW_WRITE_BYTES = 8 * 1024
+"""Waiting bytes of a caller that has few: some fifteen small writes. It need not wait for tables
+that are behind because of others."""
+BEHIND_SECONDS_MAX = 1.0
+"""For which writers with more wait aside for tables that are behind; then all wait for them."""
+BEHIND_LOOK_SECONDS = 0.005
+"""Between two looks whether they still are: a twentieth of the lag that they may have."""
+
 # Child processes ----------------------------------------------------------------------------------
 WORKER_CALL_SECONDS_MAX = 60.0
 """Of one call: hundreds of times what one takes on an idle machine; a child that hangs is ended."""

@@ -140,15 +140,22 @@ class JournaledStore:
                     self._numbered[event.table.name].key(event.topic)
         return Packed(Body.of(Content(events, changes, operations, origins)), events, changes)
 
-    def append(self, packed: object) -> int:
+    @property
+    def is_behind(self) -> bool:
+        """Whether the tables are so far behind the log that writers wait."""
+        return self.tail.is_behind
+
+    def append(self, packed: object, *, ahead: bool = False) -> int:
         """Append a batch of ``pack``; return its number. On return it is durable.
 
+        It waits for tables that are behind, ``ahead`` until they are much further behind.
         Raises BUSY when the disk refuses, when the tables are too far behind, and when another
         node has appended: then this one must not number writes any more.
         """
-        if self.tail.is_behind:
+        tail = self.tail
+        if tail.is_behind:
             self._applying.hurry(self._log.head.number)
-            if not self.tail.wait_for_room(self._room_seconds):
+            if not tail.wait_for_room(self._room_seconds, ahead=ahead):
                 raise self._not_followed()
         if not isinstance(packed, Packed):
             raise TypeError(packed)

@@ -24,6 +24,10 @@ LAG_EVENTS: Final = 20_000
 """The same in events (``log.lag_events``): in memory until applied, 20 MB at a kilobyte each."""
 LAG_BATCHES: Final = 2_000
 """The same in batches: less than the notices that fit in a pipe (64 KiB)."""
+LAG_TIMES_AHEAD: Final = 2
+"""How many times as many events and batches may be behind for those who need not wait for writers
+with more: still fewer notices than fit in a pipe. There is no bound of time for them: where few
+events are behind, the tables wait for a slow one of them, and not for writers to be slower."""
 
 
 class Nothing:
@@ -118,8 +122,13 @@ class Tail:
             self._results[number] = future
         return future
 
-    def wait_for_room(self, seconds: float) -> bool:
-        """Wait until the tables are within the bounds of lag; return whether they are."""
+    def wait_for_room(self, seconds: float, *, ahead: bool = False) -> bool:
+        """Wait until the tables are within the bounds of lag; return whether they are.
+
+        ``ahead``: the bounds of those who do not wait for writers with more, without a time.
+        """
+        if ahead:
+            return self._wait_for(lambda: not self._is_far_behind(), seconds)
         return self._wait_for(lambda: not self.is_behind, seconds)
 
     def _wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
@@ -170,6 +179,12 @@ class Tail:
         if self.lag_events > self._lag_events_max or len(entries) > self._lag_batches_max:
             return True
         return self.lag_seconds > self._lag_seconds
+
+    def _is_far_behind(self) -> bool:
+        """Return whether so many events or batches are behind that nobody goes ahead."""
+        events_max = LAG_TIMES_AHEAD * self._lag_events_max
+        batches_max = LAG_TIMES_AHEAD * self._lag_batches_max
+        return self.lag_events > events_max or len(self._entries) > batches_max
 
     def wait(self, number: int, seconds: float) -> bool:
         """Wait until a batch is in the tables; return whether it is."""

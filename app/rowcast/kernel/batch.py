@@ -23,6 +23,8 @@ class Batch:
     """Each with the number of writes before it."""
     size: int = 0
     """Bytes of the writes."""
+    ahead: bool = False
+    """Whether it need not wait for tables that are behind, unless they are much further so."""
 
     def __len__(self) -> int:
         return len(self.writes) + len(self.keeps)

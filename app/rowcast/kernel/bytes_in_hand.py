@@ -15,6 +15,17 @@ from typing import Protocol
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
+from rowcast.core.fairness_limits import (
+    BEHIND_LOOK_SECONDS,
+    BEHIND_SECONDS_MAX,
+    FEW_WRITE_BYTES,
+    SHARED_ANSWER_SECONDS,
+    SHARED_BATCH_BYTES_MAX,
+    SHARED_BATCH_CALLER_EVENTS,
+    SHARED_BATCH_EVENTS_MAX,
+    SHARED_BATCH_FITTED_EVENTS,
+    SHARED_SECONDS,
+)
 from rowcast.core.limits import (
     COMMIT_BACKLOG_CHANGES_MAX,
     COMMIT_BACKLOG_EVENTS_HIGH,
@@ -61,6 +72,24 @@ class WriteBounds:
     """Writes of one batch that are decided on the event loop; more are by the writer thread."""
     reserved_numbers: int = SEQ_RESERVE
     """Sequence numbers that are taken from the disk at a time."""
+    shared_batch: int = SHARED_BATCH_BYTES_MAX
+    """Of one transaction while several callers write."""
+    shared_events: int = SHARED_BATCH_EVENTS_MAX
+    """Writes of one transaction while several callers write."""
+    caller_events: int = SHARED_BATCH_CALLER_EVENTS
+    """The same for each caller that has writes waiting, where that is more."""
+    answer_seconds: float = SHARED_ANSWER_SECONDS
+    """For which the answers to one of them may hold the loop; then the next have fewer writes."""
+    fitted_events: int = SHARED_BATCH_FITTED_EVENTS
+    """Not fewer than these."""
+    shared_seconds: float = SHARED_SECONDS
+    """How long a second caller counts after its last write."""
+    few_bytes: int = FEW_WRITE_BYTES
+    """Of a caller that does not wait for tables that are behind, while others have more."""
+    behind_seconds: float = BEHIND_SECONDS_MAX
+    """How long those others are passed over."""
+    look_seconds: float = BEHIND_LOOK_SECONDS
+    """Between two looks at tables that are behind."""
 
 
 class Sized(Protocol):

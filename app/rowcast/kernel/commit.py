@@ -102,10 +102,12 @@ class Committer(CommitQueue):
         if self._busy:  # with a batch that is announced
             self._go_ahead()
             return
-        self._busy = True
-        self._begun = self._loop.time()
         alone = bool(self._parts)
-        work = GroupCommit(self._parts.popleft() if alone else self._take(), alone=alone)
+        batch = self._parts.popleft() if alone else self._take()
+        if not (batch.writes or batch.keeps):  # nothing may be written yet
+            return
+        self._busy, self._begun = True, self._loop.time()
+        work = GroupCommit(batch, alone=alone)
         try:
             work.current.epoch, work.current.now = self._store.epoch, self._clock.last
             ask = work.collect(self._cache, self._clock)
@@ -149,9 +151,9 @@ class Committer(CommitQueue):
             for _, keeping in batch.keeps:
                 keeping.error = stopping()
             self._tell([keeping for _, keeping in batch.keeps])
-            if not (self._parts or self._waiting):
+            if not (self._parts or self.backlog):
                 break
-            work = GroupCommit(self._parts.popleft() if self._parts else self._take())
+            work = GroupCommit(self._parts.popleft() if self._parts else self._take(whole=True))
         self._busy = False
         self._wake(self._idle)
 
@@ -193,10 +195,9 @@ class Committer(CommitQueue):
     def _go_ahead(self) -> None:
         """Announce messages while others are appended; they are appended next."""
         waiting, work = self._waiting, self.first.next
-        full = work.batch.size >= self._bounds.batch
-        if self._overtaken or self.disk.refused or full:
-            return
-        if not (writes := self.first.take(waiting, self._bounds.loop_writes)):
+        most = self.shares.room_ahead(work.batch)
+        blocked = not most or self._overtaken or self.disk.refused
+        if blocked or not (writes := self.first.take(waiting, most)):
             return
         events: list[Event] = []
         outcomes = decide_all(writes, work.current, events, work.changes, self._numbers.__next__)
@@ -332,10 +333,12 @@ class Committer(CommitQueue):
         batch, outcomes = work.batch, work.outcomes
         if outcomes:
             self._answer(batch.writes, outcomes)
+            if len(outcomes) >= self._bounds.fitted_events and self.shares.until:
+                self.shares.fit(self._loop.time() - self._begun - seconds)
         if batch.keeps:
             self._tell([keeping for _, keeping in batch.keeps])
         self._busy = False
-        if self._waiting or self._parts:
+        if self._waiting or self._parts or self._fair.count:
             self._schedule()
         elif self._idle:
             self._wake(self._idle)
@@ -383,7 +386,7 @@ class Committer(CommitQueue):
                 self._reserve(events[-1].seq)
             for prepare in self.before_append:
                 prepare(events)
-        self._store.append(work.packed)
+        self._store.append(work.packed, ahead=work.batch.ahead)
         if events:
             self.stored = events[-1].seq
 

@@ -1,7 +1,8 @@
 """The queue of the committer: its order, its bounds, and the bytes that it holds.
 
 ``commit.py`` takes batches from it, one at a time. Writers that are much ahead of the disk are
-paused, then refused; each caller's share of a batch is fair when not all of them fit.
+paused, then refused; each caller's share of a batch is fair when several have more than it takes.
+While the tables are behind, writers with much waiting are passed over, and those with few are not.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from rowcast.core.clock import HybridClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.memory_limits import WRITE_BYTES
 from rowcast.kernel.batch import Batch, take
+from rowcast.kernel.batch_shares import BatchShares
 from rowcast.kernel.bytes_in_hand import BytesInHand, WriteBounds, relieve
 from rowcast.kernel.fair_batch import FairBatches
 from rowcast.kernel.write import FactsWrite, Kept, Write, resolver
@@ -34,7 +36,9 @@ class CommitQueue(WriterCalls):
         super().__init__(store, executor)
         self._bounds = bounds
         self._clock = clock
-        self._fair = FairBatches(bounds.batch)
+        self._fair = FairBatches(bounds.few_bytes)
+        """What waits in lanes, before all that is in ``_waiting``."""
+        self._look: asyncio.TimerHandle | None = None
         self._waiting: deque[Write | FactsWrite] = deque()
         self._waiting_bytes = 0
         """Pending bytes in the queue, without the batch being written."""
@@ -53,6 +57,7 @@ class CommitQueue(WriterCalls):
         self._idle: list[asyncio.Future[None]] = []
         self.pending = BytesInHand(bounds)
         """Pending bytes per caller."""
+        self.shares = BatchShares(bounds, self.pending, store, self._loop.time)
 
     def _start(self) -> None:
         """Take the next batch."""
@@ -61,13 +66,13 @@ class CommitQueue(WriterCalls):
     @property
     def backlog(self) -> int:
         """The number of queued writes, without the batch being written."""
-        return len(self._waiting)
+        return len(self._waiting) + self._fair.count
 
     @property
     def crowded(self) -> bool:
         """Whether deferrable writes should wait."""
         pending, high = self.pending, self._bounds.backlog_events_high
-        return len(self._waiting) >= high or pending.size >= pending.high
+        return self.backlog >= high or pending.size >= pending.high
 
     def when_relieved(self, call: Callable[[], None]) -> None:
         """Call once when it is no longer crowded."""
@@ -76,7 +81,7 @@ class CommitQueue(WriterCalls):
     def slows(self, caller: Caller) -> bool:
         """Whether reading from a caller should pause."""
         pending, high = self.pending, self._bounds.backlog_events_high
-        crowded = len(self._waiting) >= high or pending.size >= pending.high
+        crowded = len(self._waiting) + self._fair.count >= high or pending.size >= pending.high
         if not crowded and pending.get(caller, 0) < self._bounds.client_high:
             return False  # the usual case, without another call
         return pending.slows(caller, crowded=crowded)
@@ -93,10 +98,11 @@ class CommitQueue(WriterCalls):
 
         ``most`` overrides that limit, for a single large transaction.
         """
-        if len(self._waiting) + len(writes) > (most or self._bounds.backlog_events):
+        waiting = len(self._waiting) + self._fair.count
+        if waiting + len(writes) > (most or self._bounds.backlog_events):
             raise Error(
                 Code.BUSY,
-                f"{len(self._waiting)} writes are waiting for the disk; try again in a second",
+                f"{waiting} writes are waiting for the disk; try again in a second",
                 retry_after_seconds=1,
             )
         pending, total = self.pending, 0
@@ -148,7 +154,7 @@ class CommitQueue(WriterCalls):
 
     async def settle(self) -> None:
         """Wait until the queue is empty and everything is answered."""
-        while self._waiting or self._parts or self._busy:
+        while self.backlog or self._parts or self._busy:
             future = self._loop.create_future()
             self._idle.append(future)
             await future
@@ -161,24 +167,47 @@ class CommitQueue(WriterCalls):
         if error is not None:
             raise error
 
-    def _take(self) -> Batch:
-        """Return the next batch: a fair share, if the queue exceeds one transaction."""
-        most, waiting = self._bounds.batch, self._waiting
-        large = self._waiting_bytes > most
-        if not (large or self._keeping or len(waiting) > self._bounds.batch_events):
+    def _look_again(self) -> None:
+        self._look = None
+        self._schedule()
+
+    def _take(self, *, whole: bool = False) -> Batch:
+        """Return the next batch: fair shares, if several callers write and more waits.
+
+        It is empty while those who wait are passed over, which ``whole`` excludes; then ``_start``
+        is called again soon.
+        """
+        bounds, waiting, shares = self._bounds, self._waiting, self.shares
+        most, events, few, several = bounds.batch, bounds.batch_events, False, len(self.pending) > 1
+        matters = several or (shares.until and self._waiting_bytes > bounds.few_bytes)
+        if matters and shares.are_needed():
+            most, events = shares.limits()
+            few = not whole and shares.pass_over()
+        large = self._waiting_bytes > most or len(waiting) > events
+        if few or self._fair.count or (large and several):
+            batch = self._take_shares(most, events, few=few)
+        elif not (large or self._keeping):
             batch = Batch(list(waiting), size=self._waiting_bytes)  # type: ignore[arg-type]
             waiting.clear()
-        elif large and len(self.pending) > 1:
-            batch = self._fair.take(self._waiting, self.pending.values())
-            self._overtaken = True
         else:
-            batch = take(self._waiting, self._bounds.batch_events, most)
+            batch = take(waiting, events, most)
+        if shares.until:
+            batch.ahead = few or not shares.behind_since
         if self._overtaken:  # versions increase with numbers, for lookups by time
             for write in batch.writes:
                 if write.logged and not write.versioned:
                     write.event.version = self._clock.tick()
-            self._overtaken = bool(self._waiting)
+            self._overtaken = self.backlog > 0
         self._waiting_bytes -= batch.size
+        return batch
+
+    def _take_shares(self, most: int, events: int, *, few: bool) -> Batch:
+        """Return a batch of fair shares; look again soon when ``few`` leaves something."""
+        fair, self._overtaken = self._fair, True
+        fair.add(self._waiting)
+        batch = fair.take(most, events, few=few)
+        if few and fair.count and self._look is None:
+            self._look = self._loop.call_later(self._bounds.look_seconds, self._look_again)
         return batch
 
     def _relieve(self) -> None:

@@ -1,13 +1,17 @@
-"""Fair batches: the next transaction when the queue is larger than one.
+"""Fair batches: the next transaction when several callers have more than one waiting.
 
-In FIFO order, one client's megabytes would delay everybody else's small writes. So each caller gets
-at most a level of the batch (max-min fairness): callers with less get all of theirs. Writes of one
-caller, and at one topic, are never reordered. Facts without a write stay behind all earlier writes;
-writes with facts stay behind those, and only plain writes may overtake them.
+In FIFO order, one client's flood would delay everybody else's few writes. So each caller has a
+lane, and gets at most a level of the batch (max-min fairness): callers with less get all of theirs.
+Writes of one caller, and at one topic, are never reordered. Facts without a write stay behind all
+earlier writes; writes with facts stay behind those, and only plain writes may overtake them.
+
+A write is moved into its lane once, and a batch looks at the first of each lane and at what it
+takes: what a flood has waiting costs nothing.
 """
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from heapq import heapify, heappop, heapreplace
 
 from rowcast.core.callers import Caller
 from rowcast.kernel.batch import Batch
@@ -26,108 +30,222 @@ def level_of(held: Iterable[int], budget: int) -> int:
     return budget
 
 
-class FairBatches:
-    """Takes fair batches from the queue.
+class _Unit:
+    """A write or a group, which is taken or left as a whole."""
 
-    A write or group larger than its caller's share goes into every second batch, in FIFO order, so
-    that small writes wait for at most one of them.
+    __slots__ = ("arrival", "changes_facts", "places", "size", "writes")
+
+    def __init__(self, arrival: int, writes: Sequence[Write], places: list[int]) -> None:
+        self.arrival = arrival
+        """Its place among all that came."""
+        self.writes = writes
+        self.places = places
+        """The place of each write among those at its topic."""
+        if len(writes) == 1:
+            self.size = writes[0].size
+            self.changes_facts = _changes_facts(writes[0])
+        else:
+            self.size = sum([write.size for write in writes])
+            self.changes_facts = any(map(_changes_facts, writes))
+
+
+class _Lane:
+    """The waiting units of one caller."""
+
+    __slots__ = ("count", "size", "units", "used", "used_count")
+
+    def __init__(self) -> None:
+        self.units: deque[_Unit] = deque()
+        self.size = self.count = 0
+        """Bytes and number of the writes in it."""
+        self.used = self.used_count = 0
+        """The same of those in the batch that is being made."""
+
+
+class FairBatches:
+    """Takes fair batches of what it was given, in lanes.
+
+    A unit larger than its caller's share goes into every second batch, one at a time, so that small
+    writes wait for at most one of them. A caller with at most ``few_bytes`` waiting has few.
     """
 
-    def __init__(self, bytes_max: int) -> None:
-        self._bytes_max = bytes_max
+    def __init__(self, few_bytes: int) -> None:
+        self._few_bytes = few_bytes
+        self._lanes: dict[Caller, _Lane] = {}
+        self._facts: deque[tuple[int, FactsWrite]] = deque()
+        self._topics: dict[str, list[int]] = {}
+        """For each topic with waiting writes: how many came, and how many of them were taken."""
+        self._arrivals = 0
         self._had_large = False
+        self.count = 0
+        """How many writes and facts wait here."""
 
-    def take(self, waiting: deque[Write | FactsWrite], held: Iterable[int]) -> Batch:
-        """Take a batch; ``held`` are the pending bytes of each caller."""
-        level = level_of(held, self._bytes_max)
-        choice = _Choice(level, may_be_large=not self._had_large)
-        batch = choice.take(waiting, self._bytes_max)
-        if not len(batch):  # no small write is queued
-            choice = _Choice(level, may_be_large=True)
-            batch = choice.take(waiting, self._bytes_max)
+    def add(self, waiting: deque[Write | FactsWrite]) -> None:
+        """Move all that waits in a queue into lanes."""
+        self.count += len(waiting)
+        while waiting:
+            item = waiting.popleft()
+            self._arrivals += 1
+            if not isinstance(item, Write):
+                self._facts.append((self._arrivals, item))
+                continue
+            group = item.group
+            writes: Sequence[Write] = (item,) if group is None else group.writes
+            for _ in writes[1:]:  # a group is contiguous in the queue
+                waiting.popleft()
+            unit = _Unit(self._arrivals, writes, [self._place(write) for write in writes])
+            lane = self._lanes.get(item.caller)
+            if lane is None:
+                lane = self._lanes[item.caller] = _Lane()
+            lane.units.append(unit)
+            lane.size += unit.size
+            lane.count += len(writes)
+
+    def _place(self, write: Write) -> int:
+        places = self._topics.get(write.event.topic)
+        if places is None:
+            places = self._topics[write.event.topic] = [0, 0]
+        places[0] += 1
+        return places[0] - 1
+
+    def take(self, bytes_max: int, events_max: int, *, few: bool = False) -> Batch:
+        """Take a batch of about this size; ``few``: only of callers who have few bytes waiting.
+
+        It is empty when nothing waits, or nothing of those.
+        """
+        lanes = self._lanes.values()
+        sizes, counts = [lane.size for lane in lanes], [lane.count for lane in lanes]
+        choice = _Choice(self._topics, bytes_max, events_max)
+        choice.level = max(level_of(sizes, bytes_max), min(self._few_bytes, bytes_max))
+        choice.count_level = max(level_of(counts, events_max), 1)
+        choice.may_be_large = not self._had_large
+        self._fill(choice, few=few)
+        if not len(choice.batch) and self.count:  # no small write is waiting
+            choice.may_be_large = True
+            self._fill(choice, few=few)
         self._had_large = choice.large
-        return batch
+        self.count -= len(choice.batch)
+        return choice.batch
+
+    def _begin(self, choice: "_Choice", *, few: bool) -> dict[int, _Lane]:
+        """Return the lanes that may be taken from, by the arrival of their first unit."""
+        choice.first_left = 0
+        heads: dict[int, _Lane] = {}
+        for lane in self._lanes.values():
+            lane.used = lane.used_count = 0
+            arrival = lane.units[0].arrival
+            if few and lane.size > self._few_bytes:
+                choice.leave(arrival)
+            else:
+                heads[arrival] = lane
+        return heads
+
+    def _fill(self, choice: "_Choice", *, few: bool) -> None:
+        """Take what came first, again and again, of lanes that have not had their share."""
+        heads, facts = self._begin(choice, few=few), self._facts
+        order = list(heads)
+        heapify(order)
+        while order and not choice.is_full:
+            arrival = order[0]
+            while facts and facts[0][0] < arrival and choice.takes_facts(*facts[0]):
+                facts.popleft()
+            lane = heads[arrival]
+            kept_back = lane.units[0].changes_facts and bool(facts) and facts[0][0] < arrival
+            if not kept_back and choice.takes(lane) and lane.units:
+                following = lane.units[0].arrival
+                heads[following] = lane
+                heapreplace(order, following)
+                continue
+            if lane.units:
+                choice.leave(lane.units[0].arrival)
+            heappop(order)
+        if order:
+            choice.leave(order[0])
+        while facts and choice.takes_facts(*facts[0]):
+            facts.popleft()
+        for caller in [caller for caller, lane in self._lanes.items() if not lane.units]:
+            del self._lanes[caller]
 
 
 class _Choice:
-    """The taken and the remaining writes."""
+    """The batch that is being made."""
 
-    def __init__(self, level: int, *, may_be_large: bool) -> None:
-        self._level = level
-        self._may_be_large = may_be_large
-        self.large = False
-        """Whether it has a write above the level."""
-        self._batch = Batch()
-        self._left: deque[Write | FactsWrite] = deque()
-        self._used: dict[Caller, int] = {}
-        self._taken_bytes = 0
-        self._callers: set[Caller] = set()
-        """Callers with remaining writes."""
-        self._topics: set[str] = set()
-        """Topics with remaining writes."""
-        self._facts = False
-        """Whether facts remain."""
+    def __init__(self, topics: dict[str, list[int]], bytes_max: int, events_max: int) -> None:
+        self._topics = topics
+        self._bytes_max = bytes_max
+        self._events_max = events_max
+        self.level = self.count_level = 0
+        """A caller's share in bytes, and in writes."""
+        self.may_be_large = self.large = False
+        """Whether it may have, and has, a unit above the level."""
+        self.batch = Batch()
+        self._small_bytes = 0
+        """Of units within the level."""
+        self._weight = 0
+        """Changes of facts in it, besides those of writes."""
+        self.first_left = 0
+        """The earliest arrival of what is left; 0 for none."""
 
-    def take(self, waiting: deque[Write | FactsWrite], bytes_max: int) -> Batch:
-        """Scan the queue until the batch is full."""
-        batch, left = self._batch, self._left
-        while waiting and self._taken_bytes < bytes_max:
-            item = waiting.popleft()
-            if isinstance(item, Write):
-                if item.group is None:
-                    self._take_one(item)
-                else:
-                    self._take_group(item.group.writes, waiting)
-            elif left:
-                left.append(item)
-                self._facts = True
-            else:
-                batch.keeps.append((len(batch.writes), item))
-        waiting.extendleft(reversed(left))
-        batch.size = sum(self._used.values())
-        return batch
+    @property
+    def is_full(self) -> bool:
+        """Whether it has as much as it may have."""
+        count = len(self.batch.writes) + self._weight
+        return self._small_bytes >= self._bytes_max or count >= self._events_max
 
-    def _take_one(self, write: Write) -> None:
-        caller, topic = write.caller, write.event.topic
-        if (
-            caller not in self._callers
-            and topic not in self._topics
-            and not (self._facts and _changes_facts(write))
-            and self._fits(caller, write.size)
-        ):
-            self._batch.writes.append(write)
-        else:
-            self._callers.add(caller)
-            self._topics.add(topic)
-            self._left.append(write)
+    def leave(self, arrival: int) -> None:
+        """Note what is left: facts that came later are left, too."""
+        if not self.first_left or arrival < self.first_left:
+            self.first_left = arrival
 
-    def _take_group(self, group: Sequence[Write], waiting: deque[Write | FactsWrite]) -> None:
-        """Take or leave a group, which is contiguous in the queue."""
-        for _ in group[1:]:
-            waiting.popleft()
-        caller, topics = group[0].caller, {write.event.topic for write in group}
-        if (
-            caller not in self._callers
-            and topics.isdisjoint(self._topics)
-            and not (self._facts and any(map(_changes_facts, group)))
-            and self._fits(caller, sum(write.size for write in group))
-        ):
-            self._batch.writes += group
-        else:
-            self._callers.add(caller)
-            self._topics |= topics
-            self._left += group
-
-    def _fits(self, caller: Caller, size: int) -> bool:
-        """Add bytes to a caller's share if they fit."""
-        used = self._used.get(caller, 0)
-        if used + size <= self._level:
-            self._taken_bytes += size
-        elif used or self.large or not self._may_be_large:
+    def takes_facts(self, arrival: int, facts: FactsWrite) -> bool:
+        """Take facts, if all that came before them is taken; return whether they are."""
+        if self.is_full or 0 < self.first_left < arrival:
             return False
-        else:
-            self.large = True
-        self._used[caller] = used + size
+        self.batch.keeps.append((len(self.batch.writes), facts))
+        self._weight += facts.weight
+        return True
+
+    def takes(self, lane: _Lane) -> bool:
+        """Take the first unit of a lane, if it may be taken; return whether it is."""
+        unit, topics = lane.units[0], self._topics
+        if not (self._is_next(unit) and self._fits(lane, unit)):
+            return False
+        for write in unit.writes:
+            places = topics[write.event.topic]
+            places[1] += 1
+            if places[0] == places[1]:
+                del topics[write.event.topic]
+        count = len(unit.writes)
+        lane.units.popleft()
+        lane.size -= unit.size
+        lane.count -= count
+        lane.used += unit.size
+        lane.used_count += count
+        self.batch.size += unit.size
+        self.batch.writes += unit.writes
+        return True
+
+    def _is_next(self, unit: _Unit) -> bool:
+        """Return whether nothing that came earlier is left at its topics."""
+        if len(unit.writes) == 1:
+            return self._topics[unit.writes[0].event.topic][1] == unit.places[0]
+        own: dict[str, int] = {}
+        for write, place in zip(unit.writes, unit.places, strict=True):
+            topic = write.event.topic
+            if place != self._topics[topic][1] + own.get(topic, 0):
+                return False
+            own[topic] = own.get(topic, 0) + 1
+        return True
+
+    def _fits(self, lane: _Lane, unit: _Unit) -> bool:
+        """Return whether a unit is within its caller's share, or the large one of the batch."""
+        count = lane.used_count + len(unit.writes)
+        if lane.used + unit.size <= self.level and count <= self.count_level:
+            self._small_bytes += unit.size
+            return True
+        if lane.used_count or self.large or not self.may_be_large:
+            return False
+        self.large = True
         return True
 
 

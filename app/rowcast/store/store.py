@@ -125,8 +125,14 @@ class Appends(Head, Protocol):
     def pack(self, events: Sequence[Event], changes: Sequence[Change] = ()) -> object:
         """Encode events and changes for ``append``, on any thread; raises TOO_LARGE."""
 
-    def append(self, packed: object) -> object:
+    @property
+    def is_behind(self) -> bool:
+        """Whether the tables are so far behind the log that ``append`` waits for them."""
+
+    def append(self, packed: object, *, ahead: bool = False) -> object:
         """Append what was packed, all or none; on return it is durable.
+
+        ``ahead``: it need not wait for tables that are behind, unless they are much further so.
 
         Each event has its ``seq``, greater than every one before. Error(BUSY) means that the disk
         refused; a retry may succeed later.

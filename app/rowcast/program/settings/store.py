@@ -35,8 +35,9 @@ class Log(Section):
     )
     lag_seconds: Seconds = Field(
         default=LAG_SECONDS,
-        description="How far the tables may be behind the log before writers wait, in seconds; "
-        "queries and lists wait as long for what was just written.",
+        description="How far the tables may be behind the log before writers wait, in seconds: "
+        "those with many writes on their way at once, the others after a second. Queries and "
+        "lists wait as long for what was just written.",
     )
     lag_events: Annotated[Number, Field(ge=1, le=CONFIG_NUMBER_MAX)] = Field(
         default=LAG_EVENTS,
