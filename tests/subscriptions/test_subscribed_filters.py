@@ -4,9 +4,11 @@ import random
 
 import pytest
 
+from build import ANN, Server
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter, SubscribedFilters
+from rowcast.subscriptions.subscription import Subscription
 
 LEVELS = ("a", "b", "+", "#", "$SYS")
 
@@ -77,3 +79,20 @@ def test_what_is_remembered_of_topics_that_match_many_filters_is_bounded():
         filters.wanting(Event(f"a/{number % 10}/{number}", MESSAGE, b"x"), "")
         held = sum(map(len, (*filters._by_topic.values(), *filters._by_set)))
         assert 0 < held <= 50
+
+
+async def test_a_hand_over_ends_where_it_has_many_matches():
+    """P2: an event may match ten thousand filters of one reader."""
+    room = Server()
+    live = Subscription(room.reader, "many")
+    for number in range(9):
+        text = "/".join("+" if number & 1 << level else "m" for level in range(4))
+        room.kernel.watch(live, SubscribedFilter(TopicFilter(text)), ANN, current=False)
+    live.take(99)  # marks
+    live.progress.take_matches = 15
+    for _ in range(4):
+        room.bus.publish(Event("m/m/m/m", MESSAGE, b"1"))
+    taken = []
+    while live.ready:
+        taken.append(len(live.take(99)))
+    assert [2, 2] == taken[:2]

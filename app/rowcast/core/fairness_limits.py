@@ -38,6 +38,12 @@ all of them."""
 SUBSCRIPTION_INDEXED_FILTERS_MIN = 32
 """Filters of one subscription from which an index finds those of a topic: with fewer, a comparison
 with each of them takes less time, and no memory."""
+SUBSCRIPTION_TAKE_MATCHES_MAX = 1_000
+"""Matches of filters with the events of one hand-over, after which it ends: about a millisecond.
+With ten thousand filters one event may match all of them."""
+SUBSCRIPTION_LEAVE_TURN_FILTERS = 200
+"""Filters of one subscription that ends, above which they leave the bus in slices: fewer take some
+two milliseconds."""
 MQTT_SUBSCRIBE_TURN_FILTERS = 20
 """Filters of one client, or of one UNSUBSCRIBE, above which they are changed in slices: fewer take
 some two milliseconds."""

@@ -83,7 +83,9 @@ class Kernel(Seams):
         self.transcoder = Transcoder(registry.shapes)
         self.access = Reauthorization(now)
         self.readable = Readable(reader, self.visibility, now, self.transcoder)
-        self.views = reader.views = Views(bus, registry)
+        self.turns = LoopTurns()
+        """Of the loop, for long work of any client."""
+        self.views = reader.views = Views(bus, registry, self.turns)
         self.now = now
         self.durable = DurableFilters()
         """Filters of durable sessions, whose events must be logged."""
@@ -93,8 +95,6 @@ class Kernel(Seams):
         self.submit, self.submit_run = self.writes.submit, self.writes.submit_run
         self._creation = Creation(registry, reader, self.write)
         self.live = LiveRows(self, bus, registry)
-        self.turns = LoopTurns()
-        """Of the loop, for long work of any client."""
         self._resource_dispatch = ResourceDispatch(self)
         self._atomic_batch = AtomicBatch(self)
         self.related = RelatedReads(self, self.transcoder)
@@ -486,6 +486,7 @@ class Kernel(Seams):
     async def stop(self) -> None:
         """Finish running hooks and resource code, and wait until every write is answered."""
         self.access.stop()
+        self.views.departures.stop()
         await self.gate.stop()
         await self._resource_dispatch.stop()
         await self.committer.settle()

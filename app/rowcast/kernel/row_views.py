@@ -8,11 +8,14 @@ clients can subscribe to rows before the first message.
 All of it runs on the loop. It knows no store: ``row_reads.py`` reads stored rows.
 """
 
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from rowcast.bus.bus import Bus
 from rowcast.core.topic_tables import METRICS, PREFIX, TopicTable
 from rowcast.core.topics import TopicFilter
+from rowcast.kernel.bus_departures import BusDepartures
+from rowcast.kernel.loop_turns import LoopTurns
 from rowcast.kernel.query_points import QueryPoints, QueryReader
 from rowcast.kernel.registry import Registry
 from rowcast.rows.topic_rows import LogView, MetricsView, RowFilter, View
@@ -31,8 +34,9 @@ class Watcher(QueryReader, Protocol):
 class Views:
     """The readable topic tables by name, and the filters that name one."""
 
-    def __init__(self, bus: Bus, registry: Registry) -> None:
+    def __init__(self, bus: Bus, registry: Registry, turns: LoopTurns | None = None) -> None:
         self.bus = bus
+        self.departures = BusDepartures(bus, turns or LoopTurns())
         self._registry = registry
         self.queries = QueryPoints()
         """Live queries; a feature replaces it."""
@@ -108,18 +112,19 @@ class Views:
             self.bus.remove(topics, watcher)
 
     def leave_all(self, watcher: Watcher) -> list[SubscribedFilter]:
-        """Remove all interests of a subscription from the bus; return them."""
+        """Remove all interests of a subscription from the bus, which ends; return them."""
         queried = list(watcher.interests.queries.values())
         for interest in queried:
             self.queries.leave(watcher, interest)
-        left = [item for item in watcher.interests if self.bus.remove(item.topics, watcher)]
+        others = [item for item in watcher.interests if item.query is None]
+        left = self.departures.add(watcher, others)
         for interest in watcher.interests:
             name = _named(interest.topics)
             if name:
                 self._forget(name, watcher, interest.topics.text)
             if interest.rows is not None and interest.rows.source is not None:
                 self.bus.remove(interest.rows.source, watcher)
-        return left + queried
+        return [*left, *queried]
 
     def _forget(self, name: str, watcher: Watcher, text: str) -> None:
         watchers = self._watchers.get(name, {})

@@ -34,6 +34,11 @@ class EventQueue:
         self.events_max = min(most, self._ceiling or most)
         self.bytes_max = bytes_max or SUBSCRIPTION_QUEUE_BYTES_MAX
 
+    def close(self) -> None:
+        """Drop all events, and take no more."""
+        self.events.clear()
+        self.bytes = self.events_max = 0
+
     @property
     def full(self) -> bool:
         """Whether the queue is full."""

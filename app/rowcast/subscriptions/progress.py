@@ -8,6 +8,7 @@ interrupted in between reads them again.
 from collections.abc import Sequence
 
 from rowcast.core.events import Event
+from rowcast.core.fairness_limits import SUBSCRIPTION_TAKE_MATCHES_MAX
 from rowcast.rows.topic_rows import Row
 from rowcast.subscriptions.gaps import Gap, GapCause, LossCounter
 from rowcast.subscriptions.live_query import step_of
@@ -21,11 +22,22 @@ _READ_AGAIN = frozenset({GapCause.DOUBTFUL, GapCause.CONFLATED})
 class Progress:
     """A position, and the page after it."""
 
-    __slots__ = ("behind", "doubt", "page", "position", "read_to", "reading", "take_bytes")
+    __slots__ = (
+        "behind",
+        "doubt",
+        "page",
+        "position",
+        "read_to",
+        "reading",
+        "take_bytes",
+        "take_matches",
+    )
 
-    def __init__(self, take_bytes: int) -> None:
+    def __init__(self, take_bytes: int, take_matches: int = SUBSCRIPTION_TAKE_MATCHES_MAX) -> None:
         self.take_bytes = take_bytes
         """Payload bytes after which one hand-over ends."""
+        self.take_matches = take_matches
+        """Matches of several filters with one event, after which it ends."""
         self.position = 0
         """The position up to which all logged events were delivered."""
         self.read_to = 0

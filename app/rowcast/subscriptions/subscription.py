@@ -159,8 +159,7 @@ class Subscription:
         """
         if not self.ready:
             return []
-        progress, catch_up = self.progress, self._catch_up
-        out: list[Pair] = []
+        progress, catch_up, out = self.progress, self._catch_up, list[Pair]()
         reads = progress.page or progress.behind or catch_up.task or catch_up.backfill.waiting
         if reads or catch_up.failure or self.interests.rows or self.closed:
             self._take_read(out, limit)
@@ -206,9 +205,9 @@ class Subscription:
         queue, interests, progress = self.queue, self.interests, self.progress
         events, only, position = queue.events, interests.only, progress.position
         plain = only is not None and not only.no_local
-        taken, taken_bytes, most = 0, 0, progress.take_bytes
+        taken, taken_bytes, most, matches = 0, 0, progress.take_bytes, progress.take_matches
         for event in events:
-            if len(out) >= limit or taken_bytes >= most:
+            if len(out) >= limit or taken_bytes >= most or matches < 0:
                 break
             taken += 1
             taken_bytes += len(event.payload)
@@ -223,6 +222,7 @@ class Subscription:
             interest = only if plain else interests.wanting(event, self.client_id)
             if interest is not None:
                 out.append((event, interest))
+                matches -= len(interest.merged)
         del events[:taken]
         queue.bytes -= taken_bytes
         if not (events or progress.behind):  # all announced events were delivered
@@ -360,9 +360,9 @@ class Subscription:
 
     def close(self) -> None:
         """Close it: queued events are dropped, and readers see the end."""
-        self.closed = True
+        self.closed, self._on_full = True, None
         self._catch_up.stop()
-        self.queue.events.clear()
+        self.queue.close()
         self.progress.page.clear()
         self.signal()
 

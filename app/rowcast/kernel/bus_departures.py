@@ -1,0 +1,54 @@
+"""Subscriptions that have ended and leave the bus, those with many filters in slices.
+
+Ten thousand filters take a tenth of a second. The subscription is closed before, so it takes
+nothing that the bus still offers it.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from rowcast.bus.bus import Bus
+from rowcast.bus.subscriber import Subscriber
+from rowcast.core.fairness_limits import SUBSCRIPTION_LEAVE_TURN_FILTERS
+from rowcast.core.topics import TopicFilter
+from rowcast.kernel.loop_turns import LoopTurns
+from rowcast.subscriptions.subscribed_filters import SubscribedFilter
+
+
+class BusDepartures:
+    """Takes ended subscriptions off the bus; with at most ``at_once`` filters in one turn."""
+
+    def __init__(
+        self, bus: Bus, turns: LoopTurns, at_once: int = SUBSCRIPTION_LEAVE_TURN_FILTERS
+    ) -> None:
+        self._bus = bus
+        self._turns = turns
+        self._at_once = at_once
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def add(
+        self, subscription: Subscriber, filters: Iterable[SubscribedFilter]
+    ) -> Sequence[SubscribedFilter]:
+        """Take a subscription off, which its owner closes in the same turn of the loop.
+
+        Returns its filters that had not left before.
+        """
+        remove, interests = self._bus.remove, list(filters)
+        if len(interests) <= self._at_once:
+            return [item for item in interests if remove(item.topics, subscription)]
+        left = [interest.topics for interest in interests]
+        if not remove(left.pop(), subscription):
+            return ()
+        task = asyncio.get_running_loop().create_task(self._walk(subscription, left))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return interests
+
+    async def _walk(self, subscription: Subscriber, left: Sequence[TopicFilter]) -> None:
+        async for topics in self._turns.each(left):
+            self._bus.remove(topics, subscription)
+
+    def stop(self) -> None:
+        """Leave the rest where it is: the bus ends, too."""
+        for task in self._tasks:
+            task.cancel()
