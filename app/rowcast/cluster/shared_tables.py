@@ -40,6 +40,9 @@ class SharedTables:
     def push(self, number: int) -> None:
         """Do nothing: the other process applies what it appends."""
 
+    def hurry(self, number: int) -> None:
+        """Do nothing: the other process's applier rests for 25 ms at most."""
+
     def tidy(self, limit: int) -> bool:  # noqa: ARG002 - nothing is done here
         """Do nothing, and say that nothing is left."""
         return False

@@ -8,7 +8,6 @@ clients can subscribe to rows before the first message.
 All of it runs on the loop. It knows no store: ``row_reads.py`` reads stored rows.
 """
 
-from collections.abc import Sequence
 from typing import Final, Protocol
 
 from rowcast.bus.bus import Bus
