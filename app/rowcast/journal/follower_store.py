@@ -75,7 +75,7 @@ class FollowerStore(JournaledStore):
         super()._take_applied(applied)
         self._followed.trim(applied.number)
 
-    def append(self, packed: object, *, ahead: bool = False) -> int:  # noqa: ARG002 - as where it works
+    def append(self, packed: object, *, ahead: bool = False) -> int:  # noqa: ARG002 - as elsewhere
         """Refuse, with BUSY: another node appends."""
         raise Error(
             Code.BUSY,

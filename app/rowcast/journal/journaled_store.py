@@ -12,7 +12,7 @@ waits until the tables have what was in the log when it was asked.
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from operator import attrgetter
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from rowcast.core.clock import PER_SECOND, WallClock
 from rowcast.core.errors import Code, Error
@@ -25,6 +25,7 @@ from rowcast.core.topic_tables import LogSource, TopicTable
 from rowcast.core.topics import TopicFilter
 from rowcast.journal import operations
 from rowcast.journal.applying import Applied, Applying, catch_up
+from rowcast.journal.packed import Packed
 from rowcast.journal.tail import Nothing, Tail
 from rowcast.log.batch import Batch, Body
 from rowcast.log.batch_content import Content, Operation, Origin
@@ -43,14 +44,6 @@ written a tenth of a second's events by then does not work."""
 READ_SECONDS: Final = 30.0
 """The same for a read, the default of ``store.query_timeout``; and for a change of the tables, such
 as those of a start, where the applier may take seconds on a busy machine."""
-
-
-class Packed(NamedTuple):
-    """The encoded content of a batch, and what the tail keeps of it."""
-
-    body: Body
-    events: Sequence[Event]
-    changes: Sequence[Change]
 
 
 class JournaledStore:

@@ -178,7 +178,11 @@ class Tail:
             return False
         if self.lag_events > self._lag_events_max or len(entries) > self._lag_batches_max:
             return True
-        return self.lag_seconds > self._lag_seconds
+        try:  # as ``lag_seconds``, without a call: it is asked for each batch
+            made_at = entries[0].made_at
+        except IndexError:
+            return False
+        return self._now() - made_at > self._lag_seconds
 
     def _is_far_behind(self) -> bool:
         """Return whether so many events or batches are behind that nobody goes ahead."""

@@ -9,8 +9,7 @@ The order is: durable, then announced, then answered: no subscriber sees an even
 lose, and no writer gets an acknowledgement before it is stored. The one exception are messages that
 nobody acknowledges (``announced_first.py``).
 
-No other code appends to the store or publishes to the bus. It knows neither protocols nor
-permissions.
+No other code appends to the store or publishes to the bus. It knows no protocols and no rights.
 """
 
 import asyncio
@@ -58,14 +57,13 @@ class Committer(CommitQueue):
         self.first = AnnouncedFirst()
         self._reserved = max(store.head(), store.reserved())
         self._unused = self._reserved
-        """Numbers up to this one are of the log, or of an earlier life of the server, whose
-        announced messages may have been lost: the log has no others of them."""
+        """Numbers up to this one may be of an earlier life's messages, announced and lost."""
         self._numbers = count(self._reserved + 1)
         """Sequence numbers: none is reused, even if its transaction fails."""
         self.announced = store.head()
         """The position up to which all logged events have been offered to the bus."""
         self.stored = self.announced
-        """The position up to which all events are durable, the bound of pages of the log."""
+        """The position up to which all are durable, the bound of pages of the log."""
         self.after_append: list[Callable[[Sequence[Outcome]], None]] = []
         """Called with the outcomes of writes, once they are announced; must not raise."""
         self.before_append: list[Callable[[Sequence[Event]], None]] = []
@@ -78,8 +76,7 @@ class Committer(CommitQueue):
         self.publish_unlogged_run = bus.publish_run
         """The same for several events of one topic."""
         self._returns = clock.returns
-        self.commits = 0
-        self.failures = 0
+        self.commits = self.failures = 0
         self.commit_seconds = Histogram()
         """The time from the decision of a batch to its outcomes."""
         self._begun = 0.0

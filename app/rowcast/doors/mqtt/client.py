@@ -93,8 +93,7 @@ class Client(Outgoing, Receiver):
         self.unheard = Unheard(self.note_refusal, at_once=broker.settings.announces_first)
         self.quota = 0
         """The maximum of its unanswered publishes of QoS 1 and 2."""
-        self.taken = self.answered = 0
-        """Numbers of the last received and the last answered publish of QoS 1 and 2."""
+        self.taken = self.answered = 0  # numbers of the last publishes of QoS 1 and 2
         self.early: dict[int, tuple[int, int, Outcome]] = {}
         """Outcomes waiting for earlier answers, by number: first byte, identifier, outcome."""
         self.unreleased: dict[int, None] = {}
@@ -107,9 +106,8 @@ class Client(Outgoing, Receiver):
         self.trouble = "the connection was lost"  # the reason of the end; empty after DISCONNECT
         # entered: hooks heard that it came, and not that it is gone; tells_gaps: see CONNECT (M4)
         self.tells_gaps = self.behind = self.entered = self._paused = False
-        self.patience = ConnectionTimers(
-            self, broker.wheel, broker.settings.connect_timeout_seconds
-        )
+        timeout = broker.settings.connect_timeout_seconds
+        self.patience = ConnectionTimers(self, broker.wheel, timeout)
 
     @property
     def accepted(self) -> bool:
