@@ -68,7 +68,7 @@ def rows_of(snapshot):
     schema = spark_schema(snapshot.schema)
     return [
         row
-        for part in snapshot.parts()
+        for part in snapshot.parts(1)
         for batch in read_part(snapshot, part, schema)
         for row in batch.to_pylist()
     ]
