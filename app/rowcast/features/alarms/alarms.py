@@ -103,13 +103,15 @@ class Alarms(Subscriber):
 
     async def start(self) -> None:
         """Compute the states from the log or the records, and follow the log from now on."""
-        for table in self._sources:
-            self._kernel.bus.add(TopicFilter.below(table.path or ""), self)
         wanted = {
             f"{table.name}/{rule.name}": rule.digest
             for table in self._sources
             for rule in table.alarms
         }
+        if not (wanted or self._rules):  # nothing is declared, nor was before: nothing is written
+            return
+        for table in self._sources:
+            self._kernel.bus.add(TopicFilter.below(table.path or ""), self)
         if self._kernel.reader.trimmed(self._sources) > self.states.position:
             self._rules = {}  # a part that is needed is gone
         self._rules = {
