@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,33 @@ from rowcast.core.errors import Code, Error
 PATH_BYTES_MAX: Final = 107
 """Of a Unix socket (unix(7), sun_path, without its closing zero)."""
 MODE: Final = 0o600
+DESCRIPTORS: Final = Path("/proc/self/fd")
+"""Where Linux shows open directories: their names are short (proc(5))."""
+
+
+@contextmanager
+def address_of(place: Path) -> Iterator[str]:
+    """Give a path of a socket that is short enough for this system.
+
+    Raises INVALID where there is none, BUSY when the directory cannot be opened.
+    """
+    if len(os.fsencode(place)) <= PATH_BYTES_MAX:
+        yield str(place)
+        return
+    if not DESCRIPTORS.is_dir():
+        raise Error(
+            Code.INVALID,
+            f"the path of the socket {place} is longer than {PATH_BYTES_MAX} bytes; "
+            "choose a data directory with a shorter path, with --data",
+        )
+    try:
+        directory = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise Error(Code.BUSY, f"{place.parent} cannot be opened: {error.strerror}") from error
+    try:
+        yield str(DESCRIPTORS / str(directory) / place.name)
+    finally:
+        os.close(directory)
 
 
 class SequencerSocket:
@@ -27,18 +55,13 @@ class SequencerSocket:
         self._open: set[Frames] = set()
 
     async def start(self) -> None:
-        """Begin to accept. Raises INVALID for a path that is too long, BUSY when it fails."""
-        if len(os.fsencode(self.place)) > PATH_BYTES_MAX:
-            raise Error(
-                Code.INVALID,
-                f"the path of the socket {self.place} is longer than {PATH_BYTES_MAX} bytes; "
-                "choose a data directory with a shorter path, with --data",
-            )
+        """Begin to accept. Raises BUSY when it fails, INVALID as ``address_of``."""
         self.place.unlink(missing_ok=True)  # of an earlier run: the data directory is locked
         before = os.umask(0o777 & ~MODE)
         try:
             loop = asyncio.get_running_loop()
-            self._server = await loop.create_unix_server(self._make, str(self.place))
+            with address_of(self.place) as address:
+                self._server = await loop.create_unix_server(self._make, address)
         except OSError as error:
             what = f"the socket {self.place} cannot be made: {error.strerror}"
             raise Error(Code.BUSY, f"{what}; choose another data directory") from error
@@ -87,7 +110,8 @@ async def follow(place: Path, link: FollowerLink, lost: Callable[[], None]) -> F
 
     frames.received, frames.ended = link.received, ended
     try:
-        await asyncio.get_running_loop().create_unix_connection(lambda: frames, str(place))
+        with address_of(place) as address:
+            await asyncio.get_running_loop().create_unix_connection(lambda: frames, address)
     except OSError as error:
         what = f"no server listens on {place}: {error.strerror}"
         raise Error(Code.BUSY, f"{what}; start it with rowcast serve --workers") from error
