@@ -10,12 +10,15 @@ from itertools import islice
 from sim_journal_plants import HIDDEN_JOURNAL_PLANTS, JOURNAL_PLANTS
 from sim_plants import PLANTS
 from sim_search import notices
-from sim_session_plants import HIDDEN_PLANTS, SESSION_PLANTS
+from sim_session_plants import HIDDEN_PLANTS, RARE_PLANTS, SESSION_PLANTS
 from sim_world import Failed, run
 
 SEEDS = 300
 NOTICED = *PLANTS, *SESSION_PLANTS, *JOURNAL_PLANTS
-ALL = {plant.__name__: plant for plant in (*NOTICED, *HIDDEN_PLANTS, *HIDDEN_JOURNAL_PLANTS)}
+ALL = {
+    plant.__name__: plant
+    for plant in (*NOTICED, *HIDDEN_PLANTS, *HIDDEN_JOURNAL_PLANTS, *RARE_PLANTS)
+}
 ENOUGH = 3
 """Seeds for one planted mistake."""
 EVERYTHING = None

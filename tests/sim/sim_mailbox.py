@@ -191,6 +191,9 @@ class Mailbox:
             self._again(packet, n)
         self.owed.pop(n, None)
 
+    def _matching(self, topic):
+        return [wish for wish in self.wishes.values() if wish.topics.matches(topic)]
+
     def _first(self, packet, n, at):
         self.arrivals[n] = Arrival(packet, at)
         copies = self.store.copies.get(n)
@@ -208,7 +211,9 @@ class Mailbox:
             require(fine, f"{self.name}: after its filter had ended", packet)
         else:
             low, high = self.quality[n]
-            low = 0 if self.store.trims else low  # one filter may have begun anew, another goes on
+            # One filter may have begun anew, or later, and another goes on.
+            apart = len(self._matching(packet.topic)) > 1
+            low = 0 if self.store.trims or apart else low
             require(low <= packet.qos <= high, f"{self.name}: another QoS", packet, low, high)
         reached = self.reached.get(packet.topic, 0)
         later = [event.seq for event in copies if event.seq > reached]

@@ -245,11 +245,11 @@ async def test_what_the_disk_refuses_is_not_acknowledged(broker, folder, monkeyp
         await world.idle()
         append, refusals = world.application.store.append, []
 
-        def refuse(packed):
+        def refuse(packed, **options):
             if len(refusals) < 3 and any(event.topic == "cmd/x" for event in packed.events):
                 refusals.append(packed)
                 raise Error(Code.BUSY, "the disk is full")
-            return append(packed)
+            return append(packed, **options)
 
         monkeypatch.setattr(world.application.store, "append", refuse)
         remote.link.publish("Dog/1", b"no dog", 1, True, {}, lambda _: None)
