@@ -81,7 +81,7 @@ def test_subscribe_first(server):
         payload = json.dumps({"temp": 22.5}).encode()
         writer.publish("home/temperature", payload, retain=False)
         assert payload == reader.message().payload
-    (found,) = stored(server, "mqtt_home")
+    (found,) = wait_until(lambda: stored(server, "mqtt_home"), "the row is in the table")
     assert ["id", "topic", "payload", "qos", "retain", "timestamp", "client_id"] == list(found)
     assert ("home/temperature", payload.decode(), 1, 0) == tuple(
         found[name] for name in ("topic", "payload", "qos", "retain")
@@ -174,7 +174,8 @@ def test_names_of_all_kinds(server, topic, name):
         (row,) = [row for row in rows if row["level"] == level]
         assert row["name"] == name or (name.endswith("_") and row["name"].startswith(name))
         assert (1, 1) == (row["events"], row["subscription_count"])
-        assert ["1"] == [found["payload"] for found in stored(server, row["name"])]
+        rows = wait_until(lambda name=row["name"]: stored(server, name), "the row is in the table")
+        assert ["1"] == [found["payload"] for found in rows]
 
 
 def test_an_empty_topic_makes_no_table(server):
