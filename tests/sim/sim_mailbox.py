@@ -213,6 +213,7 @@ class Mailbox:
             low, high = self.quality[n]
             # One filter may have begun anew, or later, and another goes on.
             apart = len(self._matching(packet.topic)) > 1
+            apart &= self.known.get(packet.topic, 0) >= copies[0].seq  # one has sent the record
             low = 0 if self.store.trims or apart else low
             require(low <= packet.qos <= high, f"{self.name}: another QoS", packet, low, high)
         reached = self.reached.get(packet.topic, 0)
