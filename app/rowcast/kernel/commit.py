@@ -58,8 +58,7 @@ class Committer(CommitQueue):
         self._reserved = max(store.head(), store.reserved())
         self._unused = self._reserved
         """Numbers up to this one may be of an earlier life's messages, announced and lost."""
-        self._numbers = count(self._reserved + 1)
-        """Sequence numbers: none is reused, even if its transaction fails."""
+        self._numbers = count(self._reserved + 1)  # none is reused, though its append fails
         self.announced = store.head()
         """The position up to which all logged events have been offered to the bus."""
         self.stored = self.announced
@@ -71,17 +70,14 @@ class Committer(CommitQueue):
         self.on_denied: list[Callable[[Caller, str, str, Error], None]] = []
         """Called with each write that was denied because of the current record."""
         self.publish_unlogged = bus.publish
-        """Announces an event that its table does not log; nothing is stored.
-        It has neither a number nor a version, so it cannot be read again or compared."""
-        self.publish_unlogged_run = bus.publish_run
-        """The same for several events of one topic."""
+        """Announces an event that is not logged: it has neither a number nor a version."""
+        self.publish_unlogged_run = bus.publish_run  # the same for several of one topic
         self._returns = clock.returns
         self.commits = self.failures = 0
         self.commit_seconds = Histogram()
         """The time from the decision of a batch to its outcomes."""
         self._begun = 0.0
         self.disk = Disk()
-        """The health of the disk."""
 
     # -- the event loop ----------------------------------------------------------------------------
 
@@ -104,7 +100,10 @@ class Committer(CommitQueue):
         if not (batch.writes or batch.keeps):  # nothing may be written yet
             return
         self._busy, self._begun = True, self._loop.time()
-        work = GroupCommit(batch, alone=alone)
+        self._begin(GroupCommit(batch, alone=alone))
+
+    def _begin(self, work: GroupCommit) -> None:
+        """Find the current records that a batch depends on, and decide it."""
         try:
             work.current.epoch, work.current.now = self._store.epoch, self._clock.last
             ask = work.collect(self._cache, self._clock)
@@ -138,7 +137,8 @@ class Committer(CommitQueue):
             else:
                 self._refuse(work)
             return
-        running.add_done_callback(lambda future: self._loop.call_soon_threadsafe(ended, future))
+        tell: Callable[..., object] = self._loop.call_soon_threadsafe
+        running.add_done_callback(partial(tell, ended))
 
     def _refuse(self, work: GroupCommit) -> None:
         """Refuse all queued writes at shutdown."""

@@ -256,19 +256,6 @@ class ForwardingCommitter(Committer):
         self._tell([keeping for _, keeping in first.batch.keeps])
         self._begin(GroupCommit(left or Batch(), alone=draft.work.alone))
 
-    def _begin(self, work: GroupCommit) -> None:
-        """Find the records that a batch depends on, and decide it; it is before all that waits."""
-        try:
-            work.current.epoch, work.current.now = self._store.epoch, self._clock.last
-            ask = work.collect(self._cache, self._clock)
-        except Exception as error:  # noqa: BLE001 - a read that fails fails these writes only
-            self._failed(work, error)
-            return
-        if ask or work.late:
-            self._run(work, partial(work.fetch, self._store, ask), self._write)
-        else:
-            self._write(work)
-
     def _answer(
         self, writes: Sequence[Write], outcomes: Sequence[Outcome], *, stored: bool = True
     ) -> None:

@@ -10,7 +10,6 @@ because a node that was replaced and does not know it yet would answer from the 
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -256,17 +255,7 @@ class SequencingCommitter(Committer):
         self._begun = self._loop.time()
         cases, self._cases = self._cases, []
         self._overtaken = self._overtaken or bool(self._waiting)
-        work = ProposedCommit(cases, self._table_of, self.pending, confirms=self._confirms)
-        work.current.epoch, work.current.now = self._store.epoch, self._clock.last
-        try:
-            ask = work.collect(self._cache, self._clock)
-        except Exception as error:  # noqa: BLE001 - a read that fails fails these proposals only
-            self._failed(work, error)
-            return
-        if ask or work.late:
-            self._run(work, partial(work.fetch, self._store, ask), self._write)
-        else:
-            self._write(work)
+        self._begin(ProposedCommit(cases, self._table_of, self.pending, confirms=self._confirms))
 
     def _go_ahead(self) -> None:
         """Announce messages while others are appended, unless proposals wait."""
