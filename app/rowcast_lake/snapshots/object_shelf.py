@@ -25,7 +25,13 @@ import pyarrow as pa
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.export_limits import EXPORT_SECONDS_MAX, SNAPSHOT_PINNED_SECONDS
-from rowcast.features.snapshots.snapshot_directory import CHANGES, MAKING, NEWEST, name_of
+from rowcast.features.snapshots.snapshot_directory import (
+    CHANGES,
+    MAKING,
+    NEWEST,
+    known_name,
+    name_of,
+)
 from rowcast_lake.snapshots.manifest import FILE_NAME
 from rowcast_lake.stores.object_paths import ObjectPath
 
@@ -71,16 +77,8 @@ class ObjectShelf:
 
     def place(self, name: str) -> ObjectPath:
         """Return where a snapshot is; ``newest`` and a cut's plain number are names, too."""
-        known = self.newest() if name == NEWEST else name.rpartition(":")[2]
-        if known and known.isdigit():
-            known = name_of(int(known))
-        if not known or known not in self.names():
-            there = ", ".join(self.names()[-5:]) or "none yet"
-            raise Error(
-                Code.NOT_FOUND,
-                f"there is no snapshot {name} in {self.directory}; there are: {there}",
-            )
-        return self.directory / known
+        known = self.newest() if name == NEWEST else name
+        return self.directory / known_name(name, known, self.names(), self.directory)
 
     # -- what comes
 

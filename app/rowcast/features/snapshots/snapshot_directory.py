@@ -16,7 +16,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from errno import EDQUOT, EFBIG, ENOSPC
 from pathlib import Path
@@ -42,6 +42,20 @@ _NO_ROOM: Final = frozenset({ENOSPC, EDQUOT, EFBIG})
 def name_of(seq: int, again: int = 0) -> str:
     """Return what the snapshot of a cut is called; ``again``: others of the cut are there."""
     return f"{seq:018d}-{again}" if again else f"{seq:018d}"
+
+
+def known_name(asked: str, name: str | None, names: Sequence[str], place: object) -> str:
+    """Return which of ``names`` a snapshot has that is asked for; raises NOT_FOUND.
+
+    ``name`` is a name, a cut or its plain number; None is that of the newest where none is.
+    """
+    known = (name or "").rpartition(":")[2]
+    if known.isdigit():
+        known = name_of(int(known))
+    if known in names:
+        return known
+    there = ", ".join(names[-5:]) or "none yet"
+    raise Error(Code.NOT_FOUND, f"there is no snapshot {asked} in {place}; there are: {there}")
 
 
 class SnapshotDirectory:
@@ -70,16 +84,8 @@ class SnapshotDirectory:
 
     def place(self, name: str) -> Path:
         """Return where a snapshot is; ``newest`` and a cut's plain number are names, too."""
-        known = self.newest() if name == NEWEST else name.rpartition(":")[2]
-        if known and known.isdigit():
-            known = name_of(int(known))
-        if not known or known not in self.names():
-            there = ", ".join(self.names()[-5:]) or "none yet"
-            raise Error(
-                Code.NOT_FOUND,
-                f"there is no snapshot {name} in {self.directory}; there are: {there}",
-            )
-        return self.directory / known
+        known = self.newest() if name == NEWEST else name
+        return self.directory / known_name(name, known, self.names(), self.directory)
 
     @contextmanager
     def making(self) -> Iterator["Making"]:
