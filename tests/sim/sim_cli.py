@@ -7,17 +7,24 @@ import sys
 import time
 from itertools import islice
 
-from sim_journal_plants import HIDDEN_JOURNAL_PLANTS, JOURNAL_PLANTS
+from sim_journal_plants import HIDDEN_JOURNAL_PLANTS, JOURNAL_PLANTS, RARE_JOURNAL_PLANTS
 from sim_plants import PLANTS
 from sim_search import notices
 from sim_session_plants import HIDDEN_PLANTS, RARE_PLANTS, SESSION_PLANTS
 from sim_world import Failed, run
 
 SEEDS = 300
+RARE = *RARE_PLANTS, *RARE_JOURNAL_PLANTS
 NOTICED = *PLANTS, *SESSION_PLANTS, *JOURNAL_PLANTS
 ALL = {
     plant.__name__: plant
-    for plant in (*NOTICED, *HIDDEN_PLANTS, *HIDDEN_JOURNAL_PLANTS, *RARE_PLANTS)
+    for plant in (
+        *NOTICED,
+        *HIDDEN_PLANTS,
+        *HIDDEN_JOURNAL_PLANTS,
+        *RARE_PLANTS,
+        *RARE_JOURNAL_PLANTS,
+    )
 }
 ENOUGH = 3
 """Seeds for one planted mistake."""

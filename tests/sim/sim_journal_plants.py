@@ -57,10 +57,14 @@ def drop_what_was_made_late(monkeypatch):
 
 JOURNAL_PLANTS = (
     read_tables_that_are_behind,
-    forget_deletions_in_the_tail,
     look_for_records_in_the_tables_alone,
-    start_without_the_log,
     apply_one_batch_of_a_transaction,
 )
-HIDDEN_JOURNAL_PLANTS = {drop_what_was_made_late: (251,)}
+HIDDEN_JOURNAL_PLANTS = {
+    drop_what_was_made_late: (251,),
+    start_without_the_log: (58, 65, 88),
+}
 """Mistakes that only rough runs notice, and seeds of such."""
+RARE_JOURNAL_PLANTS = (forget_deletions_in_the_tail,)
+"""Those that no rough run of the seeds 0-399 notices: a cache of records mostly hides it. The
+conformance suite of the store does, with an applier that lags."""

@@ -345,4 +345,5 @@ HIDDEN_PLANTS = {
 }
 """Those that need a kill or a fault at the right moment, and seeds whose rough runs notice them."""
 RARE_PLANTS = (do_not_save_that_a_client_left,)
-"""Those that no rough run of the seeds 0-399 notices; ``scripts/sim --plant`` looks for others."""
+"""Those that no rough run of the seeds 0-399 notices; ``scripts/sim --plant`` looks for others.
+tests/doors/mqtt/test_broker_disk.py notices."""

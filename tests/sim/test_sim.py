@@ -26,9 +26,7 @@ ALL = 300
 SEEDS_TO_NOTICE = 300
 ROUGH_SEEDS = 100
 NOTICED_BY = {
-    "forget_deletions_in_the_tail": 181,
     "look_for_records_in_the_tables_alone": 24,
-    "start_without_the_log": 149,
     "announce_numbers_that_are_not_reserved": 181,
     "announce_past_a_batch_on_its_way": 6,
     "read_the_log_before_it_is_complete": 1,
