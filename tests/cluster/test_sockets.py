@@ -39,10 +39,9 @@ def test_a_long_path_is_listened_on_and_reached(deep):
             assert b"x" == there.recv(1)
 
 
-def test_a_long_path_is_refused_where_there_is_no_short_one(deep, monkeypatch):
-    monkeypatch.setattr(sockets, "DESCRIPTORS", deep / "none")
+def test_a_long_path_is_refused_where_there_is_no_short_one(deep):
     with pytest.raises(Error, match="choose a data directory with a shorter path") as refused:
-        address_of(deep / "workers.sock").__enter__()
+        address_of(deep / "workers.sock", deep / "none").__enter__()
     assert Code.INVALID is refused.value.code
 
 

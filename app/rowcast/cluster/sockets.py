@@ -20,15 +20,16 @@ DESCRIPTORS: Final = Path("/proc/self/fd")
 
 
 @contextmanager
-def address_of(place: Path) -> Iterator[str]:
+def address_of(place: Path, descriptors: Path = DESCRIPTORS) -> Iterator[str]:
     """Give a path of a socket that is short enough for this system.
 
-    Raises INVALID where there is none, BUSY when the directory cannot be opened.
+    ``descriptors`` shows open directories, where it exists. Raises INVALID where there is no such
+    path, BUSY when the directory cannot be opened.
     """
     if len(os.fsencode(place)) <= PATH_BYTES_MAX:
         yield str(place)
         return
-    if not DESCRIPTORS.is_dir():
+    if not descriptors.is_dir():
         raise Error(
             Code.INVALID,
             f"the path of the socket {place} is longer than {PATH_BYTES_MAX} bytes; "
@@ -39,7 +40,7 @@ def address_of(place: Path) -> Iterator[str]:
     except OSError as error:
         raise Error(Code.BUSY, f"{place.parent} cannot be opened: {error.strerror}") from error
     try:
-        yield str(DESCRIPTORS / str(directory) / place.name)
+        yield str(descriptors / str(directory) / place.name)
     finally:
         os.close(directory)
 
