@@ -41,6 +41,11 @@ async def test_a_collection_says_its_position(rest):
     assert (await rest.get("/Dog/")).headers["rowcast-position"] == f"{EPOCH}:5"
 
 
+async def test_a_collection_is_asked_for_again_before_it_is_shown(rest):
+    """RFC 9111, 4.2.2."""
+    assert "private, no-cache" == (await rest.get("/Dog/")).headers["cache-control"]
+
+
 async def test_an_empty_collection_is_an_empty_list(rest):
     for media_type in (*ROWS, "text/csv"):
         got = await rest.get("/Note/", accept=media_type)

@@ -1,7 +1,7 @@
 """Responses as ASGI messages, for REST."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from http import HTTPStatus
 from typing import Final
 
@@ -11,18 +11,23 @@ from rowcast.doors.http.messages.problems import problem, problem_body, problem_
 from rowcast.kernel.kernel import Kernel
 
 EMPTY: Final = {"type": "http.response.body", "body": b""}
+REVALIDATE: Final = (b"cache-control", b"private, no-cache")
+"""Without it browsers may show an old record for a tenth of its age (RFC 9111, 4.2.2); what a
+caller sees depends on its rights, so shared caches keep nothing."""
 VARY: Final = (b"vary", b"Accept")
+SELECTED: Final = (VARY, REVALIDATE)
+"""The headers of everything that is read: of one format, and as it is now."""
 
 
 async def send_bytes(
     send: Send, status: int, media_type: str, body: bytes, extra: HeaderList | None = None,
-    *, head: bool = False,
+    *, head: bool = False, cached: Sequence[tuple[bytes, bytes]] = SELECTED,
 ) -> None:  # fmt: skip
-    """Send a complete response; for HEAD only its headers."""
+    """Send a complete response; for HEAD only its headers. ``cached`` is said to caches."""
     headers = [
         (b"content-type", media_type.encode("latin-1")),
         (b"content-length", str(len(body)).encode()),
-        VARY,
+        *cached,
         *(extra or ()),
     ]
     await send({"type": "http.response.start", "status": status, "headers": headers})

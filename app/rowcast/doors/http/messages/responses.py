@@ -12,7 +12,7 @@ from rowcast.codecs import JSON, encode
 from rowcast.core.errors import Code, Error
 from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.messages.asgi import HeaderList, Receive, Scope, Send, headers_of
-from rowcast.doors.http.messages.replies import send_bytes, send_empty, send_problem
+from rowcast.doors.http.messages.replies import VARY, send_bytes, send_empty, send_problem
 
 EDGE: Final = "rowcast.edge"
 """The key of the edge in the scope."""
@@ -46,11 +46,11 @@ class Answer(Response):
         For HEAD only the headers are sent.
         """
         body = encode(model.model_dump(exclude_unset=True), JSON)
-        headers = [*(extra or ()), _PRIVATE]
+        cached = (VARY, _PRIVATE)
 
         def reply(scope: Scope, send: Send) -> Awaitable[None]:
             head = scope["method"] == "HEAD"
-            return send_bytes(send, status, JSON, body, headers, head=head)
+            return send_bytes(send, status, JSON, body, extra, head=head, cached=cached)
 
         return cls(reply)
 

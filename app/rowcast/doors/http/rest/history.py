@@ -32,7 +32,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.core.values import parse_id
 from rowcast.doors.http.messages.asgi import HeaderList
 from rowcast.doors.http.messages.periods import Period
-from rowcast.doors.http.messages.replies import VARY, send_bytes, send_headers
+from rowcast.doors.http.messages.replies import SELECTED, send_bytes, send_headers
 from rowcast.doors.http.rest.allowed_methods import not_offered
 from rowcast.doors.http.rest.path_forms import Reading, readings
 from rowcast.doors.http.rest.request import ROW_TYPES, Request
@@ -50,7 +50,7 @@ async def send_history(request: Request, period: Period) -> None:
     answer = await answer_to(request, period)
     if request.is_head:
         kind = (b"content-type", answer.content_type.encode())
-        await send_headers(request.send, 200, [kind, VARY, *answer.headers()])  # RFC 9110, 8.6
+        await send_headers(request.send, 200, [kind, *SELECTED, *answer.headers()])  # RFC 9110, 8.6
     elif period.every_ms:
         await answer.send_series()
     elif period.last or period.limit is not None:
@@ -196,7 +196,7 @@ class Answer:
         nothing: list[Event] = []
         first = await anext(pages, nothing)
         encoder = rows_encoder(self.media_type, self._columns(first), None)
-        headers = [(b"content-type", self.content_type.encode()), VARY, *self.headers()]
+        headers = [(b"content-type", self.content_type.encode()), *SELECTED, *self.headers()]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         piece = encoder.begin() + b"".join(encoder.row(self._entry(event)) for event in first)
         await send({"type": "http.response.body", "body": piece, "more_body": True})

@@ -41,7 +41,7 @@ from rowcast.core.scalars import PLAIN
 from rowcast.core.tables import Table, Type
 from rowcast.core.values import parse_id
 from rowcast.doors.http.messages.asgi import HeaderList, path_of
-from rowcast.doors.http.messages.replies import VARY, send_bytes
+from rowcast.doors.http.messages.replies import SELECTED, send_bytes
 from rowcast.doors.http.rest.request import ROW_TYPES, Request
 from rowcast.kernel.loop_turns import in_turns
 from rowcast.kernel.related_reads import Joined
@@ -237,7 +237,7 @@ class Listing:
         """Return the headers of the first page."""
         headers: HeaderList = [
             (b"content-type", content_type_header(self.media_type).encode()),
-            VARY,
+            *SELECTED,
             (b"rowcast-position", self.request.kernel.cursor(page.position).encode()),
         ]
         if self.linked and page.after:

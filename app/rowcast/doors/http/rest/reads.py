@@ -18,7 +18,7 @@ from rowcast.core.tables import Table
 from rowcast.core.values import parse_id
 from rowcast.doors.http.messages.asgi import path_of
 from rowcast.doors.http.messages.periods import OPENING, Period
-from rowcast.doors.http.messages.replies import EMPTY, VARY, send_bytes, unless_gone
+from rowcast.doors.http.messages.replies import EMPTY, SELECTED, send_bytes, unless_gone
 from rowcast.doors.http.rest import custom_resources as customs
 from rowcast.doors.http.rest import descriptions, history, listings, long_poll
 from rowcast.doors.http.rest.allowed_methods import is_collection, is_description, not_offered
@@ -193,7 +193,9 @@ async def _send_parts(request: Request, record: Record, reading: Reading) -> Non
     ages = record.table is not None and record.table.deadline_seconds > 0
     ages = ages or (select is not None and bool(select.related))
     if conditional and not ages and not_modified(headers, etag, record.version):
-        await send({"type": "http.response.start", "status": 304, "headers": [*validators, VARY]})
+        await send(
+            {"type": "http.response.start", "status": 304, "headers": [*validators, *SELECTED]}
+        )
         await send(EMPTY)
         return
     media_type = reading.media_type or negotiate(request.accept, RECORD_TYPES)

@@ -19,7 +19,7 @@ from rowcast.doors.http.messages.asgi import (
     Send,
     whole_answer,
 )
-from rowcast.doors.http.messages.replies import EMPTY, VARY
+from rowcast.doors.http.messages.replies import EMPTY, SELECTED
 from rowcast.doors.http.rest.conditions import check_read_condition, http_date, not_modified
 from rowcast.doors.http.rest.request import RECORD_TYPES
 from rowcast.doors.http.uvicorn_fastpath import write_whole
@@ -119,7 +119,7 @@ def _make(kernel: Kernel, record: Record, media_type: str | None) -> Representat
         content_type = safe_media_type(transcoder.media_type(record))
     else:
         content_type = content_type_header(media_type)
-    validators = [*validators_of(kernel, record), VARY]
+    validators = [*validators_of(kernel, record), *SELECTED]
     headers = [
         (b"content-type", content_type.encode("ascii")),
         (b"content-length", str(len(body)).encode()),
