@@ -195,3 +195,17 @@ async def test_a_numbered_write_that_comes_again_has_no_effect(rest):
     assert first.headers["rowcast-version"] == again.headers["rowcast-version"]
     fenced = await rest.put("/Dog/7", b'{"name":"late"}', rowcast_producer="meter:1:8")
     assert (412, True) == (fenced.status, "epoch 2" in fenced.value["detail"])
+
+
+@pytest.mark.parametrize("path", ["/Dog/1", "/Dog/1?select(name)", "/Dog/1.name", "/Dog/1?last=5"])
+async def test_a_browser_asks_again_before_it_shows_what_it_kept(rest, path):
+    """RFC 9111, 4.2.2: without a word of its freshness it may show an old record for hours."""
+    await rest.put("/Dog/1", b'{"name":"Rex"}')
+    got = await rest.get(path)
+    assert (200, "private, no-cache") == (got.status, got.headers["cache-control"])
+
+
+async def test_what_has_not_changed_is_asked_for_again_too(rest):
+    put = await rest.put("/Dog/1", b'{"name":"Rex"}')
+    got = await rest.get("/Dog/1", **{"if-none-match": put.etag})
+    assert (304, "private, no-cache") == (got.status, got.headers["cache-control"])

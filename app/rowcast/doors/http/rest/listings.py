@@ -194,7 +194,7 @@ class Listing:
         rows = self.encoder(page, len(page.records))
         body = b"".join((rows.begin(), *map(rows.row, page.records), rows.end()))
         content_type, *extra = self.headers(page)
-        await send_bytes(self.request.send, 200, content_type[1].decode(), body, extra[1:])
+        await send_bytes(self.request.send, 200, content_type[1].decode(), body, extra, cached=())
 
     async def stream(self, page: Page) -> None:
         """Respond with this page and all later ones."""
