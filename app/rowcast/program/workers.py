@@ -59,7 +59,7 @@ def check_workers(config: Config, registry: Registry, hooks: Hooks) -> None:
         problem = f"there is a resource class at {classes[0]!r}, which has one state in one process"
     elif hooks.registered:
         problem = "there are hooks, which have one state in one process"
-    elif config.http.port is None and config.http.secure_port is None:
+    elif not _offers_http(config):
         problem = "http.port is off, and what workers refuse is offered there"
     elif not config.database_url.startswith("sqlite:"):
         problem = "store.url names no SQLite file, which workers read"
@@ -67,6 +67,12 @@ def check_workers(config: Config, registry: Registry, hooks: Hooks) -> None:
         raise Error(
             Code.INVALID, f"workers cannot be started: {problem}; leave --workers out, or that"
         )
+
+
+def _offers_http(config: Config) -> bool:
+    """Whether the server itself has a port of HTTP: the secure one needs a certificate."""
+    secure = config.tls.certificate is not None and config.http.secure_port is not None
+    return secure or config.http.port is not None
 
 
 class Workers:
