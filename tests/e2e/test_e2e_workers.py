@@ -117,6 +117,35 @@ def test_unlogged_messages_pass_between_processes(server):
     assert heard == seen == ["Ping/2"] * len(answers)
 
 
+@pytest.mark.parametrize("reads_at", ["worker", "server"])
+def test_a_live_query_hears_what_other_processes_write(server, reads_at):
+    """M3: what enters, changes and leaves, and nothing else."""
+    path = f"/Dog/?n=gt=5&name=={reads_at}"
+
+    def write(ask, method, name, **fields):
+        told = ask(method, f"/Dog/{reads_at}-{name}", json={"name": reads_at} | fields)
+        assert told.status_code in {201, 204}, told.text
+
+    write(server.request, "PUT", "old", n=7)
+    wait_until(lambda: len(server.work("GET", path).json()) == 1, "workers have followed")
+    at = server if reads_at == "server" else SimpleNamespace(http_port=server.workers_port)
+    with Events(at, path) as stream:
+        assert [stream.next().kind, stream.next().kind] == ["snapshot", "current"]
+        for ask in (server.request, server.work, server.work):
+            write(ask, "PUT", "few", n=1)
+            write(ask, "PUT", "new", n=6)
+            write(ask, "PATCH", "new", n=8)
+            write(ask, "PATCH", "few", n=2)
+            write(ask, "PATCH", "new", n=3)
+            write(ask, "DELETE", "few")
+            write(ask, "PATCH", "old", n=9)
+            write(ask, "DELETE", "new")
+            steps = [stream.next() for _ in range(4)]
+            heard = [(step.kind, step.fields["topic"].rpartition("-")[2]) for step in steps]
+            wanted = [("enter", "new"), ("change", "new"), ("leave", "new"), ("change", "old")]
+            assert heard == wanted
+
+
 def test_a_cursor_of_one_process_goes_on_at_another(server):
     """Stopped and resumed anywhere, a reader has every event once."""
     numbers, since = [], put(server, "hop", -1).headers["rowcast-position"]
@@ -194,8 +223,10 @@ def test_patches_are_merged_across_processes(server):
         ("PUT", "/undeclared/topic", {"content": b"x"}, 404),
         ("GET", "/metrics", {}, 404),
         ("GET", "/$SYS/snapshots/", {}, 404),
+        ("POST", "/$tx", {"json": {"operations": [{"op": "put", "topic": "Dog/1"}]}}, 405),
+        ("POST", "/$delayed/60/Dog/1?retain=false", {"json": {}}, 404),
     ],
-    ids=["a key", "an undeclared topic", "metrics", "snapshots"],
+    ids=["a key", "an undeclared topic", "metrics", "snapshots", "a transaction", "a delay"],
 )
 def test_what_needs_one_place_is_refused_by_workers(server, method, path, options, status):
     for answer in by_workers(server, lambda it: it.work(method, path, **options)):
@@ -210,15 +241,23 @@ def test_workers_are_ready_and_listed(server):
         assert answer.json()["checks"]["log"] == "ok"
 
 
-def test_a_server_with_resource_classes_starts_no_workers(tmp_path):
+@pytest.mark.parametrize(
+    ("code", "ports", "why"),
+    [
+        ("class Mine(rowcast.Resource):\n    pass\n", (), "there is a resource class at 'Mine'"),
+        ("@rowcast.hooks.add\nclass Mine(rowcast.Hook):\n    pass\n", (), "there are hooks"),
+        ("", ("--set", "http.port=off"), "http.port is off"),
+    ],
+    ids=["a resource class", "hooks", "no HTTP"],
+)
+def test_what_workers_cannot_share_is_refused_at_the_start(tmp_path, code, ports, why):
     (tmp_path / "resources").mkdir()
-    (tmp_path / "resources" / "mine.py").write_text(
-        "from rowcast import Resource\nclass Mine(Resource):\n    pass\n"
-    )
+    (tmp_path / "resources" / "mine.py").write_text(f"import rowcast\n{code}")
     (tmp_path / "schema.graphql").write_text(SCHEMA)
-    told = rowcast("serve", "--workers", 2, "--http-port", 0, "--mqtt-port", 0, folder=tmp_path)
+    ports = ports or ("--http-port", 0)
+    told = rowcast("serve", "--workers", 2, *ports, "--mqtt-port", 0, folder=tmp_path)
     assert told.returncode == 1
-    assert "workers cannot be started: there is a resource class at 'Mine'" in told.stderr
+    assert f"workers cannot be started: {why}" in told.stderr
 
 
 def test_rules_and_users_hold_at_workers(tmp_path):

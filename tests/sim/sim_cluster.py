@@ -39,6 +39,7 @@ class World:
         self.acknowledged, self.refused, self.unknown = {}, {}, set()
         self.cuts, self.groups = {}, []
         self._seqs, self._decoded = {}, 0
+        self._befores, self._newest = {}, {}
         self.events = []
         self.violations = []
         """What was found where nobody could hear an exception."""
@@ -58,6 +59,18 @@ class World:
                 self._seqs[event.seq] = event
             self._decoded += 1
         return self._seqs
+
+    def seq_before(self, event):
+        """Return the number of the record before an event; 0 without one."""
+        known = self.by_seq()
+        if event.seq not in self._befores:
+            newest = self._newest
+            for seq in sorted(seq for seq in known if seq not in self._befores):
+                stored = known[seq]
+                self._befores[seq] = newest.get(stored.topic, 0)
+                if stored.kind in RETAINED:
+                    newest[stored.topic] = 0 if stored.kind == DELETE else seq
+        return self._befores[event.seq]
 
     def states(self, topic, since):
         """Return the numbers of the record at a topic from a position on; 0 for none."""

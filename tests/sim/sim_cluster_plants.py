@@ -107,6 +107,17 @@ def give_up_and_say_it_is_not_written(monkeypatch):
     monkeypatch.setattr(FollowerLink, "_overdue", overdue)
 
 
+def forget_what_a_proposal_replaces(monkeypatch):
+    """Readers at the sequencer are not told what left by the write of another node."""
+    begin = sim_nodes.Leader.__init__
+
+    def forgetful(self, world, name):
+        begin(self, world, name)
+        self.committer.remembers = lambda _table: False
+
+    monkeypatch.setattr(sim_nodes.Leader, "__init__", forgetful)
+
+
 CLUSTER_PLANTS = (
     verify_no_record,
     judge_a_proposal_each_time_it_comes,
@@ -117,4 +128,5 @@ CLUSTER_PLANTS = (
     do_not_ask_what_was_there,
     lose_facts_on_the_way,
     give_up_and_say_it_is_not_written,
+    forget_what_a_proposal_replaces,
 )

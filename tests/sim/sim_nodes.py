@@ -21,6 +21,7 @@ from rowcast.kernel.forwarding import ForwardingCommitter
 from rowcast.kernel.sequencing import SequencingCommitter
 from rowcast.log.followed_log import FollowedLog
 from rowcast.log.log import Head
+from rowcast.reads.before_image import Unsure, before_of
 
 START = 1_700_000_000
 EPOCH = "5eed5eed"
@@ -87,12 +88,24 @@ class Node(build.Server):
         )
         self.from_seq = max(store_head, self.store.head())
         self.bus.add(TopicFilter("#"), self)
+        self.kernel.reader.remember_before(TABLES[0])  # as a live query does
+        self.kernel.registry.shapes[TABLES[0].name].ruled = True
 
     def offer(self, event):
         if event.seq and self.alive:
             self.heard.append(event.seq)
             if event.seq not in self.world.by_seq():
                 self.world.violations.append(Violation(f"announced before it was stored {event}"))
+            elif event.table is TABLES[0]:
+                self._check_before(event)
+
+    def _check_before(self, event):
+        """The record before an event is that of the log."""
+        before, wanted = before_of(event), self.world.seq_before(event)
+        if not isinstance(before, Unsure):
+            before = 0 if before is None else before.seq
+        if before != wanted:
+            self.world.violations.append(Violation(f"not before {event}: {before}, {wanted}"))
 
     def show(self, event, path):
         """Hear nothing of system rows."""

@@ -84,6 +84,7 @@ class FollowerLink:
         self.on_events: list[Callable[[Sequence[Event]], None]] = []
         """Called with unlogged events of other nodes."""
         committer.sequencer = self
+        committer.on_followed = self._look
 
     # -- of the committer --------------------------------------------------------------------------
 
@@ -148,7 +149,6 @@ class FollowerLink:
             raise Error(Code.INVALID, "a node has sent something before its welcome")
         elif kind == BATCH:
             self._committer.follow(Batch.read(cast("bytes", content)))
-            self._look()
         elif kind == VERDICT:
             number, verdict, until = verdict_of(content)
             self._committer.judge(number, verdict, until)
@@ -168,7 +168,7 @@ class FollowerLink:
 
     def _look(self) -> None:
         """Once all is here that was in the log at the beginning, writes can be sent."""
-        if self.problem and self._store.number >= self._welcome >= 0:
+        if self.problem and self._committer.followed >= self._welcome >= 0:
             self.problem = ""
             if self.on_welcome is not None:
                 self.on_welcome()

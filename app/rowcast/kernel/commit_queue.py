@@ -16,12 +16,14 @@ from rowcast.core.callers import Caller
 from rowcast.core.clock import HybridClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.memory_limits import WRITE_BYTES
+from rowcast.core.tables import Table
 from rowcast.kernel.batch import Batch, take
 from rowcast.kernel.batch_shares import BatchShares
 from rowcast.kernel.bytes_in_hand import BytesInHand, WriteBounds, relieve
 from rowcast.kernel.fair_batch import FairBatches
 from rowcast.kernel.write import FactsWrite, Kept, Write, resolver
 from rowcast.kernel.writer_calls import WriterCalls
+from rowcast.reads.before_image import is_ruled
 from rowcast.store.store import Appends, Change
 
 log = logging.getLogger("rowcast.commit")
@@ -57,6 +59,8 @@ class CommitQueue(WriterCalls):
         self._idle: list[asyncio.Future[None]] = []
         self.pending = BytesInHand(bounds)
         """Pending bytes per caller."""
+        self.remembers: Callable[[Table | None], bool] = is_ruled
+        """Whether events of a table need their before image."""
         self.shares = BatchShares(bounds, self.pending, store, self._loop.time)
 
     def _start(self) -> None:

@@ -5,12 +5,15 @@ A batch of its queue is decided here, on the newest records that are here, and s
 has followed the log so far, so that a read here after the answer shows the write. What rested on
 records that are others by now is decided again, before everything that waits.
 
-Events are announced when they come with the log, those of other nodes and its own, in order.
+Events are announced when they come with the log, those of other nodes and its own, in order. Where
+readers need the record before an event (``reads/before_image.py``), it is the one in memory, or is
+looked up in the log first; what comes meanwhile waits.
 """
 
 import logging
-from collections.abc import Sequence
-from concurrent.futures import Executor
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
 from functools import partial
 from itertools import count
 from typing import Final
@@ -24,13 +27,15 @@ from rowcast.kernel.batch import Batch, units
 from rowcast.kernel.bytes_in_hand import WriteBounds
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.decide import decide_all
+from rowcast.kernel.draft import Draft, first_units, reads_of, rest_of, tell_number
 from rowcast.kernel.group_commit import GroupCommit
-from rowcast.kernel.proposals import PLACE, Proposal, Read, Sequencer, Unit
+from rowcast.kernel.proposals import PLACE, Proposal, Sequencer, Unit
 from rowcast.kernel.sequencing import Verdict
-from rowcast.kernel.write import FactsWrite, Outcome, Receipt, Write
+from rowcast.kernel.write import Outcome, Receipt, Write
 from rowcast.log.batch import Batch as LogBatch
 from rowcast.log.batch_content import Content, Origin
-from rowcast.reads.record_cache import RecordCache
+from rowcast.reads.before_image import find_befores, set_before_image
+from rowcast.reads.record_cache import RecordCache, Unknown
 
 log = logging.getLogger("rowcast.commit")
 
@@ -43,23 +48,6 @@ NUMBERED_ELSEWHERE: Final = (
     "this process does not number writes, so it cannot remember them by an idempotency key, a "
     "producer's mark or a result; leave that out, or run one process"
 )
-
-
-class _Draft:
-    """A batch, decided here, with what it needs to be a proposal."""
-
-    __slots__ = ("events", "number", "spans", "tries", "units", "verdict", "work")
-
-    def __init__(self, work: GroupCommit, tries: int) -> None:
-        self.work = work
-        self.tries = tries
-        self.number = 0
-        self.units: list[Unit] = []
-        self.events: list[Event] = []
-        self.spans: list[tuple[list[Write], FactsWrite | None]] = []
-        """The writes, or the facts, of each unit."""
-        self.verdict: tuple[Verdict, int] | None = None
-        """What became of it, and the batch up to which it has to be followed first."""
 
 
 class ForwardingCommitter(Committer):
@@ -82,9 +70,13 @@ class ForwardingCommitter(Committer):
         self.sequencer: Sequencer | None = None
         self._follower = store
         self._proposals = count(1)
-        self._draft: _Draft | None = None
+        self._draft: Draft | None = None
         self._again = 0
         """How often the batch at hand was decided in vain."""
+        self._arrived: deque[tuple[LogBatch, Content]] = deque()
+        """Batches that are in the tail, and not announced yet; the first waits for a thread."""
+        self.on_followed: Callable[[], None] = _nothing
+        """Called when batches have been announced."""
 
     def submit(self, writes: Sequence[Write], most: int = 0) -> None:
         """Queue writes. Raises BUSY when too many wait, INVALID for those that need their number.
@@ -102,7 +94,7 @@ class ForwardingCommitter(Committer):
 
     def _write(self, work: GroupCommit) -> None:
         """Decide a batch, and send it."""
-        draft = _Draft(work, self._again)
+        draft = Draft(work, self._again)
         if work.apart or len(work.batch.writes) > self._bounds.loop_writes:
             self._run(work, partial(self._decide, draft), lambda _: self._send(draft))
             return
@@ -113,12 +105,12 @@ class ForwardingCommitter(Committer):
             return
         self._send(draft)
 
-    def _decide(self, draft: _Draft) -> None:
+    def _decide(self, draft: Draft) -> None:
         """Decide unit by unit, and note what each rests on."""
         work, events, places = draft.work, draft.events, count(PLACE)
         for writes, keeping in work.batch.stretches():
             for unit in units(writes):
-                reads, known = _reads(unit, work), len(events)
+                reads, known = reads_of(unit, work), len(events)
                 facts = len(work.changes)
                 next_place = places.__next__
                 outcomes = decide_all(unit, work.current, events, work.changes, next_place)
@@ -135,7 +127,7 @@ class ForwardingCommitter(Committer):
         if events or work.changes:
             self._store.pack(events, work.changes)  # refuses what no log can have
 
-    def _send(self, draft: _Draft) -> None:
+    def _send(self, draft: Draft) -> None:
         work, sequencer = draft.work, self.sequencer
         if all(unit.is_empty for unit in draft.units):
             self._finish(work)
@@ -157,7 +149,46 @@ class ForwardingCommitter(Committer):
 
         Raises CONFLICT when it is not the next one.
         """
-        content = self._follower.take(batch)
+        self._arrived.append((batch, self._follower.take(batch)))
+        if len(self._arrived) == 1:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Announce what has arrived, up to a batch for which the log must be read."""
+        while self._arrived:
+            events = self._arrived[0][1].events
+            remembered = [event for event in events if self.remembers(event.table)]
+            if remembered and not _set_befores(remembered, self._cache):
+                self._look_up(remembered)
+                break
+            self._take_first()
+        self.on_followed()
+
+    def _look_up(self, events: list[Event]) -> None:
+        """Read the records before events on the writer thread; nothing else waits for it here."""
+        tables = {event.table.name for event in events if event.table is not None}
+
+        def ended(future: "Future[None]") -> None:
+            if future.exception() is not None:  # unknown: readers are told no more than is sure
+                log.warning("the records before some events were not read: %s", future.exception())
+            self._take_first()
+            self._go_on()
+
+        try:
+            reading = self._executor.submit(find_befores, self._follower, tables, events)
+        except RuntimeError:  # the threads have stopped: shutdown
+            return
+        tell: Callable[..., object] = self._loop.call_soon_threadsafe
+        reading.add_done_callback(partial(tell, ended))
+
+    @property
+    def followed(self) -> int:
+        """The number of the last batch that was announced here."""
+        return self._arrived[0][0].number - 1 if self._arrived else self._follower.number
+
+    def _take_first(self) -> None:
+        """Announce the batch that arrived first, and answer who waits for it."""
+        batch, content = self._arrived.popleft()
         put, announce = self._cache.put, self._announce
         for event in content.events:
             self._clock.observe(event.version)
@@ -204,7 +235,7 @@ class ForwardingCommitter(Committer):
             self._settle(draft)
 
     @staticmethod
-    def _take_numbers(draft: _Draft, origin: Origin, content: Content) -> None:
+    def _take_numbers(draft: Draft, origin: Origin, content: Content) -> None:
         """Give the events of the units that were carried out what the log has of them."""
         versions = {event.seq: event.version for event in content.events}
         outcomes, place = iter(draft.work.outcomes), 0
@@ -212,7 +243,7 @@ class ForwardingCommitter(Committer):
             for write in writes:
                 outcome = next(outcomes)
                 if isinstance(outcome, Error):
-                    _tell_number(outcome, origin.first)
+                    tell_number(outcome, origin.first)
                 elif write.logged and not outcome.late:
                     event = outcome.event
                     event.seq = origin.first + place
@@ -220,9 +251,9 @@ class ForwardingCommitter(Committer):
                     outcome.existed = write.asks and bool(origin.existed[place])
                     place += 1
 
-    def _settle(self, draft: _Draft) -> None:
+    def _settle(self, draft: Draft) -> None:
         """Answer what was carried out, once it was followed; decide the rest again."""
-        if draft.verdict is None or self._follower.number < draft.verdict[1]:
+        if draft.verdict is None or self.followed < draft.verdict[1]:
             return
         verdict, _ = draft.verdict
         self._draft = None
@@ -233,13 +264,13 @@ class ForwardingCommitter(Committer):
             self._finish(work)
             return
         self.commits += verdict.written
-        left = _rest(draft, verdict.units)
+        left = rest_of(draft, verdict.units)
         if left is None:
             self._again = 0
             self._finish(work)
             return
         self._again = 0 if verdict.units else draft.tries + 1
-        done = _first(draft, verdict.units)
+        done = first_units(draft, verdict.units)
         if self._again > TRIES_MAX:
             self._give_up_first(draft)
             return
@@ -247,9 +278,9 @@ class ForwardingCommitter(Committer):
         self._tell([keeping for _, keeping in done.batch.keeps])
         self._begin(GroupCommit(left, alone=work.alone))
 
-    def _give_up_first(self, draft: _Draft) -> None:
+    def _give_up_first(self, draft: Draft) -> None:
         """Refuse the first unit, and go on with the others."""
-        first, left = _first(draft, 1), _rest(draft, 1)
+        first, left = first_units(draft, 1), rest_of(draft, 1)
         self._again = 0
         first.fail(_overtaken(first.batch.writes))
         self._answer(first.batch.writes, first.outcomes)
@@ -278,50 +309,25 @@ class ForwardingCommitter(Committer):
             listener(outcomes)
 
 
-def _reads(unit: list[Write], work: GroupCommit) -> list[Read]:
-    """Return the records that the decision of a unit rests on, before it is made."""
-    current, reads = work.current, dict[str, Read]()
-    for write in unit:
-        event = write.event
-        if not write.depends or event.topic in reads or event.topic not in current:
-            continue
-        record = current[event.topic]
-        stamp = current.gone.get(event.topic, (0, "")) if write.versioned else None
-        table = None if event.table is None else event.table.name
-        seq = 0 if record is None else record.seq
-        reads[event.topic] = Read(table, event.topic, seq, stamp)
-    return list(reads.values())
+def _nothing() -> None:
+    """Do nothing."""
 
 
-def _first(draft: _Draft, until: int) -> GroupCommit:
-    """Return the first units of a draft as a batch with its outcomes."""
-    spans = draft.spans[:until]
-    work = GroupCommit(_batch_of(spans))
-    work.outcomes = draft.work.outcomes[: len(work.batch.writes)]
-    return work
+def _set_befores(events: list[Event], cache: RecordCache) -> bool:
+    """Attach before images that are in memory; return whether all of them are.
 
-
-def _rest(draft: _Draft, until: int) -> Batch | None:
-    """Return the units of a draft after the first ones; None without any."""
-    spans = draft.spans[until:]
-    return _batch_of(spans) if spans else None
-
-
-def _batch_of(spans: Sequence[tuple[list[Write], FactsWrite | None]]) -> Batch:
-    batch = Batch()
-    for writes, keeping in spans:
-        batch.writes += writes
-        if keeping is not None:
-            batch.keeps.append((len(batch.writes), keeping))
-    batch.size = sum(write.size for write in batch.writes)
-    return batch
-
-
-def _tell_number(error: Error, first: int) -> None:
-    """Put the number of a record of the same proposal in place of its place."""
-    seq = error.detail.get("seq")
-    if isinstance(seq, int) and seq >= PLACE:
-        error.detail["seq"] = first + seq - PLACE
+    A reader may have put in what is newer than what was announced here, also an absence. So a
+    record counts only if it is older than the event, and an absence never.
+    """
+    newest: dict[str, Event] = {}
+    for event in events:
+        before = newest.get(event.topic) or cache.whole(event.topic)
+        if before is None or isinstance(before, Unknown) or before.seq >= event.seq:
+            return False
+        set_before_image(event, None if before.kind == DELETE else before)
+        if event.kind in RETAINED:
+            newest[event.topic] = event
+    return True
 
 
 def unreachable(why: str) -> Error:

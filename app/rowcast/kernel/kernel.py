@@ -80,6 +80,7 @@ class Kernel(Seams):
         self.reader = reader
         self._epoch = reader.epoch
         reader.unstored, reader.reach = committer.unstored, lambda: committer.reach
+        committer.remembers = reader.remembers
         self.transcoder = Transcoder(registry.shapes)
         self.access = Reauthorization(now)
         self.readable = Readable(reader, self.visibility, now, self.transcoder)

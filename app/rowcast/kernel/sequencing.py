@@ -30,6 +30,7 @@ from rowcast.kernel.last_write_wins import GONE, is_stamped, stamp_of, tombstone
 from rowcast.kernel.proposals import PLACE, Proposal, Read
 from rowcast.kernel.write import Receipt, Write
 from rowcast.log.batch_content import Content, Origin, TableOf
+from rowcast.reads.before_image import set_before_image
 from rowcast.reads.record_cache import RecordCache, Unknown
 from rowcast.store.store import Appends, Change
 
@@ -66,17 +67,19 @@ class _Case:
 class ProposedCommit(GroupCommit):
     """Proposals between the queue and their verdicts; its ``batch`` has what was accepted."""
 
-    __slots__ = ("_cases", "_clock", "_confirms", "_pending", "_tables", "origins")
+    __slots__ = ("_cases", "_clock", "_confirms", "_pending", "_remembers", "_tables", "origins")
 
     def __init__(
         self,
         cases: Sequence[_Case],
         table_of: TableOf,
         pending: BytesInHand,
+        remembers: Callable[[Table | None], bool],
         *,
         confirms: bool,
     ) -> None:
         super().__init__(Batch(), alone=True)
+        self._remembers = remembers
         self._confirms = confirms
         self._cases = cases
         self._tables = table_of
@@ -88,7 +91,7 @@ class ProposedCommit(GroupCommit):
         self._clock = clock
         current, ask = self.current, list[tuple[Table | None, str]]()
         for case in self._cases:
-            for table, topic, stamped in _looks(case, self._tables):
+            for table, topic, stamped in _looks(case, self._tables, self._remembers):
                 if stamped:
                     self.late.append(topic)
                 if topic in current:
@@ -157,6 +160,8 @@ class ProposedCommit(GroupCommit):
             event.version = clock.after(event.version)
         event.seq = seq
         topic = event.topic
+        if topic in self.current and self._remembers(event.table):
+            set_before_image(event, self.current[topic])
         if event.kind in RETAINED and topic in self.current:
             self.current[topic] = None if event.kind == DELETE else event
             if event.kind == DELETE:
@@ -181,7 +186,9 @@ class ProposedCommit(GroupCommit):
             case.judged(case.verdict)
 
 
-def _looks(case: _Case, table_of: TableOf) -> list[tuple[Table | None, str, bool]]:
+def _looks(
+    case: _Case, table_of: TableOf, remembers: Callable[[Table | None], bool]
+) -> list[tuple[Table | None, str, bool]]:
     """Return table and topic of the records that a proposal needs, and who needs a tombstone."""
     looks = [
         (None if read.table is None else table_of(read.table), read.topic, read.stamp is not None)
@@ -190,9 +197,11 @@ def _looks(case: _Case, table_of: TableOf) -> list[tuple[Table | None, str, bool
     ]
     start = 0
     for unit in case.proposal.units:
-        if unit.asks:
-            own = case.content.events[start : start + unit.events]
-            looks += [(event.table, event.topic, False) for event in own]
+        looks += [
+            (event.table, event.topic, False)
+            for event in case.content.events[start : start + unit.events]
+            if unit.asks or remembers(event.table)
+        ]
         start += unit.events
     return looks
 
@@ -255,7 +264,8 @@ class SequencingCommitter(Committer):
         self._begun = self._loop.time()
         cases, self._cases = self._cases, []
         self._overtaken = self._overtaken or bool(self._waiting)
-        self._begin(ProposedCommit(cases, self._table_of, self.pending, confirms=self._confirms))
+        parts = cases, self._table_of, self.pending, self.remembers
+        self._begin(ProposedCommit(*parts, confirms=self._confirms))
 
     def _go_ahead(self) -> None:
         """Announce messages while others are appended, unless proposals wait."""

@@ -47,7 +47,16 @@ from rowcast.store.sqlite import SqlStore
 log = logging.getLogger("rowcast.workers")
 
 SAME_EVERYWHERE: Final = frozenset(
-    {"rights", "history", "late_writes", "accounts", "audit", "heartbeats", "overload"}
+    {
+        "rights",
+        "history",
+        "late_writes",
+        "accounts",
+        "audit",
+        "heartbeats",
+        "live_queries",
+        "overload",
+    }
 )
 """The features of a worker: those that keep nothing in memory, or what each process reads for
 itself (users, from their file), or hears with the log (rules)."""

@@ -11,6 +11,7 @@ from typing import Final
 
 from rowcast.core.event_fields import EventField
 from rowcast.core.events import DELETE, RETAINED, SNAPSHOT, Event, Record
+from rowcast.core.tables import Table
 from rowcast.store.store import Log
 
 
@@ -28,6 +29,11 @@ _BEFORE: Final = EventField[Record | None]("before image")
 def before_of(event: Event) -> Record | Unsure | None:
     """Return the record before an event, None if there was none, or UNSURE."""
     return UNSURE if event.kind == SNAPSHOT else _BEFORE.of(event, UNSURE)
+
+
+def is_ruled(table: Table | None) -> bool:
+    """Whether a table has row rules, so that its events need their before image."""
+    return table is not None and table.ruled
 
 
 def set_before_image(event: Event, record: Record | None) -> None:

@@ -80,6 +80,10 @@ class StoreReader:
             self._ruled |= {table.name}
             self._pages.clear()
 
+    def remembers(self, table: Table | None) -> bool:
+        """Whether events of a table have their before image."""
+        return table is not None and table.name in self._ruled
+
     @property
     def epoch(self) -> str:
         """The name of the log."""

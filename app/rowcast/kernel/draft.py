@@ -1,0 +1,78 @@
+"""A batch that a node has decided, on its way to the node that numbers.
+
+A unit is what is carried out whole or not at all; the first ones may be carried out, and the rest
+is decided again (``forwarding.py``).
+"""
+
+from collections.abc import Sequence
+
+from rowcast.core.errors import Error
+from rowcast.core.events import Event
+from rowcast.kernel.batch import Batch
+from rowcast.kernel.group_commit import GroupCommit
+from rowcast.kernel.proposals import PLACE, Read, Unit
+from rowcast.kernel.sequencing import Verdict
+from rowcast.kernel.write import FactsWrite, Write
+
+
+class Draft:
+    """A batch, decided here, with what it needs to be a proposal."""
+
+    __slots__ = ("events", "number", "spans", "tries", "units", "verdict", "work")
+
+    def __init__(self, work: GroupCommit, tries: int) -> None:
+        self.work = work
+        self.tries = tries
+        self.number = 0
+        self.units: list[Unit] = []
+        self.events: list[Event] = []
+        self.spans: list[tuple[list[Write], FactsWrite | None]] = []
+        """The writes, or the facts, of each unit."""
+        self.verdict: tuple[Verdict, int] | None = None
+        """What became of it, and the batch up to which it has to be followed first."""
+
+
+def reads_of(unit: list[Write], work: GroupCommit) -> list[Read]:
+    """Return the records that the decision of a unit rests on, before it is made."""
+    current, reads = work.current, dict[str, Read]()
+    for write in unit:
+        event = write.event
+        if not write.depends or event.topic in reads or event.topic not in current:
+            continue
+        record = current[event.topic]
+        stamp = current.gone.get(event.topic, (0, "")) if write.versioned else None
+        table = None if event.table is None else event.table.name
+        seq = 0 if record is None else record.seq
+        reads[event.topic] = Read(table, event.topic, seq, stamp)
+    return list(reads.values())
+
+
+def first_units(draft: Draft, until: int) -> GroupCommit:
+    """Return the first units of a draft as a batch with its outcomes."""
+    spans = draft.spans[:until]
+    work = GroupCommit(_batch_of(spans))
+    work.outcomes = draft.work.outcomes[: len(work.batch.writes)]
+    return work
+
+
+def rest_of(draft: Draft, until: int) -> Batch | None:
+    """Return the units of a draft after the first ones; None without any."""
+    spans = draft.spans[until:]
+    return _batch_of(spans) if spans else None
+
+
+def _batch_of(spans: Sequence[tuple[list[Write], FactsWrite | None]]) -> Batch:
+    batch = Batch()
+    for writes, keeping in spans:
+        batch.writes += writes
+        if keeping is not None:
+            batch.keeps.append((len(batch.writes), keeping))
+    batch.size = sum(write.size for write in batch.writes)
+    return batch
+
+
+def tell_number(error: Error, first: int) -> None:
+    """Put the number of a record of the same proposal in place of its place."""
+    seq = error.detail.get("seq")
+    if isinstance(seq, int) and seq >= PLACE:
+        error.detail["seq"] = first + seq - PLACE
