@@ -14,7 +14,6 @@ from rowcast.bus.durable_filters import DurableFilters
 from rowcast.codecs import JSON, encode
 from rowcast.core.callers import Caller
 from rowcast.core.clock import WallClock
-from rowcast.core.cursors import parse_cursor
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PUT, RETAINED, Event, Record
 from rowcast.core.grouping import GroupRow
@@ -57,7 +56,7 @@ from rowcast.subscriptions.live_query import RIGHTS_CHANGE
 from rowcast.subscriptions.offered import check_offered
 from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.stage import Stage, chained
-from rowcast.subscriptions.start_position import why_lost
+from rowcast.subscriptions.start_position import resumed
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 
@@ -349,15 +348,13 @@ class Kernel(Seams):
 
         An unusable cursor causes one RESET (C11). Raises INVALID for malformed text.
         """
-        if since is None or isinstance(since, int):
-            return since
-        cursor = parse_cursor(since)
-        lost = why_lost(cursor, self.reader.epoch, self.committer.reach)
-        if not lost and interest.query is not None and not interest.query.exact:
-            lost = RIGHTS_CHANGE
+        if since is None:
+            return None
+        after, lost = resumed(since, interest.query, self.reader.epoch, self.committer.reach)
         if lost:
-            subscription.restart(lost, since, interest)
-        return None if lost else cursor.seq
+            token = since if isinstance(since, str) else self.cursor(since)
+            subscription.restart(lost, token, interest)
+        return None if lost else after
 
     def authorise(self, interest: SubscribedFilter, caller: Caller) -> None:
         """Raise unless the caller may have an interest; hooks may change its options."""

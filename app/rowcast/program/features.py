@@ -96,6 +96,10 @@ def _snapshots(it: Parts) -> Feature:
     return SnapshotExports(shelf, lambda order: exporting.export_command(it.config, order), due)
 
 
+def _live_queries(it: Parts) -> Feature:
+    return LiveQueriesOfTables(it.config.of(LiveQuerySection), it.schema.queries)
+
+
 def _undeclared_topics(it: Parts) -> Feature:
     topics = it.config.topics
     settings = topics.settings(it.config.history.keep)
@@ -116,7 +120,7 @@ FEATURES: Final = (
     Plug("transactions", lambda _: Transactions()),
     Plug("unfit_values", lambda _: UnfitValues()),
     Plug("retained", _retained),
-    Plug("live_queries", lambda it: LiveQueriesOfTables(it.config.of(LiveQuerySection))),
+    Plug("live_queries", _live_queries),
     Plug("shared_subscriptions", lambda _: SharedSubscriptions()),
     Plug("accounts", lambda it: Accounts(it.identity.directory, it.identity.reload_keys)),
     Plug("audit", lambda _: AuditLog()),

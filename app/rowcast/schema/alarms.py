@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from graphql import DirectiveNode, Node, ObjectTypeDefinitionNode
+from graphql import DirectiveNode, ObjectTypeDefinitionNode
 
 from rowcast.core.alarm_limits import (
     ALARM_FOR_SECONDS_MAX,
@@ -15,13 +15,10 @@ from rowcast.core.alarm_limits import (
     ALARMS_OF_TABLE_MAX,
 )
 from rowcast.core.clauses import AlarmRule, Severity
-from rowcast.core.conditions import ID_PATH, NOTHING, Where, compared
-from rowcast.core.errors import Error
-from rowcast.core.queries import Query
-from rowcast.core.query_text import parse_query
-from rowcast.core.suggestions import nearest
+from rowcast.core.conditions import NOTHING
 from rowcast.core.tables import Table
 from rowcast.schema.arguments import Arguments
+from rowcast.schema.conditions import condition
 from rowcast.schema.problems import Problems
 
 ALARM: Final = "alarm"
@@ -64,41 +61,11 @@ def _rule(words: DirectiveNode, table: Table, problems: Problems) -> AlarmRule:
     severity = settings.choice("severity", [item.value for item in Severity])
     return AlarmRule(
         name=name,
-        when=_condition(settings, "when", table, problems) or NOTHING,
-        clear=_condition(settings, "clear", table, problems),
+        when=condition(settings, "when", table, problems, "an alarm") or NOTHING,
+        clear=condition(settings, "clear", table, problems, "an alarm"),
         for_seconds=seconds,
         severity=Severity(severity) if severity in set(Severity) else Severity.MAJOR,
         webhook=settings.text("webhook") or "",
         when_text=when,
         clear_text=clear,
     )
-
-
-def _condition(settings: Arguments, name: str, table: Table, problems: Problems) -> Where | None:
-    """Return a condition as a REST query has it; it takes no functions."""
-    text = settings.text(name)
-    if not text:
-        return None
-    blamed = settings.value_node(name)
-    try:
-        query = parse_query(text, table)
-    except Error as error:
-        problems.at(blamed, f"{name}: {error.message}")
-        return NOTHING
-    if query.where is None or query != Query(query.where):
-        problems.at(
-            blamed,
-            f'{name} takes conditions alone, such as "temp=gt=80&site==A": no select, sort, '
-            "limit, after or _stale",
-        )
-    _check_names(query.where, blamed, table, problems)
-    return query.where
-
-
-def _check_names(where: Where | None, blamed: Node, table: Table, problems: Problems) -> None:
-    """Note undeclared attributes: an alarm of a misspelt one would never be raised."""
-    known = [item.name for item in table.attributes]
-    for path in compared(where):
-        if not table.open and path != ID_PATH and path[0] not in known:
-            message = f'{table.name} declares no attribute "{path[0]}", which an alarm needs'
-            problems.at(blamed, message, nearest(path[0], known))

@@ -1,12 +1,12 @@
 """The text of a schema as a GraphQL document: parsed, and held against GraphQL's rules.
 
-Two things differ from the standard grammar, both on purpose: a type may have empty braces, and a
-document may be empty. Both are the parser's own productions overridden, so every position stays
-that of the user's text.
+Three things differ from the standard grammar, all on purpose: a type may have empty braces, a
+document may be empty, and a query, which is named here and not asked, needs no braces. They are the
+parser's own productions overridden, so every position stays that of the user's text.
 """
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 from graphql import (
     DefinitionNode,
@@ -15,6 +15,8 @@ from graphql import (
     GraphQLError,
     GraphQLSyntaxError,
     ObjectTypeDefinitionNode,
+    OperationDefinitionNode,
+    SelectionSetNode,
     Source,
     concat_ast,
     parse,
@@ -44,7 +46,7 @@ _KINDS: Final = {
 
 
 class _Parser(Parser):
-    """GraphQL's parser, except that ``{}`` and an empty document are allowed."""
+    """GraphQL's parser, except for what may be left out here."""
 
     def parse_document(self) -> DocumentNode:
         start = self._lexer.token
@@ -59,12 +61,24 @@ class _Parser(Parser):
             fields.append(self.parse_field_definition())
         return tuple(fields)
 
+    def parse_selection_set(self) -> SelectionSetNode:
+        if self.peek(TokenKind.BRACE_L):
+            return super().parse_selection_set()
+        return SelectionSetNode(selections=())
 
-def read_document(text: str, problems: Problems) -> list[ObjectTypeDefinitionNode]:
-    """Return the object types of a schema; violations of GraphQL's rules go to problems."""
+
+class Definitions(NamedTuple):
+    """What a schema defines."""
+
+    types: list[ObjectTypeDefinitionNode]
+    queries: list[OperationDefinitionNode]
+
+
+def read_document(text: str, problems: Problems) -> Definitions:
+    """Return the definitions of a schema; violations of GraphQL's rules go to problems."""
     document = _parse(text, problems)
     if document is None:
-        return []
+        return Definitions([], [])
     kept = _without_repeated(
         [node for node in document.definitions if _supported(node, problems)], problems
     )
@@ -72,7 +86,10 @@ def read_document(text: str, problems: Problems) -> list[ObjectTypeDefinitionNod
     whole = concat_ast([standard, DocumentNode(definitions=tuple(kept), loc=document.loc)])
     for error in validate_sdl(whole):
         _note(error, problems)
-    return [node for node in kept if isinstance(node, ObjectTypeDefinitionNode)]
+    return Definitions(
+        [node for node in kept if isinstance(node, ObjectTypeDefinitionNode)],
+        [node for node in kept if isinstance(node, OperationDefinitionNode)],
+    )
 
 
 def _parse(text: str, problems: Problems) -> DocumentNode | None:
@@ -94,7 +111,7 @@ def _parse(text: str, problems: Problems) -> DocumentNode | None:
 
 def _supported(node: Node, problems: Problems) -> bool:
     """Whether validation should see a definition; notes one that Rowcast does not support."""
-    if isinstance(node, ObjectTypeDefinitionNode):
+    if isinstance(node, ObjectTypeDefinitionNode | OperationDefinitionNode):
         return True
     what = _KINDS.get(node.kind, "this definition")
     problems.at(

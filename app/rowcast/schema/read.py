@@ -16,6 +16,7 @@ from rowcast.schema.attributes import Types, directives
 from rowcast.schema.declarations import declare
 from rowcast.schema.declared import declared as as_declared
 from rowcast.schema.document import read_document
+from rowcast.schema.named_queries import named_queries
 from rowcast.schema.names import name_node, table_names
 from rowcast.schema.problems import Problems, place
 from rowcast.schema.rights import refuse_nested
@@ -45,7 +46,7 @@ def load_schema(path: Path) -> Schema:
 def parse_schema(text: str, name: str = "schema.graphql") -> Schema:
     """Read the text of a schema; raises INVALID with all its problems."""
     problems = Problems(name)
-    nodes = read_document(text, problems)
+    nodes, operations = read_document(text, problems)
     with_table = [node for node in nodes if "table" in directives(node)]
     types = Types(nodes, table_names(with_table), problems)
     declared = [(node, declare(node, types, problems)) for node in with_table]
@@ -59,12 +60,14 @@ def parse_schema(text: str, name: str = "schema.graphql") -> Schema:
     _check_paths(declared, problems)
     _check_relationships(declared, problems)
     declared = with_rollups(declared, problems)
+    queries = named_queries(operations, {table.name: table for _, table in declared}, problems)
     if problems:
         problems.refuse()
     return Schema(
         tuple(table for _, table in declared),
         tuple(as_declared(node, table) for node, table in declared),
         text,
+        queries,
     )
 
 

@@ -5,6 +5,7 @@ It is data made once at the start; finding a route costs one look-up for each le
 
 from dataclasses import dataclass, field
 
+from rowcast.core.named_queries import NamedQuery
 from rowcast.core.tables import Table
 
 
@@ -17,6 +18,8 @@ class Schema:
     """The same as they are written, each as a row."""
     text: str = field(default="", compare=False, repr=False)
     """The text that it was read from."""
+    queries: tuple[NamedQuery, ...] = field(default=(), compare=False, repr=False)
+    """The live queries that it names."""
     _paths: dict[str, Table] = field(init=False, compare=False, repr=False)
     _names: dict[str, Table] = field(init=False, compare=False, repr=False)
 

@@ -29,6 +29,7 @@ directive @alarm(
 directive @rollup(
   of: String, by: [String], time: String, every: String, values: Any, late: String
 ) on OBJECT
+directive @query(table: String, where: String) on QUERY
 directive @auth(
   roles: [String], read: String, write: String, mask: Any
 ) repeatable on OBJECT | FIELD_DEFINITION
@@ -65,6 +66,7 @@ DIRECTIVES: Final = (
     "deliver",
     "alarm",
     "rollup",
+    "query",
     "auth",
     "primaryKey",
     "indexed",

@@ -30,6 +30,9 @@ class Step(StrEnum):
 RIGHTS_CHANGE: Final = "what you may read may have changed since"
 """Why a live query begins anew whose records depend on the caller's rights."""
 
+REDEFINED: Final = "the schema has other conditions for this query since"
+"""Why a named query begins anew."""
+
 STEP: Final[EventField[Step]] = EventField("step")
 
 
@@ -70,6 +73,16 @@ class LiveQuery:
     cursor is all that is needed to continue."""
     sight: object
     """What else it depends on: the same object for the same rights."""
+    since: int = 0
+    """The position from which on its name has these conditions."""
+
+    def lost(self, position: int) -> str:
+        """Return why nobody can continue after a position that a client has; empty if it can."""
+        return self.redefined(position) if self.exact else RIGHTS_CHANGE
+
+    def redefined(self, position: int) -> str:
+        """Return why not, if the name had other conditions at a position; else an empty text."""
+        return REDEFINED if position < self.since else ""
 
     def continues(self, before: "LiveQuery | None") -> bool:
         """Whether its reader may go on from a position of the query as it was before.

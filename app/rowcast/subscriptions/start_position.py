@@ -31,6 +31,7 @@ from rowcast.core.limits import (
 from rowcast.core.moments import moment_of
 from rowcast.core.topic_tables import LogSource
 from rowcast.core.topics import TopicFilter
+from rowcast.subscriptions.live_query import LiveQuery
 from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
@@ -142,6 +143,20 @@ def check_start(interests: Iterable[SubscribedFilter], start: StartPosition) -> 
 
 
 # -- cursors ---------------------------------------------------------------------------------------
+
+
+def resumed(since: str | int, query: LiveQuery | None, epoch: str, reach: int) -> tuple[int, str]:
+    """Return the position to continue after, and why nobody can; empty if that is possible.
+
+    ``since`` is a client's cursor, or the position of a session. Raises INVALID for malformed text.
+    """
+    if isinstance(since, int):
+        return since, "" if query is None else query.redefined(since)
+    cursor = parse_cursor(since)
+    lost = why_lost(cursor, epoch, reach)
+    if not lost and query is not None:
+        lost = query.lost(cursor.seq)
+    return cursor.seq, lost
 
 
 def why_lost(cursor: Cursor, epoch: str, head: int, trimmed: int = 0) -> str:

@@ -1,5 +1,9 @@
 """The feature: live queries on every door (M3)."""
 
+from collections.abc import Sequence
+
+from rowcast.core.named_queries import NamedQuery
+from rowcast.features.live_queries.definitions import OWNER, Definitions
 from rowcast.features.live_queries.live_queries import LiveQueries
 from rowcast.features.live_queries.settings import LiveQuerySection
 from rowcast.kernel.feature import Feature
@@ -9,10 +13,20 @@ from rowcast.kernel.kernel import Kernel
 class LiveQueriesOfTables(Feature):
     """Subscriptions to the records of a table that satisfy conditions."""
 
-    def __init__(self, settings: LiveQuerySection | None = None) -> None:
+    def __init__(
+        self, settings: LiveQuerySection | None = None, named: Sequence[NamedQuery] = ()
+    ) -> None:
         self._settings = settings or LiveQuerySection()
+        self._named = Definitions(named)
 
     def install(self, kernel: Kernel) -> None:
         """Take filters with conditions from now on."""
-        self.queries = LiveQueries(kernel, self._settings.max_per_user)
+        self._kernel = kernel
+        self.queries = LiveQueries(kernel, self._settings.max_per_user, self._named)
         kernel.views.queries = self.queries
+        kernel.facts(OWNER, lambda facts: self._named.restore(facts, kernel.committer.announced))
+
+    async def start(self) -> None:
+        """Store definitions that are new."""
+        if self._named.changes:
+            self._kernel.committer.keep(self._named.changes)

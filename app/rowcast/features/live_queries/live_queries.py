@@ -9,8 +9,10 @@ from rowcast.core.queries import Query
 from rowcast.core.query_limits import LIVE_QUERIES_MAX
 from rowcast.core.query_text import parse_query
 from rowcast.core.query_topics import QUERY_PREFIX, conditions_of
+from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
+from rowcast.features.live_queries.definitions import Definitions
 from rowcast.features.live_queries.query_stage import QueryStage
 from rowcast.features.live_queries.table_queries import TableQueries
 from rowcast.kernel.excluded_tables import PROTOCOLS, check_not_excluded
@@ -26,8 +28,14 @@ _ANONYMOUS: Final = "anonymous"
 class LiveQueries(QueryPoints):
     """The live queries of one kernel; ``max_per_user`` bounds those of one user."""
 
-    def __init__(self, kernel: Kernel, max_per_user: int = LIVE_QUERIES_MAX) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        max_per_user: int = LIVE_QUERIES_MAX,
+        named: Definitions | None = None,
+    ) -> None:
         self._kernel = kernel
+        self._named = named or Definitions(())
         self._max_per_user = max_per_user
         self._tables: dict[str, TableQueries] = {}
         self._counts: Counter[str] = Counter()
@@ -41,7 +49,7 @@ class LiveQueries(QueryPoints):
     def plan(self, interest: SubscribedFilter, caller: Caller) -> None:
         """Set the query that an interest names; raises INVALID, NOT_FOUND, DENIED."""
         kernel, text = self._kernel, interest.topics.text
-        table, conditions = self._asked(text)
+        table, conditions, since = self._asked(text)
         if caller.door in PROTOCOLS:
             check_not_excluded(table, caller.door)
         try:
@@ -60,21 +68,26 @@ class LiveQueries(QueryPoints):
             readable,
             exact=not (visibility.limits(caller, table) or visibility.sifts(caller, table)),
             sight=kernel.rights.sight(caller),
+            since=since,
         )
 
-    def _asked(self, text: str) -> tuple[Table, str]:
-        """Return the table and the conditions that a filter names."""
+    def _asked(self, text: str) -> tuple[Table, str, int]:
+        """Return the table and the conditions that a filter names, and since when it does."""
         asked = text.removeprefix(QUERY_PREFIX)
+        known = self._named.get(asked)
+        if known is not None:
+            return known.table, known.conditions, self._named.since(asked)
         path = asked
         while "/" in path:
             path = path.rpartition("/")[0]
             entry = self._kernel.registry.entry(path)
             if entry is not None and entry.shape is not None and entry.view is None:
-                return entry.shape.table, asked[len(path) + 1 :]
+                return entry.shape.table, asked[len(path) + 1 :], 0
         raise Error(
             Code.NOT_FOUND,
-            f"{text[:200]!r} names no table; a live query is {QUERY_PREFIX}TABLE/CONDITIONS, such "
-            f"as '{QUERY_PREFIX}Sensor/temp=gt=80', of a table of the schema",
+            f"{text[:200]!r} names neither a table nor a query of the schema; a live query is "
+            f"{QUERY_PREFIX}TABLE/CONDITIONS, such as '{QUERY_PREFIX}Sensor/temp=gt=80', or "
+            f"{QUERY_PREFIX}NAME/#{did_you_mean(asked, self._named.names)}",
             filter=text,
         )
 

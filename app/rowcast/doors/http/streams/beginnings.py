@@ -19,7 +19,6 @@ from rowcast.doors.http.streams.openings import Request
 from rowcast.kernel.excluded_tables import check_not_excluded
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.resource import Resource
-from rowcast.subscriptions.live_query import RIGHTS_CHANGE
 from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.start_position import (
     StartPosition,
@@ -81,8 +80,8 @@ async def begin(
     if start.since is not None:
         cursor = parse_cursor(start.since)
         lost = why_lost(cursor, reader.epoch, reader.reach(), reader.trimmed(sources))
-        if not lost and any(one.query is not None and not one.query.exact for one in interests):
-            lost = RIGHTS_CHANGE
+        queries = [one.query for one in interests if one.query is not None]
+        lost = lost or next(filter(None, (one.lost(cursor.seq) for one in queries)), "")
         after = None if lost else cursor.seq
     else:
         after = await position(reader, [item.topics for item in interests], sources, start)

@@ -1,0 +1,49 @@
+"""Conditions in arguments of directives: written as in a URL's query string, and checked here."""
+
+from graphql import Node
+
+from rowcast.core.conditions import ID_PATH, NOTHING, Where, compared
+from rowcast.core.errors import Error
+from rowcast.core.queries import Query
+from rowcast.core.query_text import parse_query
+from rowcast.core.suggestions import nearest
+from rowcast.core.tables import Table
+from rowcast.schema.arguments import Arguments
+from rowcast.schema.problems import Problems
+
+
+def condition(
+    settings: Arguments, name: str, table: Table, problems: Problems, needed_by: str
+) -> Where | None:
+    """Return the condition in an argument; it takes no functions.
+
+    ``needed_by`` is what is declared, such as "an alarm": it names declared attributes only, since
+    a misspelt one would never hold.
+    """
+    text = settings.text(name)
+    if not text:
+        return None
+    blamed = settings.value_node(name)
+    try:
+        query = parse_query(text, table)
+    except Error as error:
+        problems.at(blamed, f"{name}: {error.message}")
+        return NOTHING
+    if query.where is None or query != Query(query.where):
+        problems.at(
+            blamed,
+            f'{name} takes conditions alone, such as "temp=gt=80&site==A": no select, sort, '
+            "limit, after or _stale",
+        )
+    _check_names(query.where, blamed, table, problems, needed_by)
+    return query.where
+
+
+def _check_names(
+    where: Where | None, blamed: Node, table: Table, problems: Problems, needed_by: str
+) -> None:
+    known = [item.name for item in table.attributes]
+    for path in compared(where):
+        if not table.open and path != ID_PATH and path[0] not in known:
+            message = f'{table.name} declares no attribute "{path[0]}", which {needed_by} needs'
+            problems.at(blamed, message, nearest(path[0], known))
