@@ -26,7 +26,7 @@ from rowcast_client.calls import topic_path
 from rowcast_lake.commands.snapshots import need_pyarrow, schema_text
 
 if TYPE_CHECKING:
-    from rowcast_lake.snapshots.importing import Record
+    from rowcast_lake.snapshots.importing import Record, Run
 
 
 def import_table(
@@ -57,7 +57,7 @@ def import_table(
     with client_of(url) as client:
         sender = _Sender(client, shape)
         for file in files:
-            sender.send(importer.records(file))
+            sender.send(importer.parts(file))
             print(f"{sender.rows:,} of {count:,} rows written", file=sys.stderr)
     print(sender.rows)
 
@@ -86,8 +86,27 @@ class _Sender:
         self._bytes = 0
         self.rows = 0
 
-    def send(self, records: "Iterable[Record]") -> None:
-        """Write all of these."""
+    def send(self, parts: "Iterable[Run | Iterable[Record]]") -> None:
+        """Write all of these, in their order."""
+        from rowcast_lake.snapshots.importing import Run  # noqa: PLC0415
+
+        for part in parts:
+            if isinstance(part, Run):
+                self._flush()
+                self._send_run(part)
+            else:
+                self._send_records(part)
+        self._flush()
+
+    def _send_run(self, run: "Run") -> None:
+        body = encode(run.values, MSGPACK)
+        if len(body) > IMPORT_BATCH_BYTES and len(run.values) > 1:
+            for half in run.divided():
+                self._send_run(half)
+            return
+        self._write(run.where, len(run.values), body)
+
+    def _send_records(self, records: "Iterable[Record]") -> None:
         for record in records:
             if record.payload is not None:
                 self._flush()
@@ -99,7 +118,6 @@ class _Sender:
             self._bytes += len(self._bodies[-1])
             if self._bytes >= IMPORT_BATCH_BYTES or len(self._bodies) >= IMPORT_BATCH_ROWS:
                 self._flush()
-        self._flush()
 
     def _key(self, record: "Record") -> object:
         value = record.value
@@ -120,15 +138,16 @@ class _Sender:
         if not self._bodies:
             return
         body = array_header(len(self._bodies)) + b"".join(self._bodies)
+        where = f"{self._waiting[0].where} to row {self._waiting[-1].row}"
+        self._write(where, len(self._bodies), body)
+        self._waiting, self._bodies, self._bytes = [], [], 0
+
+    def _write(self, where: str, count: int, body: bytes) -> None:
+        """Write some rows in one transaction."""
         path = topic_path(self._table.topic("")) + "?atomic=true"
         try:
             self._client.request("PUT", path, body, {"Content-Type": MSGPACK})
         except Error as error:
-            first, last = self._waiting[0], self._waiting[-1]
-            raise Error(
-                error.code,
-                f"{first.where} to row {last.row}: {error.message}; the {self.rows} rows before "
-                "are written",
-            ) from error
-        self.rows += len(self._bodies)
-        self._waiting, self._bodies, self._bytes = [], [], 0
+            words = f"{where}: {error.message}; the {self.rows} rows before are written"
+            raise Error(error.code, words) from error
+        self.rows += count

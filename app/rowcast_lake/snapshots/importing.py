@@ -25,6 +25,7 @@ from rowcast.core.tables import Attribute, Table, Type
 from rowcast.core.values import Checker, id_text, parse_id
 from rowcast_lake.columns.joining import joined, shaped
 from rowcast_lake.snapshots.column_checks import ColumnChecks
+from rowcast_lake.snapshots.column_values import rows_of
 from rowcast_lake.snapshots.shapes import MOMENT, REST, loads
 from rowcast_lake.snapshots.table_writer import ID
 
@@ -60,12 +61,36 @@ def files_of(place: Path, table: Table) -> list[Path]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Rows of a file that are values, known to be valid by the types of their columns."""
+
+    file: Path
+    first: int
+    """The number of the first row, from 1."""
+    values: list[dict[str, object]]
+
+    def divided(self) -> "tuple[Run, Run]":
+        """Return its two halves."""
+        half = len(self.values) // 2
+        return (
+            Run(self.file, self.first, self.values[:half]),
+            Run(self.file, self.first + half, self.values[half:]),
+        )
+
+    @property
+    def where(self) -> str:
+        """The file and the numbers of its rows, for messages."""
+        return f"{self.file}, row {self.first} to row {self.first + len(self.values) - 1}"
+
+
 class Importer:
     """Reads files as records of one table."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
         self._checker = Checker(table)
+        self._columns = ColumnChecks(table)
         key = table.primary_key
         self._key = key.name if key is not None else None
         stored = [item for item in table.attributes if item.stored]
@@ -75,11 +100,10 @@ class Importer:
     def check(self, files: list[Path]) -> int:
         """Check every row; return their number, raise for the first invalid one."""
         count = 0
-        columns = ColumnChecks(self._table)
         for file in files:
             number = 0
             for batch in _batches(file):
-                if not columns.certain(batch):
+                if not self._columns.certain(batch):
                     self._check_rows(file, number, batch)
                 number += batch.num_rows
             count += number
@@ -93,6 +117,17 @@ class Importer:
                     self._checker.check(record.value)
                 except Error as error:
                     raise Error(error.code, f"{record.where}: {error.message}") from None
+
+    def parts(self, file: Path) -> Iterator[Run | Iterator[Record]]:
+        """Return the rows of a file, of the form that each batch of them allows."""
+        number = 0
+        for batch in _batches(file):
+            names = [name for name in batch.schema.names if not name.startswith("_")]
+            if self._key in names and _PAST not in names and self._columns.certain(batch):
+                yield Run(file, number + 1, rows_of(batch, names))
+            else:
+                yield self._records(file, number, batch)
+            number += batch.num_rows
 
     def records(self, file: Path) -> Iterator[Record]:
         """Return the rows of a file."""

@@ -1,0 +1,52 @@
+"""Values of rows from their columns: a column at a time, several times faster than row by row."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import pyarrow as pa
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+Values = list[Any]
+_CODES: Final = {
+    pa.float64(): "d", pa.float32(): "f", pa.int64(): "q", pa.int32(): "i", pa.int16(): "h",
+}  # fmt: skip
+"""How the numbers of a column lie in memory (Arrow Columnar Format, "Fixed-size Primitive Layout"),
+as codes of ``struct``."""
+
+
+def rows_of(batch: Any, names: list[str]) -> list[dict[str, object]]:
+    """Return the rows of a batch as maps of these columns; a null is left out."""
+    columns = [batch.column(name) for name in names]
+    rows = zip(*map(values_of, columns), strict=True)
+    if any(column.null_count for column in columns):
+        return [
+            {name: item for name, item in zip(names, row, strict=True) if item is not None}
+            for row in rows
+        ]
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def values_of(column: Any) -> Values:
+    """Return the values of a column as Python's, as ``to_pylist`` does."""
+    kind = column.type
+    if kind == pa.timestamp("us", "UTC"):
+        return _moments(column)
+    code = _CODES.get(kind)
+    if code is not None and not column.null_count:
+        return _numbers(column, code)
+    whole: Values = column.to_pylist()
+    return whole
+
+
+def _moments(column: Any) -> Values:
+    numbers = values_of(column.cast(pa.int64()))
+    return [
+        None if number is None else _EPOCH + timedelta(microseconds=number) for number in numbers
+    ]
+
+
+def _numbers(column: Any, code: str) -> Values:
+    """Return the numbers of a column without nulls."""
+    view: Any = memoryview(column.buffers()[1]).cast("B")
+    found: Values = view.cast(code)[column.offset : column.offset + len(column)].tolist()
+    return found
