@@ -9,7 +9,7 @@ from rowcast.codecs import CBOR, JSON, RAW, decode, encode
 from rowcast.core.errors import Code
 from rowcast.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT, Event
 from rowcast.core.tables import Attribute, Role, Table, Type
-from rowcast.rows.compiled_table import CompiledTable
+from rowcast.rows.compiled_table import CompiledTable, give_value
 
 SECRET = Table(
     "Secret",
@@ -45,6 +45,27 @@ def test_what_needs_no_change_keeps_its_bytes():
 def test_a_changed_value_stays_in_its_media_type():
     event = admitted(DOG, put("Dog/1", encode({"name": "Rex"}, CBOR), CBOR))
     assert {"id": "1", "name": "Rex"} == decode(event.payload, CBOR)
+
+
+def test_a_value_that_is_known_is_not_decoded():
+    """Of a batch whose rows were values before they were payloads."""
+    event, value = put("Dog/1", b"no JSON", JSON), {"id": "1", "name": "Rex"}
+    give_value(event, value)
+    assert admitted(DOG, event).decoded is value
+    assert event.encodings is None
+
+
+def test_a_payload_that_a_hook_has_replaced_is_decoded():
+    event = put("Dog/1", b'{"name":"Rex"}', JSON)
+    give_value(event, {"name": "Rex"})
+    event.payload = b'{"name":"Max"}'
+    assert {"id": "1", "name": "Max"} == admitted(DOG, event).decoded
+
+
+def test_a_value_that_is_known_is_checked():
+    event = put("Dog/1", b"", JSON)
+    give_value(event, {"name": 5})
+    assert code_of(lambda: admitted(DOG, event)) is Code.UNPROCESSABLE
 
 
 def test_an_integer_key_is_an_integer():

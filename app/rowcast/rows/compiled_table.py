@@ -6,16 +6,33 @@ the same value everywhere (A15). It knows nothing of topics' routes, callers or 
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import cast
+from typing import Final, cast
 
 from rowcast.codecs import JSON, RAW, decode, encode, is_structured, may_be_json
 from rowcast.core.errors import Code, Error
-from rowcast.core.events import DELETE, MESSAGE, Event
+from rowcast.core.event_fields import EventField
+from rowcast.core.events import DELETE, MESSAGE, MISSING, Event
 from rowcast.core.tables import Attribute, Role, Table, Type
 from rowcast.core.values import Checker, parse_id
 
 DATE_TYPES = {Type.DATE}
 TEXT_TYPES = {Type.STRING, Type.ID}
+
+
+_GIVEN: Final[EventField[tuple[bytes, object]]] = EventField("given value")
+
+
+def give_value(event: Event, value: object) -> None:
+    """Say what a payload holds, which was just encoded, so that admission need not decode it."""
+    _GIVEN.put(event, (event.payload, value))
+
+
+def _given(event: Event) -> object:
+    """Take the value that was given with a payload; MISSING if it has another payload by now."""
+    known = _GIVEN.of(event, None)
+    kept = {key: item for key, item in (event.encodings or {}).items() if key is not _GIVEN}
+    event.encodings = kept or None
+    return MISSING if known is None or known[0] is not event.payload else known[1]
 
 
 class CompiledTable:
@@ -97,7 +114,9 @@ class CompiledTable:
             event.content_type = RAW
             return event
         try:
-            value = decode(event.payload, said)
+            value = MISSING if event.encodings is None else _given(event)
+            if value is MISSING:
+                value = decode(event.payload, said)
         except Error:
             if said is None and self.open:
                 event.content_type = RAW

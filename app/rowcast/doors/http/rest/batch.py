@@ -25,6 +25,7 @@ from rowcast.doors.http.rest.request import Request, new_event
 from rowcast.features.idempotency.idempotent_writes import IdempotentWrites
 from rowcast.kernel.loop_turns import in_turns
 from rowcast.kernel.write import Outcome, Receipt
+from rowcast.rows.compiled_table import give_value
 
 _TOGETHER: Final = "nothing was written, because: "
 _SINGLE: Final = {NDJSON: JSON, CBOR_SEQ: CBOR}
@@ -144,9 +145,11 @@ def _prepare(request: Request, table: Table, value: object, media_type: str) -> 
         topic = table.topic(id_text(value[name]))
         if table.primary_key is None:  # the id is only an address, added by a listing
             value = {key: item for key, item in value.items() if key != name}
-        return new_event(topic, PUT, encode(value, media_type), media_type, request.caller)
+        event = new_event(topic, PUT, encode(value, media_type), media_type, request.caller)
     except Error as error:
         return error
+    give_value(event, value)
+    return event
 
 
 def _all_of(prepared: Sequence[Event | Error]) -> list[Event]:
