@@ -28,6 +28,10 @@ type Dog @table @export {
 type Ping @table @export {
   id: ID @primaryKey
 }
+type Meter @table(invalid: "deadLetter") @export {
+  id: ID @primaryKey
+  n: Long
+}
 """
 
 
@@ -146,6 +150,44 @@ def test_a_live_query_hears_what_other_processes_write(server, reads_at):
             assert heard == wanted
 
 
+def test_a_transaction_at_a_worker_is_one(server):
+    """B22: all at consecutive positions, or nothing; conditions hold against other processes."""
+    put(server, "from", 10)
+    put(server, "to", 0)
+    with server.stream("/Dog/?start=new") as stream:
+        stream.until_current()
+        etag = server.request("GET", "/Dog/from").headers["etag"].strip('"')
+        move = [
+            {"op": "patch", "topic": "Dog/from", "value": {"n": 7}, "ifMatch": etag},
+            {"op": "patch", "topic": "Dog/to", "value": {"n": 3}},
+            {"op": "put", "topic": "Meter/moved", "value": {"n": 3}},
+        ]
+        done = server.work("POST", "/$tx", json=move)
+        assert done.status_code == 200, done.text
+        numbers = [int(row["position"].rpartition(":")[2]) for row in done.json()]
+        assert numbers == list(range(numbers[0], numbers[0] + 3))
+        put(server, "from", 8)
+        again = server.work("POST", "/$tx", json=move)
+        assert again.status_code == 412, again.text
+        put(server, "last", 1)
+        heard = [stream.next() for _ in range(4)]
+    assert [event.fields["topic"] for event in heard] == [
+        "Dog/from", "Dog/to", "Dog/from", "Dog/last",
+    ]  # fmt: skip
+    assert server.request("GET", "/Dog/to").json()["n"] == 3
+
+
+def test_values_that_do_not_fit_are_taken_at_workers_as_the_table_says(server):
+    """A15: the same answer as at the server, and the dead letter is in the one log."""
+    asks = (server.request, server.work, server.work)
+    taken = [ask("PUT", f"/Meter/bad-{n}", json={"n": "much"}) for n, ask in enumerate(asks)]
+    assert [answer.status_code for answer in taken] == [202] * 3
+    for n in range(3):
+        kept = server.request("GET", f"/$AUDIT/refused/value/Meter/bad-{n}?last=1").json()
+        assert kept[0]["value"]["payload"] == '{"n":"much"}'
+        assert server.request("GET", f"/Meter/bad-{n}").status_code == 404
+
+
 def test_a_cursor_of_one_process_goes_on_at_another(server):
     """Stopped and resumed anywhere, a reader has every event once."""
     numbers, since = [], put(server, "hop", -1).headers["rowcast-position"]
@@ -223,10 +265,9 @@ def test_patches_are_merged_across_processes(server):
         ("PUT", "/undeclared/topic", {"content": b"x"}, 404),
         ("GET", "/metrics", {}, 404),
         ("GET", "/$SYS/snapshots/", {}, 404),
-        ("POST", "/$tx", {"json": {"operations": [{"op": "put", "topic": "Dog/1"}]}}, 405),
         ("POST", "/$delayed/60/Dog/1?retain=false", {"json": {}}, 404),
     ],
-    ids=["a key", "an undeclared topic", "metrics", "snapshots", "a transaction", "a delay"],
+    ids=["a key", "an undeclared topic", "metrics", "snapshots", "a delay"],
 )
 def test_what_needs_one_place_is_refused_by_workers(server, method, path, options, status):
     for answer in by_workers(server, lambda it: it.work(method, path, **options)):

@@ -48,14 +48,16 @@ log = logging.getLogger("rowcast.workers")
 
 SAME_EVERYWHERE: Final = frozenset(
     {
-        "rights",
-        "history",
-        "late_writes",
         "accounts",
         "audit",
         "heartbeats",
+        "history",
+        "late_writes",
         "live_queries",
         "overload",
+        "rights",
+        "transactions",
+        "unfit_values",
     }
 )
 """The features of a worker: those that keep nothing in memory, or what each process reads for
