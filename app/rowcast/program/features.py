@@ -45,6 +45,7 @@ from rowcast.features.topic_statistics.feature import TopicStatistics
 from rowcast.features.transactions.feature import Transactions
 from rowcast.features.undeclared_topics.feature import UndeclaredTopics
 from rowcast.features.unfit_values.feature import UnfitValues
+from rowcast.features.websocket_wills.feature import WillsOfWebSockets
 from rowcast.kernel.feature import Feature
 from rowcast.program import exporting
 from rowcast.program.parts import Parts
@@ -122,6 +123,7 @@ FEATURES: Final = (
     Plug("retained", _retained),
     Plug("live_queries", _live_queries),
     Plug("shared_subscriptions", lambda _: SharedSubscriptions()),
+    Plug("websocket_wills", lambda _: WillsOfWebSockets()),
     Plug("accounts", lambda it: Accounts(it.identity.directory, it.identity.reload_keys)),
     Plug("audit", lambda _: AuditLog()),
     Plug("metrics", _metrics),

@@ -71,7 +71,7 @@ async def watch(kernel, text, caller, **options):
 
 @pytest.mark.parametrize("door", [Sse, Ws, Mqtt])
 async def test_m3_records_then_the_mark_then_steps(hot, door):
-    """M3: the matching records, the end mark, enter, change, leave; a leave has no value."""
+    """M3, C13: the matching records, the end mark, enter, change, leave; a leave has no value."""
     await hot.open(HOT, [door])
     (reader,) = hot.readers
     for value in ({"temp": 95, "site": "A"}, {"temp": 70, "site": "A"}, {"temp": 81, "site": "A"}):

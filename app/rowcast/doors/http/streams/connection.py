@@ -26,6 +26,13 @@ def farewell(error: Error) -> tuple[int, str]:
     return FACES[error.code].close, reason
 
 
+NORMAL: Final = frozenset({1000, 1005})
+"""Codes of a close that a client wants: normal closure, and a close frame without a code (RFC 6455,
+7.4.1)."""
+LOST: Final = 1006
+"""The connection ended without a close frame."""
+
+
 class Connection:
     """The base of both kinds of connection."""
 
@@ -37,6 +44,7 @@ class Connection:
         self._gone = False
         self._cut_off = False
         self._closing_since = 0.0
+        self._close_code = LOST
         self._channel: SocketChannel
         self._asgi_send: Send
 
@@ -75,6 +83,8 @@ class Connection:
         """Return the client's next message; None when it has disconnected."""
         message: Message = await receive()
         if message["type"] == "websocket.disconnect":
+            if "reason" in message:  # without, uvicorn says 1005 of a connection that was lost
+                self._close_code = message.get("code") or LOST
             return None
         text = message.get("text")
         payload: str | bytes = text if text is not None else message["bytes"]

@@ -28,13 +28,14 @@ from rowcast.doors.http.messages.asgi import Receive, Scope, Send, headers_of, p
 from rowcast.doors.http.messages.problems import FACES, as_error
 from rowcast.doors.http.streams.beginnings import Beginning, begin, resource_at, streams_itself
 from rowcast.doors.http.streams.channels import Gone, SocketChannel
-from rowcast.doors.http.streams.connection import Connection, farewell
+from rowcast.doors.http.streams.connection import NORMAL, RESTART, Connection, farewell
 from rowcast.doors.http.streams.custom_socket import ResourceSocket
 from rowcast.doors.http.streams.frames import Frames, Once
 from rowcast.doors.http.streams.openings import FORMATS, request_of
 from rowcast.doors.http.streams.stream_writer import StreamWriter
 from rowcast.doors.http.streams.ws_protocol import obey
 from rowcast.doors.http.uvicorn_fastpath import socket_channel_of
+from rowcast.features.websocket_wills.wills import WebSocketWills
 from rowcast.kernel.reauthorization import stay
 from rowcast.subscriptions.start_position import StartPosition
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
@@ -115,6 +116,8 @@ class Socket(Connection):
         self.meta = meta
         self.caller = caller
         self.path: str = scope["path"]
+        self.will = ""
+        """The key of its will; empty without one."""
         self.subscription = Subscription(edge.kernel.reader)
         self._writer = StreamWriter(edge.flusher, self._take, self._more, self.subscription.hold)
         self.subscription.on_ready = self._writer.ready
@@ -155,9 +158,20 @@ class Socket(Connection):
             self.end(*farewell(as_error(failure, f"the WebSocket at {self.path!r}")))
         finally:
             edge.watch.remove(self)
+            self._end_will()
             edge.kernel.close(self.subscription)
             listener.cancel()
         await self._close()
+
+    def _end_will(self) -> None:
+        """Write the will of a lost client; when the server stops, it does so at its next start."""
+        wills = self.kernel.service(WebSocketWills)
+        if wills is None or not self.will:
+            return
+        if self._close_code in NORMAL and self._goodbye is None:
+            wills.closed(self.will)
+        elif self._goodbye is None or self._goodbye[0] != RESTART:
+            wills.lost(self.will)
 
     def judge(self) -> None:
         """Raise an Error if the client is no longer authorised to read or to connect."""

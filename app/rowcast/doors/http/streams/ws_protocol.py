@@ -14,9 +14,11 @@ A command is a map with an ``op`` and, if the client wants an answer, an ``id`` 
         version that won over it. "producer" ("meter-7:1:1041") makes it idempotent: a repeat is
         answered with the first cursor and "repeat"
     {"id": 4, "op": "get", "topic": "Dog/1"}
-    {"id": 5, "op": "ping"}
+    {"id": 5, "op": "will", "topic": "presence/ann", "value": "away", "retain": true}
+        written when the connection is lost; without a topic, there is none any longer
+    {"id": 6, "op": "ping"}
 
-A failed command is answered with {"error": <problem details>, "id": 5}, and the connection stays
+A failed command is answered with {"error": <problem details>, "id": 6}, and the connection stays
 open. A write is answered when it is durable and announced. Commands take effect in order: a get or
 a subscribe waits for earlier writes of its connection; writes are committed together.
 """
@@ -37,6 +39,7 @@ from rowcast.core.suggestions import did_you_mean
 from rowcast.core.write_marks import put_mark
 from rowcast.doors.http.messages.asgi import path_of
 from rowcast.doors.http.messages.problems import as_error, problem
+from rowcast.features.websocket_wills.wills import WebSocketWills
 from rowcast.kernel.excluded_tables import check_not_excluded
 from rowcast.kernel.last_write_wins import put_stamp
 from rowcast.kernel.write import Condition, Outcome, Receipt
@@ -288,6 +291,26 @@ async def _got(socket: "Socket", fields: Fields) -> Fields:
     return {"cursor": kernel.cursor(record.seq), "version": record.version, "value": value} | told
 
 
+async def _will(socket: "Socket", fields: Fields) -> Fields:
+    wills = socket.kernel.service(WebSocketWills)
+    if wills is None:
+        raise Error(Code.UNSUPPORTED, "this server takes no wills; connect to http.port")
+    if "topic" not in fields:
+        key, socket.will = socket.will, ""
+        if key:
+            await wills.remove(key)
+        return {}
+    if "value" not in fields or type(fields.get("retain", False)) is not bool:
+        raise Error(Code.INVALID, "will takes a topic, a value, and retain, which is true or false")
+    topic, kind = _topic(socket, fields), PUT if fields.get("retain") else MESSAGE
+    socket.kernel.registry.route(topic)
+    socket.kernel.rights.check_writer(topic, socket.caller)
+    payload = encode(fields["value"], socket.media_type)
+    event = Event(topic, kind, payload, socket.media_type, qos=1, retain=kind == PUT)
+    socket.will = await wills.put(socket.will, event, socket.caller)
+    return {}
+
+
 async def _ping(socket: "Socket", _fields: Fields) -> Fields:
     return {"cursor": socket.kernel.head}
 
@@ -303,6 +326,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "delete": Command(_delete, ("topic",), (*_CONDITIONS, *_STAMP)),
         "message": Command(_message, ("topic", "value"), _STAMP),
         "get": Command(_get, ("topic",)),
+        "will": Command(_will, (), ("topic", "value", "retain")),
         "ping": Command(_ping),
     }
 )

@@ -1,0 +1,1 @@
+"""Wills of WebSocket clients (C21)."""
