@@ -54,13 +54,21 @@ class LocalLog:
 
     Raises BUSY when another process has it open, and INVALID when a file is damaged.
     ``segment_bytes`` is when a new file begins, ``first`` the number of the first batch of a new
-    log, for tables that have had another one.
+    log, for tables that have had another one. ``synced``: an append is on the disk before it
+    returns; a copy of another log need not be.
     """
 
     def __init__(
-        self, directory: Path, epoch: str, segment_bytes: int = SEGMENT_BYTES, first: int = 1
+        self,
+        directory: Path,
+        epoch: str,
+        segment_bytes: int = SEGMENT_BYTES,
+        first: int = 1,
+        *,
+        synced: bool = True,
     ) -> None:
         self._directory = directory
+        self._synced = synced
         self._segment_bytes = segment_bytes
         self._grown = threading.Condition()
         self._reading = threading.Lock()
@@ -97,7 +105,7 @@ class LocalLog:
             self._firsts = [first]
             create(self._directory, epoch, first).close()
         self._newest = self._recover(self._firsts[-1])
-        self._file = SegmentFile.open(self._newest.reader.path, self._end())
+        self._file = SegmentFile.open(self._newest.reader.path, self._end(), synced=self._synced)
         last = self._last_batch()
         self.epoch = self._newest.reader.epoch
         self.term = 1 if last is None else last.term + 1
@@ -175,7 +183,7 @@ class LocalLog:
             self._grown.notify_all()
 
     def _begin_segment(self, first: int) -> None:
-        file = create(self._directory, self.epoch, first)
+        file = create(self._directory, self.epoch, first, synced=self._synced)
         reader = SegmentReader(file.path)
         self._file.close()
         self._file = file

@@ -43,11 +43,14 @@ def path_of(directory: Path, first: int) -> Path:
     return directory / f"{first:020d}{SUFFIX}"
 
 
-def create(directory: Path, epoch: str, first: int) -> "SegmentFile":
-    """Make an empty segment, durably; one of that name is an empty one that a crash left."""
+def create(directory: Path, epoch: str, first: int, *, synced: bool = True) -> "SegmentFile":
+    """Make an empty segment, durably; one of that name is an empty one that a crash left.
+
+    ``synced`` as for ``SegmentFile.open``.
+    """
     path = path_of(directory, first)
     flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-    file = SegmentFile(path, os.open(path, flags, FILE_MODE), 0)
+    file = SegmentFile(path, os.open(path, flags, FILE_MODE), 0, synced=synced)
     try:
         file.append(SEGMENT_HEADER.pack(SEGMENT_MAGIC, 0, epoch.encode("ascii"), first, 0))
         sync_directory(directory)
@@ -69,16 +72,20 @@ def sync_directory(directory: Path) -> None:
 class SegmentFile:
     """The segment that is appended to. While it waits for the disk, other threads go on."""
 
-    def __init__(self, path: Path, handle: int, size: int) -> None:
+    def __init__(self, path: Path, handle: int, size: int, *, synced: bool = True) -> None:
         self.path = path
         self.size = size
         """Bytes that are complete and synced: what is behind them is nothing."""
         self._handle = handle
+        self._synced = synced
         self._failed = False
 
     @classmethod
-    def open(cls, path: Path, size: int) -> "SegmentFile":
-        """Open a segment to append to it behind its first ``size`` bytes; the rest is cut off."""
+    def open(cls, path: Path, size: int, *, synced: bool = True) -> "SegmentFile":
+        """Open a segment to append to it behind its first ``size`` bytes; the rest is cut off.
+
+        ``synced``: each append is on the disk before it returns.
+        """
         handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
             if os.fstat(handle).st_size != size:
@@ -87,7 +94,7 @@ class SegmentFile:
         except BaseException:
             os.close(handle)
             raise
-        return cls(path, handle, size)
+        return cls(path, handle, size, synced=synced)
 
     def append(self, data: bytes) -> Place:
         """Write and sync; returns where it is. Raises OSError, and the file is as it was then.
@@ -101,7 +108,8 @@ class SegmentFile:
             written = 0
             while written < len(data):
                 written += os.pwrite(self._handle, memoryview(data)[written:], self.size + written)
-            self._sync()
+            if self._synced:
+                self._sync()
         except OSError:
             with suppress(
                 OSError
