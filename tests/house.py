@@ -29,6 +29,7 @@ FLOORS = {
     "store": 2,
     "rows": 2,
     "journal": 3,
+    "engines": 3,
     "reads": 3,
     "subscriptions": 4,
     "kernel": 5,

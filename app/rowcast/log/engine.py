@@ -5,7 +5,7 @@ majority of its servers before it answers, and one small *lease*, by which nodes
 append. The lease is for liveness only: two nodes may believe that they hold it. What keeps them
 from writing two histories is that an entry is taken only as the next one (compare-and-set).
 
-``tests/log/engine_conformance.py`` is this interface as a test suite; every engine passes it. Every
+``tests/engine_conformance.py`` is this interface as a test suite; every engine passes it. Every
 method blocks, and may be called from any thread; each raises BUSY when the engine does not answer
 in time. After that nobody knows whether an entry was stored: its writer looks, or appends the same
 entry again, which is then stored once (``replicated_log.py``).
@@ -43,7 +43,7 @@ class Engine(Protocol):
         """
 
     def append(self, number: int, data: bytes) -> None:
-        """Store an entry; on return it is durable on a majority.
+        """Store an entry, tried once; on return it is durable on a majority.
 
         Raises CONFLICT unless it is the next one, TOO_LARGE beyond ``entry_bytes_max``, BUSY when
         there is no answer.
@@ -52,7 +52,7 @@ class Engine(Protocol):
     def read(self, after: int, size: int) -> list[bytes]:
         """Return the entries after a number, in order, up to about ``size`` bytes, at least one.
 
-        It may miss the newest. Raises GONE when the next one was let go of.
+        It may miss the newest, and give fewer. Raises GONE when the next one was let go of.
         """
 
     def lease(self) -> Lease:
@@ -69,11 +69,10 @@ class Engine(Protocol):
 
 
 def no_answer(engine: str, what: str) -> Error:
-    """Return the refusal for an engine that is silent."""
+    """Return the refusal for an engine that is silent; ``what`` is known of it."""
     return Error(
         Code.BUSY,
-        f"{engine} does not answer ({what}); a majority of its servers must run and reach one "
-        "another",
+        f"{engine}, which keeps the log, does not take this now: {what}",
         retry_after_seconds=1,
     )
 

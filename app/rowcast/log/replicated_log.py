@@ -38,29 +38,29 @@ class Spool:
     ) -> None:
         shutil.rmtree(directory, ignore_errors=True)
         self.directory = directory
-        self._log = LocalLog(directory, epoch, segment_bytes, after + 1, synced=False)
+        self._files = LocalLog(directory, epoch, segment_bytes, after + 1, synced=False)
 
     @property
     def trimmed(self) -> int:
         """The number of the last batch that is not here."""
-        return self._log.trimmed
+        return self._files.trimmed
 
     def take(self, batch: Batch) -> None:
         """Write the next batch. Raises CONFLICT for another one, BUSY when the disk refuses."""
-        self._log.term = batch.term
-        self._log.append(batch)
+        self._files.term = batch.term
+        self._files.append(batch)
 
     def read(self, after: int, size: int) -> list[Batch]:
         """Return the batches after a number, as ``Log.read``."""
-        return self._log.read(after, size)
+        return self._files.read(after, size)
 
     def trim(self, until: int) -> None:
         """Remove files whose batches the tables have."""
-        self._log.trim(until)
+        self._files.trim(until)
 
     def close(self) -> None:
         """Release files."""
-        self._log.close()
+        self._files.close()
 
 
 class ReplicatedLog:

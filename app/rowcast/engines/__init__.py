@@ -1,0 +1,1 @@
+"""What keeps one log on several machines: NATS JetStream, PostgreSQL."""

