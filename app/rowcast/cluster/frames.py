@@ -26,6 +26,8 @@ class Frames(asyncio.Protocol):
         """Called when the connection is there."""
         self.room: Callable[[bool], None] | None = None
         """Called when the transport is full, with False, and when it has room again, with True."""
+        self.bytes_max = MESSAGE_BYTES_MAX
+        """The largest message that is taken; a longer one ends the connection."""
         self._transport: asyncio.Transport | None = None
         self._held = bytearray()
 
@@ -53,7 +55,7 @@ class Frames(asyncio.Protocol):
         start, held = 0, self._held
         while len(held) - start >= _LENGTH.size:
             (size,) = _LENGTH.unpack_from(held, start)
-            if size > MESSAGE_BYTES_MAX:
+            if size > self.bytes_max:
                 raise Error(Code.TOO_LARGE, f"a message of {size} bytes")
             end = start + _LENGTH.size + size
             if end > len(held):

@@ -92,6 +92,14 @@ class SequencerLinks:
         """
         self.store.begin_term()
 
+    def sent(self) -> dict[str, int]:
+        """Return the number of the last batch that each connected node was sent, by its name."""
+        return {
+            node.partition("/")[0]: life.link.number
+            for node, life in self._lives.items()
+            if life.link is not None
+        }
+
     def link(self, send: Callable[[bytes], None]) -> "SequencerLink":
         """Begin a connection of a node; ``send`` takes a message."""
         link = SequencerLink(self, send)
@@ -174,7 +182,7 @@ class SequencerLink:
         self._life: _Life | None = None
         self.on_close: Callable[[], None] | None = None
         """Called when this side ends the connection."""
-        self._number = 0
+        self.number = 0
         """The number of the last batch that was sent."""
         self._reading = False
         self._open = True
@@ -207,7 +215,7 @@ class SequencerLink:
         if problem:
             self._send(pack(REFUSED, f"a node cannot follow: {problem}"))
             raise Error(Code.CONFLICT, problem)
-        self._number = after
+        self.number = after
         self._life = links.life(node, self)
         self._send(pack(WELCOME, (log_.term, log_.head.number)))
         links.greeted(self)
@@ -220,10 +228,10 @@ class SequencerLink:
 
     def offer(self, number: int, message: bytes) -> None:
         """Send the next batch; one that is behind gets it from the log."""
-        if self._life is None or self._reading or self.full or number <= self._number:
+        if self._life is None or self._reading or self.full or number <= self.number:
             return
-        if number == self._number + 1:
-            self._number = number
+        if number == self.number + 1:
+            self.number = number
             self.tell(message)
         else:
             self.catch_up()
@@ -232,11 +240,11 @@ class SequencerLink:
         """Send what it lacks of the log, as far as its transport has room."""
         if self._reading or self.full or not self._open or self._life is None:
             return
-        if self._number >= self._links.log.head.number:
+        if self.number >= self._links.log.head.number:
             return
         self._reading = True
         reading = self._links.committer.on_writer(
-            partial(self._links.log.read, self._number, READ_BYTES)
+            partial(self._links.log.read, self.number, READ_BYTES)
         )
         loop = asyncio.get_running_loop()
         reading.add_done_callback(lambda it: loop.call_soon_threadsafe(self._read, it))
@@ -251,7 +259,7 @@ class SequencerLink:
             self.close()
             return
         for batch in reading.result():
-            self._number = batch.number
+            self.number = batch.number
             self.tell(pack(BATCH, batch.data))
         self.catch_up()
 

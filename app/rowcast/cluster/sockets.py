@@ -45,29 +45,13 @@ def address_of(place: Path, descriptors: Path = DESCRIPTORS) -> Iterator[str]:
         os.close(directory)
 
 
-class SequencerSocket:
-    """Listens for processes that follow."""
+class Connections:
+    """What listens for processes that follow, wherever: the connections that it has accepted."""
 
-    def __init__(self, place: Path, links: SequencerLinks) -> None:
-        self.place = place
-        """The file."""
+    def __init__(self, links: SequencerLinks) -> None:
         self._links = links
         self._server: asyncio.Server | None = None
         self._open: set[Frames] = set()
-
-    async def start(self) -> None:
-        """Begin to accept. Raises BUSY when it fails, INVALID as ``address_of``."""
-        self.place.unlink(missing_ok=True)  # of an earlier run: the data directory is locked
-        before = os.umask(0o777 & ~MODE)
-        try:
-            loop = asyncio.get_running_loop()
-            with address_of(self.place) as address:
-                self._server = await loop.create_unix_server(self._make, address)
-        except OSError as error:
-            what = f"the socket {self.place} cannot be made: {error.strerror}"
-            raise Error(Code.BUSY, f"{what}; choose another data directory") from error
-        finally:
-            os.umask(before)
 
     def _make(self) -> Frames:
         frames = Frames()
@@ -95,6 +79,33 @@ class SequencerSocket:
             self._server.close()
         for frames in tuple(self._open):
             frames.close()
+
+
+class SequencerSocket(Connections):
+    """Listens for processes of this machine that follow."""
+
+    def __init__(self, place: Path, links: SequencerLinks) -> None:
+        super().__init__(links)
+        self.place = place
+        """The file."""
+
+    async def start(self) -> None:
+        """Begin to accept. Raises BUSY when it fails, INVALID as ``address_of``."""
+        self.place.unlink(missing_ok=True)  # of an earlier run: the data directory is locked
+        before = os.umask(0o777 & ~MODE)
+        try:
+            loop = asyncio.get_running_loop()
+            with address_of(self.place) as address:
+                self._server = await loop.create_unix_server(self._make, address)
+        except OSError as error:
+            what = f"the socket {self.place} cannot be made: {error.strerror}"
+            raise Error(Code.BUSY, f"{what}; choose another data directory") from error
+        finally:
+            os.umask(before)
+
+    def stop(self) -> None:
+        """End all connections, and accept no more."""
+        super().stop()
         self.place.unlink(missing_ok=True)
 
 

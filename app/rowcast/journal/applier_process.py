@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 from rowcast.core.tables import Table
 from rowcast.journal.applying import Applied, Told
@@ -29,7 +29,6 @@ from rowcast.journal.pipes import (
     write_message,
 )
 from rowcast.journal.writer_lock import WriterLock
-from rowcast.log.local_log import LocalLog
 from rowcast.store.sql_follow import PartCounts, Report
 from rowcast.store.sqlite import SqlStore
 
@@ -47,6 +46,13 @@ _START: Final = (
 """The process runs the code that this one runs, wherever that was imported from."""
 
 
+class Trimmed(Protocol):
+    """The log whose files the process follows."""
+
+    def trim(self, until: int) -> None:
+        """Let go of batches up to a number, which are durable in the tables."""
+
+
 class ProcessApplying:
     """One applier process after the other."""
 
@@ -55,7 +61,7 @@ class ProcessApplying:
         tables: SqlStore,
         log_directory: Path,
         schema: str,
-        appended: LocalLog,
+        appended: Trimmed,
         lock: WriterLock,
         restart_seconds: float = RESTART_SECONDS,
         stop_seconds: float = STOP_SECONDS,

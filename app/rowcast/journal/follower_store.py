@@ -13,6 +13,7 @@ from rowcast.core.tables import Table
 from rowcast.journal.applier import restorer
 from rowcast.journal.applying import Applied, Applying
 from rowcast.journal.journaled_store import JournaledStore
+from rowcast.journal.tail import Tail
 from rowcast.log.batch import Batch
 from rowcast.log.batch_content import Content
 from rowcast.log.followed_log import FollowedLog
@@ -25,9 +26,14 @@ class FollowerStore(JournaledStore):
     """Tail and tables of one node that follows."""
 
     def __init__(
-        self, tables: SqlStore, log: FollowedLog, applying: Applying, now: WallClock
+        self,
+        tables: SqlStore,
+        log: FollowedLog,
+        applying: Applying,
+        now: WallClock,
+        tail: Tail | None = None,
     ) -> None:
-        super().__init__(tables, log, applying, now)
+        super().__init__(tables, log, applying, now, tail)
         self._followed = log
 
     def open(self, tables: Sequence[Table]) -> None:

@@ -135,8 +135,12 @@ def verify(place: Path) -> dict[str, object]:
     return dict(manifest)
 
 
-def restore(place: Path, data: Path, to: str = "", schema: Path | None = None) -> Restored:
+def restore(
+    place: Path, data: Path, to: str = "", schema: Path | None = None, *, same_log: bool = False
+) -> Restored:
     """Restore a backup to a data directory, optionally to an earlier position of its log.
+
+    ``same_log``: it goes on following the log of its cluster, whose epoch it keeps.
 
     Raises INVALID for a damaged backup, CONFLICT if there is data already, GONE if the log no
     longer has the position.
@@ -154,10 +158,10 @@ def restore(place: Path, data: Path, to: str = "", schema: Path | None = None) -
         make_directory(data)
         _copy(place / FILE_NAME, part)
         before = look_at(part)
-        if to:
-            epoch, position = _rewound(part, before, to, schema or place / SCHEMA)
+        if same_log:
+            epoch, position = before.epoch, before.head
         else:
-            epoch, position = renew(part), before.head
+            epoch, position = _rewound(part, before, to, schema or place / SCHEMA)
         for file in sorted((place / FILES).iterdir()):
             _copy(file, data / file.name)
         part.rename(target)
@@ -170,6 +174,8 @@ def restore(place: Path, data: Path, to: str = "", schema: Path | None = None) -
 
 
 def _rewound(part: Path, before: Copied, to: str, schema: Path) -> tuple[str, int]:
+    if not to:
+        return renew(part), before.head
     moment = moment_of(to, "--to", time.time())
     tables = load_schema(schema).tables
     transcoder = Transcoder({table.name: CompiledTable(table) for table in tables})

@@ -37,6 +37,7 @@ from rowcast.kernel.settings import (
     Section,
 )
 from rowcast.program.settings.client_events import ClientEventsSettings
+from rowcast.program.settings.cluster import Cluster
 from rowcast.program.settings.gateway import GatewaySettings
 from rowcast.program.settings.history import HistorySettings
 from rowcast.program.settings.hooks import HookSettings
@@ -69,6 +70,8 @@ SECRET: Final = frozenset(
         "alarms.webhook",
         "alarms.webhook_secret",
         "alarms.webhooks",
+        "cluster.secret",
+        "cluster.engine",
         "url",
     }
 )
@@ -210,6 +213,7 @@ class Config(FeatureSections):
     store: Store = Store()
     log: Log = Log()
     workers: Workers = Workers()
+    cluster: Cluster = Cluster()
     logging: Logging = Logging()
     schema_file: Place = Field(
         default=Path("schema.graphql"), alias="schema", description="File that declares the tables."

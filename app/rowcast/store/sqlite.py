@@ -48,7 +48,7 @@ class SqlStore(SqlReads):
 
     ``url`` is a path, a directory (the file in it is ``rowcast.db``) or ``sqlite:///...``. A file
     in use by another server is refused with BUSY, unless ``lock`` is off. Without ``synced`` a
-    commit is atomic, but durable only after ``sync``.
+    commit is atomic, but durable only after ``sync``. ``epoch`` names the log of a new file.
     """
 
     def __init__(
@@ -58,7 +58,9 @@ class SqlStore(SqlReads):
         *,
         synced: bool = True,
         lock: bool = True,
+        epoch: str = "",
     ) -> None:
+        self._new_epoch = epoch
         database = Database(url, limits.busy_seconds, synced=synced, lock=lock)
         super().__init__(database, limits)
         self.epoch = ""
@@ -78,7 +80,8 @@ class SqlStore(SqlReads):
     def look_again(self) -> None:
         """Read the state of the whole store, which another process may have written last."""
         with self._database.defining() as cursor:
-            make_own_tables(self._database.connection, cursor, secrets.token_hex(4))
+            epoch = self._new_epoch or secrets.token_hex(4)
+            make_own_tables(self._database.connection, cursor, epoch)
             facts = dict(cursor.execute(f"SELECT name,value FROM {META}"))
             self._head = sql_log.head(cursor)
         self.epoch = str(facts["epoch"])

@@ -6,10 +6,11 @@ They read and write files themselves, whether or not a server is running.
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rowcast.core.errors import Code, Error
 from rowcast.core.overload_limits import BACKUP_NICENESS
 from rowcast.core.places import check_local
 from rowcast.program.commands.options import (
@@ -19,6 +20,9 @@ from rowcast.program.commands.options import (
     SetOption,
     join_settings,
 )
+
+if TYPE_CHECKING:
+    from rowcast.program.backups import Restored
 
 
 def backup(
@@ -56,6 +60,12 @@ def restore(
         str,
         typer.Option("--to", help="A time, a duration ago (-2h), or a cursor [default: the end]."),
     ] = "",
+    same_log: Annotated[
+        bool,
+        typer.Option(
+            "--same-log", help="For a node of a cluster: follow the cluster's log from there."
+        ),
+    ] = False,
     settings: SetOption = None,
 ) -> None:
     """Make a data directory from a backup, as of its end or of an earlier point.
@@ -67,11 +77,17 @@ def restore(
     chosen = join_settings(config, {"data": data}, settings)
     from rowcast.program.backups import restore as make  # noqa: PLC0415 - not for every command
 
-    made = make(place, chosen.data, to, schema)
+    if to and same_log:
+        raise Error(Code.INVALID, "--same-log goes on at the end of the backup; leave out --to")
+    made = make(place, chosen.data, to, schema, same_log=same_log)
+    _tell(made, place, what="" if not to else ", without the last {} events of its log")
+
+
+def _tell(made: "Restored", place: Path, what: str) -> None:
+    """Print where a restored log ends, and what its clients notice."""
     print(f"{made.epoch}:{made.position}")
     lost = made.before.head - made.position
-    what = f", without the last {lost} events of its log" if to else ""
-    print(f"{made.data}: restored from {place}{what}", file=sys.stderr)
+    print(f"{made.data}: restored from {place}{what.format(lost)}", file=sys.stderr)
     if lost:
         print(
             "sessions, shared subscriptions and bridges start from the beginning; clients with "

@@ -31,6 +31,16 @@ WorkersOption = Annotated[
     int | None,
     typer.Option("--workers", help="Processes more that serve tables over HTTP [default: 0]."),
 ]
+ClusterOption = Annotated[
+    str | None, typer.Option("--cluster", help="Name of the cluster that this node is of.")
+]
+NodeOption = Annotated[str | None, typer.Option("--node", help="Name of this node.")]
+PeerOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--peer", metavar="NAME=HOST:PORT", help="A node of the cluster; name all, this one too."
+    ),
+]
 CheckConfigOption = Annotated[
     bool, typer.Option("--check-config", help="Check as rowcast check does, and exit.")
 ]
@@ -44,6 +54,9 @@ def serve(
     http_port: HttpPortOption = None,
     mqtt_port: MqttPortOption = None,
     workers: WorkersOption = None,
+    cluster: ClusterOption = None,
+    node: NodeOption = None,
+    peer: PeerOption = None,
     settings: SetOption = None,
     check_config: CheckConfigOption = False,
 ) -> None:
@@ -58,14 +71,25 @@ def serve(
         "http.port": http_port,
         "mqtt.network.port": mqtt_port,
         "workers.count": workers,
+        "cluster.name": cluster,
+        "cluster.node": node,
+        "cluster.peers": peer or None,
     }
     chosen = join_settings(config, flags, settings)
     if check_config:
         _check(chosen)
         return
+    _run(chosen)
+
+
+def _run(chosen: Config) -> None:
+    """Run a server of its own, or a node of a cluster, until it is stopped."""
     sys.setswitchinterval(LOCK_SECONDS)
     gc.disable()  # until ready: objects made now stay, so collections would be wasted
-    from rowcast.program.main import serve as run  # noqa: PLC0415 - other commands need no server
+    if chosen.cluster.name:
+        from rowcast.program.node import serve as run  # noqa: PLC0415 - other commands need none
+    else:
+        from rowcast.program.main import serve as run  # noqa: PLC0415 - likewise
 
     run(chosen)
 

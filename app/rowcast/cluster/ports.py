@@ -1,0 +1,98 @@
+"""Connections between nodes on several machines: TCP, with TLS where there are certificates."""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from typing import Final
+
+from rowcast.cluster.follower_link import FollowerLink
+from rowcast.cluster.frames import Frames
+from rowcast.cluster.handshake import Handshake
+from rowcast.cluster.sequencer_links import SequencerLinks
+from rowcast.cluster.sockets import Connections
+from rowcast.core.errors import Code, Error
+
+log = logging.getLogger("rowcast.cluster")
+
+STRANGERS_MAX: Final = 32
+"""Connections that have not proved who they are: more than a cluster has nodes."""
+
+
+class SequencerPort(Connections):
+    """Listens for nodes that follow; ``key`` is what they must have."""
+
+    def __init__(
+        self,
+        links: SequencerLinks,
+        key: bytes,
+        tls: ssl.SSLContext | None = None,
+        strangers_max: int = STRANGERS_MAX,
+    ) -> None:
+        super().__init__(links)
+        self._key, self._tls, self._strangers_max = key, tls, strangers_max
+        self._strangers: set[Frames] = set()
+
+    async def start(self, host: str, port: int) -> None:
+        """Begin to accept. Raises BUSY when the port is taken."""
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(self._make, host, port, ssl=self._tls)
+        except OSError as error:
+            raise Error(
+                Code.BUSY,
+                f"the port {host}:{port} for other nodes cannot be opened ({error.strerror}); it is"
+                " the one after this node's in --peer",
+            ) from error
+
+    def _begin(self, frames: Frames) -> None:
+        if len(self._strangers) >= self._strangers_max:
+            frames.close()
+            return
+        self._strangers.add(frames)
+        frames.ended = lambda: self._strangers.discard(frames)
+        loop = asyncio.get_running_loop()
+        Handshake(frames, self._key, loop, lambda: self._known(frames)).accept()
+
+    def _known(self, frames: Frames) -> None:
+        self._strangers.discard(frames)
+        super()._begin(frames)
+
+    def stop(self) -> None:
+        """End all connections, and accept no more."""
+        super().stop()
+        for frames in tuple(self._strangers):
+            frames.close()
+
+
+async def follow(
+    host: str,
+    port: int,
+    key: bytes,
+    link: FollowerLink,
+    lost: Callable[[], None],
+    tls: ssl.SSLContext | None = None,
+) -> Frames:
+    """Connect to the node that numbers; ``lost`` is called when the connection ends.
+
+    Raises BUSY when nothing listens there.
+    """
+    frames = Frames()
+    loop = asyncio.get_running_loop()
+
+    def ended() -> None:
+        link.disconnected()
+        lost()
+
+    frames.ended = ended
+    Handshake(frames, key, loop, lambda: _known(frames, link)).connect()
+    try:
+        await loop.create_connection(lambda: frames, host, port, ssl=tls)
+    except (OSError, ssl.SSLError) as error:
+        raise Error(Code.BUSY, f"{host}:{port} cannot be reached: {error}") from error
+    return frames
+
+
+def _known(frames: Frames, link: FollowerLink) -> None:
+    frames.received = link.received
+    link.connected(frames.send)

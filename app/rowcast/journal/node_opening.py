@@ -1,0 +1,129 @@
+"""Opens the tables of a node of a cluster, with the log of all nodes as their log.
+
+The files beside the database, named after it with ``-spool``, are a copy of what its applier has
+not written yet. They are begun anew each time: the engine and the other nodes have the rest.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from rowcast.core.clock import WallClock
+from rowcast.core.errors import Code, Error
+from rowcast.core.tables import Table
+from rowcast.journal.applier_process import ProcessApplying
+from rowcast.journal.follower_store import FollowerStore
+from rowcast.journal.journaled_store import JournaledStore
+from rowcast.journal.log_replay import replay_log
+from rowcast.journal.spooled_applying import SpooledApplying
+from rowcast.journal.tail import Tail
+from rowcast.journal.writer_lock import WriterLock
+from rowcast.log.engine import Engine
+from rowcast.log.followed_log import FollowedLog
+from rowcast.log.log import Head
+from rowcast.log.replicated_log import ReplicatedLog, Spool
+from rowcast.store.sql_database import file_of
+from rowcast.store.sqlite import SqlStore
+
+SUFFIX: Final = "-spool"
+
+
+class Tables(NamedTuple):
+    """What is known of the tables of a node before they are opened."""
+
+    epoch: str = ""
+    """Of their log; empty where there are none yet."""
+    applied: int = 0
+    """The number of the last batch that they have."""
+    head: int = 0
+    """The number of the last event."""
+
+
+def look_at_tables(url: str) -> Tables:
+    """Return what is known of the tables at a URL. Raises BUSY while another process has them."""
+    if not file_of(url).is_file():
+        return Tables()
+    store = SqlStore(url, synced=False)
+    try:
+        return Tables(store.epoch, store.applied(), store.head())
+    finally:
+        store.close()
+
+
+def prepare_tables(url: str, declared: Sequence[Table]) -> Tables:
+    """Have tables that had a log of their own take what it has, and look at them."""
+    replay_log(file_of(url), declared)
+    return look_at_tables(url)
+
+
+def check_tables(tables: Tables, engine: Engine, place: Path) -> None:
+    """Raise CONFLICT where tables cannot follow the log of an engine."""
+    problem = ""
+    first, last = engine.bounds()
+    if tables.epoch and tables.epoch != engine.epoch:
+        problem = f"they are of the log {tables.epoch}, and the cluster's is {engine.epoch}"
+    elif tables.applied > last:
+        problem = (
+            f"they have batches up to {tables.applied}, and the log of the cluster ends at {last}: "
+            "its engine has lost its end, or was begun anew"
+        )
+    elif tables.applied + 1 < first:
+        problem = f"they have batches up to {tables.applied}, and the log begins at {first}"
+    if problem:
+        raise Error(
+            Code.CONFLICT,
+            f"the tables in {place} cannot follow: {problem}; move them away, and take those of "
+            "another node: rowcast backup there, rowcast restore --same-log here",
+        )
+
+
+class _Opened(NamedTuple):
+    tables: SqlStore
+    lock: WriterLock
+    spool: Path
+
+
+def _open(url: str, epoch: str) -> _Opened:
+    tables = SqlStore(url, synced=False, epoch=epoch)
+    try:
+        lock = WriterLock(tables.path)
+        lock.acquire()
+        tables.look_again()
+    except BaseException:
+        tables.close()
+        raise
+    return _Opened(tables, lock, tables.path.with_name(f"{tables.path.name}{SUFFIX}"))
+
+
+def open_sequencer(
+    url: str,
+    engine: Engine,
+    now: WallClock,
+    schema: str,
+    tail: Tail | None = None,
+    *,
+    made: Callable[[ReplicatedLog], None],
+) -> JournaledStore:
+    """Open the store of the node that numbers; ``made`` gets its log. Blocks; raises BUSY."""
+    tables, lock, spool = _open(url, engine.epoch)
+    try:
+        log = ReplicatedLog(engine, spool, tables.head())
+    except BaseException:
+        tables.close()
+        raise
+    made(log)
+    applying = ProcessApplying(tables, spool, schema, log, lock)
+    return JournaledStore(tables, log, applying, now, tail)
+
+
+def open_follower(
+    url: str, epoch: str, now: WallClock, schema: str, tail: Tail | None = None
+) -> FollowerStore:
+    """Open the store of a node that follows. Blocks; raises BUSY."""
+    tables, lock, place = _open(url, epoch)
+    applied = tables.applied()
+    followed = FollowedLog(epoch, Head(applied, tables.head()))
+    spool = Spool(place, epoch, applied)
+    applying = ProcessApplying(tables, place, schema, spool, lock)
+    spooled = SpooledApplying(followed, spool, applying)
+    return FollowerStore(tables, followed, spooled, now, tail)

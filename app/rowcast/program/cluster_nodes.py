@@ -1,0 +1,245 @@
+"""A node of a cluster in its two roles: the one that numbers writes, and those that follow it.
+
+The one that numbers is a whole server, whose log is kept by an engine on several machines. The
+others are what workers are, with tables of their own.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from rowcast.bus.bus import Bus
+from rowcast.cluster.frames import Frames
+from rowcast.cluster.lease_keeper import LeaseKeeper
+from rowcast.cluster.ports import SequencerPort, follow
+from rowcast.cluster.sequencer_links import SequencerLinks
+from rowcast.cluster.unlogged import UnloggedEvents
+from rowcast.core.clock import HybridClock
+from rowcast.core.errors import Code, Error
+from rowcast.core.topics import RULES, TopicFilter
+from rowcast.features.rights.feature import AccessRights
+from rowcast.journal.follower_store import FollowerStore
+from rowcast.journal.journaled_store import JournaledStore
+from rowcast.journal.node_opening import open_follower, open_sequencer
+from rowcast.kernel.commit import Committer
+from rowcast.kernel.forwarding import ForwardingCommitter
+from rowcast.kernel.kernel import Kernel
+from rowcast.kernel.rows.figure_rows import listed_rows
+from rowcast.kernel.sequencing import SequencingCommitter
+from rowcast.log.engine import Engine
+from rowcast.log.replicated_log import ReplicatedLog
+from rowcast.program.config import Config
+from rowcast.program.following import Following, without_mqtt
+from rowcast.program.main import Application
+from rowcast.program.rule_follower import RuleFollower
+from rowcast.reads.record_cache import RecordCache
+
+log = logging.getLogger("rowcast.cluster")
+
+PATH: Final = "$SYS/cluster/nodes"
+RETRY_SECONDS: Final = 0.2
+"""Between two attempts to reach the node that numbers, which may be starting."""
+WELCOME_SECONDS: Final = 10.0
+"""How long a node that follows waits before it opens its port: a new one of the others takes over
+in less. Then it opens, reads what it has, and refuses writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """What a node knows of its cluster, in either role."""
+
+    engine: Engine
+    keeper: LeaseKeeper
+    node: str
+    life: str
+    key: bytes = field(repr=False)
+    addresses: Mapping[str, tuple[str, int]]
+    """Where each node listens for those that follow, by its name."""
+    accepting: ssl.SSLContext | None = None
+    connecting: ssl.SSLContext | None = None
+
+    def row(self, node: str, role: str, number: int, *, up: bool) -> dict[str, object]:
+        """Return the row of a node below ``$SYS/cluster/nodes``."""
+        host, port = self.addresses.get(node, ("", 0))
+        address = f"{host}:{port}"
+        return {
+            "node": node,
+            "role": role,
+            "connected": up,
+            "batch": number,
+            "address": address,
+        }
+
+
+class SequencerNode(Application):
+    """The node that numbers."""
+
+    def __init__(self, config: Config, member: Membership, problem: Callable[[], None]) -> None:
+        self._member, self._problem = member, problem
+        super().__init__(config, apart=True)
+
+    def _open_store(self) -> JournaledStore:
+        def made(log: ReplicatedLog) -> None:
+            self.log = log
+            log.on_problem = self._problem
+
+        config = self.config
+        return open_sequencer(
+            config.database_url,
+            self._member.engine,
+            self._now,
+            self.schema.text,
+            config.log.tail,
+            made=made,
+        )
+
+    def _make_committer(self, bus: Bus, cache: RecordCache, clock: HybridClock) -> Committer:
+        parts = (self.store, bus, cache, clock, self._threads.writer, self.config.memory.bounds)
+        return SequencingCommitter(*parts, tables=self.schema.tables, confirms=True)
+
+    async def _restore(self) -> None:
+        """Begin this node's term first: from here on no other one can append."""
+        await self._on_writer(self.store.begin_term)
+        await super()._restore()
+
+    async def _start_workers(self) -> None:
+        """Let other nodes follow."""
+        kernel, member = self.kernel, self._member
+        committer = kernel.committer
+        assert isinstance(committer, SequencingCommitter)  # noqa: S101 - made above
+        tables = {table.name: table for table in self.schema.tables}
+        self.links = SequencerLinks(
+            committer, self.store, self.log, tables.get, schema=self.schema.text
+        )
+        unlogged = UnloggedEvents(committer, self.links.pass_on)
+        self.links.on_events.append(unlogged.take)
+        rights = self.features["rights"]
+        assert isinstance(rights, AccessRights)  # noqa: S101 - the tuple of features says so
+        kernel.bus.add(TopicFilter(f"{RULES}/+"), RuleFollower(rights.rules))
+        kernel.rows(PATH, listed_rows(PATH, self._rows))
+        port = SequencerPort(self.links, member.key, member.accepting)
+        self._closing.callback(port.stop)
+        await port.start(*member.addresses[member.node])
+
+    def _rows(self) -> dict[str, dict[str, object]]:
+        member = self._member
+        sent = self.links.sent()
+        rows = {
+            name: member.row(name, "follower", sent.get(name, 0), up=name in sent)
+            for name in member.addresses
+        }
+        rows[member.node] = member.row(member.node, "sequencer", self.log.head.number, up=True) | {
+            "term": self.log.term
+        }
+        return rows
+
+
+class FollowerNode(Following):
+    """A node that follows."""
+
+    def __init__(self, config: Config, member: Membership) -> None:
+        self._member = member
+        super().__init__(without_mqtt(config), f"{member.node}/{member.life}")
+        self._frames: Frames | None = None
+        self._followed = ""
+        """The life of the node that this one is connected to."""
+
+    def _open_store(self) -> FollowerStore:
+        config = self.config
+        return open_follower(
+            config.database_url,
+            self._member.engine.epoch,
+            self._now,
+            self.schema.text,
+            config.log.tail,
+        )
+
+    async def start(self) -> None:
+        """Follow the log, and open the port."""
+        await super().start()
+        self._closing.callback(self._refuse)  # first of all: who waits would hold up the end
+
+    def _refuse(self) -> None:
+        """Tell writers that wait that this node does not learn what becomes of their writes."""
+        committer = self.kernel.committer
+        assert isinstance(committer, ForwardingCommitter)  # noqa: S101 - of every follower
+        self.link.disconnected("it ends, or is about to number writes itself")
+        committer.give_up(
+            Error(
+                Code.BUSY,
+                "this node ends, or is about to number writes itself: it is not known whether this "
+                "was written; read before you repeat it",
+                retry_after_seconds=1,
+            )
+        )
+
+    async def _follow(self) -> None:
+        """Connect, again and again; wait for a while until all is here that was in the log."""
+        self._declare(self.kernel)
+        welcome = asyncio.Event()
+        self.link.on_welcome = welcome.set
+        connecting = asyncio.create_task(self._keep_connected(), name="cluster")
+        self._closing.push_async_callback(self._leave, connecting)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + WELCOME_SECONDS
+        while not (welcome.is_set() or self._member.keeper.held):
+            if loop.time() > until:
+                why = self.link.refusal or self.link.problem
+                log.warning("no node numbers writes yet: %s", why)
+                return
+            with suppress(TimeoutError):
+                await asyncio.wait_for(welcome.wait(), RETRY_SECONDS)
+
+    async def _leave(self, connecting: "asyncio.Task[None]") -> None:
+        connecting.cancel()
+        await asyncio.wait((connecting,))
+        if self._frames is not None:
+            self._frames.close()
+
+    async def _keep_connected(self) -> None:
+        said = ""
+        while True:
+            holder = self._member.keeper.holder
+            if holder is not None and holder.life != self._member.life:
+                lost = asyncio.Event()
+                self._followed = holder.life
+                try:
+                    self._frames = await follow(
+                        holder.host,
+                        holder.port,
+                        self._member.key,
+                        self.link,
+                        lost.set,
+                        self._member.connecting,
+                    )
+                    await lost.wait()
+                except Error as error:
+                    log.debug("node %s: %s", holder.node, error.message)
+                if self.link.refusal not in {"", said}:
+                    said = self.link.refusal
+                    log.error("this node does not follow: %s", said)
+            await asyncio.sleep(RETRY_SECONDS)
+
+    def look_again(self) -> None:
+        """Leave a node that does not hold the lease any more: it may be stopped, and not closed."""
+        holder, frames = self._member.keeper.holder, self._frames
+        if frames is not None and holder is not None and holder.life != self._followed:
+            frames.close()
+
+    def _declare(self, kernel: Kernel) -> None:
+        kernel.rows(PATH, listed_rows(PATH, self._rows))
+
+    def _rows(self) -> dict[str, dict[str, object]]:
+        member, holder = self._member, self._member.keeper.holder
+        up = not self.link.problem
+        store = self.store
+        assert isinstance(store, FollowerStore)  # noqa: S101 - opened above
+        number, rows = store.number, {}
+        if holder is not None:
+            rows[holder.node] = member.row(holder.node, "sequencer", number, up=up)
+        rows[member.node] = member.row(member.node, "follower", number, up=up)
+        return rows

@@ -1,0 +1,154 @@
+"""A process that follows the log of another one, and serves declared tables over HTTP.
+
+It decides writes on what it has followed, and has them numbered elsewhere
+(``kernel/forwarding.py``). It has no MQTT, and only the features that are the same in each process;
+what needs one place it refuses. Workers (``worker.py``) and the nodes of a cluster that follow
+(``cluster_follower.py``) differ in their tables, and in how they reach the one that numbers.
+"""
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, NoReturn, cast
+
+from rowcast.bus.bus import Bus
+from rowcast.cluster.follower_link import FollowerLink
+from rowcast.cluster.unlogged import UnloggedEvents
+from rowcast.core.callers import Caller
+from rowcast.core.clock import HybridClock
+from rowcast.core.errors import Code, Error
+from rowcast.core.topics import RULES, TopicFilter
+from rowcast.features.idempotency.idempotent_writes import MARKS
+from rowcast.features.rights.feature import AccessRights
+from rowcast.journal.follower_store import FollowerStore
+from rowcast.kernel.commit import Committer
+from rowcast.kernel.forwarding import NUMBERED_ELSEWHERE, ForwardingCommitter
+from rowcast.kernel.kernel import Kernel
+from rowcast.kernel.write import Write
+from rowcast.program.config import Config
+from rowcast.program.features import FEATURES
+from rowcast.program.main import Application
+from rowcast.program.operations import make_ready
+from rowcast.program.rule_follower import RuleFollower
+from rowcast.reads.record_cache import RecordCache
+
+log = logging.getLogger("rowcast.cluster")
+
+SAME_EVERYWHERE: Final = frozenset(
+    {
+        "accounts",
+        "audit",
+        "heartbeats",
+        "history",
+        "late_writes",
+        "live_queries",
+        "overload",
+        "rights",
+        "transactions",
+        "unfit_values",
+    }
+)
+"""The features of a process that follows: those that keep nothing in memory, or what each process
+reads for itself (users, from their file), or hears with the log (rules)."""
+
+
+class Following(Application):
+    """One life of a process that follows; ``node`` names it, and no other has that name."""
+
+    def __init__(self, config: Config, node: str) -> None:
+        self._node = node
+        super().__init__(
+            config, features=[plug for plug in FEATURES if plug.name in SAME_EVERYWHERE]
+        )
+
+    def _make_committer(self, bus: Bus, cache: RecordCache, clock: HybridClock) -> Committer:
+        store, bounds = cast("FollowerStore", self.store), self.config.memory.bounds
+        writer = self._threads.writer
+        return ForwardingCommitter(store, bus, cache, clock, writer, bounds, node=self._node)
+
+    async def start(self) -> None:
+        """Follow the log, and open the port. Raises Error when either fails."""
+        self._closing.callback(self._threads.stop)
+        try:
+            await self._on_writer(self.store.open, self.schema.tables)
+            self._closing.push_async_callback(self._on_writer, self.store.close)
+            self._build()
+            self._make_link()
+            await self._follow()
+            for feature in self.features.values():
+                await feature.load()
+            await self.kernel.restore(self._facts)
+            for feature in self.features.values():
+                self._closing.push_async_callback(feature.stop)
+                await feature.start()
+            await self.doors.prepare(self._threads.readers)
+            edge = self._make_edge()
+            make_ready(edge.settings.readiness, self.kernel, self.doors)
+            edge.settings.readiness.add("log", lambda: self.link.refusal or self.link.problem)
+            await self.doors.open_http(edge)
+            self._closing.callback(self.doors.close)
+            for feature in self.features.values():
+                await feature.opened()
+        except BaseException:
+            await self.stop()
+            raise
+
+    def _keep_facts(self) -> None:
+        """Restore no session: who follows has none."""
+
+    def _make_link(self) -> None:
+        kernel, committer = self.kernel, self.kernel.committer
+        assert isinstance(committer, ForwardingCommitter)  # noqa: S101 - made above
+        tables = {table.name: table for table in self.schema.tables}
+        reports = ThreadPoolExecutor(1, thread_name_prefix="rowcast-reports")
+        self._closing.callback(reports.shutdown)
+        self.link = FollowerLink(
+            committer,
+            cast("FollowerStore", self.store),
+            tables.get,
+            asyncio.get_running_loop(),
+            reports,
+            schema=self.schema.text,
+        )
+        unlogged = UnloggedEvents(committer, self.link.pass_on)
+        self.link.on_events.append(unlogged.take)
+        self._differ(kernel)
+
+    async def _follow(self) -> None:
+        """Connect. Raises Error when this process is of no use without a connection."""
+        raise NotImplementedError
+
+    def _differ(self, kernel: Kernel) -> None:
+        """Follow what others change, and refuse what needs one place."""
+        rights = self.features["rights"]
+        assert isinstance(rights, AccessRights)  # noqa: S101 - the tuple of features says so
+        kernel.bus.add(TopicFilter(f"{RULES}/+"), RuleFollower(rights.rules))
+        for name in MARKS:
+            kernel.steps.on_property(name, _refuse_mark, first=True)
+        tickets = self.identity.authenticator.tickets
+        setattr(tickets, "make", _refuse_ticket)  # noqa: B010 - a method of this one object
+
+
+def without_mqtt(config: Config) -> Config:
+    """Return the settings of a process that follows: no MQTT, and no undeclared topics."""
+    network = config.mqtt.network.model_copy(update={"port": None, "secure_port": None})
+    mtls = config.mqtt.mtls.model_copy(update={"enabled": False})
+    mqtt = {"network": network, "web_socket": False, "mtls": mtls}
+    return config.model_copy(
+        update={
+            "mqtt": config.mqtt.model_copy(update=mqtt),
+            "topics": config.topics.model_copy(update={"undeclared": "reject"}),
+        }
+    )
+
+
+def _refuse_mark(_write: Write) -> NoReturn:
+    raise Error(Code.INVALID, NUMBERED_ELSEWHERE)
+
+
+def _refuse_ticket(_caller: Caller) -> NoReturn:
+    raise Error(
+        Code.NOT_ALLOWED,
+        "a ticket is good at one process only: ask for it, and show it, at http.port",
+        allow=[],
+    )

@@ -1,0 +1,295 @@
+"""Runs a node of a cluster: its engine, its share of the lease, and the role that follows from it.
+
+A node that takes the lease ends what it was and becomes the one that numbers; one that has lost it,
+or could not append, ends that and follows. Clients of a node that changes its role connect again.
+"""
+
+import asyncio
+import ipaddress
+import logging
+import secrets
+import signal
+import ssl
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Final
+
+from rowcast import __version__
+from rowcast.auth.shared_secret import derived
+from rowcast.cluster.lease_keeper import Holder, LeaseKeeper
+from rowcast.core.compiled import CODE
+from rowcast.core.errors import Code, Error
+from rowcast.journal.node_opening import Tables, check_tables, prepare_tables
+from rowcast.log.engine import Engine
+from rowcast.program.cluster_nodes import FollowerNode, Membership, SequencerNode
+from rowcast.program.config import Config, variable
+from rowcast.program.engines import EngineOfNode
+from rowcast.program.logs import configure_logging
+from rowcast.program.main import Application, calm_the_collector, loop_factory
+from rowcast.program.operations import cut, end
+from rowcast.program.settings.cluster import Cluster
+from rowcast.program.systemd import service_manager
+from rowcast.schema import load_schema
+
+log = logging.getLogger("rowcast.cluster")
+
+SECRET_LETTERS: Final = 16
+"""Of the cluster's secret: it is no password that somebody types."""
+PAUSE_SECONDS: Final = 0.5
+"""After a role that could not begin."""
+ROLE_SECONDS: Final = 30.0
+"""For a role to end; a process that hangs for longer ends, and is started again from outside."""
+
+
+def check_cluster(config: Config) -> None:
+    """Raise INVALID for what a node would do wrong."""
+    cluster = config.cluster
+    problem = ""
+    if len(cluster.secret) < SECRET_LETTERS:
+        problem = (
+            f"cluster.secret has fewer than {SECRET_LETTERS} characters; give all nodes the same "
+            "one, such as that of `openssl rand -hex 24`, in ROWCAST_CLUSTER__SECRET"
+        )
+    elif not (_is_private(cluster) or cluster.tls.certificate or cluster.plaintext):
+        problem = (
+            "peers are not on loopback, and nodes would speak in the clear; set cluster.tls, or "
+            "cluster.plaintext where nobody else reaches their network"
+        )
+    elif config.workers.count:
+        problem = "there are workers, which a node of a cluster does not have; leave --workers out"
+    elif not config.database_url.startswith("sqlite:"):
+        problem = "store.url names no SQLite file, which each node has for itself"
+    if problem:
+        raise Error(Code.INVALID, f"this node cannot be started: {problem}")
+
+
+def _is_private(cluster: Cluster) -> bool:
+    """Whether all nodes are on this machine."""
+    for address in cluster.addresses.values():
+        host = address.rpartition(":")[0].strip("[]")
+        try:
+            if not ipaddress.ip_address(host).is_loopback:
+                return False
+        except ValueError:
+            if host != "localhost":
+                return False
+    return True
+
+
+class Node:
+    """One node, from its start to its end."""
+
+    def __init__(self, config: Config, stopping: asyncio.Event) -> None:
+        check_cluster(config)
+        self.config, self._cluster = config, config.cluster
+        self._stopping = stopping
+        self._loop = asyncio.get_running_loop()
+        self._turn = asyncio.Event()
+        """Set when the lease, or the log, says something new."""
+        self._closing = AsyncExitStack()
+        stopping_soon = self._loop.create_task(stopping.wait())
+        stopping_soon.add_done_callback(lambda _: self._turn.set())
+
+    async def open(self) -> None:
+        """Start the engine, and wait for a majority. Raises Error when this node cannot be one."""
+        cluster = self._cluster
+        schema = load_schema(self.config.schema_file)
+        url = self.config.database_url
+        self.config.data.mkdir(0o700, parents=True, exist_ok=True)
+        tables = await asyncio.to_thread(prepare_tables, url, schema.tables)
+        self._engine = EngineOfNode(self.config)
+        self._closing.push_async_callback(asyncio.to_thread, self._engine.stop)
+        await asyncio.to_thread(self._engine.start)
+        engine = await self._open_engine(tables)
+        await asyncio.to_thread(check_tables, tables, engine, self.config.data)
+        key = bytes.fromhex(derived(cluster.secret, f"link/{cluster.name}"))
+        addresses = {name: _beside(address) for name, address in cluster.addresses.items()}
+        life = secrets.token_hex(8)
+        own = Holder(cluster.node, life, *addresses[cluster.node])
+        self.keeper = LeaseKeeper(engine, own, cluster.lease_seconds, self._told)
+        self._closing.push_async_callback(asyncio.to_thread, self.keeper.stop)
+        accepting, connecting = _contexts(cluster)
+        self._member = Membership(
+            engine, self.keeper, cluster.node, life, key, addresses, accepting, connecting
+        )
+
+    async def _open_engine(self, tables: Tables) -> Engine:
+        waiting = False
+        while True:
+            try:
+                engine = await asyncio.to_thread(self._engine.open, tables)
+            except Error as error:
+                if error.code is not Code.BUSY or self._stopping.is_set():
+                    raise
+                if not waiting:
+                    log.warning("this node waits for the others: %s", error.message)
+                waiting = True
+            else:
+                self._closing.push_async_callback(asyncio.to_thread, engine.close)
+                return engine
+
+    def _told(self) -> None:
+        """Be called by other threads: there is something new."""
+        self._loop.call_soon_threadsafe(self._turn.set)
+
+    async def run(self, ready: Callable[[Application, str], None]) -> None:
+        """Have one role after the other; ``ready`` is called when one has begun."""
+        await asyncio.to_thread(self.keeper.step)  # nobody may hold it
+        self.keeper.start()
+        while not self._stopping.is_set():
+            try:
+                if self.keeper.held:
+                    await self._number(ready)
+                else:
+                    await self._follow(ready)
+            except Error as error:
+                if error.code is not Code.BUSY:
+                    raise
+                log.error("this node cannot begin, and tries again: %s", error.full)  # noqa: TRY400
+                if self.keeper.held:
+                    await asyncio.to_thread(self.keeper.give_up)
+                await self._pause()
+
+    async def _pause(self) -> None:
+        waiting = asyncio.create_task(self._stopping.wait())
+        await asyncio.wait((waiting,), timeout=PAUSE_SECONDS)
+        waiting.cancel()
+
+    async def _number(self, ready: Callable[[Application, str], None]) -> None:
+        node = await asyncio.to_thread(SequencerNode, self.config, self._member, self._told)
+        await self._begin(node)
+        ready(node, "numbers writes")
+
+        def goes_on() -> bool:
+            if not self.keeper.held:
+                node.log.abandon("the lease of this node has run out")
+            return self.keeper.held and not node.log.problem
+
+        await self._while(goes_on)
+        if node.log.problem:
+            log.error("this node numbers no more writes: %s", node.log.problem)
+            await asyncio.to_thread(self.keeper.give_up)
+        await self._end(node)
+
+    async def _follow(self, ready: Callable[[Application, str], None]) -> None:
+        node = await asyncio.to_thread(FollowerNode, self.config, self._member)
+        await self._begin(node)
+        ready(node, "follows")
+
+        def goes_on() -> bool:
+            node.look_again()
+            return not self.keeper.held
+
+        await self._while(goes_on)
+        await self._end(node)
+
+    async def _begin(self, role: Application) -> None:
+        await role.start()
+        self._keep_ports(role)
+
+    def _keep_ports(self, role: Application) -> None:
+        """Have the next role listen where this one does, where a port was to be picked."""
+        config = self.config
+        http = config.http.model_copy(update={"port": role.http_port})
+        network = config.mqtt.network
+        if role.mqtt_port is not None and network.port == 0:
+            network = network.model_copy(update={"port": role.mqtt_port})
+        mqtt = config.mqtt.model_copy(update={"network": network})
+        self.config = config.model_copy(update={"http": http, "mqtt": mqtt})
+
+    async def _while(self, goes_on: Callable[[], bool]) -> None:
+        while goes_on() and not self._stopping.is_set():
+            await self._turn.wait()
+            self._turn.clear()
+
+    async def _end(self, role: Application) -> None:
+        await _within(role.stop())
+
+    async def close(self) -> None:
+        """End everything."""
+        await self._closing.aclose()
+
+
+async def _within(ending: Awaitable[None]) -> None:
+    task = asyncio.ensure_future(ending)
+    await asyncio.wait((task,), timeout=ROLE_SECONDS)
+    if not task.done():
+        log.error("this node does not end what it was within %g s; it exits", ROLE_SECONDS)
+        cut()
+    task.result()
+
+
+def _beside(address: str) -> tuple[str, int]:
+    """Return where a node listens for the others: the port after that of its engine."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port) + 1
+
+
+def _contexts(cluster: Cluster) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
+    """Return the TLS of connections that come, and of those that go; None without certificates."""
+    files = cluster.tls
+    if files.certificate is None:
+        return None, None
+    try:
+        found = []
+        for purpose in (ssl.Purpose.CLIENT_AUTH, ssl.Purpose.SERVER_AUTH):
+            context = ssl.create_default_context(purpose, cafile=files.certificate_authority)
+            context.load_cert_chain(files.certificate, files.private_key)
+            context.verify_mode = ssl.CERT_REQUIRED
+            found.append(context)
+    except (OSError, ssl.SSLError) as error:
+        raise Error(
+            Code.INVALID, f"a file of cluster.tls cannot be used ({error}); see the three of them"
+        ) from error
+    return found[0], found[1]
+
+
+def serve(config: Config) -> None:
+    """Run a node until SIGINT or SIGTERM. Raises Error when it cannot start."""
+    configure_logging(config.logging.level, config.logging.format)
+    for warning in config.warnings:
+        log.warning("%s", warning)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(_serve(config))
+
+
+async def _serve(config: Config) -> None:
+    stopping, again = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def asked() -> None:
+        (again if stopping.is_set() else stopping).set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, asked)
+    manager = service_manager(variable)
+    calmed: list[bool] = []
+
+    def ready(role: Application, does: str) -> None:
+        if not calmed:
+            calmed.append(True)
+            calm_the_collector()
+            manager.ready()
+        _tell(config, role, does)
+
+    node = Node(config, stopping)
+    try:
+        await node.open()
+        await node.run(ready)
+    finally:
+        manager.stopping()
+        await end(node.close(), again)
+
+
+def _tell(config: Config, role: Application, does: str) -> None:
+    """Print what this node does now, and its addresses."""
+    cluster = config.cluster
+    print(  # noqa: T201
+        f"Rowcast {__version__} ({CODE}): node {cluster.node} of {cluster.name} {does}.",
+        *role.doors.lines(),
+        f"  data                   {config.data.resolve()}",
+        sep="\n",
+        file=sys.stderr,
+        flush=True,
+    )

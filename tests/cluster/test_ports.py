@@ -1,0 +1,213 @@
+"""Connections between nodes: who has the secret is let in, and nobody else (K12)."""
+
+import asyncio
+import secrets
+import ssl
+
+import pytest
+import trustme
+
+from rowcast.cluster.frames import Frames
+from rowcast.cluster.handshake import Handshake
+from rowcast.cluster.ports import SequencerPort, follow
+from rowcast.core.errors import Code, Error
+from serving import until
+
+KEY = secrets.token_bytes(32)
+
+
+class Link:
+    """Stands for either side's link."""
+
+    def __init__(self):
+        self.got, self.send, self.closed = [], None, False
+        self.on_close = None
+        self.full = False
+
+    def received(self, data):
+        self.got.append(data)
+
+    def connected(self, send):
+        self.send = send
+        send(b"hello" * 100)
+
+    def disconnected(self, why=""):
+        self.closed = True
+
+    def close(self):
+        self.closed = True
+
+    def catch_up(self):
+        """Send nothing."""
+
+
+class Links:
+    """Stands for those of the node that numbers."""
+
+    def __init__(self):
+        self.links = []
+
+    def link(self, send):
+        link = Link()
+        link.send = send
+        self.links.append(link)
+        return link
+
+
+@pytest.fixture
+async def port(request):
+    links = Links()
+    listening = SequencerPort(links, KEY, *getattr(request, "param", ()))
+    await listening.start("127.0.0.1", 0)
+    listening.links = links
+    listening.number = listening._server.sockets[0].getsockname()[1]
+    yield listening
+    listening.stop()
+
+
+async def test_who_has_the_secret_is_let_in(port):
+    link, lost = Link(), asyncio.Event()
+    frames = await follow("127.0.0.1", port.number, KEY, link, lost.set)
+    await until(lambda: port.links.links and port.links.links[0].got)
+    assert port.links.links[0].got == [b"hello" * 100]
+    port.links.links[0].send(b"welcome")
+    await until(lambda: link.got == [b"welcome"])
+    frames.close()
+    await lost.wait()
+    assert link.closed
+    await until(lambda: port.links.links[0].closed)
+
+
+async def test_another_secret_is_refused_by_both_sides(port):
+    link, lost = Link(), asyncio.Event()
+    await follow("127.0.0.1", port.number, secrets.token_bytes(32), link, lost.set)
+    await lost.wait()
+    assert not port.links.links
+    assert link.send is None
+
+
+async def test_a_node_does_not_follow_one_that_has_not_the_secret():
+    """Who listens at an address of the cluster, and lets everybody in, gets nothing."""
+
+    async def pretend(reader, writer):
+        writer.write((32).to_bytes(4) + bytes(32))
+        await reader.readexactly(68)
+        writer.write((32).to_bytes(4) + bytes(32))
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(pretend, "127.0.0.1", 0)
+    link, lost = Link(), asyncio.Event()
+    address = server.sockets[0].getsockname()[1]
+    await follow("127.0.0.1", address, KEY, link, lost.set)
+    await lost.wait()
+    assert link.send is None
+    server.close()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        (65).to_bytes(4) + bytes(65),
+        (300 << 20).to_bytes(4),
+        (64).to_bytes(4) + bytes(64),
+        (3).to_bytes(4) + b"abc",
+        b"GET / HTTP/1.1\r\n\r\n",
+    ],
+    ids=["too long", "very long", "no code", "short", "http"],
+)
+async def test_a_stranger_is_let_go(port, sent):
+    reader, writer = await asyncio.open_connection("127.0.0.1", port.number)
+    await reader.readexactly(36)
+    writer.write(sent)
+    assert await reader.read() == b""
+    assert not port.links.links
+    writer.close()
+
+
+async def test_what_a_side_has_sent_itself_is_no_proof(port):
+    """The node that numbers never makes the code of a follower."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port.number)
+    nonce = (await reader.readexactly(36))[4:]
+    other_reader, other = await asyncio.open_connection("127.0.0.1", port.number)
+    await other_reader.readexactly(36)
+    other.write((64).to_bytes(4) + nonce + bytes(32))
+    assert await other_reader.read() == b""
+    writer.close()
+    other.close()
+
+
+@pytest.mark.parametrize("port", [(None, 2)], indirect=True)
+async def test_so_many_strangers_and_no_more(port):
+    held = [await asyncio.open_connection("127.0.0.1", port.number) for _ in range(2)]
+    for reader, _ in held:
+        await reader.readexactly(36)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port.number)
+    assert await reader.read() == b""
+    writer.close()
+    held[0][1].close()
+    await until(lambda: len(port._strangers) == 1)
+    link, lost = Link(), asyncio.Event()
+    await follow("127.0.0.1", port.number, KEY, link, lost.set)
+    await until(lambda: port.links.links)
+    held[1][1].close()
+
+
+async def test_who_is_silent_is_let_go():
+    frames, done, timers = Frames(), [], Timers()
+    shaking = Handshake(frames, KEY, timers, lambda: done.append(True))
+    closed = []
+    frames.close = lambda: closed.append(True)
+    shaking.connect()
+    timers.run()
+    assert closed
+    assert not done
+
+
+class Timers:
+    """A clock that the test moves."""
+
+    def __init__(self):
+        self.calls = []
+
+    def call_later(self, delay, call, *arguments):
+        self.calls.append((call, arguments))
+
+    def run(self):
+        for call, arguments in self.calls:
+            call(*arguments)
+
+
+async def test_with_certificates_each_side_checks_the_other(tmp_path):
+    authority, foreign = trustme.CA(), trustme.CA()
+    cert = authority.issue_cert("127.0.0.1")
+    contexts = []
+    for purpose in (ssl.Purpose.CLIENT_AUTH, ssl.Purpose.SERVER_AUTH):
+        context = ssl.create_default_context(purpose)
+        authority.configure_trust(context)
+        cert.configure_cert(context)
+        context.verify_mode = ssl.CERT_REQUIRED
+        contexts.append(context)
+    links = Links()
+    listening = SequencerPort(links, KEY, contexts[0])
+    await listening.start("127.0.0.1", 0)
+    port = listening._server.sockets[0].getsockname()[1]
+    link, lost = Link(), asyncio.Event()
+    await follow("127.0.0.1", port, KEY, link, lost.set, contexts[1])
+    await until(lambda: links.links)
+    stranger = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+    foreign.configure_trust(stranger)
+    with pytest.raises(Error) as caught:
+        await follow("127.0.0.1", port, KEY, Link(), lost.set, stranger)
+    assert caught.value.code is Code.BUSY
+    listening.stop()
+
+
+async def test_nobody_listens_and_a_port_that_is_taken(port):
+    with pytest.raises(Error, match="cannot be opened") as caught:
+        await SequencerPort(Links(), KEY).start("127.0.0.1", port.number)
+    assert caught.value.code is Code.BUSY
+    port.stop()
+    with pytest.raises(Error, match="cannot be reached") as caught:
+        await follow("127.0.0.1", port.number, KEY, Link(), lambda: None)
+    assert caught.value.code is Code.BUSY

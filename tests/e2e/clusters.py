@@ -1,0 +1,131 @@
+"""A cluster for tests: three nodes as processes of this machine, each with its engine's server."""
+
+import secrets
+import socket
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+import httpx
+
+from serving import Server, wait_until
+
+SCHEMA = """
+type Dog @table @export {
+  id: ID @primaryKey
+  name: String
+  n: Long
+  created: String @createdTime
+}
+type Note @table @export {
+  id: ID @primaryKey
+  text: String
+}
+"""
+LEASE_SECONDS = 1.5
+
+
+def free_ports(count: int) -> list[int]:
+    """Return the first of two ports each that nobody has now."""
+    found: list[int] = []
+    while len(found) < count:
+        with socket.socket() as one, socket.socket() as next_one:
+            one.bind(("127.0.0.1", 0))
+            port = int(one.getsockname()[1])
+            with suppress(OSError, OverflowError):
+                next_one.bind(("127.0.0.1", port + 1))
+                found.append(port)
+    return found
+
+
+class Node(Server):
+    """One node; it has no MQTT until it numbers writes."""
+
+    def __init__(self, folder: Path, name: str, peers: list[str], **settings: object) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.name = name
+        given = {
+            "cluster.name": "test",
+            "cluster.node": name,
+            "cluster.peers": ",".join(peers),
+            "cluster.lease_seconds": LEASE_SECONDS,
+            "cluster.log_bytes": 64 << 20,
+        }
+        super().__init__(folder, SCHEMA, folder / "none", given | settings)
+
+    def ready(self) -> bool:
+        """Whether it answers, and reaches the node that numbers."""
+        try:
+            return self.request("GET", "/health/ready").status_code == 200
+        except httpx.HTTPError:
+            if self.process is None or self.process.poll() is not None:
+                raise AssertionError(f"node {self.name} ended:\n{self.log}") from None
+            return False
+
+    @property
+    def nodes(self) -> dict[str, dict[str, object]]:
+        """What it tells of all nodes."""
+        rows = self.request("GET", "/$SYS/cluster/nodes/").json()
+        return {row["node"]: row for row in rows}
+
+    @property
+    def numbers(self) -> bool:
+        """Whether it numbers writes now."""
+        try:
+            return self.ready() and self.nodes[self.name]["role"] == "sequencer"
+        except (httpx.HTTPError, KeyError):
+            return False
+
+    def kill(self, *, children: bool = True) -> int:
+        """End it at once, as a machine that loses its power: with its engine and applier."""
+        return super().kill(children=children)
+
+
+class Cluster:
+    """Three nodes."""
+
+    def __init__(self, folder: Path, count: int = 3, **settings: object) -> None:
+        names = "abcde"[:count]
+        ports = free_ports(count * 3)
+        peers = [
+            f"{name}=127.0.0.1:{port}" for name, port in zip(names, ports[:count], strict=True)
+        ]
+        given = {"cluster.secret": secrets.token_hex(16)} | settings
+        self.nodes = {}
+        for index, name in enumerate(names):
+            own = {
+                "http.port": ports[count + index],
+                "mqtt.network.port": ports[2 * count + index],
+            }
+            self.nodes[name] = Node(folder / name, name, peers, **given, **own)
+
+    def __enter__(self) -> Self:
+        for node in self.nodes.values():
+            node.launch()
+        self.settle()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for node in self.nodes.values():
+            if node.process is not None:
+                node.kill()
+
+    @property
+    def running(self) -> list[Node]:
+        """The nodes that were started and not stopped."""
+        return [node for node in self.nodes.values() if node.process is not None]
+
+    def settle(self) -> "Node":
+        """Wait until one of the running nodes numbers, and all others follow it; return it."""
+
+        def settled() -> "Node | None":
+            numbering = [node for node in self.running if node.numbers]
+            ready = all(node.ready() for node in self.running)
+            return numbering[0] if ready and len(numbering) == 1 else None
+
+        return wait_until(settled, "one node numbers, and the others follow")
+
+    @property
+    def followers(self) -> list[Node]:
+        """The running nodes that do not number."""
+        return [node for node in self.running if not node.numbers]

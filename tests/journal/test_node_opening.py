@@ -1,0 +1,112 @@
+"""The tables of a node of a cluster: which may follow the log, and how they are opened (K12)."""
+
+import time
+
+import pytest
+
+from batch_cases import batch_after
+from memory_engine import MemoryEngine, Shared
+from rowcast.core.errors import Code, Error
+from rowcast.journal.node_opening import Tables, check_tables, look_at_tables, open_follower
+from rowcast.journal.spooled_applying import SpooledApplying
+from rowcast.log.followed_log import FollowedLog
+from rowcast.log.log import Head
+from rowcast.log.replicated_log import Spool
+from serving import wait_until
+
+EPOCH = "0123abcd"
+
+
+@pytest.mark.parametrize(
+    ("tables", "first", "entries", "words"),
+    [
+        (Tables(), 1, 5, ""),
+        (Tables(EPOCH, 5, 9), 1, 5, ""),
+        (Tables(EPOCH, 3, 9), 4, 2, ""),
+        (Tables("ffffffff", 5, 9), 1, 5, "they are of the log ffffffff"),
+        (Tables(EPOCH, 6, 9), 1, 5, "has lost its end"),
+        (Tables(EPOCH, 2, 9), 4, 2, "the log begins at 4"),
+    ],
+    ids=["new", "all of it", "just enough", "another log", "went back", "too old"],
+)
+def test_tables_that_cannot_follow_are_refused(tmp_path, tables, first, entries, words):
+    shared = Shared(EPOCH, first)
+    shared.entries = [b"x"] * entries
+    if not words:
+        check_tables(tables, MemoryEngine(shared), tmp_path)
+        return
+    with pytest.raises(Error, match=words) as caught:
+        check_tables(tables, MemoryEngine(shared), tmp_path)
+    assert caught.value.code is Code.CONFLICT
+    assert "rowcast restore --same-log" in caught.value.message
+
+
+def test_a_new_node_has_no_tables_until_it_follows(tmp_path):
+    url = f"sqlite:///{tmp_path / 'rowcast.db'}"
+    assert look_at_tables(url) == Tables()
+    store = open_follower(url, EPOCH, time.time, "")
+    store.open(())
+    store.close()
+    assert look_at_tables(url) == Tables(EPOCH, 0, 0)
+
+
+class Nothing:
+    """An applier that notes what it is told."""
+
+    def __init__(self):
+        self.pushed, self.hurried, self.stopped = [], [], False
+
+    def start(self, declared, after, told):
+        """Begin."""
+
+    def push(self, number):
+        self.pushed.append(number)
+
+    def hurry(self, number):
+        self.hurried.append(number)
+
+    def tidy(self, limit):
+        return False
+
+    def stop(self):
+        self.stopped = True
+
+
+def test_batches_are_in_files_before_the_applier_hears_of_them(tmp_path):
+    followed = FollowedLog(EPOCH, Head(0, 0))
+    spool, applying = Spool(tmp_path / "spool", EPOCH, 0), Nothing()
+    spooled = SpooledApplying(followed, spool, applying)
+    spooled.start((), 0, lambda applied: None)
+    followed.term = 1
+    for _ in range(5):
+        followed.take(batch_after(followed))
+        spooled.push(followed.head.number)
+    spooled.hurry(5)
+    wait_until(lambda: applying.hurried == [5], "it is hurried")
+    assert applying.pushed[-1] == 5
+    assert [batch.number for batch in spool.read(0, 1 << 20)] == [1, 2, 3, 4, 5]
+    spooled.stop()
+    assert applying.stopped
+    spooled.push(6)  # after its end it does nothing
+
+
+def test_a_full_disk_is_told_and_tried_again(tmp_path, monkeypatch):
+    followed = FollowedLog(EPOCH, Head(0, 0))
+    spool, applying, told = Spool(tmp_path / "spool", EPOCH, 0), Nothing(), []
+    full = iter([True, True])
+    take = spool.take
+
+    def refusing(batch):
+        if next(full, False):
+            raise Error(Code.BUSY, "the disk is full")
+        take(batch)
+
+    monkeypatch.setattr(spool, "take", refusing)
+    spooled = SpooledApplying(followed, spool, applying)
+    spooled.start((), 0, told.append)
+    followed.term = 1
+    followed.take(batch_after(followed))
+    spooled.push(1)
+    wait_until(lambda: applying.pushed == [1], "it is written in the end")
+    assert [applied.problem for applied in told] == ["the disk is full"] * 2
+    spooled.stop()
