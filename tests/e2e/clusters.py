@@ -17,6 +17,10 @@ type Dog @table @export {
   n: Long
   created: String @createdTime
 }
+type Counter @table @export {
+  id: ID @primaryKey
+  n: Long
+}
 type Note @table @export {
   id: ID @primaryKey
   text: String

@@ -12,9 +12,10 @@ from clusters import Cluster, Node, free_ports
 
 from postgres_server import PASSWORD, running_postgres
 from rowcast.mqtt.packets import MQTT_5
-from serving import rowcast, wait_until
+from serving import PATIENCE_SECONDS, rowcast, wait_until
 from talking import Events, Mqtt
 
+pytestmark = pytest.mark.timeout(5 * PATIENCE_SECONDS)
 LONG = {"session_expiry_interval": 3600}
 
 

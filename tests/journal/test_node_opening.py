@@ -7,7 +7,13 @@ import pytest
 from batch_cases import batch_after
 from memory_engine import MemoryEngine, Shared
 from rowcast.core.errors import Code, Error
-from rowcast.journal.node_opening import Tables, check_tables, look_at_tables, open_follower
+from rowcast.journal.node_opening import (
+    Tables,
+    check_tables,
+    look_at_tables,
+    open_follower,
+    open_sequencer,
+)
 from rowcast.journal.spooled_applying import SpooledApplying
 from rowcast.log.followed_log import FollowedLog
 from rowcast.log.log import Head
@@ -110,3 +116,19 @@ def test_a_full_disk_is_told_and_tried_again(tmp_path, monkeypatch):
     wait_until(lambda: applying.pushed == [1], "it is written in the end")
     assert [applied.problem for applied in told] == ["the disk is full"] * 2
     spooled.stop()
+
+
+def test_a_node_that_could_not_begin_leaves_its_tables_to_the_next_attempt(tmp_path, monkeypatch):
+    """The engine had no leader yet: the same process tries again, in another role perhaps."""
+    url = f"sqlite:///{tmp_path / 'rowcast.db'}"
+    engine = MemoryEngine(Shared(EPOCH))
+
+    def silent():
+        raise Error(Code.INVALID, "no answer")
+
+    monkeypatch.setattr(engine, "bounds", silent)
+    with pytest.raises(Error, match="no answer"):
+        open_sequencer(url, engine, time.time, "", made=lambda log: None)
+    store = open_follower(url, EPOCH, time.time, "")
+    store.open(())
+    store.close()

@@ -53,6 +53,10 @@ class Handshake:
         frames.bytes_max = NONCE_BYTES + CODE_BYTES
         timers.call_later(seconds, self._overdue)
 
+    def cancel(self) -> None:
+        """End it: there is no connection."""
+        self._done = None
+
     def accept(self) -> None:
         """Begin at the side that listens."""
         self._frames.received = self._take_follower

@@ -50,9 +50,15 @@ class SequencerPort(Connections):
             frames.close()
             return
         self._strangers.add(frames)
-        frames.ended = lambda: self._strangers.discard(frames)
         loop = asyncio.get_running_loop()
-        Handshake(frames, self._key, loop, lambda: self._known(frames)).accept()
+        shaking = Handshake(frames, self._key, loop, lambda: self._known(frames))
+
+        def ended() -> None:
+            self._strangers.discard(frames)
+            shaking.cancel()
+
+        frames.ended = ended
+        shaking.accept()
 
     def _known(self, frames: Frames) -> None:
         self._strangers.discard(frames)
@@ -85,10 +91,12 @@ async def follow(
         lost()
 
     frames.ended = ended
-    Handshake(frames, key, loop, lambda: _known(frames, link)).connect()
+    shaking = Handshake(frames, key, loop, lambda: _known(frames, link))
+    shaking.connect()
     try:
         await loop.create_connection(lambda: frames, host, port, ssl=tls)
     except (OSError, ssl.SSLError) as error:
+        shaking.cancel()
         raise Error(Code.BUSY, f"{host}:{port} cannot be reached: {error}") from error
     return frames
 

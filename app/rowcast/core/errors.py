@@ -59,7 +59,9 @@ class Error(Exception):
     """An error: its code, a sentence for the caller, and facts that a door may pass on.
 
     ``detail`` holds plain values, for example ``cursor`` (the current one, on CONFLICT) or
-    ``retry_after_seconds`` (on BUSY) or ``allow`` (verbs, on NOT_ALLOWED).
+    ``retry_after_seconds`` (on BUSY) or ``allow`` (verbs, on NOT_ALLOWED). ``elsewhere`` (on BUSY)
+    says that this node takes no writes any more, or does not know what became of one: who connects
+    again and sends it again, at the node that does, loses nothing.
     """
 
     def __init__(self, code: Code, message: str, **detail: object) -> None:

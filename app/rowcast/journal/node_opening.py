@@ -91,6 +91,7 @@ def _open(url: str, epoch: str) -> _Opened:
         tables.look_again()
     except BaseException:
         tables.close()
+        lock.release()
         raise
     return _Opened(tables, lock, tables.path.with_name(f"{tables.path.name}{SUFFIX}"))
 
@@ -110,6 +111,7 @@ def open_sequencer(
         log = ReplicatedLog(engine, spool, tables.head())
     except BaseException:
         tables.close()
+        lock.release()
         raise
     made(log)
     applying = ProcessApplying(tables, spool, schema, log, lock)

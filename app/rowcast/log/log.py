@@ -31,6 +31,7 @@ def fenced() -> Error:
         "another node has appended to the log, so this one numbers no more writes; write to that "
         "one, or start this one again",
         retry_after_seconds=1,
+        elsewhere=True,
     )
 
 

@@ -15,13 +15,15 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from rowcast.core.errors import Code, Error
 from rowcast.log.batch import Batch
 from rowcast.log.engine import Engine
 from rowcast.log.local_log import SEGMENT_BYTES, LocalLog
 from rowcast.log.log import Head
+
+T = TypeVar("T")
 
 APPEND_SECONDS: Final = 10.0
 """How long an append is tried. An engine chooses a new leader within some seconds; who gets no
@@ -83,26 +85,38 @@ class ReplicatedLog:
         self._engine = engine
         self._append_seconds, self._pause_seconds = append_seconds, pause_seconds
         self.epoch = engine.epoch
-        first, end = engine.bounds()
+        self.problem = ""
+        """Why nothing more can be appended; empty while it can. It does not end."""
+        first, end = self._patiently(engine.bounds)
         self.head, self.term = Head(end, last), 1
         self.trimmed = first - 1
         if end >= first:
             newest = self._at(end)
             self.head, self.term = Head(end, newest.last), newest.term + 1
-        self.problem = ""
-        """Why nothing more can be appended; empty while it can. It does not end."""
         self.on_problem: Callable[[], None] | None = None
         """Called once, on the thread that appended, when a problem is found."""
         self._grown = threading.Condition()
         self.spool = Spool(spool, self.epoch, end, segment_bytes)
 
     def _at(self, number: int) -> Batch:
-        deadline = time.monotonic() + self._append_seconds
-        while not (found := self._engine.read(number - 1, 1)):
-            if time.monotonic() > deadline:
+        def read() -> bytes:
+            found = self._engine.read(number - 1, 1)
+            if not found:
                 raise Error(Code.BUSY, f"entry {number} of the log cannot be read")
+            return found[0]
+
+        return Batch.read(self._patiently(read))
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """Ask until there is an answer: an engine that has lost a server chooses a new leader."""
+        deadline = time.monotonic() + self._append_seconds
+        while True:
+            try:
+                return ask()
+            except Error as error:
+                if error.code is not Code.BUSY or time.monotonic() > deadline:
+                    raise
             time.sleep(self._pause_seconds)
-        return Batch.read(found[0])
 
     # -- appending ---------------------------------------------------------------------------------
 
@@ -210,4 +224,5 @@ def _unknown(error: Error) -> Error:
         Code.BUSY,
         f"it is not known whether this was written: {error.message}; read before you repeat it",
         retry_after_seconds=1,
+        elsewhere=True,
     )

@@ -270,6 +270,24 @@ async def test_sent_again_while_the_disk_refuses(world, refusing):
     assert 5 in world.broker.sessions.get("d").inbound
 
 
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("qos", [1, 2])
+async def test_a_node_that_takes_no_writes_any_more_answers_none(world, refusing, version, qos):
+    """K14: an answer with a reason would end the message; without one it is sent elsewhere."""
+    peer = world.peer(version)
+    properties = HOUR if version == 5 else None
+    await peer.connect("d", clean_start=False, properties=properties)
+
+    def fenced(_events, _changes):
+        raise Error(Code.BUSY, "another node has appended", elsewhere=True)
+
+    refusing["when"] = fenced
+    peer.send(Publish("Dog/1", b"{}", qos, packet_id=5))
+    heard = await peer.hear()
+    assert [] == [item for item in heard if isinstance(item, Puback | Pubrec)]
+    assert peer.closed
+
+
 async def test_a_page_for_qos_1_obeys_the_receive_maximum(world):
     """MQTT-3.3.4-7: also when the filter has QoS 0 by the time that it is sent."""
     peer = await connected(world)

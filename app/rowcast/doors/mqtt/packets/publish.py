@@ -263,7 +263,11 @@ def _stored(client: "Client", first: int, packet_id: int, seq: int) -> bytes:
 def _answer_refusal(client: "Client", first: int, packet_id: int, error: Error) -> None:
     """Answer a refused PUBLISH, as far as the version allows (D43)."""
     client.note_refusal(error)
-    if client.connection.version == MQTT_5:
+    if error.detail.get("elsewhere"):
+        # With an answer it would be done for the client (MQTT 5, 4.4). Without one it sends it
+        # again, to the node that takes its connection.
+        client.disconnect(Reason.SERVER_BUSY, error.message)
+    elif client.connection.version == MQTT_5:
         properties = client.explain(error.message)
         current = error.detail.get("seq")
         if properties is not None and isinstance(current, int):  # A16: the current cursor

@@ -1,0 +1,317 @@
+"""Kills, pauses and cuts off nodes of a real cluster under load, and looks what is there.
+
+Three nodes with their NATS servers, on this machine. MQTT sessions of QoS 1 and 2 follow the node
+that numbers (``kill_sessions.py``); HTTP writers write at each node, also with conditions; readers
+of Server-Sent Events go on with their cursor at whichever node. Each round has one fault: the node
+that numbers, a follower, a NATS server or two nodes at once are killed (SIGKILL) or paused
+(SIGSTOP). After each round the nodes are as they were; at the end
+
+- every acknowledged write is at every node, under the ETag that was told, and none is refused and
+  there;
+- every acknowledged count with ``If-Match`` is counted, and no other than those without an answer;
+- all readers have read the same events, the whole log, without a gap or a repeat;
+- every acknowledged message has arrived, at QoS 2 once, and no session was lost;
+- all nodes have the same records, and the same digest of them.
+"""
+
+import argparse
+import hashlib
+import os
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+from clusters import Cluster, Node
+from kill_sessions import Pair, Play, pause
+
+from serving import PATIENCE_SECONDS, wait_until
+from talking import Events
+
+# ruff: noqa: T201 - a program that talks to people
+
+FAULT_SECONDS_MAX = 5.0
+"""How long something is paused, or away: more and less than the time of the lease."""
+WORK_SECONDS_MAX = 1.5
+"""Between two faults."""
+GONE = (OSError, httpx.HTTPError, ValueError)
+
+
+@dataclass
+class Ledger:
+    """What writers were told."""
+
+    acknowledged: dict[str, str] = field(default_factory=dict)
+    """The ETag of each record, which is written once."""
+    refused: set[str] = field(default_factory=set)
+    """Records whose write was refused with the word that it was not tried."""
+    unknown: set[str] = field(default_factory=set)
+    counted: int = 0
+    perhaps: int = 0
+    """Counts without an answer."""
+    wrong: list[str] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Door:
+    """Where MQTT clients find the node that numbers: what a load balancer would tell them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._turn = 0
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """The port of one node after the other: only that of the node that numbers is open."""
+        self._turn += 1
+        nodes = list(self._cluster.nodes.values())
+        return nodes[self._turn % len(nodes)].settings
+
+
+class Work:
+    """Clients of HTTP at all nodes, until they are told to end."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster, self.ledger = cluster, Ledger()
+        self.ended = False
+        self.read: dict[str, list[str]] = {name: [] for name in cluster.nodes}
+        """The ids of the events that each reader has read, in its order."""
+        self._last = ""
+        self._since = ""
+        self._threads = [
+            threading.Thread(target=self._live, args=(role, node))
+            for node in cluster.nodes.values()
+            for role in (self._write, self._count, self._follow)
+        ]
+
+    def start(self) -> None:
+        """Let everybody work; the first record is where readers begin."""
+        answer = self.cluster.settle().request("PUT", "/Dog/count", json={"n": 0})
+        self._since = answer.headers["etag"].strip('"')
+        for thread in self._threads:
+            thread.start()
+
+    def finish(self) -> None:
+        """End writers; wait until readers have read all, and end them."""
+        try:
+            node = self.cluster.settle()
+            self.ended = True
+            for thread in self._threads[0::3] + self._threads[1::3]:
+                thread.join()
+            answer = node.request("PUT", "/Dog/last", json={"n": 0})
+            self._last = answer.headers["etag"].strip('"')
+            wait_until(
+                lambda: all(ids[-1:] == [self._last] for ids in self.read.values()),
+                "all readers have read the last event",
+            )
+        finally:
+            self.ended = True
+            for thread in self._threads:
+                thread.join()
+
+    def _live(self, role: Callable[[Node], None], node: Node) -> None:
+        while not (
+            self.ended and (role != self._follow or self.read[node.name][-1:] == [self._last])
+        ):
+            try:
+                role(node)
+            except GONE:
+                pause(0.02)
+            except BaseException as failure:  # noqa: BLE001 - told by the main thread
+                self.ledger.wrong.append(f"{node.name}: {failure!r}")
+                return
+
+    def _write(self, node: Node) -> None:
+        """Write records at this node, each once, on one connection."""
+        ledger = self.ledger
+        with node.client() as client:
+            while not self.ended:
+                with ledger.lock:
+                    name = (
+                        f"r{len(ledger.acknowledged) + len(ledger.refused) + len(ledger.unknown)}"
+                    )
+                    ledger.unknown.add(name)
+                answer = client.put(f"/Dog/{name}", json={"name": node.name, "n": 1})
+                with ledger.lock:
+                    if answer.is_success:
+                        ledger.unknown.discard(name)
+                        ledger.acknowledged[name] = answer.headers["etag"]
+                        continue
+                    assert answer.status_code == 503, answer.text
+                    if "not known" not in answer.text:
+                        ledger.unknown.discard(name)
+                        ledger.refused.add(name)
+                pause(0.02)
+
+    def _count(self, node: Node) -> None:
+        """Count up, on the condition that nobody else has meanwhile."""
+        with node.client() as client:
+            while not self.ended:
+                record = client.get("/Dog/count")
+                assert record.status_code == 200, record.text
+                mine = {"If-Match": record.headers["etag"]}
+                with self.ledger.lock:
+                    self.ledger.perhaps += 1
+                answer = client.put("/Dog/count", json={"n": record.json()["n"] + 1}, headers=mine)
+                with self.ledger.lock:
+                    known = answer.is_success or "not known" not in answer.text
+                    self.ledger.perhaps -= known
+                    self.ledger.counted += answer.is_success
+                assert answer.status_code in {204, 412, 503}, answer.text
+                pause(0.01)
+
+    def _follow(self, node: Node) -> None:
+        """Read on with the cursor, at whichever node; a connection is left now and then."""
+        ids = self.read[node.name]
+        there = random.choice(list(self.cluster.nodes.values()))
+        with Events(there, "/Dog/", ids[-1] if ids else self._since) as stream:
+            stream.socket.settimeout(3.0)
+            assert stream.status == 200, stream.status
+            for event in stream:
+                if event.kind in {"put", "patch"}:
+                    ids.append(event.id)
+                elif event.kind != "current":
+                    raise AssertionError(f"a reader was told {event.text}")
+                if ids[-1:] == [self._last] or (len(ids) % 500 == 0 and not self.ended):
+                    return
+
+
+FAULTS = ("kill sequencer", "kill follower", "kill engine", "kill two", "pause sequencer")
+FAULTS += ("pause follower", "pause engine")
+
+
+def engine_of(node: Node) -> int:
+    """Return the process id of a node's NATS server."""
+    for pid in node.children:
+        if b"nats-server" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            return pid
+    raise AssertionError(f"node {node.name} has no NATS server")
+
+
+def fault(cluster: Cluster, kind: str, rng: random.Random) -> None:
+    """Have something go wrong, and mend it."""
+    sequencer = cluster.settle()
+    follower = rng.choice(cluster.followers)
+    seconds = rng.random() * FAULT_SECONDS_MAX
+    if kind.startswith("kill") and kind != "kill engine":
+        gone = {"kill sequencer": [sequencer], "kill follower": [follower]}.get(
+            kind, rng.sample(list(cluster.nodes.values()), 2)
+        )
+        for node in gone:
+            node.kill()
+        pause(seconds)
+        for node in gone:
+            node.launch()
+    elif kind == "kill engine":
+        os.kill(engine_of(rng.choice(list(cluster.nodes.values()))), signal.SIGKILL)
+    else:
+        chosen = {"pause sequencer": sequencer, "pause follower": follower}.get(kind)
+        pid = engine_of(rng.choice(list(cluster.nodes.values())))
+        pid = chosen.running.pid if chosen is not None else pid
+        os.kill(pid, signal.SIGSTOP)
+        pause(seconds)
+        os.kill(pid, signal.SIGCONT)
+
+
+def digest(node: Node) -> str:
+    """Return a digest of a node's records."""
+    found = hashlib.sha256()
+    for path in ("/Dog/?sort(+id)&limit(1000000)", "/Counter/?sort(+id)"):
+        answer = node.request("GET", path)
+        assert answer.status_code == 200, answer.text
+        found.update(answer.content)
+    return found.hexdigest()
+
+
+def check(cluster: Cluster, work: Work) -> None:
+    """Compare what is there with what was told."""
+    ledger = work.ledger
+    assert not ledger.wrong, ledger.wrong
+    wait_until(lambda: len({digest(node) for node in cluster.running}) == 1, "equal digests")
+    with cluster.running[0].client() as client:
+        for name, etag in ledger.acknowledged.items():
+            record = client.get(f"/Dog/{name}")
+            assert record.headers.get("etag") == etag, (name, etag, record.text)
+        for name in ledger.refused:
+            assert client.get(f"/Dog/{name}").status_code == 404, f"{name} was refused"
+        count = client.get("/Dog/count").json()["n"]
+    low, high = ledger.counted, ledger.counted + ledger.perhaps
+    assert low <= count <= high, f"{count} counted, {low} acknowledged, {high} perhaps"
+    first, *others = work.read.values()
+    numbers = [int(id_.rpartition(":")[2]) for id_ in first]
+    assert numbers == sorted(set(numbers)), "a reader has read something twice, or back"
+    for ids in others:
+        assert ids == first, "two readers have not read the same"
+    there = {etag.strip('"') for etag in ledger.acknowledged.values()}
+    assert there <= set(first), f"{len(there - set(first))} acknowledged were not read"
+
+
+def run(
+    folder: Path,
+    rounds: int,
+    seed: int,
+    say: Callable[[str], object] = print,
+    **settings: object,
+) -> tuple[Work, list[Pair]]:
+    """Have so many faults; raise on the first wrong thing."""
+    rng = random.Random(seed)
+    with Cluster(folder, **settings) as cluster:
+        work, play = Work(cluster), Play(Door(cluster), rng)
+        work.start()
+        play.start()
+        try:
+            for count in range(1, rounds + 1):
+                pause(rng.random() * WORK_SECONDS_MAX)
+                kind = rng.choice(FAULTS)
+                begun = time.monotonic()
+                fault(cluster, kind, rng)
+                cluster.settle()
+                say(
+                    f"round {count}: {kind}, mended and settled after "
+                    f"{time.monotonic() - begun:.1f} s; {len(work.ledger.acknowledged)} written, "
+                    f"{work.ledger.counted} counted, {sum(pair.arrived for pair in play.pairs)} "
+                    "messages"
+                )
+                assert not any(pair.wrong for pair in play.pairs), play.pairs
+                assert not work.ledger.wrong, work.ledger.wrong
+        finally:
+            try:
+                play.finish()
+            finally:
+                work.finish()
+        assert not any(pair.wrong for pair in play.pairs), play.pairs
+        check(cluster, work)
+    return work, play.pairs
+
+
+def main() -> None:
+    """Run the rounds that the command line asks for."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/kill cluster", description=__doc__.partition("\n")[0]
+    )
+    parser.add_argument("rounds", nargs="?", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    options = parser.parse_args()
+    print(f"{options.rounds} rounds, --seed {options.seed}; {PATIENCE_SECONDS} s of patience")
+    with tempfile.TemporaryDirectory(prefix="rowcast-kill-") as folder:
+        work, pairs = run(
+            Path(folder), options.rounds, options.seed, lambda x: print(x, flush=True)
+        )
+    ledger = work.ledger
+    print(
+        f"nothing is lost: {len(ledger.acknowledged)} records acknowledged, "
+        f"{len(ledger.refused)} refused, {len(ledger.unknown)} without an answer; "
+        f"{ledger.counted} counts; {len(next(iter(work.read.values())))} events read by each of "
+        f"{len(work.read)} readers"
+    )
+    print("\n".join(map(str, pairs)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
