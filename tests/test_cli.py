@@ -437,6 +437,7 @@ def test_nothing_in_the_past_is_told(server):
         (["history", "a b/", "--last", "3", "--to", "now"], "GET", "/a%20b/?_to=now&_last=3", ""),
         (["history", "Dog/1"], "GET", "/Dog/1?_last=10", ""),
         (["sessions"], "GET", "/$SYS/sessions/", ""),
+        (["cluster", "status"], "GET", "/$SYS/cluster/nodes/", ""),
         (["sessions", "a/b"], "GET", "/$SYS/sessions/a%2Fb", ""),
         (["sessions", "a/b", "--end"], "DELETE", "/$SYS/sessions/a%2Fb", ""),
         (["dead-letters", "list"], "GET", "/$SYS/dead_letters/", ""),

@@ -3,6 +3,7 @@
 Real processes and real servers of the engine, killed together as a machine that loses its power.
 """
 
+import json
 import shutil
 import signal
 
@@ -59,6 +60,10 @@ def test_what_one_node_takes_all_have_in_the_same_order(cluster):
         own = node.request("GET", f"/Dog/same-{index}")
         assert (own.json()["n"], own.headers["etag"]) == (index, answer.headers["etag"])
     until_same(cluster)
+    url = f"http://127.0.0.1:{cluster.settle().http_port}"
+    rows = [json.loads(line) for line in rowcast("cluster", "status", "--url", url).stdout.split()]
+    assert sorted(row["role"] for row in rows) == ["follower", "follower", "sequencer"]
+    assert all(row["connected"] for row in rows)
     etags = {node.request("GET", "/Dog/same-3").headers["etag"] for node in cluster.running}
     assert len(etags) == 1
 

@@ -1,4 +1,4 @@
-"""The commands ``rowcast history``, ``sessions`` and ``dead-letters``.
+"""The commands ``rowcast history``, ``sessions``, ``cluster`` and ``dead-letters``.
 
 They use only the server's public REST.
 """
@@ -18,11 +18,20 @@ from rowcast_client.calls import topic_path
 
 LETTERS: Final = "/$SYS/dead_letters/"
 SESSIONS: Final = "/$SYS/sessions/"
+NODES: Final = "/$SYS/cluster/nodes/"
 _LINES: Final = {"Accept": "application/x-ndjson"}
 
 letters = typer.Typer(
     name="dead-letters",
     help="List, replay and remove dead letters: messages that a bridge failed to deliver.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+cluster = typer.Typer(
+    name="cluster",
+    help="Look at the nodes of a cluster.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -75,6 +84,23 @@ def sessions(
         raise Error(Code.INVALID, "--end ends one session: name its client")
     with client_of(url) as client:
         client.request("DELETE", path)
+
+
+@cluster.command(name="status")
+def cluster_status(url: UrlOption = None) -> None:
+    """Print the nodes of a cluster as one of them sees them, one JSON object per line.
+
+    Each has its role (sequencer: it numbers writes; follower), whether it is connected, and the
+    last batch of the log that it has. Ask the sequencer to see how far all the others are.
+
+    Example: rowcast cluster status --url http://10.0.0.1:9926
+    """
+    _show_rows(NODES, url)
+
+
+@cluster.callback()
+def _cluster() -> None:
+    """Have subcommands, although there is one."""
 
 
 @letters.command(name="list")
