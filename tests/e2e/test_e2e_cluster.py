@@ -9,11 +9,11 @@ import signal
 
 import httpx
 import pytest
-from clusters import Cluster, Node, free_ports
+from clusters import SCHEMA, Cluster, Node, free_ports
 
 from postgres_server import PASSWORD, running_postgres
 from rowcast.mqtt.packets import MQTT_5
-from serving import PATIENCE_SECONDS, rowcast, wait_until
+from serving import PATIENCE_SECONDS, Server, rowcast, wait_until
 from talking import Events, Mqtt
 
 pytestmark = pytest.mark.timeout(5 * PATIENCE_SECONDS)
@@ -255,6 +255,20 @@ def test_one_node_with_a_log_of_its_own_goes_on_in_a_cluster(tmp_path):
         assert node.request("GET", "/Dog/old").headers["etag"] == etag
         new = put(node, "new", n=2).headers["etag"]
         assert new.split(":")[0] == etag.split(":")[0]
+        node.stop()
+        (tmp_path / "b").mkdir()
+        alone, data = Server(tmp_path / "b", SCHEMA), node.folder / "data"
+        shutil.copytree(data, alone.folder / "data")
+        alone.launch()  # as a server of its own it would write a second history
+        wait_until(lambda: alone.running.poll() is not None, "it is refused")
+        assert "those of a node of the cluster test" in alone.log
+        shutil.rmtree(alone.folder / "data")
+        backup = tmp_path / "backup"
+        for words in (["backup", backup, "--data", data], ["restore", backup]):
+            done = rowcast(*words, *(["--data", alone.folder / "data"] * (words[0] == "restore")))
+            assert done.returncode == 0, done.stderr
+        with alone:
+            assert alone.request("GET", "/Dog/new").json()["n"] == 2
 
 
 SECRET = ["--set", "cluster.secret=0123456789abcdef"]

@@ -23,6 +23,7 @@ from rowcast.core.moments import Moment, moment_of
 from rowcast.journal.log_replay import replay_log
 from rowcast.kernel.rows.system_rows import time_text
 from rowcast.program.config import Config
+from rowcast.program.membership_mark import FILE as CLUSTER
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.transcoder import Transcoder
 from rowcast.schema import load_schema
@@ -163,6 +164,8 @@ def restore(
         else:
             epoch, position = _rewound(part, before, to, schema or place / SCHEMA)
         for file in sorted((place / FILES).iterdir()):
+            if file.name == CLUSTER and not same_log:
+                continue  # what is restored has a log of its own
             _copy(file, data / file.name)
         part.rename(target)
     except OSError as error:

@@ -55,6 +55,7 @@ from rowcast.program.features import FEATURES, Plug
 from rowcast.program.figures import add_figures
 from rowcast.program.identity import Identity
 from rowcast.program.logs import configure_logging
+from rowcast.program.membership_mark import check_alone
 from rowcast.program.operations import end, make_ready
 from rowcast.program.parts import Parts
 from rowcast.program.resource_loader import load_resources
@@ -343,6 +344,7 @@ def _make_directory(place: Path) -> None:
 
 
 async def _serve(config: Config) -> None:
+    check_alone(config.data)
     application = Application(config, apart=True)
     await application.start()
     calm_the_collector()

@@ -27,6 +27,7 @@ from rowcast.program.config import Config, variable
 from rowcast.program.engines import EngineOfNode
 from rowcast.program.logs import configure_logging
 from rowcast.program.main import Application, calm_the_collector, loop_factory
+from rowcast.program.membership_mark import mark
 from rowcast.program.operations import cut, end
 from rowcast.program.settings.cluster import Cluster
 from rowcast.program.systemd import service_manager
@@ -103,6 +104,7 @@ class Node:
         await asyncio.to_thread(self._engine.start)
         engine = await self._open_engine(tables)
         await asyncio.to_thread(check_tables, tables, engine, self.config.data)
+        await asyncio.to_thread(mark, self.config.data, cluster.name, engine.epoch)
         key = bytes.fromhex(derived(cluster.secret, f"link/{cluster.name}"))
         addresses = {name: _beside(address) for name, address in cluster.addresses.items()}
         life = secrets.token_hex(8)
