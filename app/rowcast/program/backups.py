@@ -148,12 +148,7 @@ def restore(
     """
     place, data = place.absolute(), data.absolute()
     verify(place)
-    target = data / FILE_NAME
-    if target.exists():
-        raise Error(
-            Code.CONFLICT,
-            f"{target} is there already; move that directory away, or name another with --data",
-        )
+    target = _free(data / FILE_NAME)
     part = data / (FILE_NAME + _UNFINISHED)
     try:
         make_directory(data)
@@ -163,10 +158,10 @@ def restore(
             epoch, position = before.epoch, before.head
         else:
             epoch, position = _rewound(part, before, to, schema or place / SCHEMA)
+        left_out = () if same_log else (CLUSTER,)  # what is restored has a log of its own
         for file in sorted((place / FILES).iterdir()):
-            if file.name == CLUSTER and not same_log:
-                continue  # what is restored has a log of its own
-            _copy(file, data / file.name)
+            if file.name not in left_out:
+                _copy(file, data / file.name)
         part.rename(target)
     except OSError as error:
         raise Error(Code.BUSY, f"{data} cannot be written: {error.strerror}") from error
@@ -174,6 +169,16 @@ def restore(
         for left in data.glob(f"{part.name}*"):
             left.unlink()
     return Restored(data, epoch, position, before)
+
+
+def _free(target: Path) -> Path:
+    """Return where a database goes. Raises CONFLICT where one is."""
+    if target.exists():
+        raise Error(
+            Code.CONFLICT,
+            f"{target} is there already; move that directory away, or name another with --data",
+        )
+    return target
 
 
 def _rewound(part: Path, before: Copied, to: str, schema: Path) -> tuple[str, int]:

@@ -36,6 +36,7 @@ from rowcast.program.config import Config
 from rowcast.program.following import Following, without_mqtt
 from rowcast.program.main import Application
 from rowcast.program.rule_follower import RuleFollower
+from rowcast.program.workers import of_one_process
 from rowcast.reads.record_cache import RecordCache
 
 log = logging.getLogger("rowcast.cluster")
@@ -75,12 +76,26 @@ class Membership:
         }
 
 
+def _check_state(role: Application) -> None:
+    """Raise INVALID for a project whose state would be another one at each node."""
+    problem = of_one_process(role.registry, role.hooks)
+    if problem:
+        raise Error(
+            Code.INVALID,
+            f"this node cannot be started: {problem}; name a directory without it with --resources",
+        )
+
+
 class SequencerNode(Application):
     """The node that numbers."""
 
     def __init__(self, config: Config, member: Membership, problem: Callable[[], None]) -> None:
         self._member, self._problem = member, problem
         super().__init__(config, apart=True)
+
+    def _load_resources(self) -> None:
+        super()._load_resources()
+        _check_state(self)
 
     def _open_store(self) -> JournaledStore:
         def made(log: ReplicatedLog) -> None:
@@ -147,6 +162,10 @@ class FollowerNode(Following):
         self._frames: Frames | None = None
         self._followed = ""
         """The life of the node that this one is connected to."""
+
+    def _load_resources(self) -> None:
+        super()._load_resources()
+        _check_state(self)
 
     def _open_store(self) -> FollowerStore:
         config = self.config

@@ -53,20 +53,23 @@ _START: Final = (
 
 def check_workers(config: Config, registry: Registry, hooks: Hooks) -> None:
     """Raise INVALID for what a server with workers would do wrong."""
-    classes = [entry.path for entry in registry.entries if entry.resource is not None]
-    problem = ""
-    if classes:
-        problem = f"there is a resource class at {classes[0]!r}, which has one state in one process"
-    elif hooks.registered:
-        problem = "there are hooks, which have one state in one process"
-    elif not _offers_http(config):
+    problem = of_one_process(registry, hooks)
+    if not (problem or _offers_http(config)):
         problem = "http.port is off, and what workers refuse is offered there"
-    elif not config.database_url.startswith("sqlite:"):
+    elif not (problem or config.database_url.startswith("sqlite:")):
         problem = "store.url names no SQLite file, which workers read"
     if problem:
         raise Error(
             Code.INVALID, f"workers cannot be started: {problem}; leave --workers out, or that"
         )
+
+
+def of_one_process(registry: Registry, hooks: Hooks) -> str:
+    """Return what of a project has state in one process; empty if nothing has."""
+    classes = [entry.path for entry in registry.entries if entry.resource is not None]
+    if classes:
+        return f"there is a resource class at {classes[0]!r}, which has one state in one process"
+    return "there are hooks, which have one state in one process" if hooks.registered else ""
 
 
 def _offers_http(config: Config) -> bool:

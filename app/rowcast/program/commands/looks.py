@@ -93,7 +93,7 @@ def cluster_status(url: UrlOption = None) -> None:
     Each has its role (sequencer: it numbers writes; follower), whether it is connected, and the
     last batch of the log that it has. Ask the sequencer to see how far all the others are.
 
-    Example: rowcast cluster status --url http://10.0.0.1:9926
+    Example: rowcast cluster status
     """
     _show_rows(NODES, url)
 

@@ -76,10 +76,7 @@ def serve(
         "cluster.peers": peer or None,
     }
     chosen = join_settings(config, flags, settings)
-    if check_config:
-        _check(chosen)
-        return
-    _run(chosen)
+    (_check if check_config else _run)(chosen)
 
 
 def _run(chosen: Config) -> None:
@@ -128,6 +125,8 @@ def _check(chosen: Config, *, run_resources: bool = False) -> None:
     from rowcast.program.resource_loader import check_resources, load_resources  # noqa: PLC0415
     from rowcast.schema import load_schema  # noqa: PLC0415
 
+    if chosen.cluster.name:
+        _check_node(chosen)
     problems: list[str] = []
     models: Models | None = None
     for warning in chosen.warnings:
@@ -156,6 +155,12 @@ def _check(chosen: Config, *, run_resources: bool = False) -> None:
         problems.append(error.message)
     if problems:
         raise Error(Code.INVALID, "\n".join(problems))
+
+
+def _check_node(chosen: Config) -> None:
+    from rowcast.program.node import check_cluster  # noqa: PLC0415 - not for every command
+
+    check_cluster(chosen)
 
 
 def _tell_found(place: Path, names: list[str]) -> None:
