@@ -91,7 +91,8 @@ class World:
         rng, seen = self.rng, {}
         while self.loop.time() < HORIZON:
             await self.loop.pause(rng.choice((0, 0.001, 0.01, 0.05)))
-            nodes = [node for node in (*self.followers, self.leader) if node.alive]
+            # Also those that have led before, and may not know that another one does.
+            nodes = [node for node in (*self.followers, *self.led) if node.alive]
             node = nodes[number % len(nodes)]
             kind = rng.random()
             if kind < 0.1:
@@ -246,6 +247,7 @@ class World:
         self.leaders += 1
         self.leader = Leader(self, f"leader{self.leaders}")
         self.all.append(self.leader)
+        self.led = [self.leader, *self.led][:3]
 
     def _kill_leader(self):
         old = self.leader
@@ -277,7 +279,7 @@ class World:
 
     async def run(self):
         self.leaders = self.lives = 0
-        self.all = []
+        self.all, self.led = [], []
         self._lead()
         self.followers = [
             Follower(self, f"node{index}", Tables(EPOCH), 0)

@@ -10,13 +10,14 @@ because a node that was replaced and does not know it yet would answer from the 
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from itertools import islice
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from rowcast.bus.bus import Bus
 from rowcast.core.callers import Caller
 from rowcast.core.clock import HybridClock
-from rowcast.core.errors import Error
+from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, RETAINED, Event
 from rowcast.core.memory_limits import WRITE_BYTES
 from rowcast.core.tables import Table
@@ -28,11 +29,14 @@ from rowcast.kernel.commit import Committer
 from rowcast.kernel.group_commit import GroupCommit
 from rowcast.kernel.last_write_wins import GONE, is_stamped, stamp_of, tombstone
 from rowcast.kernel.proposals import PLACE, Proposal, Read
-from rowcast.kernel.write import Receipt, Write
+from rowcast.kernel.write import Outcome, Receipt, Write
 from rowcast.log.batch_content import Content, Origin, TableOf
 from rowcast.reads.before_image import set_before_image
 from rowcast.reads.record_cache import RecordCache, Unknown
 from rowcast.store.store import Appends, Change
+
+RECORD_CODES: Final = frozenset({Code.PRECONDITION, Code.NOT_FOUND, Code.CONFLICT})
+"""Of refusals that depend on the current record."""
 
 
 class Verdict(NamedTuple):
@@ -214,6 +218,11 @@ def _entombed(event: Event, facts: list[Change], work: ProposedCommit) -> list[C
     return [*kept, tombstone(event, work.current.epoch, work.current.now)]
 
 
+def _of_a_record(outcome: Outcome) -> bool:
+    """Whether an outcome is a refusal that another record would not have met."""
+    return isinstance(outcome, Error) and outcome.code in RECORD_CODES
+
+
 def _is_tombstone(change: Change) -> bool:
     return change.owner.startswith(GONE) and change.value is not None
 
@@ -273,7 +282,15 @@ class SequencingCommitter(Committer):
             super()._go_ahead()
 
     def _finish(self, work: GroupCommit) -> None:
-        """Announce and answer; then tell the nodes of proposals."""
+        """Announce and answer; then tell the nodes of proposals.
+
+        What wrote nothing and was refused because of a record is confirmed by the log first: a node
+        that was replaced, and does not know it yet, would refuse from the past.
+        """
+        if self._confirms and work.packed is None and any(map(_of_a_record, work.outcomes)):
+            work.packed = self._store.pack(())
+            self._run(work, partial(self._append, work), self._written)
+            return
         super()._finish(work)
         if isinstance(work, ProposedCommit):
             work.tell()
