@@ -34,8 +34,9 @@ class Flaky(MemoryEngine):
 class World:
     """Keepers of one lease, with a clock each that this sets."""
 
-    def __init__(self, count):
+    def __init__(self, count, schemas=("s",)):
         shared = Shared()
+        self.schemas = schemas
         self.now = 0.0
         self.engines = [Flaky(shared) for _ in range(count)]
         self.changes = [0] * count
@@ -45,7 +46,8 @@ class World:
         def changed():
             self.changes[index] += 1
 
-        own = Holder(f"n{index}", f"life{index}", "127.0.0.1", 7000 + index)
+        schema = self.schemas[index % len(self.schemas)]
+        own = Holder(f"n{index}", f"life{index}", "127.0.0.1", 7000 + index, schema)
         return LeaseKeeper(self.engines[index], own, SECONDS, changed, lambda: self.now)
 
     def step(self, seconds=0.5, awake=None):
@@ -63,7 +65,9 @@ def test_the_first_one_takes_it_and_keeps_it():
     for _ in range(20):
         world.step()
         assert world.held == [0]
-    assert {keeper.holder for keeper in world.keepers} == {Holder("n0", "life0", "127.0.0.1", 7000)}
+    assert {keeper.holder for keeper in world.keepers} == {
+        Holder("n0", "life0", "127.0.0.1", 7000, "s")
+    }
     assert world.changes == [1, 1, 1]
 
 
@@ -134,7 +138,7 @@ def test_the_end_of_a_node_gives_it_to_another_at_once():
 def test_a_lease_that_cannot_be_read_names_nobody():
     assert Holder.unpack(b"") is None
     assert Holder.unpack(b"[1,2]") is None
-    assert Holder.unpack(b'["a","l","h","x"]') is None
+    assert Holder.unpack(b'["a","l","h","x","s"]') is None
     own = Holder("a", "l", "::1", 1)
     assert Holder.unpack(own.pack()) == own
 
@@ -157,6 +161,36 @@ def test_after_any_trouble_one_node_holds_it_and_all_know_who(seed):
         world.step()
     assert len(world.held) == 1
     assert {keeper.holder.node for keeper in world.keepers} == {f"n{world.held[0]}"}
+
+
+def test_a_node_with_another_schema_takes_it_only_when_none_with_the_same_is_there():
+    """Else it would lock out the others, and write what they do not understand."""
+    world = World(3, ("new", "old", "old"))
+    world.step(awake=[1])
+    world.keepers[1].give_up()
+    for _ in range(5):
+        world.step(awake=[0])
+    assert world.held == []
+    world.step()
+    assert world.held in ([1], [2])
+    world = World(2, ("new", "old"))
+    world.step(awake=[1])
+    for _ in range(62):
+        world.step(awake=[0])
+    assert 0 in world.held, "nobody with the former schema is left"
+
+
+def test_a_keeper_outlives_what_no_engine_should_raise():
+    world = World(2)
+    world.step()
+
+    def broken(known, holder):
+        raise ValueError("not an answer")
+
+    world.engines[0].take_lease = broken
+    for _ in range(8):
+        world.step()
+    assert world.held == [1]
 
 
 def test_the_engine_lets_one_of_two_have_it():

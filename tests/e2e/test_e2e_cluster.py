@@ -232,8 +232,8 @@ def test_a_node_that_lost_its_disk_takes_a_backup_of_another(tmp_path):
             assert made.returncode == code, made.stderr
             node.launch()
             if not options:
-                wait_until(lambda: node.running.poll() is not None, "it is refused")
-                assert "rowcast restore --same-log" in node.log
+                wait_until(lambda: "rowcast restore --same-log" in node.log, "it says what to do")
+                assert node.stop() == 1
         cluster.settle()
         assert '"since"' in until_same(cluster)
 

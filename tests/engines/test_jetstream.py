@@ -1,12 +1,14 @@
 """JetStream as an engine: real servers, one and three, killed and paused."""
 
 import itertools
+import json
 import secrets
 import socket
 
 import pytest
 
 from engine_conformance import EngineConformance
+from rowcast.core.errors import Code, Error
 from rowcast.engines.jetstream import JetStreamEngine, Place
 from rowcast.engines.nats_server import NatsServer, ServerSettings
 
@@ -36,6 +38,41 @@ def cluster(request, tmp_path_factory):
     yield [server.start() for server in running]
     for server in running:
         server.stop()
+
+
+def test_a_server_that_cannot_be_run_is_told(tmp_path, monkeypatch):
+    no_program = tmp_path / "nats-server"
+    no_program.write_text("")
+    monkeypatch.setattr("rowcast.engines.nats_server.find_executable", lambda: str(no_program))
+    with pytest.raises(Error, match="cannot be run") as caught:
+        servers(tmp_path, 1)[0].start()
+    assert caught.value.code is Code.INVALID
+
+
+def test_its_configuration_is_private_and_syncs_always(tmp_path):
+    server = servers(tmp_path, 3)[0]
+    server.start()
+    file = tmp_path / "n0" / "nats-server.conf"
+    server.stop()
+    assert file.stat().st_mode & 0o777 == 0o600
+    written = json.loads(file.read_text())
+    assert written["jetstream"]["sync_interval"] == "always"
+    assert written["listen"].startswith("127.0.0.1:")
+    assert len(written["cluster"]["routes"]) == 2
+
+
+def test_large_entries_are_read_within_the_time_of_a_request(cluster):
+    """Few large ones behind many small ones: no more is asked for than fits."""
+    place = Place(f"large{next(COUNTER)}", len(cluster), 512 << 20, "000000bb")
+    engine = JetStreamEngine(cluster[0], place, SECONDS)
+    for number in range(1, 41):
+        engine.append(number, bytes(100) if number < 22 else bytes(4 << 20))
+    position, sizes = 0, []
+    while found := engine.read(position, 1 << 20):
+        position += len(found)
+        sizes += map(len, found)
+    assert sizes == [100] * 21 + [4 << 20] * 19
+    engine.close()
 
 
 class TestJetStream(EngineConformance):

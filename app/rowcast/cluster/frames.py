@@ -65,6 +65,16 @@ class Frames(asyncio.Protocol):
             self.received(message)
         del held[:start]
 
+    def pause(self) -> None:
+        """Read nothing more for now; what is read waits with the other side."""
+        if self._transport is not None and self._transport.is_reading():
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read on."""
+        if self._transport is not None and not self._transport.is_reading():
+            self._transport.resume_reading()
+
     def pause_writing(self) -> None:
         """Tell that the transport is full."""
         if self.room is not None:

@@ -14,10 +14,14 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, Self, cast
 
 from rowcast.core.errors import Code, Error
-from rowcast.log.engine import Engine
+from rowcast.log.engine import Engine, Lease
 
 log = logging.getLogger("rowcast.cluster")
 
+OTHER_SCHEMA_TIMES: Final = 10
+"""How many times of the lease a node waits longer that has another schema than the last holder: a
+node with the same one is to take it, if there is any. So a change of the schema takes over once no
+node has the former one."""
 LOOKS: Final = 6
 """How often the lease is renewed and looked at in its time: some answers may be lost or late."""
 
@@ -32,6 +36,8 @@ class Holder(NamedTuple):
     host: str
     """Where it listens for nodes that follow."""
     port: int
+    schema: str = ""
+    """A digest of its schema."""
 
     def pack(self) -> bytes:
         """Return it as bytes."""
@@ -41,8 +47,8 @@ class Holder(NamedTuple):
     def unpack(cls, data: bytes) -> Self | None:
         """Read it; None where nobody holds the lease, or what is there cannot be read."""
         try:
-            node, life, host, port = cast("list[object]", json.loads(data))
-            return cls(str(node), str(life), str(host), int(cast("int", port)))
+            node, life, host, port, schema = cast("list[object]", json.loads(data))
+            return cls(str(node), str(life), str(host), int(cast("int", port)), str(schema))
         except (ValueError, TypeError):
             return None
 
@@ -72,6 +78,8 @@ class LeaseKeeper:
         """Whether this node counts on it."""
         self.holder: Holder | None = None
         """Who has it, as far as is known here."""
+        self._last: Holder | None = None
+        """Who has written it last, also to give it up."""
         self._not_before = clock()
         """When this node may take it again."""
         self._stopped = threading.Event()
@@ -86,8 +94,9 @@ class LeaseKeeper:
                 self._renew(now)
             else:
                 self._look(now)
-        except Error as error:
-            log.debug("the lease: %s", error.message)
+        except Exception as error:  # noqa: BLE001 - whatever it is, others must be able to take it
+            known = isinstance(error, Error)
+            log.log(logging.DEBUG if known else logging.ERROR, "the lease: %s", error)
             if now - self._since > self._seconds:
                 self.held = False
         if (self.held, self.holder) != before:
@@ -102,18 +111,30 @@ class LeaseKeeper:
             lease = self._engine.lease()  # an answer was lost, or another node was first
             if lease.holder != self._packed:
                 self.held = False
-            self._version, self.holder = lease.version, Holder.unpack(lease.holder)
+            self._version, self._last = lease.version, Holder.unpack(lease.holder)
+            self.holder = self._last
         self._since = now
 
     def _look(self, now: float) -> None:
         lease = self._engine.lease()
         if lease.version != self._version:
             self._version, self._since = lease.version, now
-            self.holder = Holder.unpack(lease.holder)
-        is_free = not lease.holder or now - self._since > self._seconds
-        if now >= self._not_before and (is_free or lease.holder == self._packed):
+            self._last = Holder.unpack(lease.holder)
+            self.holder = self._last if self._last is not None and self._last.node else None
+        if now >= self._not_before and (
+            lease.holder == self._packed or now - self._since > self._patience(lease)
+        ):
             self._version = self._engine.take_lease(lease.version, self._packed).version
             self._since, self.held, self.holder = now, True, self._own
+            self._last = self._own
+
+    def _patience(self, lease: Lease) -> float:
+        """Return how long the lease must not have changed before this node takes it."""
+        last = self._last
+        if last is not None and last.schema != self._own.schema:
+            return self._seconds * OTHER_SCHEMA_TIMES
+        released = last is None or not last.node
+        return -1.0 if released or not lease.version else self._seconds
 
     # -- the thread --------------------------------------------------------------------------------
 
@@ -133,7 +154,8 @@ class LeaseKeeper:
         if self.held:
             self.held = False
             try:
-                self._engine.take_lease(self._version, b"")
+                free = Holder("", "", "", 0, self._own.schema)
+                self._engine.take_lease(self._version, free.pack())
             except Error as error:
                 log.debug("the lease was not given up, and runs out: %s", error.message)
 

@@ -15,6 +15,8 @@ from rowcast.core.errors import Code, Error
 
 log = logging.getLogger("rowcast.cluster")
 
+CONNECT_SECONDS: Final = 5.0
+"""To connect: a machine that has gone does not refuse, and another one may number meanwhile."""
 STRANGERS_MAX: Final = 32
 """Connections that have not proved who they are: more than a cluster has nodes."""
 
@@ -78,6 +80,7 @@ async def follow(
     link: FollowerLink,
     lost: Callable[[], None],
     tls: ssl.SSLContext | None = None,
+    seconds: float = CONNECT_SECONDS,
 ) -> Frames:
     """Connect to the node that numbers; ``lost`` is called when the connection ends.
 
@@ -94,8 +97,9 @@ async def follow(
     shaking = Handshake(frames, key, loop, lambda: _known(frames, link))
     shaking.connect()
     try:
-        await loop.create_connection(lambda: frames, host, port, ssl=tls)
-    except (OSError, ssl.SSLError) as error:
+        async with asyncio.timeout(seconds):
+            await loop.create_connection(lambda: frames, host, port, ssl=tls)
+    except (OSError, ssl.SSLError, TimeoutError) as error:
         shaking.cancel()
         raise Error(Code.BUSY, f"{host}:{port} cannot be reached: {error}") from error
     return frames

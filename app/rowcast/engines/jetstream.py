@@ -46,6 +46,10 @@ NAME_IN_USE: Final = frozenset({10058, 10148})
 """A stream of this name is there, with another configuration."""
 HEADER_BYTES: Final = 256
 """Of a message: what its headers take of the payload's limit."""
+PAYLOAD_BYTES_MAX: Final = 64 * 1024 * 1024
+"""The most that nats-server allows (``max_payload``); a commit is seldom over a megabyte."""
+BYTES_PER_SECOND: Final = 8 * 1024 * 1024
+"""What an entry takes at least, beside the time of a request: a network of 100 Mbit/s."""
 READS_AT_ONCE: Final = 64
 """Requests for entries on their way: 64 round trips in one, and no more answers in memory."""
 RECONNECT_SECONDS: Final = 0.25
@@ -143,6 +147,8 @@ class JetStreamEngine:
                         error_cb=_note,
                     )
                 self._streams: JetStreamContext = client.jetstream(timeout=self._request_seconds)
+                longest = self._request_seconds + PAYLOAD_BYTES_MAX / BYTES_PER_SECOND
+                self._reads = client.jetstream(timeout=longest)
                 await self._find()
             except (nats.errors.Error, APIError, OSError, TimeoutError) as error:
                 if self._loop.time() > deadline:
@@ -234,11 +240,10 @@ class JetStreamEngine:
         if last < 0:
             raise not_the_next(last + 1)
         headers = {Header.EXPECTED_LAST_SEQUENCE.value: str(last)}
-        publishing = self._streams.publish(
-            subject, data, self._request_seconds, stream=stream, headers=headers
-        )
+        seconds = self._request_seconds + len(data) / BYTES_PER_SECOND
+        publishing = self._streams.publish(subject, data, seconds, stream=stream, headers=headers)
         try:
-            return self._ask(publishing).seq
+            return self._run(publishing, seconds + self._request_seconds).seq
         except Error as error:
             cause = error.__cause__
             if isinstance(cause, APIError) and cause.err_code in WRONG_SEQUENCE:
@@ -248,21 +253,32 @@ class JetStreamEngine:
     def read(self, after: int, size: int) -> list[bytes]:
         """Get messages by number, as many as fit."""
         found: list[bytes] = []
-        wanted = 1
-        while size > 0:
+        wanted, left = 1, size
+        while left > 0:
             numbers = range(after + 1, after + 1 + wanted)
-            got = self._ask(self._get(numbers))
+            try:
+                got = self._run(self._get(numbers), self._read_seconds(wanted))
+            except Error:
+                if not found:
+                    raise
+                break  # what has come is enough for now
             for data in got:
-                if size > 0:
+                if left > 0:
                     found.append(data)
-                    size -= len(data)
+                    left -= len(data)
             if len(got) < wanted:
                 break
             after += wanted
-            wanted = min(wanted * 4, READS_AT_ONCE)  # the first alone: often no more is wanted
+            mean = max(1, (size - left) // len(found))  # no more than what fits, as it seems
+            wanted = min(wanted * 4, READS_AT_ONCE, left // mean + 1)
         if not found and self.bounds()[0] > after + 1:
             raise Error(Code.GONE, f"entries up to {self.bounds()[0] - 1} are gone")
         return found
+
+    def _read_seconds(self, count: int) -> float:
+        """Return how long entries may take: one alone may be as large as any."""
+        large = self.entry_bytes_max / BYTES_PER_SECOND if count == 1 else 0.0
+        return self._request_seconds * 2 + large
 
     async def _get(self, numbers: Sequence[int]) -> list[bytes]:
         """Return the entries with these numbers, up to the first that is not there."""
@@ -284,7 +300,7 @@ class JetStreamEngine:
         if number < 1:
             return None
         try:
-            message = await self._streams.get_msg(self._stream, number, direct=True)
+            message = await self._reads.get_msg(self._stream, number, direct=True)
         except NotFoundError:
             return None
         return (message.data or b"") if message.seq == number else None

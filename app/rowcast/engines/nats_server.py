@@ -22,14 +22,12 @@ from typing import Final
 
 from rowcast.auth.shared_secret import derived
 from rowcast.core.errors import Code, Error
-from rowcast.engines.jetstream import Connection
+from rowcast.engines.jetstream import PAYLOAD_BYTES_MAX, Connection
 
 log = logging.getLogger("rowcast.engines")
 
 EXECUTABLE: Final = "nats-server"
 USER: Final = "rowcast"
-PAYLOAD_BYTES_MAX: Final = 64 * 1024 * 1024
-"""The most that nats-server allows (``max_payload``); a commit is seldom over a megabyte."""
 RESTART_SECONDS: Final = 1.0
 """Before a server that has ended is started again, so that one that fails at once costs little."""
 STOP_SECONDS: Final = 10.0
@@ -147,6 +145,9 @@ class NatsServer:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._starting = threading.Lock()
+        self.problem = ""
+        """Why it could not be started the last time; empty if it could."""
         self.restarts = 0
         """How often it has ended and was started again."""
 
@@ -171,31 +172,47 @@ class NatsServer:
         )
         self._thread.start()
         started.wait()
+        if self.problem:
+            self.stop()
+            raise Error(Code.INVALID, self.problem)
         password = derived(settings.secret, f"client/{settings.cluster}")
         return Connection((f"nats://127.0.0.1:{port}",), USER, password)
 
     def _watch(self, started: threading.Event) -> None:
+        process: subprocess.Popen[bytes] | None = None
         while not self._stopped.is_set():
-            process = self._process = subprocess.Popen(  # noqa: S603 - found, not given
-                [self._executable, "--config", str(self._file)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 - it takes no lock
-            )
+            try:
+                with self._starting:
+                    process = self._spawn()
+            except OSError as error:
+                self.problem = f"{self._executable} cannot be run: {error.strerror}"
             started.set()
-            code = process.wait()
+            code = process.wait() if process is not None else -1
             if not self._stopped.is_set():
                 self.restarts += 1
                 what = "nats-server has ended (%d) and is started again; see %s"
                 log.error(what, code, self._settings.directory / "nats-server.log")
                 self._stopped.wait(self._restart_seconds)
 
+    def _spawn(self) -> "subprocess.Popen[bytes] | None":
+        if self._stopped.is_set():
+            return None
+        self.problem = ""
+        self._process = subprocess.Popen(  # noqa: S603 - found, not given
+            [self._executable, "--config", str(self._file)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 - it takes no lock
+        )
+        return self._process
+
     def stop(self) -> None:
         """End it."""
         self._stopped.set()
-        process = self._process
+        with self._starting:  # so that none is started after this
+            process = self._process
         if process is not None and process.poll() is None:
             process.send_signal(signal.SIGTERM)
             try:

@@ -164,7 +164,7 @@ class JournaledStore:
         except Error as error:
             if error.code is not Code.CONFLICT:
                 raise
-            raise fenced() from error
+            raise fenced(error.message.partition("; ")[0]) from error
         if body.events:
             self._head = body.last
             self._last_version = max(self._last_version, made_at)

@@ -13,7 +13,7 @@ from typing import Final
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.tables import Table
-from rowcast.journal.opening import log_directory, open_journal
+from rowcast.journal.opening import log_directory, open_journal, spool_directory
 from rowcast.log.segment import SUFFIX, SegmentReader
 from rowcast.store.backup import applied_in
 
@@ -28,10 +28,12 @@ def replay_log(database: Path, tables: Sequence[Table], wait_seconds: float = WA
     While a server runs, its applier is waited for; otherwise the log is applied here. Raises BUSY
     when the applier does not follow, INVALID when the tables cannot be opened with this schema.
     """
+    deadline = time.monotonic() + wait_seconds
+    _wait_for_node(database, deadline)
     directory = log_directory(database)
     if not directory.is_dir() or not database.is_file():
         return
-    number, deadline = last_number(directory), time.monotonic() + wait_seconds
+    number = last_number(directory)
     while applied_in(database) < number:
         try:
             store = open_journal(database, time.time)
@@ -42,6 +44,22 @@ def replay_log(database: Path, tables: Sequence[Table], wait_seconds: float = WA
         else:
             store.open(tables)
             store.close()
+
+
+def _wait_for_node(database: Path, deadline: float) -> None:
+    """Wait until the tables of a node of a cluster have what it has got of the log."""
+    spool = spool_directory(database)
+    if not spool.is_dir() or not database.is_file():
+        return
+    number = last_number(spool)
+    while applied_in(database) < number:
+        if time.monotonic() >= deadline:
+            raise Error(
+                Code.BUSY,
+                f"the tables lack batches up to {number} of the log; start the node, which applies "
+                "them, and try again",
+            )
+        time.sleep(_PAUSE_SECONDS)
 
 
 def last_number(directory: Path) -> int:

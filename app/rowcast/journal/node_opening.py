@@ -6,7 +6,7 @@ not written yet. They are begun anew each time: the engine and the other nodes h
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
@@ -15,6 +15,7 @@ from rowcast.journal.applier_process import ProcessApplying
 from rowcast.journal.follower_store import FollowerStore
 from rowcast.journal.journaled_store import JournaledStore
 from rowcast.journal.log_replay import replay_log
+from rowcast.journal.opening import spool_directory
 from rowcast.journal.spooled_applying import SpooledApplying
 from rowcast.journal.tail import Tail
 from rowcast.journal.writer_lock import WriterLock
@@ -24,8 +25,6 @@ from rowcast.log.log import Head
 from rowcast.log.replicated_log import ReplicatedLog, Spool
 from rowcast.store.sql_database import file_of
 from rowcast.store.sqlite import SqlStore
-
-SUFFIX: Final = "-spool"
 
 
 class Tables(NamedTuple):
@@ -93,7 +92,7 @@ def _open(url: str, epoch: str) -> _Opened:
         tables.close()
         lock.release()
         raise
-    return _Opened(tables, lock, tables.path.with_name(f"{tables.path.name}{SUFFIX}"))
+    return _Opened(tables, lock, spool_directory(tables.path))
 
 
 def open_sequencer(

@@ -26,6 +26,11 @@ def log_directory(database: Path) -> Path:
     return database.with_name(f"{database.name}-log")
 
 
+def spool_directory(database: Path) -> Path:
+    """Return the directory of what a node of a cluster has got and not applied."""
+    return database.with_name(f"{database.name}-spool")
+
+
 def open_journal(
     url: str | Path,
     now: WallClock,

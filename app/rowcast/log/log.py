@@ -24,12 +24,11 @@ class Head(NamedTuple):
     """The number of the last event."""
 
 
-def fenced() -> Error:
+def fenced(why: str = "another node has appended to the log") -> Error:
     """Return the refusal of a writer whose term is over."""
     return Error(
         Code.BUSY,
-        "another node has appended to the log, so this one numbers no more writes; write to that "
-        "one, or start this one again",
+        f"{why}, so this node numbers no more writes; connect again, to the one that does",
         retry_after_seconds=1,
         elsewhere=True,
     )

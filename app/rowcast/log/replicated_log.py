@@ -28,6 +28,8 @@ T = TypeVar("T")
 APPEND_SECONDS: Final = 10.0
 """How long an append is tried. An engine chooses a new leader within some seconds; who gets no
 answer for longer is on the wrong side of a cut, and another node goes on."""
+BYTES_PER_SECOND: Final = 4 * 1024 * 1024
+"""How much longer a large batch may take: twice over a network of 100 Mbit/s."""
 PAUSE_SECONDS: Final = 0.05
 """Between two attempts, where the engine answers at once that it cannot."""
 
@@ -140,7 +142,7 @@ class ReplicatedLog:
             self._grown.notify_all()
 
     def _store(self, batch: Batch) -> None:
-        deadline = time.monotonic() + self._append_seconds
+        deadline = time.monotonic() + self._append_seconds + len(batch.data) / BYTES_PER_SECOND
         sent = False
         """Whether an attempt may have stored it without an answer."""
         while True:

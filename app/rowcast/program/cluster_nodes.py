@@ -44,6 +44,10 @@ log = logging.getLogger("rowcast.cluster")
 PATH: Final = "$SYS/cluster/nodes"
 RETRY_SECONDS: Final = 0.2
 """Between two attempts to reach the node that numbers, which may be starting."""
+LAG_LOOK_SECONDS: Final = 0.05
+"""How often it is seen whether the tables are behind: half of how far they may be, in time."""
+REFUSED_SECONDS: Final = 2.0
+"""The same after it has refused this node, which only an operator changes."""
 WELCOME_SECONDS: Final = 10.0
 """How long a node that follows waits before it opens its port: a new one of the others takes over
 in less. Then it opens, reads what it has, and refuses writes."""
@@ -156,8 +160,9 @@ class SequencerNode(Application):
 class FollowerNode(Following):
     """A node that follows."""
 
-    def __init__(self, config: Config, member: Membership) -> None:
+    def __init__(self, config: Config, member: Membership, *, patient: bool = True) -> None:
         self._member = member
+        self._welcome_seconds = WELCOME_SECONDS if patient else 0.0
         super().__init__(without_mqtt(config), f"{member.node}/{member.life}")
         self._frames: Frames | None = None
         self._followed = ""
@@ -204,7 +209,7 @@ class FollowerNode(Following):
         connecting = asyncio.create_task(self._keep_connected(), name="cluster")
         self._closing.push_async_callback(self._leave, connecting)
         loop = asyncio.get_running_loop()
-        until = loop.time() + WELCOME_SECONDS
+        until = loop.time() + self._welcome_seconds
         while not (welcome.is_set() or self._member.keeper.held):
             if loop.time() > until:
                 why = self.link.refusal or self.link.problem
@@ -235,13 +240,23 @@ class FollowerNode(Following):
                         lost.set,
                         self._member.connecting,
                     )
-                    await lost.wait()
+                    await self._read_until(lost)
                 except Error as error:
                     log.debug("node %s: %s", holder.node, error.message)
                 if self.link.refusal not in {"", said}:
                     said = self.link.refusal
                     log.error("this node does not follow: %s", said)
-            await asyncio.sleep(RETRY_SECONDS)
+            await asyncio.sleep(REFUSED_SECONDS if self.link.refusal else RETRY_SECONDS)
+
+    async def _read_until(self, lost: asyncio.Event) -> None:
+        """Read no more than the tables keep up with, until the connection is lost."""
+        frames, waiting = self._frames, asyncio.ensure_future(lost.wait())
+        try:
+            while not lost.is_set() and frames is not None:
+                (frames.pause if self.store.is_behind else frames.resume)()
+                await asyncio.wait((waiting,), timeout=LAG_LOOK_SECONDS)
+        finally:
+            waiting.cancel()
 
     def look_again(self) -> None:
         """Leave a node that does not hold the lease any more: it may be stopped, and not closed."""

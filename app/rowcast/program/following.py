@@ -85,6 +85,7 @@ class Following(Application):
             edge = self._make_edge()
             make_ready(edge.settings.readiness, self.kernel, self.doors)
             edge.settings.readiness.add("log", lambda: self.link.refusal or self.link.problem)
+            edge.settings.readiness.add("tables", lambda: self.store.tail.problem)
             await self.doors.open_http(edge)
             self._closing.callback(self.doors.close)
             for feature in self.features.values():

@@ -5,14 +5,17 @@ or could not append, ends that and follows. Clients of a node that changes its r
 """
 
 import asyncio
+import fcntl
+import hashlib
 import ipaddress
 import logging
 import secrets
 import signal
 import ssl
 import sys
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
 from typing import Final
 
 from rowcast import __version__
@@ -32,6 +35,7 @@ from rowcast.program.operations import cut, end
 from rowcast.program.settings.cluster import Cluster
 from rowcast.program.systemd import service_manager
 from rowcast.schema import load_schema
+from rowcast.store.private import make_directory, open_to_append
 
 log = logging.getLogger("rowcast.cluster")
 
@@ -39,6 +43,12 @@ SECRET_LETTERS: Final = 16
 """Of the cluster's secret: it is no password that somebody types."""
 PAUSE_SECONDS: Final = 0.5
 """After a role that could not begin."""
+HINT: Final = (
+    "; if they run, compare the names, addresses and secret of all nodes, and look into "
+    "nats/nats-server.log in the data directory"
+)
+LOCK: Final = "cluster.lock"
+"""In the data directory: the file that a node locks for its life."""
 ROLE_SECONDS: Final = 30.0
 """For a role to end; a process that hangs for longer ends, and is started again from outside."""
 
@@ -89,43 +99,64 @@ class Node:
         self._turn = asyncio.Event()
         """Set when the lease, or the log, says something new."""
         self._closing = AsyncExitStack()
+        self._was = False
+        """Whether it has had a role: then its clients wait for its ports."""
         stopping_soon = self._loop.create_task(stopping.wait())
         stopping_soon.add_done_callback(lambda _: self._turn.set())
 
-    async def open(self) -> None:
-        """Start the engine, and wait for a majority. Raises Error when this node cannot be one."""
+    async def open(self) -> bool:
+        """Start the engine, and wait for a majority; return False if it is to stop meanwhile.
+
+        Raises Error when this node cannot be one.
+        """
         cluster = self._cluster
         schema = load_schema(self.config.schema_file)
         url = self.config.database_url
-        self.config.data.mkdir(0o700, parents=True, exist_ok=True)
+        self._closing.enter_context(_locked(self.config.data))
         tables = await asyncio.to_thread(prepare_tables, url, schema.tables)
         self._engine = EngineOfNode(self.config)
         self._closing.push_async_callback(asyncio.to_thread, self._engine.stop)
         await asyncio.to_thread(self._engine.start)
         engine = await self._open_engine(tables)
-        await asyncio.to_thread(check_tables, tables, engine, self.config.data)
+        if engine is None:
+            return False
+        await self._check(tables, engine)
         await asyncio.to_thread(mark, self.config.data, cluster.name, engine.epoch)
         key = bytes.fromhex(derived(cluster.secret, f"link/{cluster.name}"))
         addresses = {name: _beside(address) for name, address in cluster.addresses.items()}
         life = secrets.token_hex(8)
-        own = Holder(cluster.node, life, *addresses[cluster.node])
+        digest = hashlib.sha256(schema.text.encode()).hexdigest()
+        own = Holder(cluster.node, life, *addresses[cluster.node], digest)
         self.keeper = LeaseKeeper(engine, own, cluster.lease_seconds, self._told)
         self._closing.push_async_callback(asyncio.to_thread, self.keeper.stop)
         accepting, connecting = _contexts(cluster)
         self._member = Membership(
             engine, self.keeper, cluster.node, life, key, addresses, accepting, connecting
         )
+        return True
 
-    async def _open_engine(self, tables: Tables) -> Engine:
+    async def _check(self, tables: Tables, engine: Engine) -> None:
+        """Check that tables can follow; the engine's server goes on, whose vote others need."""
+        try:
+            await asyncio.to_thread(check_tables, tables, engine, self.config.data)
+        except Error as error:
+            if error.code is Code.CONFLICT:
+                log.error("%s", error.message)  # noqa: TRY400 - it is raised when it ends
+                await self._stopping.wait()
+            raise
+
+    async def _open_engine(self, tables: Tables) -> Engine | None:
         waiting = False
         while True:
             try:
                 engine = await asyncio.to_thread(self._engine.open, tables)
             except Error as error:
-                if error.code is not Code.BUSY or self._stopping.is_set():
+                if error.code is not Code.BUSY:
                     raise
+                if self._stopping.is_set():
+                    return None
                 if not waiting:
-                    log.warning("this node waits for the others: %s", error.message)
+                    log.warning("this node waits for the others: %s%s", error.message, HINT)
                 waiting = True
             else:
                 self._closing.push_async_callback(asyncio.to_thread, engine.close)
@@ -159,6 +190,7 @@ class Node:
         waiting.cancel()
 
     async def _number(self, ready: Callable[[Application, str], None]) -> None:
+        self._was = True
         node = await asyncio.to_thread(SequencerNode, self.config, self._member, self._told)
         await self._begin(node)
         ready(node, "numbers writes")
@@ -175,7 +207,8 @@ class Node:
         await self._end(node)
 
     async def _follow(self, ready: Callable[[Application, str], None]) -> None:
-        node = await asyncio.to_thread(FollowerNode, self.config, self._member)
+        patient, self._was = not self._was, True
+        node = await asyncio.to_thread(FollowerNode, self.config, self._member, patient=patient)
         await self._begin(node)
         ready(node, "follows")
 
@@ -220,6 +253,20 @@ async def _within(ending: Awaitable[None]) -> None:
         log.error("this node does not end what it was within %g s; it exits", ROLE_SECONDS)
         cut()
     task.result()
+
+
+@contextmanager
+def _locked(data: Path) -> Iterator[None]:
+    """Keep a data directory from a second node, before it starts anything. Raises BUSY."""
+    make_directory(data)
+    with open_to_append(data / LOCK) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Error(
+                Code.BUSY, f"another process runs a node on {data}; end it, or name another --data"
+            ) from None
+        yield
 
 
 def _beside(address: str) -> tuple[str, int]:
@@ -277,8 +324,8 @@ async def _serve(config: Config) -> None:
 
     node = Node(config, stopping)
     try:
-        await node.open()
-        await node.run(ready)
+        if await node.open():
+            await node.run(ready)
     finally:
         manager.stopping()
         await end(node.close(), again)
