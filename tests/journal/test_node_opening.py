@@ -7,6 +7,7 @@ import pytest
 from batch_cases import batch_after
 from memory_engine import MemoryEngine, Shared
 from rowcast.core.errors import Code, Error
+from rowcast.journal.log_replay import replay_log
 from rowcast.journal.node_opening import (
     Tables,
     check_tables,
@@ -14,10 +15,12 @@ from rowcast.journal.node_opening import (
     open_follower,
     open_sequencer,
 )
+from rowcast.journal.opening import spool_directory
 from rowcast.journal.spooled_applying import SpooledApplying
 from rowcast.log.followed_log import FollowedLog
 from rowcast.log.log import Head
 from rowcast.log.replicated_log import Spool
+from rowcast.program.node import locked
 from serving import wait_until
 
 EPOCH = "0123abcd"
@@ -132,3 +135,29 @@ def test_a_node_that_could_not_begin_leaves_its_tables_to_the_next_attempt(tmp_p
     store = open_follower(url, EPOCH, time.time, "")
     store.open(())
     store.close()
+
+
+def test_a_backup_of_a_node_has_what_the_node_has_got(tmp_path):
+    """Its files may be ahead of its tables; nobody else knows that of a node that is down."""
+    database = tmp_path / "rowcast.db"
+    store = open_follower(f"sqlite:///{database}", EPOCH, time.time, "")
+    store.open(())
+    store.close()
+    replay_log(database, (), 0)
+    spool = Spool(spool_directory(database), EPOCH, 0)
+    followed = FollowedLog(EPOCH, Head(0, 0))
+    followed.term = 1
+    spool.take(batch_after(followed))
+    spool.close()
+    with pytest.raises(Error, match="the tables lack batches up to 1") as caught:
+        replay_log(database, (), 0)
+    assert caught.value.code is Code.BUSY
+
+
+def test_one_directory_is_one_node(tmp_path):
+    with locked(tmp_path / "data"):
+        with pytest.raises(Error, match="another process runs a node") as caught:
+            locked(tmp_path / "data").__enter__()
+        assert caught.value.code is Code.BUSY
+    with locked(tmp_path / "data"):
+        pass

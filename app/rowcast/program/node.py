@@ -112,7 +112,7 @@ class Node:
         cluster = self._cluster
         schema = load_schema(self.config.schema_file)
         url = self.config.database_url
-        self._closing.enter_context(_locked(self.config.data))
+        self._closing.enter_context(locked(self.config.data))
         tables = await asyncio.to_thread(prepare_tables, url, schema.tables)
         self._engine = EngineOfNode(self.config)
         self._closing.push_async_callback(asyncio.to_thread, self._engine.stop)
@@ -256,7 +256,7 @@ async def _within(ending: Awaitable[None]) -> None:
 
 
 @contextmanager
-def _locked(data: Path) -> Iterator[None]:
+def locked(data: Path) -> Iterator[None]:
     """Keep a data directory from a second node, before it starts anything. Raises BUSY."""
     make_directory(data)
     with open_to_append(data / LOCK) as file:
