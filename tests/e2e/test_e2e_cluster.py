@@ -209,31 +209,51 @@ def test_the_log_in_postgresql_survives_the_node_that_numbers(tmp_path):
             assert PASSWORD not in node.log
 
 
-def test_a_node_that_lost_its_disk_takes_a_backup_of_another(tmp_path):
-    """It does not begin a second log, and follows from where the backup ends."""
+def test_a_node_that_lost_its_disk_gets_a_copy_of_another(tmp_path):
+    """A log that does not go back to its beginning: a server with records has begun it."""
+    with Server(tmp_path, SCHEMA) as alone:
+        old = put(alone, "old", n=1).headers["etag"]
+        for n in range(50):
+            alone.request("PUT", f"/Dog/many-{n}", json={"name": "x" * 50_000})
+        alone.stop()
+    with running_postgres() as database:
+        cluster = Cluster(tmp_path, **{"cluster.engine": database.url})
+        shutil.copytree(tmp_path / "data", cluster.nodes["a"].folder / "data")
+        with cluster:
+            for node in cluster.running:
+                assert node.request("GET", "/Dog/old").headers["etag"] == old
+            node = cluster.followers[0]
+            node.kill()
+            put(cluster.settle(), "since", n=2)
+            (node.folder / "data").rename(tmp_path / "gone")
+            node.launch()
+            cluster.settle()
+            assert '"since"' in until_same(cluster)
+            assert "gets a copy of those of another node" in node.log
+            assert put(node, "own", n=3).status_code == 201
+
+
+def test_a_backup_of_another_node_goes_on_in_the_same_log(tmp_path):
     with (
         running_postgres() as database,
         Cluster(tmp_path, **{"cluster.engine": database.url}) as cluster,
     ):
         put(cluster.settle(), "old", n=1)
-        node = cluster.followers[0]
-        other = cluster.settle()
+        node, other = cluster.followers[0], cluster.settle()
         until_same(cluster)
         node.stop()
-        data = node.folder / "data"
-        made = rowcast("backup", tmp_path / "backup", "--data", other.folder / "data",
-                       "--schema", other.schema_file)  # fmt: skip
+        backup, data = tmp_path / "backup", node.folder / "data"
+        made = rowcast("backup", backup, "--data", other.folder / "data")
         assert made.returncode == 0, made.stderr
         put(other, "since", n=2)
         data.rename(tmp_path / "gone")
-        for options, code in (([], 0), (["--same-log"], 0)):
-            shutil.rmtree(data, ignore_errors=True)
-            made = rowcast("restore", tmp_path / "backup", "--data", data, *options)
-            assert made.returncode == code, made.stderr
-            node.launch()
-            if not options:
-                wait_until(lambda: "rowcast restore --same-log" in node.log, "it says what to do")
-                assert node.stop() == 1
+        assert rowcast("restore", backup, "--data", data).returncode == 0
+        node.launch()
+        wait_until(lambda: "move that directory away" in node.log, "it says what to do")
+        assert node.stop() == 1
+        shutil.rmtree(data)
+        assert rowcast("restore", backup, "--data", data, "--same-log").returncode == 0
+        node.launch()
         cluster.settle()
         assert '"since"' in until_same(cluster)
 

@@ -63,7 +63,7 @@ def test_its_configuration_is_private_and_syncs_always(tmp_path):
 
 def test_large_entries_are_read_within_the_time_of_a_request(cluster):
     """Few large ones behind many small ones: no more is asked for than fits."""
-    place = Place(f"large{next(COUNTER)}", len(cluster), 512 << 20, "000000bb")
+    place = Place(f"large{next(COUNTER)}", len(cluster), 128 << 20, "000000bb")
     engine = JetStreamEngine(cluster[0], place, SECONDS)
     for number in range(1, 41):
         engine.append(number, bytes(100) if number < 22 else bytes(4 << 20))

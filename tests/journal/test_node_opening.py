@@ -47,7 +47,7 @@ def test_tables_that_cannot_follow_are_refused(tmp_path, tables, first, entries,
     with pytest.raises(Error, match=words) as caught:
         check_tables(tables, MemoryEngine(shared), tmp_path)
     assert caught.value.code is Code.CONFLICT
-    assert "rowcast restore --same-log" in caught.value.message
+    assert "move that directory away" in caught.value.message
 
 
 def test_a_new_node_has_no_tables_until_it_follows(tmp_path):

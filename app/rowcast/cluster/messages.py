@@ -34,8 +34,14 @@ EVENTS: Final = 7
 """Events that are not logged, announced at once."""
 APPLIED: Final = 8
 """To a follower that shares the tables: how far the applier has written them; ``pack_applied``."""
+COPY: Final = 9
+"""From a node without tables, instead of HELLO: it asks for a copy."""
+COPY_PART: Final = 10
+"""To it: the next bytes of the database file."""
+COPY_END: Final = 11
+"""To it: that was all; the SHA-256 of it."""
 
-KINDS: Final = frozenset({HELLO, WELCOME, REFUSED, PROPOSAL, BATCH, VERDICT, EVENTS, APPLIED})
+KINDS: Final = frozenset(range(HELLO, COPY_END + 1))
 Message = tuple[int, object]
 
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from rowcast.cluster.follower_link import FollowerLink
@@ -11,6 +12,7 @@ from rowcast.cluster.frames import Frames
 from rowcast.cluster.handshake import Handshake
 from rowcast.cluster.sequencer_links import SequencerLinks
 from rowcast.cluster.sockets import Connections
+from rowcast.cluster.table_copies import CopyReceiver
 from rowcast.core.errors import Code, Error
 
 log = logging.getLogger("rowcast.cluster")
@@ -82,19 +84,57 @@ async def follow(
     tls: ssl.SSLContext | None = None,
     seconds: float = CONNECT_SECONDS,
 ) -> Frames:
-    """Connect to the node that numbers; ``lost`` is called when the connection ends.
+    """Connect to the node that numbers, and follow it; ``lost`` is called when that ends.
 
     Raises BUSY when nothing listens there.
     """
-    frames = Frames()
-    loop = asyncio.get_running_loop()
+
+    def known(frames: Frames) -> None:
+        frames.received = link.received
+        link.connected(frames.send)
 
     def ended() -> None:
         link.disconnected()
         lost()
 
+    return await _connect(host, port, key, known, ended, tls, seconds)
+
+
+async def fetch_copy(
+    host: str,
+    port: int,
+    key: bytes,
+    file: Path,
+    tls: ssl.SSLContext | None = None,
+    seconds: float = CONNECT_SECONDS,
+) -> None:
+    """Get a copy of the tables of the node that numbers into a new file. Raises BUSY, INVALID."""
+    receiver = CopyReceiver(file)
+
+    def known(frames: Frames) -> None:
+        frames.received = receiver.received
+        receiver.ask(frames.send)
+
+    frames = await _connect(host, port, key, known, receiver.lost, tls, seconds)
+    try:
+        await receiver.done
+    finally:
+        frames.close()
+
+
+async def _connect(
+    host: str,
+    port: int,
+    key: bytes,
+    known: Callable[[Frames], None],
+    ended: Callable[[], None],
+    tls: ssl.SSLContext | None,
+    seconds: float,
+) -> Frames:
+    frames = Frames()
+    loop = asyncio.get_running_loop()
     frames.ended = ended
-    shaking = Handshake(frames, key, loop, lambda: _known(frames, link))
+    shaking = Handshake(frames, key, loop, lambda: known(frames))
     shaking.connect()
     try:
         async with asyncio.timeout(seconds):
@@ -103,8 +143,3 @@ async def follow(
         shaking.cancel()
         raise Error(Code.BUSY, f"{host}:{port} cannot be reached: {error}") from error
     return frames
-
-
-def _known(frames: Frames, link: FollowerLink) -> None:
-    frames.received = link.received
-    link.connected(frames.send)

@@ -14,6 +14,7 @@ from typing import Final, cast
 
 from rowcast.cluster.messages import (
     BATCH,
+    COPY,
     EVENTS,
     HELLO,
     PROPOSAL,
@@ -83,6 +84,8 @@ class SequencerLinks:
         """Called with unlogged events of nodes that follow."""
         self.applied: bytes | None = None
         """The newest report of the applier, for nodes that share the tables."""
+        self.on_copy: Callable[[SequencerLink], None] | None = None
+        """Called with the connection of a node that asks for a copy of the tables."""
         store.on_appended = self._appended
 
     def begin(self) -> None:
@@ -188,11 +191,25 @@ class SequencerLink:
         self._open = True
         self.full = False
         """Whether its transport has no room now."""
+        self.on_room: Callable[[], None] = _nothing
+        """Called when it has room again, and when it is closed."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection is there."""
+        return self._open
+
+    def send(self, message: bytes) -> None:
+        """Send a message to a node, welcome or not."""
+        if self._open:
+            self._send(message)
 
     def received(self, data: bytes) -> None:
         """Take a message. Raises an Error after which the connection is of no use."""
         kind, content = unpack(data)
-        if kind == HELLO:
+        if kind == COPY and self._life is None and self._links.on_copy is not None:
+            self._links.on_copy(self)
+        elif kind == HELLO:
             self._greet(*cast("tuple[str, str, str, int]", tuple(cast("list[object]", content))))
         elif self._life is None:
             raise Error(Code.INVALID, "a node has sent something before its HELLO")
@@ -238,6 +255,8 @@ class SequencerLink:
 
     def catch_up(self) -> None:
         """Send what it lacks of the log, as far as its transport has room."""
+        if not self.full:
+            self.on_room()
         if self._reading or self.full or not self._open or self._life is None:
             return
         if self.number >= self._links.log.head.number:
@@ -266,8 +285,13 @@ class SequencerLink:
     def close(self) -> None:
         """End the connection."""
         was_open, self._open = self._open, False
+        self.on_room()
         self._links.links.pop(self, None)
         if self._life is not None and self._life.link is self:
             self._life.link = None
         if was_open and self.on_close is not None:
             self.on_close()
+
+
+def _nothing() -> None:
+    """Do nothing."""

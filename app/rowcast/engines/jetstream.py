@@ -101,6 +101,7 @@ class JetStreamEngine:
         self._stream, self._lease = f"rowcast-{place.name}", f"rowcast-{place.name}-lease"
         self._subject, self._lease_subject = f"{self._stream}.log", f"{self._stream}.lease"
         self._request_seconds = request_seconds
+        self._make_at: float | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="rowcast-nats")
         self._thread.start()
@@ -129,7 +130,6 @@ class JetStreamEngine:
     async def _open(self, connection: Connection, seconds: float) -> None:
         """Connect, and find or make the streams; tries again until the time is over."""
         deadline = self._loop.time() + seconds
-        self._make_at = self._loop.time() + self._place.patience_seconds
         self._client = client = Client()
         while True:
             try:
@@ -199,7 +199,7 @@ class JetStreamEngine:
         try:
             return await self._streams.stream_info(config.name or "")
         except NotFoundError:
-            if self._loop.time() < self._make_at:
+            if self._is_early():
                 raise
         try:
             return await self._streams.add_stream(config)
@@ -207,6 +207,13 @@ class JetStreamEngine:
             if error.err_code not in NAME_IN_USE:
                 raise
             return await self._streams.stream_info(config.name or "")
+
+    def _is_early(self) -> bool:
+        """Whether a log is left to others to make; from the first answer that there is none."""
+        now = self._loop.time()
+        if self._make_at is None:
+            self._make_at = now + self._place.patience_seconds
+        return now < self._make_at
 
     # -- entries -----------------------------------------------------------------------------------
 

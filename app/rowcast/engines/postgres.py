@@ -103,6 +103,8 @@ class Place:
     """Of the tables of the node that makes it."""
     first: int = 1
     """The number of its first entry: for tables that have had another log, the next one."""
+    patience_seconds: float = 0.0
+    """How long it is looked for before it is made, for who would leave that to others."""
 
 
 class _Link(psycopg.Connection[TupleRow]):
@@ -154,6 +156,7 @@ class PostgresEngine:
         self._lock = threading.Lock()
         self._link: _Link | None = None
         self._warning, self._closed = "", False
+        self._make_at: float | None = None
         self._epoch, self._first = "", place.first
         self._open(seconds)
 
@@ -230,12 +233,21 @@ class PostgresEngine:
         self._check_safety(link)
         _wait_for_standbys(link)
         if not self._epoch and not _row(link, "SELECT to_regclass('about') IS NOT NULL")[0]:
+            self._be_patient()
             about = {"epoch": place.epoch, "first": place.first}
             link.execute(MAKE_SQL.format(schema=schema, name=self._schema, **about))
         epoch, first = _row(link, "SELECT epoch, first FROM about")
         if self._epoch and epoch != self._epoch:
             raise no_answer(NAME, f"the log of {self._schema} is another one now: {epoch}")
         self._epoch, self._first = epoch, first
+
+    def _be_patient(self) -> None:
+        """Leave it to others for a while to make the log. Raises BUSY."""
+        now = time.monotonic()
+        if self._make_at is None:
+            self._make_at = now + self._place.patience_seconds
+        if now < self._make_at:
+            raise no_answer(NAME, "there is no log yet, and a node with tables is to make it")
 
     def _check_safety(self, link: _Link) -> None:
         """Refuse a server that cannot write, or that may lose what it has answered."""

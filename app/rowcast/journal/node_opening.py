@@ -55,6 +55,11 @@ def prepare_tables(url: str, declared: Sequence[Table]) -> Tables:
     return look_at_tables(url)
 
 
+def reaches(tables: Tables, engine: Engine) -> bool:
+    """Whether a node can begin with what it has: with nothing only at the beginning of a log."""
+    return bool(tables.epoch) or engine.bounds()[0] <= 1
+
+
 def check_tables(tables: Tables, engine: Engine, place: Path) -> None:
     """Raise CONFLICT where tables cannot follow the log of an engine."""
     problem = ""
@@ -71,8 +76,8 @@ def check_tables(tables: Tables, engine: Engine, place: Path) -> None:
     if problem:
         raise Error(
             Code.CONFLICT,
-            f"the tables in {place} cannot follow: {problem}; move them away, and take those of "
-            "another node: rowcast backup there, rowcast restore --same-log here",
+            f"the tables in {place} cannot follow: {problem}; move that directory away, and start "
+            "this node again: it gets a copy of those of another node",
         )
 
 

@@ -17,6 +17,7 @@ from rowcast.cluster.frames import Frames
 from rowcast.cluster.lease_keeper import LeaseKeeper
 from rowcast.cluster.ports import SequencerPort, follow
 from rowcast.cluster.sequencer_links import SequencerLinks
+from rowcast.cluster.table_copies import TableCopies
 from rowcast.cluster.unlogged import UnloggedEvents
 from rowcast.core.clock import HybridClock
 from rowcast.core.errors import Code, Error
@@ -38,6 +39,7 @@ from rowcast.program.main import Application
 from rowcast.program.rule_follower import RuleFollower
 from rowcast.program.workers import of_one_process
 from rowcast.reads.record_cache import RecordCache
+from rowcast.store.sql_database import file_of
 
 log = logging.getLogger("rowcast.cluster")
 
@@ -140,6 +142,9 @@ class SequencerNode(Application):
         assert isinstance(rights, AccessRights)  # noqa: S101 - the tuple of features says so
         kernel.bus.add(TopicFilter(f"{RULES}/+"), RuleFollower(rights.rules))
         kernel.rows(PATH, listed_rows(PATH, self._rows))
+        copies = TableCopies(file_of(self.config.database_url))
+        self._closing.push_async_callback(copies.stop)
+        self.links.on_copy = copies.begin
         port = SequencerPort(self.links, member.key, member.accepting)
         self._closing.callback(port.stop)
         await port.start(*member.addresses[member.node])

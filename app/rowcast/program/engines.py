@@ -77,7 +77,7 @@ class EngineOfNode:
             from rowcast.engines import postgres  # noqa: PLC0415 - of an extra
         except ImportError as error:
             raise _missing("postgres", error) from error
-        table = postgres.Place(cluster.name, cluster.log_bytes, epoch, first)
+        table = postgres.Place(cluster.name, cluster.log_bytes, epoch, first, patience)
         return postgres.PostgresEngine(cluster.engine, table, OPEN_SECONDS)
 
     def stop(self) -> None:

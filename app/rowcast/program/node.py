@@ -15,15 +15,17 @@ import ssl
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from rowcast import __version__
 from rowcast.auth.shared_secret import derived
 from rowcast.cluster.lease_keeper import Holder, LeaseKeeper
+from rowcast.cluster.ports import fetch_copy
 from rowcast.core.compiled import CODE
 from rowcast.core.errors import Code, Error
-from rowcast.journal.node_opening import Tables, check_tables, prepare_tables
+from rowcast.journal.node_opening import Tables, check_tables, prepare_tables, reaches
 from rowcast.log.engine import Engine
 from rowcast.program.cluster_nodes import FollowerNode, Membership, SequencerNode
 from rowcast.program.config import Config, variable
@@ -36,6 +38,7 @@ from rowcast.program.settings.cluster import Cluster
 from rowcast.program.systemd import service_manager
 from rowcast.schema import load_schema
 from rowcast.store.private import make_directory, open_to_append
+from rowcast.store.sql_database import file_of
 
 log = logging.getLogger("rowcast.cluster")
 
@@ -47,6 +50,8 @@ HINT: Final = (
     "; if they run, compare the names, addresses and secret of all nodes, and look into "
     "nats/nats-server.log in the data directory"
 )
+FETCHED: Final = ".fetched"
+"""Behind the name of the database: a copy of another node's, until it is whole."""
 LOCK: Final = "cluster.lock"
 """In the data directory: the file that a node locks for its life."""
 ROLE_SECONDS: Final = 30.0
@@ -120,20 +125,44 @@ class Node:
         engine = await self._open_engine(tables)
         if engine is None:
             return False
+        key = bytes.fromhex(derived(cluster.secret, f"link/{cluster.name}"))
+        accepting, connecting = _contexts(cluster)
+        if not await asyncio.to_thread(reaches, tables, engine):
+            if not await self._fetch(engine, partial(fetch_copy, key=key, tls=connecting)):
+                return False
+            tables = await asyncio.to_thread(prepare_tables, url, schema.tables)
         await self._check(tables, engine)
         await asyncio.to_thread(mark, self.config.data, cluster.name, engine.epoch)
-        key = bytes.fromhex(derived(cluster.secret, f"link/{cluster.name}"))
         addresses = {name: _beside(address) for name, address in cluster.addresses.items()}
         life = secrets.token_hex(8)
         digest = hashlib.sha256(schema.text.encode()).hexdigest()
         own = Holder(cluster.node, life, *addresses[cluster.node], digest)
         self.keeper = LeaseKeeper(engine, own, cluster.lease_seconds, self._told)
         self._closing.push_async_callback(asyncio.to_thread, self.keeper.stop)
-        accepting, connecting = _contexts(cluster)
         self._member = Membership(
             engine, self.keeper, cluster.node, life, key, addresses, accepting, connecting
         )
         return True
+
+    async def _fetch(self, engine: Engine, fetch: Callable[..., Awaitable[None]]) -> bool:
+        """Get a copy of another node's tables, for a log that does not go back to its beginning.
+
+        Returns False if this node is to stop meanwhile.
+        """
+        database = file_of(self.config.database_url)
+        file = database.with_name(f"{database.name}{FETCHED}")
+        log.warning("this node has no tables, and gets a copy of those of another node")
+        while not self._stopping.is_set():
+            try:
+                holder = Holder.unpack((await asyncio.to_thread(engine.lease)).holder)
+                if holder is not None and holder.node not in {"", self._cluster.node}:
+                    await fetch(holder.host, holder.port, file=file)
+                    await asyncio.to_thread(file.rename, database)
+                    return True
+            except Error as error:
+                log.warning("it did not get a copy, and tries again: %s", error.message)
+            await self._pause()
+        return False
 
     async def _check(self, tables: Tables, engine: Engine) -> None:
         """Check that tables can follow; the engine's server goes on, whose vote others need."""
