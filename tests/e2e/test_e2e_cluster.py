@@ -318,13 +318,24 @@ def test_a_check_of_the_settings_checks_those_of_the_node(tmp_path):
         (["--node", "a"], "give the cluster one: --cluster"),
         (["--cluster", "c", "--node", "a", "--peer", "a=127.0.0.1"], "write NAME=HOST:PORT"),
         (["--cluster", "c", "--node", "b", "--peer", "a=127.0.0.1:6222"], "none of the peers"),
-        ([*LOOPBACK, "--peer=b=127.0.0.1:6224"], "1, 3 or 5 peers"),
+        ([*LOOPBACK, "--peer=b=127.0.0.1:6224", *SECRET], "1, 3 or 5 peers"),
+        ([*LOOPBACK, *SECRET, "--set", "cluster.tls.privateKey=x"], "give certificate, privateKey"),
         (LOOPBACK, "openssl rand"),
         ([*LOOPBACK[:4], "--peer", "a=10.0.0.1:6222", *SECRET], "nodes would speak in the clear"),
         ([*LOOPBACK, "--workers", "2", *SECRET], "leave --workers out"),
         ([*LOOPBACK, *SECRET, "--set", "cluster.engine=kafka"], "or the address of a database"),
     ],
-    ids=["no name", "no port", "another node", "two", "no secret", "clear", "workers", "engine"],
+    ids=[
+        "no name",
+        "no port",
+        "another node",
+        "two",
+        "half of tls",
+        "no secret",
+        "clear",
+        "workers",
+        "engine",
+    ],
 )
 def test_what_makes_no_node_is_told(tmp_path, options, words):
     (tmp_path / "schema.graphql").write_text("type Dog @table { id: ID @primaryKey }")
@@ -332,3 +343,4 @@ def test_what_makes_no_node_is_told(tmp_path, options, words):
     assert ended.returncode == 1
     assert words in ended.stderr, ended.stderr
     assert "0123456789abcdef" not in ended.stderr
+    assert "Traceback" not in ended.stderr
