@@ -14,6 +14,7 @@ from rowcast.journal.node_opening import (
     look_at_tables,
     open_follower,
     open_sequencer,
+    prepare_tables,
 )
 from rowcast.journal.opening import spool_directory
 from rowcast.journal.spooled_applying import SpooledApplying
@@ -152,6 +153,8 @@ def test_a_backup_of_a_node_has_what_the_node_has_got(tmp_path):
     with pytest.raises(Error, match="the tables lack batches up to 1") as caught:
         replay_log(database, (), 0)
     assert caught.value.code is Code.BUSY
+    # The node itself begins with what its tables have: the rest comes again.
+    assert prepare_tables(f"sqlite:///{database}", ()) == Tables(EPOCH, 0, 0)
 
 
 def test_one_directory_is_one_node(tmp_path):

@@ -30,6 +30,11 @@ def replay_log(database: Path, tables: Sequence[Table], wait_seconds: float = WA
     """
     deadline = time.monotonic() + wait_seconds
     _wait_for_node(database, deadline)
+    replay_own_log(database, tables, deadline)
+
+
+def replay_own_log(database: Path, tables: Sequence[Table], deadline: float) -> None:
+    """The same for the log of a server of its own, until a time of the monotonic clock."""
     directory = log_directory(database)
     if not directory.is_dir() or not database.is_file():
         return

@@ -4,6 +4,7 @@ The files beside the database, named after it with ``-spool``, are a copy of wha
 not written yet. They are begun anew each time: the engine and the other nodes have the rest.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from rowcast.core.tables import Table
 from rowcast.journal.applier_process import ProcessApplying
 from rowcast.journal.follower_store import FollowerStore
 from rowcast.journal.journaled_store import JournaledStore
-from rowcast.journal.log_replay import replay_log
+from rowcast.journal.log_replay import WAIT_SECONDS, replay_own_log
 from rowcast.journal.opening import spool_directory
 from rowcast.journal.spooled_applying import SpooledApplying
 from rowcast.journal.tail import Tail
@@ -51,7 +52,7 @@ def look_at_tables(url: str) -> Tables:
 
 def prepare_tables(url: str, declared: Sequence[Table]) -> Tables:
     """Have tables that had a log of their own take what it has, and look at them."""
-    replay_log(file_of(url), declared)
+    replay_own_log(file_of(url), declared, time.monotonic() + WAIT_SECONDS)
     return look_at_tables(url)
 
 
