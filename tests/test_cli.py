@@ -369,7 +369,9 @@ def served(server, monkeypatch):
     """What ``rowcast.program.main.serve`` was called with, without starting anything."""
     served = []
     monkeypatch.setitem(sys.modules, "rowcast.program.main", SimpleNamespace(serve=served.append))
+    usual = sys.getswitchinterval()
     yield served
+    sys.setswitchinterval(usual)  # other tests of this process see what ``serve`` has set
     gc.enable()  # what the server does when it is ready
 
 
