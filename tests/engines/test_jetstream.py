@@ -4,13 +4,21 @@ import itertools
 import json
 import secrets
 import socket
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
+import trustme
 
 from engine_conformance import EngineConformance
 from rowcast.core.errors import Code, Error
 from rowcast.engines.jetstream import JetStreamEngine, Place
-from rowcast.engines.nats_server import NatsServer, ServerSettings
+from rowcast.engines.nats_server import (
+    Certificates,
+    NatsServer,
+    ServerSettings,
+)
+from serving import wait_until
 
 SECONDS = 30.0
 COUNTER = itertools.count()
@@ -22,13 +30,16 @@ def free_port():
         return bound.getsockname()[1]
 
 
-def servers(directory, count):
+def servers(directory, count, certificates=(None, None, None), **options):
     """Return so many servers of one cluster, not started."""
     peers = {f"n{index}": f"127.0.0.1:{free_port()}" for index in range(count)}
     secret = secrets.token_hex(8)
     return [
-        NatsServer(ServerSettings("test", name, peers, secret, directory / name, 1 << 30))
-        for name in peers
+        NatsServer(
+            ServerSettings("test", name, peers, secret, directory / name, 1 << 30, files),
+            **options,
+        )
+        for name, files in zip(peers, certificates, strict=False)
     ]
 
 
@@ -59,6 +70,83 @@ def test_its_configuration_is_private_and_syncs_always(tmp_path):
     assert written["jetstream"]["sync_interval"] == "always"
     assert written["listen"].startswith("127.0.0.1:")
     assert len(written["cluster"]["routes"]) == 2
+
+
+def test_a_server_that_has_switched_its_streams_off_is_started_again(tmp_path, monkeypatch):
+    """A full disk does that, and room alone does not mend it."""
+    server = servers(tmp_path, 1, health_seconds=0.05)[0]
+    without = iter([True, False, True, True])
+    monkeypatch.setattr(server, "_is_without_streams", lambda: next(without, False))
+    engine = JetStreamEngine(server.start(), Place("off", 1, 1 << 20, "000000cc"), SECONDS)
+    engine.append(1, b"a")
+    wait_until(lambda: server.restarts == 1, "it was started again")
+    wait_until(lambda: engine_reads(engine) == [b"a"], "the entry is there")
+    engine.close()
+    server.stop()
+    assert server.restarts == 1
+
+
+def engine_reads(engine):
+    try:
+        return engine.read(0, 1 << 20)
+    except Error:
+        return None
+
+
+def test_it_says_to_its_node_only_how_it_is(tmp_path):
+    """``test_e2e_cluster_disk.py`` has one that has switched its streams off."""
+    server = servers(tmp_path, 1, health_seconds=1000.0)[0]
+    server.start()
+    wait_until(lambda: answers(server._health) == 200, "it answers")
+    assert not server._is_without_streams()
+    host = server._health.split("/")[2]
+    for path in ("healthz", "varz", "connz", ""):
+        assert answers(f"http://{host}/{path}") == 404
+    server.stop()
+    assert not server._is_without_streams(), "who does not answer may be busy"
+
+
+def answers(url):
+    try:
+        return urlopen(url).status
+    except HTTPError as error:
+        return error.code
+    except OSError:
+        return 0
+
+
+def test_routes_with_certificates_carry_the_log_and_others_are_refused(tmp_path):
+    authority, foreign = trustme.CA(), trustme.CA()
+    files = [certificates(tmp_path / f"c{n}", authority) for n in range(3)]
+    running = servers(tmp_path / "good", 3, files)
+    connections = [server.start() for server in running]
+    engines = [
+        JetStreamEngine(one, Place("tls", 3, 1 << 20, "000000dd"), SECONDS) for one in connections
+    ]
+    engines[0].append(1, b"a")
+    wait_until(lambda: engines[2].read(0, 1 << 20) == [b"a"], "all have it")
+    for engine in engines:
+        engine.close()
+    for server in running:
+        server.stop()
+    alone = servers(tmp_path / "bad", 3, [files[0], *(certificates(tmp_path / f"f{n}", foreign)
+                                                      for n in range(2))])  # fmt: skip
+    connections = [server.start() for server in alone]
+    with pytest.raises(Error) as caught:  # no two of the first authority: no majority with it
+        JetStreamEngine(connections[0], Place("tls", 3, 1 << 20, "000000ee"), 4.0)
+    assert caught.value.code is Code.BUSY
+    for server in alone:
+        server.stop()
+
+
+def certificates(folder, authority):
+    """Write the files of a node."""
+    folder.mkdir()
+    issued = authority.issue_cert("127.0.0.1")
+    issued.private_key_pem.write_to_path(folder / "key.pem")
+    issued.cert_chain_pems[0].write_to_path(folder / "cert.pem")
+    authority.cert_pem.write_to_path(folder / "ca.pem")
+    return Certificates(folder / "cert.pem", folder / "key.pem", folder / "ca.pem")
 
 
 def test_large_entries_are_read_within_the_time_of_a_request(cluster):

