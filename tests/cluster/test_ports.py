@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 import ssl
+from types import SimpleNamespace
 
 import pytest
 import trustme
@@ -11,6 +12,7 @@ from rowcast.cluster.frames import Frames
 from rowcast.cluster.handshake import Handshake
 from rowcast.cluster.ports import SequencerPort, follow
 from rowcast.core.errors import Code, Error
+from rowcast.program.cluster_nodes import FollowerNode
 from serving import until
 
 KEY = secrets.token_bytes(32)
@@ -135,6 +137,41 @@ async def test_what_a_side_has_sent_itself_is_no_proof(port):
     assert await other_reader.read() == b""
     writer.close()
     other.close()
+
+
+async def test_a_follower_that_is_behind_takes_nothing_until_it_is_not(port):
+    """What it does not read waits at the other side, whose transport is full then."""
+    link, lost = Link(), asyncio.Event()
+    frames = await follow("127.0.0.1", port.number, KEY, link, lost.set)
+    await until(lambda: port.links.links and port.links.links[0].got)
+    there = port.links.links[0]
+    frames.pause()
+    frames.pause()
+    sent = 0
+    while not there.full:
+        there.send(bytes(1 << 20))
+        sent += 1
+        await asyncio.wait({asyncio.get_running_loop().create_future()}, timeout=0)
+    assert len(link.got) == 0
+    frames.resume()
+    await until(lambda: len(link.got) == sent)
+    assert not there.full
+    frames.close()
+    frames.resume()
+
+
+@pytest.mark.parametrize("behind", [True, False])
+async def test_a_node_reads_no_more_than_its_tables_keep_up_with(behind):
+    calls, lost = [], asyncio.Event()
+    frames = SimpleNamespace(pause=lambda: calls.append("pause"), resume=lambda: calls.append("on"))
+    node = SimpleNamespace(_frames=frames, store=SimpleNamespace(is_behind=behind))
+    reading = asyncio.create_task(FollowerNode._read_until(node, lost))
+    await until(lambda: calls)
+    node.store.is_behind = not behind
+    await until(lambda: len(set(calls)) == 2)
+    lost.set()
+    await reading
+    assert calls[0] == ("pause" if behind else "on")
 
 
 @pytest.mark.parametrize("port", [(None, 2)], indirect=True)

@@ -21,6 +21,7 @@ from rowcast.journal.spooled_applying import SpooledApplying
 from rowcast.log.followed_log import FollowedLog
 from rowcast.log.log import Head
 from rowcast.log.replicated_log import Spool
+from rowcast.program.membership_mark import check_alone, mark, marked
 from rowcast.program.node import locked
 from serving import wait_until
 
@@ -155,6 +156,20 @@ def test_a_backup_of_a_node_has_what_the_node_has_got(tmp_path):
     assert caught.value.code is Code.BUSY
     # The node itself begins with what its tables have: the rest comes again.
     assert prepare_tables(f"sqlite:///{database}", ()) == Tables(EPOCH, 0, 0)
+
+
+def test_tables_of_one_cluster_are_not_those_of_another(tmp_path):
+    assert marked(tmp_path) == ""
+    check_alone(tmp_path)
+    mark(tmp_path, "home", EPOCH)
+    mark(tmp_path, "home", EPOCH)
+    with pytest.raises(Error, match="those of the cluster home, and not of other"):
+        mark(tmp_path, "other", EPOCH)
+    with pytest.raises(Error, match="a node of the cluster home"):
+        check_alone(tmp_path)
+    (tmp_path / "cluster.json").write_text("{")
+    with pytest.raises(Error, match="cannot be read"):
+        check_alone(tmp_path)
 
 
 def test_one_directory_is_one_node(tmp_path):

@@ -56,7 +56,7 @@ from rowcast.program.figures import add_figures
 from rowcast.program.identity import Identity
 from rowcast.program.logs import configure_logging
 from rowcast.program.membership_mark import check_alone
-from rowcast.program.operations import end, make_ready
+from rowcast.program.operations import end, hear_signals, make_ready
 from rowcast.program.parts import Parts
 from rowcast.program.resource_loader import load_resources
 from rowcast.program.settings.hooks import bundled
@@ -348,14 +348,8 @@ async def _serve(config: Config) -> None:
     application = Application(config, apart=True)
     await application.start()
     calm_the_collector()
-    stopping, again = asyncio.Event(), asyncio.Event()
+    stopping, again = hear_signals()
     loop = asyncio.get_running_loop()
-
-    def asked() -> None:
-        (again if stopping.is_set() else stopping).set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, asked)
     if application.doors.certificates is not None:
         loop.add_signal_handler(signal.SIGHUP, application.doors.certificates.look_now)
     print(_where_to_look(application), file=sys.stderr, flush=True)  # noqa: T201

@@ -33,7 +33,7 @@ from rowcast.program.engines import EngineOfNode
 from rowcast.program.logs import configure_logging
 from rowcast.program.main import Application, calm_the_collector, loop_factory
 from rowcast.program.membership_mark import mark
-from rowcast.program.operations import cut, end
+from rowcast.program.operations import cut, end, hear_signals
 from rowcast.program.settings.cluster import Cluster
 from rowcast.program.systemd import service_manager
 from rowcast.schema import load_schema
@@ -250,6 +250,8 @@ class Node:
 
     async def _begin(self, role: Application) -> None:
         await role.start()
+        if role.doors.certificates is not None:  # read again on SIGHUP, as by a server
+            self._loop.add_signal_handler(signal.SIGHUP, role.doors.certificates.look_now)
         self._keep_ports(role)
 
     def _keep_ports(self, role: Application) -> None:
@@ -333,14 +335,7 @@ def serve(config: Config) -> None:
 
 
 async def _serve(config: Config) -> None:
-    stopping, again = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def asked() -> None:
-        (again if stopping.is_set() else stopping).set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, asked)
+    stopping, again = hear_signals()
     manager = service_manager(variable)
     calmed: list[bool] = []
 
@@ -366,6 +361,7 @@ def _tell(config: Config, role: Application, does: str) -> None:
     print(  # noqa: T201
         f"Rowcast {__version__} ({CODE}): node {cluster.node} of {cluster.name} {does}.",
         *role.doors.lines(),
+        *role.identity.lines(),
         f"  data                   {config.data.resolve()}",
         sep="\n",
         file=sys.stderr,

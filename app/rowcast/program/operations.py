@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Coroutine
 from typing import Final
@@ -44,6 +45,19 @@ def make_ready(readiness: Readiness, kernel: Kernel, doors: Doors) -> None:
     readiness.add("backlog", backlog)
     readiness.add("memory", memory)
     readiness.add("ports", ports)
+
+
+def hear_signals() -> tuple[asyncio.Event, asyncio.Event]:
+    """Return what is set at the first SIGINT or SIGTERM, and at the second."""
+    stopping, again = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def asked() -> None:
+        (again if stopping.is_set() else stopping).set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, asked)
+    return stopping, again
 
 
 async def end(stop: Coroutine[object, object, None], again: asyncio.Event) -> None:
