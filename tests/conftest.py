@@ -51,6 +51,9 @@ class Impatient:
 
 uvicorn.server.asyncio = Impatient()
 
+LOG_LETTERS = 4000
+"""Shown of each log of a failed test, from its end."""
+
 
 def pytest_addoption(parser):
     parser.addoption("--cases", type=int, help="run at most so many cases of each test")
@@ -101,6 +104,17 @@ def pytest_collection_finish():
 def pytest_runtest_setup(item):
     if CODE == "compiled" and item.get_closest_marker("interpreted"):
         pytest.skip("it replaces code that is compiled here")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    """Show what the programs of a failed test have written."""
+    report = (yield).get_result()
+    folder = getattr(item, "funcargs", {}).get("tmp_path")
+    if report.failed and folder is not None:
+        for file in sorted(folder.rglob("*.log")):
+            told = file.read_text(errors="replace")[-LOG_LETTERS:]
+            report.sections.append((str(file.relative_to(folder)), told))
 
 
 def pytest_unconfigure():

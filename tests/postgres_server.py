@@ -5,7 +5,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
@@ -14,15 +13,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from free_ports import free_port
 from serving import wait_until
 
 PASSWORD = "hidden-word"
-
-
-def free_port():
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return bound.getsockname()[1]
 
 
 def programs():

@@ -12,6 +12,8 @@ from typing import Self
 
 import pytest
 
+from free_ports import free_port
+
 PATIENCE_SECONDS = 10
 BINARY = shutil.which("mosquitto", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
 NEEDS_MOSQUITTO = [
@@ -19,12 +21,6 @@ NEEDS_MOSQUITTO = [
     pytest.mark.skipif(not BINARY, reason="mosquitto is not installed"),
 ]
 """What a test, or a module of tests, is marked with that starts a ``RemoteBroker``."""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class RemoteBroker:

@@ -17,7 +17,8 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from e2e.clusters import Cluster, Node, free_ports
+from e2e.clusters import Cluster, Node
+from free_ports import free_ports
 from house import ROOT
 from rowcast.auth.anonymous import anonymous_from
 from rowcast.core.callers import NONE

@@ -1,13 +1,12 @@
 """A cluster for tests: three nodes as processes of this machine, each with its engine's server."""
 
 import secrets
-import socket
-from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
 import httpx
 
+from free_ports import free_port, free_ports
 from serving import Server, wait_until
 
 SCHEMA = """
@@ -29,19 +28,6 @@ type Note @table @export {
 LEASE_SECONDS = 1.5
 
 
-def free_ports(count: int) -> list[int]:
-    """Return the first of two ports each that nobody has now."""
-    found: list[int] = []
-    while len(found) < count:
-        with socket.socket() as one, socket.socket() as next_one:
-            one.bind(("127.0.0.1", 0))
-            port = int(one.getsockname()[1])
-            with suppress(OSError, OverflowError):
-                next_one.bind(("127.0.0.1", port + 1))
-                found.append(port)
-    return found
-
-
 class Node(Server):
     """One node; it has no MQTT until it numbers writes."""
 
@@ -54,6 +40,8 @@ class Node(Server):
             "cluster.peers": ",".join(peers),
             "cluster.lease_seconds": LEASE_SECONDS,
             "cluster.log_bytes": 64 << 20,
+            "http.port": free_port(),
+            "mqtt.network.port": free_port(),
         }
         super().__init__(folder, SCHEMA, folder / "none", given | settings)
 

@@ -9,8 +9,9 @@ import signal
 
 import httpx
 import pytest
-from clusters import SCHEMA, Cluster, Node, free_ports
+from clusters import SCHEMA, Cluster, Node
 
+from free_ports import free_port
 from postgres_server import PASSWORD, running_postgres
 from rowcast.mqtt.packets import MQTT_5
 from serving import PATIENCE_SECONDS, Server, rowcast, wait_until
@@ -260,7 +261,7 @@ def test_a_backup_of_another_node_goes_on_in_the_same_log(tmp_path):
 
 def test_one_node_with_a_log_of_its_own_goes_on_in_a_cluster(tmp_path):
     """What a server has written before is in the cluster, under the same cursors."""
-    port = free_ports(1)[0]
+    port = free_port()
     node = Node(tmp_path / "a", "a", [f"a=127.0.0.1:{port}"], **{"cluster.secret": "s" * 16})
     settings = dict(node.settings)
     node.settings = {k: v for k, v in settings.items() if not k.startswith("cluster.")}

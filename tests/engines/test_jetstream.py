@@ -11,6 +11,7 @@ import pytest
 import trustme
 
 from engine_conformance import EngineConformance
+from free_ports import free_port
 from rowcast.core.errors import Code, Error
 from rowcast.engines.jetstream import JetStreamEngine, Place
 from rowcast.engines.nats_server import (
@@ -22,12 +23,6 @@ from serving import wait_until
 
 SECONDS = 30.0
 COUNTER = itertools.count()
-
-
-def free_port():
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return bound.getsockname()[1]
 
 
 def servers(directory, count, certificates=(None, None, None), **options):
@@ -70,6 +65,24 @@ def test_its_configuration_is_private_and_syncs_always(tmp_path):
     assert written["jetstream"]["sync_interval"] == "always"
     assert written["listen"].startswith("127.0.0.1:")
     assert len(written["cluster"]["routes"]) == 2
+
+
+def test_a_server_whose_port_somebody_takes_gets_another(tmp_path, monkeypatch):
+    """Between the choice and the start another process may bind it."""
+    server, chosen = servers(tmp_path, 1)[0], []
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+
+        def choose():
+            chosen.append(free_port() if chosen else taken.getsockname()[1])
+            return chosen[-1]
+
+        monkeypatch.setattr("rowcast.engines.nats_server._free_port", choose)
+        engine = JetStreamEngine(server.start(), Place("p", 1, 1 << 20, "000000ab"), SECONDS)
+    engine.append(1, b"a")
+    engine.close()
+    server.stop()
+    assert len(chosen) == 4
+    assert server.restarts == 0
 
 
 def test_a_server_that_has_switched_its_streams_off_is_started_again(tmp_path, monkeypatch):

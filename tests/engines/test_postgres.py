@@ -8,7 +8,8 @@ import psycopg
 import pytest
 
 from engine_conformance import ALL, EngineConformance
-from postgres_server import PASSWORD, free_port, running_postgres
+from free_ports import free_port
+from postgres_server import PASSWORD, running_postgres
 from rowcast.core.errors import Code, Error
 from rowcast.engines.postgres import Place, PostgresEngine
 from serving import wait_until

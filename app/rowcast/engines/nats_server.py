@@ -10,17 +10,23 @@ would cost the cluster a vote for good.
 """
 
 import ctypes
+import errno
 import json
 import logging
 import os
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.client import HTTPException
 from pathlib import Path
 from typing import Final
 from urllib.error import HTTPError
@@ -40,6 +46,14 @@ STOP_SECONDS: Final = 10.0
 """For a server to give up its streams and to end; then it is killed."""
 HEALTH_SECONDS: Final = 3.0
 """How often it is asked whether it has JetStream: twice without it, and it is started again."""
+PORTS: Final = range(30_000, 32_768)
+"""Where its ports on loopback are chosen: below those that Linux gives to clients (ip(7)), of which
+one could have the port when the server is started again."""
+START_ATTEMPTS: Final = 5
+"""With other ports each time: between the choice and its start another process may take one."""
+START_SECONDS: Final = 3.0
+"""A server that has not answered by then may be reading large streams; it is watched as it is."""
+START_LOOK_SECONDS: Final = 0.02
 HEALTH_WAIT_SECONDS: Final = 2.0
 """For its answer; none is no reason to start it again, because it may be busy."""
 FILE_MODE: Final = 0o600
@@ -178,13 +192,7 @@ class NatsServer:
         """Start it, and have it watched; return how this node reaches it."""
         settings = self._settings
         settings.directory.mkdir(0o700, parents=True, exist_ok=True)
-        port, monitor = _free_port(), _free_port()
-        path = f"{_monitor_path(settings)}/healthz?js-enabled-only=true"
-        self._health = f"http://127.0.0.1:{monitor}{path}"
         self._file = settings.directory / "nats-server.conf"
-        handle = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
-        with os.fdopen(handle, "w") as file:
-            file.write(configuration(settings, port, monitor))
         started = threading.Event()
         # The thread that starts it lives as long as it: Linux takes its end for the parent's.
         self._thread = threading.Thread(
@@ -196,14 +204,51 @@ class NatsServer:
             self.stop()
             raise Error(Code.INVALID, self.problem)
         password = derived(settings.secret, f"client/{settings.cluster}")
-        return Connection((f"nats://127.0.0.1:{port}",), USER, password)
+        return Connection((f"nats://127.0.0.1:{self._port}",), USER, password)
+
+    def _configure(self) -> None:
+        """Choose ports, and write the file of a configuration with them."""
+        settings = self._settings
+        self._port, monitor = _free_port(), _free_port()
+        path = f"{_monitor_path(settings)}/healthz?js-enabled-only=true"
+        self._health = f"http://127.0.0.1:{monitor}{path}"
+        handle = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
+        with os.fdopen(handle, "w") as file:
+            file.write(configuration(settings, self._port, monitor))
+
+    def _begin(self) -> "subprocess.Popen[bytes] | None":
+        """Start it for the first time, on ports that it can have. Raises OSError."""
+        process: subprocess.Popen[bytes] | None = None
+        for _ in range(START_ATTEMPTS):
+            self._configure()
+            with self._starting:
+                process = self._spawn()
+            if process is None or self._answers_or_runs(process):
+                break
+        return process
+
+    def _answers_or_runs(self, process: "subprocess.Popen[bytes]") -> bool:
+        """Wait until it answers, or for a while; return False if it has ended."""
+        until = time.monotonic() + START_SECONDS
+        while time.monotonic() < until and not self._stopped.is_set():
+            try:
+                process.wait(START_LOOK_SECONDS)
+            except subprocess.TimeoutExpired:
+                if self._status():
+                    return True
+            else:
+                return False
+        return True
 
     def _watch(self, started: threading.Event) -> None:
         process: subprocess.Popen[bytes] | None = None
         while not self._stopped.is_set():
             try:
-                with self._starting:
-                    process = self._spawn()
+                if started.is_set():
+                    with self._starting:
+                        process = self._spawn()
+                else:
+                    process = self._begin()
             except OSError as error:
                 self.problem = f"{self._executable} cannot be run: {error.strerror}"
             started.set()
@@ -227,13 +272,18 @@ class NatsServer:
                 process.terminate()
 
     def _is_without_streams(self) -> bool:
+        return self._status() == HTTPStatus.SERVICE_UNAVAILABLE
+
+    def _status(self) -> int:
+        """Return what it answers when it is asked whether it has streams; 0 without an answer."""
         try:
-            with urlopen(self._health, timeout=HEALTH_WAIT_SECONDS):  # noqa: S310 - on loopback
-                return False
-        except HTTPError:  # 503: it answers, and has none
-            return True
-        except OSError:
-            return False
+            wait = HEALTH_WAIT_SECONDS
+            with urlopen(self._health, timeout=wait) as answer:  # noqa: S310 - on loopback
+                return int(answer.status)
+        except HTTPError as error:
+            return error.code
+        except (OSError, HTTPException):
+            return 0
 
     def _spawn(self) -> "subprocess.Popen[bytes] | None":
         if self._stopped.is_set():
@@ -274,6 +324,9 @@ def _die_with_parent() -> None:
 
 
 def _free_port() -> int:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return int(bound.getsockname()[1])
+    """Return a port on loopback that nobody has now. Raises OSError when there is none."""
+    for port in random.sample(PORTS, len(PORTS)):
+        with socket.socket() as bound, suppress(OSError):
+            bound.bind(("127.0.0.1", port))
+            return port
+    raise OSError(errno.EADDRINUSE, f"all ports from {PORTS.start} to {PORTS.stop} are taken")

@@ -7,7 +7,8 @@ import socket
 import pytest
 from bridged import ANN, reading, server, to
 
-from remote_broker import NEEDS_MOSQUITTO, RemoteBroker, free_port
+from free_ports import free_port
+from remote_broker import NEEDS_MOSQUITTO, RemoteBroker
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, PATCH, PUT, Event
 from rowcast.core.gateway_limits import GATEWAY_WRITE_BYTES_HIGH

@@ -5,8 +5,9 @@ import json
 import pytest
 from bridged import ANN, reading, server, to
 
+from free_ports import free_port
 from http_clients import http_client
-from remote_broker import NEEDS_MOSQUITTO, RemoteBroker, free_port
+from remote_broker import NEEDS_MOSQUITTO, RemoteBroker
 from rowcast.core.errors import Code, Error
 from rowcast.features.bridges.backlog import Policy
 from rowcast.features.bridges.link import Link

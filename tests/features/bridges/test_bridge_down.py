@@ -3,8 +3,8 @@
 import pytest
 from bridged import server
 
+from free_ports import free_port
 from http_clients import http_client
-from remote_broker import free_port
 from rowcast.core.callers import SERVER
 from rowcast.core.events import PUT, Event
 from rowcast.features.bridges.dead_letters import DeadLetter, letter_of

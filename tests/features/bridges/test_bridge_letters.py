@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from bridged import ANN, server, to
 
-from remote_broker import free_port
+from free_ports import free_port
 from rowcast.core.events import DELETE, MESSAGE, Event
 from rowcast.features.bridges.dead_letters import topic_of_letter
 from rowcast.features.bridges.outbox import Item

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from remote_broker import NEEDS_MOSQUITTO, RemoteBroker, free_port
+from free_ports import free_port
+from remote_broker import NEEDS_MOSQUITTO, RemoteBroker
 from rowcast.core.errors import Code, Error
 from rowcast.core.gateway_limits import GATEWAY_HEARD_MAX
 from rowcast.features.bridges.link import Link

@@ -3,7 +3,8 @@
 import pytest
 from bridged import reading, server, to
 
-from remote_broker import NEEDS_MOSQUITTO, RemoteBroker, free_port
+from free_ports import free_port
+from remote_broker import NEEDS_MOSQUITTO, RemoteBroker
 from rowcast.core.errors import Code, Error
 from rowcast.features.local_client.local_client import LocalClient
 

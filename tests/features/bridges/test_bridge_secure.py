@@ -5,7 +5,8 @@ import socket
 import pytest
 from bridged import ANN, server, to
 
-from remote_broker import NEEDS_MOSQUITTO, RemoteBroker, free_port
+from free_ports import free_port
+from remote_broker import NEEDS_MOSQUITTO, RemoteBroker
 from securing import Authority, ServerFiles
 
 pytestmark = NEEDS_MOSQUITTO
