@@ -10,12 +10,14 @@ import trustme
 
 from rowcast.cluster.frames import Frames
 from rowcast.cluster.handshake import Handshake
+from rowcast.cluster.messages import HELLO, pack
 from rowcast.cluster.ports import SequencerPort, follow
 from rowcast.core.errors import Code, Error
 from rowcast.program.cluster_nodes import FollowerNode
 from serving import until
 
 KEY = secrets.token_bytes(32)
+GREETING = pack(HELLO, "hello" * 100)
 
 
 class Link:
@@ -31,7 +33,7 @@ class Link:
 
     def connected(self, send):
         self.send = send
-        send(b"hello" * 100)
+        send(GREETING)
 
     def disconnected(self, why=""):
         self.closed = True
@@ -71,7 +73,7 @@ async def test_who_has_the_secret_is_let_in(port):
     link, lost = Link(), asyncio.Event()
     frames = await follow("127.0.0.1", port.number, KEY, link, lost.set)
     await until(lambda: port.links.links and port.links.links[0].got)
-    assert port.links.links[0].got == [b"hello" * 100]
+    assert port.links.links[0].got == [GREETING]
     port.links.links[0].send(b"welcome")
     await until(lambda: link.got == [b"welcome"])
     frames.close()

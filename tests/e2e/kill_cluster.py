@@ -60,7 +60,7 @@ class Ledger:
 
 
 class Door:
-    """Where MQTT clients find the node that numbers: what a load balancer would tell them."""
+    """What a load balancer does: MQTT clients connect to one node after the other."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -68,7 +68,7 @@ class Door:
 
     @property
     def settings(self) -> dict[str, object]:
-        """The port of one node after the other: only that of the node that numbers is open."""
+        """The port of the next node: those that follow pass their clients on."""
         self._turn += 1
         nodes = list(self._cluster.nodes.values())
         return nodes[self._turn % len(nodes)].settings

@@ -30,6 +30,8 @@ class Frames(asyncio.Protocol):
         """The largest message that is taken; a longer one ends the connection."""
         self._transport: asyncio.Transport | None = None
         self._held = bytearray()
+        self._heir: asyncio.Transport | None = None
+        """The connection, once another protocol has it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
@@ -63,7 +65,34 @@ class Frames(asyncio.Protocol):
             message = bytes(held[start + _LENGTH.size : end])
             start = end
             self.received(message)
+            if self._heir is not None:
+                self._pass_rest(self._heir, start)
+                return
         del held[:start]
+
+    def _pass_rest(self, own: asyncio.Transport, start: int) -> None:
+        rest = bytes(self._held[start:])
+        self._held.clear()
+        if rest:
+            cast("asyncio.Protocol", own.get_protocol()).data_received(rest)
+
+    def hand_over(self, heir: asyncio.Protocol, seen: object = None) -> asyncio.Transport:
+        """Give the connection to another protocol, when the message at hand is the last one.
+
+        It sees ``seen`` as its transport, unless that is the connection's own, which is returned.
+        """
+        own, self._transport = self._transport, None
+        if own is None:
+            raise Error(Code.BUSY, "the connection was lost")
+        self._heir, self.ended = own, None
+        own.set_protocol(heir)
+        heir.connection_made(cast("asyncio.BaseTransport", seen or own))
+        return own
+
+    @property
+    def transport(self) -> asyncio.Transport | None:
+        """The connection; None when it is lost, or another protocol has it."""
+        return self._transport
 
     def pause(self) -> None:
         """Read nothing more for now; what is read waits with the other side."""

@@ -40,8 +40,11 @@ COPY_PART: Final = 10
 """To it: the next bytes of the database file."""
 COPY_END: Final = 11
 """To it: that was all; the SHA-256 of it."""
+RELAY: Final = 12
+"""Instead of HELLO: whose connection follows, as ``net.relay.Client``; then come its bytes, and no
+more messages."""
 
-KINDS: Final = frozenset(range(HELLO, COPY_END + 1))
+KINDS: Final = frozenset(range(HELLO, RELAY + 1))
 Message = tuple[int, object]
 
 

@@ -11,9 +11,10 @@ from rowcast.cluster.follower_link import FollowerLink
 from rowcast.cluster.frames import Frames
 from rowcast.cluster.handshake import Handshake
 from rowcast.cluster.sequencer_links import SequencerLinks
-from rowcast.cluster.sockets import Connections
+from rowcast.cluster.sockets import Connections, begin_relay
 from rowcast.cluster.table_copies import CopyReceiver
 from rowcast.core.errors import Code, Error
+from rowcast.net.relay import Client
 
 log = logging.getLogger("rowcast.cluster")
 
@@ -98,6 +99,39 @@ async def follow(
         lost()
 
     return await _connect(host, port, key, known, ended, tls, seconds)
+
+
+async def relay(
+    host: str,
+    port: int,
+    key: bytes,
+    client: Client,
+    far: asyncio.Protocol,
+    tls: ssl.SSLContext | None = None,
+    seconds: float = CONNECT_SECONDS,
+) -> asyncio.Transport:
+    """Pass on a client's connection to the node that numbers; returns when it has begun.
+
+    Raises BUSY when that node is not reached.
+    """
+    begun: asyncio.Future[asyncio.Transport] = asyncio.get_running_loop().create_future()
+
+    def known(frames: Frames) -> None:
+        if not begun.done():
+            begun.set_result(begin_relay(frames, client, far))
+
+    def ended() -> None:
+        if not begun.done():
+            begun.set_exception(Error(Code.BUSY, f"{host}:{port} has ended the connection"))
+
+    frames = await _connect(host, port, key, known, ended, tls, seconds)
+    try:
+        async with asyncio.timeout(seconds):
+            return await begun
+    except TimeoutError as error:
+        raise Error(Code.BUSY, f"{host}:{port} does not answer") from error
+    finally:
+        frames.close()  # nothing happens when it was handed over
 
 
 async def fetch_copy(

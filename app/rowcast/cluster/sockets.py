@@ -4,13 +4,16 @@ import asyncio
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from rowcast.cluster.follower_link import FollowerLink
 from rowcast.cluster.frames import Frames
+from rowcast.cluster.messages import RELAY, pack, unpack
 from rowcast.cluster.sequencer_links import SequencerLinks
 from rowcast.core.errors import Code, Error
+from rowcast.net.relay import Client, RelayedTransport
 
 PATH_BYTES_MAX: Final = 107
 """Of a Unix socket (unix(7), sun_path, without its closing zero)."""
@@ -52,6 +55,8 @@ class Connections:
         self._links = links
         self._server: asyncio.Server | None = None
         self._open: set[Frames] = set()
+        self.on_relay: Callable[[Client], asyncio.Protocol] | None = None
+        """Returns what takes the connection of a client that another process passes on."""
 
     def _make(self) -> Frames:
         frames = Frames()
@@ -59,8 +64,29 @@ class Connections:
         return frames
 
     def _begin(self, frames: Frames) -> None:
-        link = self._links.link(frames.send)
+        frames.received = partial(self._first, frames)
         self._open.add(frames)
+        frames.ended = lambda: self._open.discard(frames)
+
+    def _first(self, frames: Frames, message: bytes) -> None:
+        """Take the first message: it says what the connection is for."""
+        kind, content = unpack(message)
+        if kind == RELAY:
+            self._open.discard(frames)
+            self._relay(frames, Client.unpack(cast("bytes", content)))
+            return
+        self._link(frames)
+        frames.received(message)
+
+    def _relay(self, frames: Frames, client: Client) -> None:
+        if self.on_relay is None or frames.transport is None:
+            raise Error(Code.BUSY, "this process takes no connections of others")
+        transport = RelayedTransport(frames.transport, client)
+        heir = self.on_relay(client)
+        frames.hand_over(heir, transport)
+
+    def _link(self, frames: Frames) -> None:
+        link = self._links.link(frames.send)
 
         def room(free: bool) -> None:
             link.full = not free
@@ -129,3 +155,9 @@ async def follow(place: Path, link: FollowerLink, lost: Callable[[], None]) -> F
         raise Error(Code.BUSY, f"{what}; start it with rowcast serve --workers") from error
     link.connected(frames.send)
     return frames
+
+
+def begin_relay(frames: Frames, client: Client, far: asyncio.Protocol) -> asyncio.Transport:
+    """Say whose connection this is now. Raises BUSY when it is lost."""
+    frames.send(pack(RELAY, client.pack()))
+    return frames.hand_over(far)

@@ -155,6 +155,16 @@ class Registry:
         self._entries[path] = Entry(path, shape, resource, overrides)
         self._routes.clear()
 
+    def declares(self, topic: str) -> bool:
+        """Whether a declared table has a topic, or is one."""
+        path = topic
+        while path:
+            entry = self._entries.get(path)
+            if entry is not None:
+                return entry.shape is not None and entry.view is None
+            path = path.rpartition("/")[0]
+        return False
+
     def entry(self, path: str) -> Entry | None:
         """Return the entry at exactly this path."""
         return self._entries.get(path)

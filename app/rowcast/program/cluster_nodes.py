@@ -22,6 +22,8 @@ from rowcast.cluster.unlogged import UnloggedEvents
 from rowcast.core.clock import HybridClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import RULES, TopicFilter
+from rowcast.doors.http.edge import Edge
+from rowcast.doors.mqtt.connections.relay import MqttRelay
 from rowcast.features.rights.feature import AccessRights
 from rowcast.journal.follower_store import FollowerStore
 from rowcast.journal.journaled_store import JournaledStore
@@ -34,8 +36,10 @@ from rowcast.kernel.sequencing import SequencingCommitter
 from rowcast.log.engine import Engine
 from rowcast.log.replicated_log import ReplicatedLog
 from rowcast.program.config import Config
-from rowcast.program.following import Following, without_mqtt
+from rowcast.program.following import Following, without_topics
 from rowcast.program.main import Application
+from rowcast.program.relaying import Relays
+from rowcast.program.relaying_edge import RelayingEdge
 from rowcast.program.rule_follower import RuleFollower
 from rowcast.program.workers import of_one_process
 from rowcast.reads.record_cache import RecordCache
@@ -146,6 +150,7 @@ class SequencerNode(Application):
         self._closing.push_async_callback(copies.stop)
         self.links.on_copy = copies.begin
         port = SequencerPort(self.links, member.key, member.accepting)
+        port.on_relay = self.doors.relayed
         self._closing.callback(port.stop)
         await port.start(*member.addresses[member.node])
 
@@ -163,12 +168,16 @@ class SequencerNode(Application):
 
 
 class FollowerNode(Following):
-    """A node that follows."""
+    """A node that follows; what it does not serve, it passes on."""
+
+    edge_class = RelayingEdge
 
     def __init__(self, config: Config, member: Membership, *, patient: bool = True) -> None:
         self._member = member
         self._welcome_seconds = WELCOME_SECONDS if patient else 0.0
-        super().__init__(without_mqtt(config), f"{member.node}/{member.life}")
+        super().__init__(without_topics(config), f"{member.node}/{member.life}")
+        self._relays = Relays(member.keeper, member.life, member.key, member.connecting)
+        self._mqtt: MqttRelay | None = None
         self._frames: Frames | None = None
         self._followed = ""
         """The life of the node that this one is connected to."""
@@ -205,6 +214,27 @@ class FollowerNode(Following):
                 retry_after_seconds=1,
             )
         )
+
+    def _make_edge(self) -> Edge:
+        edge = super()._make_edge()
+        assert isinstance(edge, RelayingEdge)  # noqa: S101 - its class above
+        edge.open_far = self._relays.open
+        return edge
+
+    def _entrance(self) -> MqttRelay:
+        if self._mqtt is None:
+            self._mqtt = MqttRelay(
+                self.broker.guard,
+                self.broker.refused,
+                self._relays.open,
+                self.broker.settings.connect_timeout_seconds,
+            )
+        return self._mqtt
+
+    async def _open_mqtt(self) -> None:
+        entrance = self._entrance()
+        self._closing.callback(entrance.stop)
+        await self.doors.open_mqtt(self.broker, entrance)
 
     async def _follow(self) -> None:
         """Connect, again and again; wait for a while until all is here that was in the log."""

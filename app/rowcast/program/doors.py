@@ -20,10 +20,13 @@ from rowcast.doors.http.edge import Edge
 from rowcast.doors.http.uvicorn_fastpath import HTTP_PROTOCOL, log_problem
 from rowcast.doors.mqtt.broker import Broker
 from rowcast.doors.mqtt.connections.tcp import TcpConnection
+from rowcast.doors.mqtt.connections.transport import Entrance
+from rowcast.net import relay
 from rowcast.net.certificates import Certificates, DoorTls
 from rowcast.net.handshake import Handshakes
 from rowcast.net.identity import ClientCheck, Files, Identity
 from rowcast.net.listener import Listener
+from rowcast.net.relay import Client
 from rowcast.net.revocation import SETTING as REVOCATION
 from rowcast.program.config import Config
 from rowcast.program.proxies import behind_proxies
@@ -73,6 +76,8 @@ class Doors:
             if port is not None
         ]
         """The ports to open."""
+        self.relayed: Callable[[Client], asyncio.Protocol] | None = None
+        """Returns what takes the connection of a client that another process passes on."""
         self.closed = False
         """Whether they no longer accept connections."""
         self._listeners: list[Listener] = []
@@ -105,16 +110,25 @@ class Doors:
 
         self._closing.push_async_callback(end)
         await server.answers()
+        self._server = server
         make, host = server.connection, self._config.http.host
         self.http_port = await self._open(HTTP, make, host, self.http_port)
         self.https_port = await self._open(HTTPS, make, host, self.https_port)
 
-    async def open_mqtt(self, broker: Broker) -> None:
-        """Open the ports of MQTT; the broker closes their connections."""
-        host = self._config.mqtt.network.host
+    async def open_mqtt(self, broker: Broker, entrance: Entrance | None = None) -> None:
+        """Open the ports of MQTT; the broker, or what is the entrance, closes their connections."""
+        network, entrance = self._config.mqtt.network, entrance or broker
+        host, silence = network.host, broker.settings.tcp_keep_alive_seconds
 
         def make() -> asyncio.Protocol:
-            return TcpConnection(broker, broker.settings.tcp_keep_alive_seconds)
+            return TcpConnection(entrance, silence)
+
+        def relayed(client: Client) -> asyncio.Protocol:
+            if client.door == relay.HTTP:
+                return self._server.connection()
+            return TcpConnection(entrance, media_type=client.media_type)
+
+        self.relayed = relayed
 
         if self.certificates is not None:
             self.certificates.revoked = partial(end_revoked, broker, self.certificates)

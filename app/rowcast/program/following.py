@@ -87,12 +87,16 @@ class Following(Application):
             edge.settings.readiness.add("log", lambda: self.link.refusal or self.link.problem)
             edge.settings.readiness.add("tables", lambda: self.store.tail.problem)
             await self.doors.open_http(edge)
+            await self._open_mqtt()
             self._closing.callback(self.doors.close)
             for feature in self.features.values():
                 await feature.opened()
         except BaseException:
             await self.stop()
             raise
+
+    async def _open_mqtt(self) -> None:
+        """Open the ports of MQTT, if this process has any."""
 
     def _keep_facts(self) -> None:
         """Restore no session: who follows has none."""
@@ -130,17 +134,18 @@ class Following(Application):
         setattr(tickets, "make", _refuse_ticket)  # noqa: B010 - a method of this one object
 
 
+def without_topics(config: Config) -> Config:
+    """Return the settings of a process that follows: without undeclared topics."""
+    topics = config.topics.model_copy(update={"undeclared": "reject"})
+    return config.model_copy(update={"topics": topics})
+
+
 def without_mqtt(config: Config) -> Config:
-    """Return the settings of a process that follows: no MQTT, and no undeclared topics."""
+    """Return the settings of a process that follows without MQTT."""
     network = config.mqtt.network.model_copy(update={"port": None, "secure_port": None})
     mtls = config.mqtt.mtls.model_copy(update={"enabled": False})
     mqtt = {"network": network, "web_socket": False, "mtls": mtls}
-    return config.model_copy(
-        update={
-            "mqtt": config.mqtt.model_copy(update=mqtt),
-            "topics": config.topics.model_copy(update={"undeclared": "reject"}),
-        }
-    )
+    return without_topics(config).model_copy(update={"mqtt": config.mqtt.model_copy(update=mqtt)})
 
 
 def _refuse_mark(_write: Write) -> NoReturn:

@@ -31,6 +31,7 @@ from rowcast.doors.http.application import make_application
 from rowcast.doors.http.door import HttpSettings
 from rowcast.doors.http.edge import Edge
 from rowcast.doors.mqtt.broker import Broker
+from rowcast.doors.mqtt.connections.transport import Entrance
 from rowcast.doors.mqtt.connections.websocket import WebSocketEndpoint
 from rowcast.doors.mqtt.delivery.delivery_format import media_type_wanted
 from rowcast.doors.mqtt.door import make_broker
@@ -81,6 +82,9 @@ class Application:
     The constructor reads the schema and the resources, and raises INVALID for mistakes in them.
     ``apart``: the tables are written by a process of their own.
     """
+
+    edge_class: type[Edge] = Edge
+    """The edge of HTTP."""
 
     def __init__(
         self,
@@ -312,9 +316,13 @@ class Application:
             revoke=self.identity.directory.revoke,
             ports=lambda: self.doors.ports,
         )
-        mqtt = WebSocketEndpoint(self.broker) if config.mqtt.web_socket else None
+        mqtt = WebSocketEndpoint(self._entrance()) if config.mqtt.web_socket else None
         fixed = make_application(self.kernel, settings)
-        return Edge(self.kernel, settings, fixed, mqtt)
+        return self.edge_class(self.kernel, settings, fixed, mqtt)
+
+    def _entrance(self) -> Entrance:
+        """Return what takes connections of MQTT."""
+        return self.broker
 
 
 def serve(config: Config) -> None:

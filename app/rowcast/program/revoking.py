@@ -4,7 +4,6 @@ Their key may be stolen, so their wills are refused.
 """
 
 import asyncio
-import ssl
 from dataclasses import replace
 
 from rowcast.core.callers import NONE
@@ -12,6 +11,7 @@ from rowcast.doors.mqtt.broker import Broker
 from rowcast.doors.mqtt.client import Client
 from rowcast.mqtt.reasons import Reason
 from rowcast.net.certificates import Certificates
+from rowcast.net.relay import certificate_der
 
 _WORDS = "the certificate was taken back by its authority; connect with another one"
 
@@ -20,8 +20,7 @@ async def end_revoked(broker: Broker, certificates: Certificates) -> None:
     """Disconnect every client whose certificate is on a revocation list now."""
     shown: dict[Client, bytes] = {}
     for client in broker.clients:
-        tls = client.transport.get_extra_info("ssl_object")
-        data = tls.getpeercert(binary_form=True) if isinstance(tls, ssl.SSLObject) else None
+        data = certificate_der(client.transport)
         if data is not None:
             shown[client] = data
     known = certificates.revocations

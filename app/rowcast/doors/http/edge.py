@@ -55,7 +55,7 @@ _NOT_PLAIN: Final = frozenset(
 )
 """Headers of a GET with credentials or conditions."""
 MQTT_PATH: Final = "/mqtt"
-_MQTT_PROTOCOLS: Final = frozenset({"mqtt", "mqttv3.1"})
+MQTT_PROTOCOLS: Final = frozenset({"mqtt", "mqttv3.1"})
 
 
 class Edge(HttpDoor):
@@ -235,29 +235,29 @@ class Edge(HttpDoor):
         await self._serve(headers, scope, receive, send, of_known_page=known)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        speaks_mqtt = not _MQTT_PROTOCOLS.isdisjoint(scope.get("subprotocols") or ())
+        speaks_mqtt = not MQTT_PROTOCOLS.isdisjoint(scope.get("subprotocols") or ())
         headers = headers_of(scope)
         try:
             self.origins.check(headers)
         except Error as error:
             if speaks_mqtt or not is_own_page(self, headers, scope):
                 log.info("a WebSocket was refused: %s", error.message)  # browsers do not show it
-                await _refuse(scope, receive, send, 403)
+                await refuse(scope, receive, send, 403)
                 return
         if speaks_mqtt and self.mqtt is not None:
             await self.mqtt(scope, receive, send)
         elif speaks_mqtt or scope["path"] == MQTT_PATH:
-            await _refuse(scope, receive, send, 400)
+            await refuse(scope, receive, send, 400)
         else:
             try:
                 await sign_in(self, headers, scope, "ws")
             except Error as error:
-                await _refuse(scope, receive, send, FACES[error.code].status)
+                await refuse(scope, receive, send, FACES[error.code].status)
                 return
             await websocket.serve(self, scope, receive, send)
 
 
-async def _refuse(scope: Scope, receive: Receive, send: Send, status: int) -> None:
+async def refuse(scope: Scope, receive: Receive, send: Send, status: int) -> None:
     """Refuse a WebSocket handshake, with an HTTP status if the server supports it."""
     await receive()
     if "websocket.http.response" in (scope.get("extensions") or {}):

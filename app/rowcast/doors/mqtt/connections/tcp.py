@@ -12,8 +12,12 @@ from rowcast.doors.mqtt.connections.transport import Entrance
 class TcpConnection(asyncio.Protocol):
     """A new connection, after the TLS handshake, if any; a Receiver then takes its place."""
 
-    def __init__(self, entrance: Entrance, keep_alive_seconds: int = 0) -> None:
+    def __init__(
+        self, entrance: Entrance, keep_alive_seconds: int = 0, media_type: str | None = None
+    ) -> None:
         self._entrance = entrance
+        self._media_type = media_type
+        """The format of its messages, unless its CONNECT says another."""
         self._keep_alive_seconds = keep_alive_seconds
         """Silence after which the operating system probes the peer; 0 is never."""
 
@@ -21,7 +25,7 @@ class TcpConnection(asyncio.Protocol):
         """Accept a new connection, or close it over the limit (D6)."""
         stream = cast("asyncio.Transport", transport)
         peer = stream.get_extra_info("peername")
-        receiver = self._entrance.enter(stream, peer[0] if peer else "")
+        receiver = self._entrance.enter(stream, peer[0] if peer else "", self._media_type)
         if receiver is not None:
             stream.set_protocol(receiver)
             stream.set_write_buffer_limits(high=MQTT_WRITE_BUFFER_BYTES_HIGH)

@@ -1,0 +1,171 @@
+"""MQTT at a node that follows: its clients are served by the node that numbers writes.
+
+This node accepts connections, ends TLS and WebSocket frames, and passes on the bytes; sessions,
+subscriptions and answers are those of the other node. So a client may connect anywhere, and a
+session is wherever its client connects next. While no node numbers, a client that has sent
+something waits for a while, and is then refused with Server unavailable.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from rowcast.core.errors import Error
+from rowcast.core.limits import MQTT_CLOSE_SECONDS
+from rowcast.doors.mqtt.connections.guard import LoginThrottle, Refusal
+from rowcast.doors.mqtt.connections.rejections import Refused, Rejections
+from rowcast.doors.mqtt.connections.transport import Receiver, Transport, certificate_of
+from rowcast.mqtt.reasons import Reason
+from rowcast.net.relay import MQTT, Client, Far, certificate_der
+
+OPEN_SECONDS: Final = 10.0
+"""How long a client waits for a node that numbers: another one takes over in less."""
+
+OpenFar = Callable[[Client, asyncio.Protocol, float], Awaitable[asyncio.Transport]]
+"""Passes on a client's connection, within so many seconds. Raises BUSY."""
+
+
+class MqttRelay:
+    """The entrance of all its connections; ``guard`` and ``refused`` have their limits."""
+
+    def __init__(
+        self,
+        guard: LoginThrottle,
+        refused: Rejections,
+        open_far: OpenFar,
+        connect_timeout_seconds: float,
+        open_seconds: float = OPEN_SECONDS,
+    ) -> None:
+        self._guard, self.refused, self.open_far = guard, refused, open_far
+        self.connect_timeout_seconds = connect_timeout_seconds
+        """Until a new connection has sent something."""
+        self.open_seconds = open_seconds
+        self.loop = refused.loop
+        self.stopping = False
+        self.clients: set[RelayedClient] = set()
+
+    def enter(
+        self, transport: Transport, peer: str, media_type: str | None = None
+    ) -> Receiver | None:
+        """Return what takes the bytes of a new connection; None if it was closed."""
+        if self.stopping:
+            transport.abort()
+            return None
+        refusal = self._guard.enter(peer)
+        if refusal is not None:
+            return self.refused.refuse(transport, peer, refusal)
+        client = RelayedClient(self, transport, peer, media_type)
+        self.clients.add(client)
+        return client
+
+    def leave(self, client: "RelayedClient") -> None:
+        """Forget a closed connection."""
+        if client in self.clients:
+            self.clients.remove(client)
+            self._guard.exit(client.peer)
+
+    def stop(self) -> None:
+        """End all connections: their clients connect to another node."""
+        self.stopping = True
+        for client in list(self.clients):
+            client.close()
+
+
+class RelayedClient(Receiver):
+    """One client of this node."""
+
+    def __init__(
+        self, relay: MqttRelay, transport: Transport, peer: str, media_type: str | None
+    ) -> None:
+        self.peer = peer
+        self._relay, self._transport = relay, transport
+        self._media_type = media_type
+        self._far = Far(self)
+        self._waiting: list[bytes] | None = []
+        """What it has sent before the way on was open; None once it is."""
+        self._opening: asyncio.Task[None] | None = None
+        self._refused: Refused | None = None
+        loop, seconds = relay.loop, relay.connect_timeout_seconds
+        self._timer = loop.call_later(seconds, transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        """Pass on what the client sends; who has sent nothing yet has no way on."""
+        if self._refused is not None:
+            self._refused.data_received(data)
+        elif self._waiting is None:
+            self._far.send(data)
+        else:
+            self._waiting.append(data)
+            if self._opening is None:
+                self._timer.cancel()
+                self._transport.pause_reading()
+                self._opening = self._relay.loop.create_task(self._open())
+
+    async def _open(self) -> None:
+        relay, transport = self._relay, self._transport
+        certificate = certificate_of(transport)
+        client = Client(
+            MQTT,
+            self.peer,
+            secure=transport.get_extra_info("sslcontext") is not None,
+            certificate=certificate,
+            der=certificate_der(transport) if certificate is not None else None,
+            media_type=self._media_type,
+        )
+        try:
+            await relay.open_far(client, self._far, relay.open_seconds)
+        except Error as error:
+            self._refuse(error.message)
+        else:
+            for data in self._waiting or ():
+                self._far.send(data)
+            self._waiting = None
+        transport.resume_reading()
+
+    def _refuse(self, why: str) -> None:
+        refusal = Refusal(Reason.SERVER_UNAVAILABLE, why)
+        self._refused = self._relay.refused.refuse(self._transport, self.peer, refusal)
+        for data in self._waiting or ():
+            if self._refused is not None:
+                self._refused.data_received(data)
+
+    # -- the other half ----------------------------------------------------------------------------
+
+    def take(self, data: bytes) -> None:
+        """Send bytes to the client."""
+        self._transport.write(data)
+
+    def hold(self, full: bool) -> None:
+        """Read nothing more from the client while the way on is full."""
+        (self._transport.pause_reading if full else self._transport.resume_reading)()
+
+    def lost(self) -> None:
+        """End the connection: the other node has ended it, or has gone."""
+        self.close()
+
+    # -- the client --------------------------------------------------------------------------------
+
+    def pause_writing(self) -> None:
+        """Take nothing more from the other node."""
+        self._far.hold(True)
+
+    def resume_writing(self) -> None:
+        """Take on."""
+        self._far.hold(False)
+
+    def close(self) -> None:
+        """End the connection, at once when the client does not take what it was sent."""
+        self._timer.cancel()
+        loop, abort = self._relay.loop, self._transport.abort
+        self._timer = loop.call_later(MQTT_CLOSE_SECONDS, abort)
+        self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called when the transport is closed."""
+        self._timer.cancel()
+        if self._opening is not None:
+            self._opening.cancel()
+        if self._refused is not None:
+            self._refused.connection_lost(exc)
+        self._far.close()
+        self._relay.leave(self)

@@ -1,0 +1,150 @@
+"""Passes on one request, and its answer: both as streams, at the pace of the slower side."""
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+import httptools
+
+from rowcast.core.errors import Code, Error
+from rowcast.doors.relay.upstream import (
+    HeaderList,
+    OpenFar,
+    Receive,
+    Scope,
+    Send,
+    Upstream,
+    headers_on,
+    target_of,
+)
+
+CHUNKED: Final = (b"transfer-encoding", b"chunked")
+_OF_CONNECTION: Final = frozenset({b"connection", b"keep-alive", b"transfer-encoding"})
+BODILESS: Final = frozenset({204, 304})
+
+
+class Response:
+    """What has come of an answer; ``httptools`` calls it."""
+
+    def __init__(self, *, bodiless: bool) -> None:
+        self._parser = httptools.HttpResponseParser(self)
+        self._bodiless = bodiless
+        """Whether it has headers only, as the answer to HEAD."""
+        self.headers: HeaderList = []
+        self.status = 0
+        """Of the final answer, once its headers are here."""
+        self.body: list[bytes] = []
+        self.ended = False
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes. Raises BUSY for what is no HTTP."""
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            if not self.ended:
+                raise Error(Code.BUSY, f"the other node answers with no HTTP: {error}") from error
+
+    def on_message_begin(self) -> None:
+        """Begin, also after an interim answer."""
+        self.headers = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header."""
+        if name.lower() not in _OF_CONNECTION:
+            self.headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """Take the status."""
+        status = self._parser.get_status_code()
+        if status >= 200:
+            self.status = status
+            self.ended = self._bodiless or status in BODILESS
+
+    def on_body(self, data: bytes) -> None:
+        """Take a part of the body."""
+        self.body.append(data)
+
+    def on_message_complete(self) -> None:
+        """End, unless it was an interim answer."""
+        self.ended = self.ended or bool(self.status)
+
+
+async def pass_on(open_far: OpenFar, scope: Scope, receive: Receive, send: Send) -> None:
+    """Pass on a request. Raises BUSY when nothing of an answer has been sent."""
+    upstream = await Upstream.open(open_far, scope)
+    asking = asyncio.create_task(_ask(upstream, scope, receive))
+    answering = asyncio.create_task(_answer(upstream, scope, send))
+    try:
+        await asyncio.wait((asking, answering), return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done():  # the client has gone
+            upstream.close()
+            return
+        answering.result()
+    finally:
+        for task in (asking, answering):
+            task.cancel()
+        await asyncio.gather(asking, answering, return_exceptions=True)
+        upstream.close()
+
+
+async def _ask(upstream: Upstream, scope: Scope, receive: Receive) -> None:
+    """Send the request; returns when the client has gone."""
+    headers = headers_on(scope)
+    sized = any(name == b"content-length" for name, _ in headers)
+    whole = sized or not any(name == b"transfer-encoding" for name, _ in scope["headers"])
+    if not whole:
+        headers.append(CHUNKED)
+    if not any(name == b"host" for name, _ in headers):  # of HTTP/1.0
+        headers.append((b"host", b""))
+    lines = [b": ".join(pair) for pair in (*headers, (b"connection", b"close"))]
+    first = b"%s %s HTTP/1.1" % (scope["method"].encode(), target_of(scope))
+    with suppress(OSError):  # the answer, if any, says more
+        await upstream.send(b"\r\n".join((first, *lines, b"", b"")))
+        while (message := await receive())["type"] != "http.disconnect":
+            body = message.get("body", b"")
+            if body:
+                await upstream.send(body if whole else b"%x\r\n%s\r\n" % (len(body), body))
+            if not message.get("more_body") and not whole:
+                await upstream.send(b"0\r\n\r\n")
+                whole = True
+        return
+    while (await receive())["type"] != "http.disconnect":
+        """Nothing more is passed on."""
+
+
+async def _answer(upstream: Upstream, scope: Scope, send: Send) -> None:
+    response, begun = Response(bodiless=scope["method"] == "HEAD"), False
+    while not response.ended:
+        try:
+            data = await upstream.read()
+        except OSError:
+            data = b""
+        if not data:
+            break
+        response.feed(data)
+        if response.status and not begun:
+            begun = True
+            await send(
+                {
+                    "type": "http.response.start",
+                    "status": response.status,
+                    "headers": response.headers,
+                }
+            )
+        body, response.body = b"".join(response.body), []
+        if body:
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+    if not begun:
+        raise lost()
+    if response.ended or not any(name == b"content-length" for name, _ in response.headers):
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def lost() -> Error:
+    """Return what a client is told when the other node has gone before it has answered."""
+    return Error(
+        Code.BUSY,
+        "the node that numbers writes has gone before it has answered: it is not known whether "
+        "this was done; read before you repeat it",
+        retry_after_seconds=1,
+    )

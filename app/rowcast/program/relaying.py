@@ -1,0 +1,62 @@
+"""What a node that follows passes on to the one that numbers writes, wherever that is now."""
+
+import asyncio
+import ssl
+from dataclasses import dataclass, field
+from typing import Final
+
+from rowcast.cluster.lease_keeper import LeaseKeeper
+from rowcast.cluster.ports import CONNECT_SECONDS, relay
+from rowcast.core.errors import Code, Error
+from rowcast.net.relay import Client
+
+OPENING_MAX: Final = 16
+"""Connections that are being opened at a time: half of the strangers that the other node has at a
+time (``cluster/ports.py``)."""
+RETRY_SECONDS: Final = 0.2
+"""Between two attempts: another node may be about to take over."""
+
+
+@dataclass(slots=True)
+class Relays:
+    """The way of one node; ``life`` is its own."""
+
+    keeper: LeaseKeeper
+    life: str
+    key: bytes = field(repr=False)
+    tls: ssl.SSLContext | None
+    opening_max: int = OPENING_MAX
+    _opening: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Bound the connections that are being opened."""
+        self._opening = asyncio.Semaphore(self.opening_max)
+
+    async def open(
+        self, client: Client, protocol: asyncio.Protocol, seconds: float
+    ) -> asyncio.Transport:
+        """Connect for a client, within so many seconds. Raises BUSY when no node numbers."""
+        why = "no node holds the lease"
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    holder = self.keeper.holder
+                    if holder is not None and holder.life != self.life:
+                        try:
+                            return await self._connect(holder.host, holder.port, client, protocol)
+                        except Error as error:
+                            why = error.message
+                    await asyncio.sleep(RETRY_SECONDS)
+        except TimeoutError:
+            raise Error(
+                Code.BUSY,
+                f"no node that numbers writes is reached ({why}), and this one serves only "
+                "declared tables over HTTP; nothing was done; try again in a second",
+                retry_after_seconds=1,
+            ) from None
+
+    async def _connect(
+        self, host: str, port: int, client: Client, protocol: asyncio.Protocol
+    ) -> asyncio.Transport:
+        async with self._opening:
+            return await relay(host, port, self.key, client, protocol, self.tls, CONNECT_SECONDS)

@@ -1,0 +1,71 @@
+"""The HTTP edge of a node that follows: what it does not serve itself, it passes on.
+
+It serves declared tables, from tables and streams of its own. Everything else is at the node that
+numbers writes: topics that no table declares, transactions, idempotency keys, users, tickets, rows
+of ``$SYS``, and the stream of a WebSocket that names no table in its path. The answer is that
+node's; credentials and rights are checked there.
+"""
+
+from typing import Final
+
+from rowcast.core.errors import Error
+from rowcast.doors.http.documents import pages
+from rowcast.doors.http.edge import DOCUMENTS, MQTT_PROTOCOLS, OPEN_PATHS, Edge, refuse
+from rowcast.doors.http.login.signing_in import TICKET
+from rowcast.doors.http.messages.asgi import Receive, Scope, Send, TrackedSend, headers_of
+from rowcast.doors.http.messages.problems import FACES
+from rowcast.doors.http.messages.replies import send_problem
+from rowcast.doors.http.rest.idempotency import HEADER as IDEMPOTENCY_KEY
+from rowcast.doors.relay import requests, sockets
+from rowcast.doors.relay.upstream import OpenFar
+
+MARKED: Final = frozenset({IDEMPOTENCY_KEY, b"rowcast-producer"})
+"""Headers of writes that are remembered with their number, where that is given."""
+OWN: Final = (*OPEN_PATHS, *DOCUMENTS, "/$SYS/cluster/", "/metrics")
+"""Beginnings of paths that are about this node."""
+
+
+class RelayingEdge(Edge):
+    """The edge of one node; ``open_far`` is set before the first request."""
+
+    open_far: OpenFar
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request or serve one connection, here or at the other node."""
+        kind = scope["type"]
+        if kind == "http" and not self._serves(scope):
+            await self._pass_on(scope, receive, TrackedSend(send))
+        elif kind == "websocket" and not self._streams(scope):
+            await self._pass_on_socket(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+    def _serves(self, scope: Scope) -> bool:
+        path = scope["path"]
+        if path.startswith(OWN) or (path.startswith(pages.ROOT) and pages.is_page(path)):
+            return True
+        if TICKET in scope["query_string"]:  # good where it was given
+            return False
+        is_declared = self.kernel.registry.declares(path[1:])
+        return is_declared and all(name not in MARKED for name, _ in scope["headers"])
+
+    def _streams(self, scope: Scope) -> bool:
+        if not MQTT_PROTOCOLS.isdisjoint(scope.get("subprotocols") or ()):
+            return True  # MQTT has a relay of its own
+        own = self.kernel.registry.declares(scope["path"][1:])
+        return own and TICKET not in scope["query_string"]
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: TrackedSend) -> None:
+        try:
+            await requests.pass_on(self.open_far, scope, receive, send)
+        except Error as error:
+            if not send.status:
+                await send_problem(self.kernel, error, headers_of(scope), scope, send)
+
+    async def _pass_on_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await sockets.pass_on(self.open_far, scope, receive, send)
+        except sockets.Refused as answer:
+            await refuse(scope, receive, send, answer.status)
+        except Error as error:
+            await refuse(scope, receive, send, FACES[error.code].status)
