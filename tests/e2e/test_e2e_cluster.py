@@ -296,16 +296,6 @@ SECRET = ["--set", "cluster.secret=0123456789abcdef"]
 LOOPBACK = ["--cluster", "c", "--node", "a", "--peer", "a=127.0.0.1:6222"]
 
 
-def test_a_resource_class_makes_no_node(tmp_path):
-    resources = tmp_path / "resources"
-    resources.mkdir()
-    (resources / "own.py").write_text("from rowcast import Resource\nclass Own(Resource): pass\n")
-    (tmp_path / "schema.graphql").write_text('type Own @table @export(name: "Own")')
-    ended = rowcast("serve", "--data", tmp_path / "data", *LOOPBACK, *SECRET, folder=tmp_path)
-    assert ended.returncode == 1
-    assert "a directory without it with --resources" in ended.stderr, ended.stderr
-
-
 def test_a_check_of_the_settings_checks_those_of_the_node(tmp_path):
     (tmp_path / "schema.graphql").write_text("type Dog @table { id: ID @primaryKey }")
     ended = rowcast("serve", "--check-config", *LOOPBACK, folder=tmp_path)

@@ -169,6 +169,7 @@ def connected(node, client_id):
     except (Closed, OSError):
         return None
     if client.connack.reason:
+        client.socket.close()
         return None
     assert client.connack.session_present
     return client

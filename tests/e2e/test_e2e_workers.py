@@ -14,8 +14,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from websockets.sync.client import connect
 
-from serving import Server, rowcast, wait_until
+from rowcast.mqtt.encode import encode
+from rowcast.mqtt.packets import Connect
+from serving import Server, wait_until
 from talking import Events, Mqtt
 
 SCHEMA = """
@@ -39,13 +42,18 @@ class Served(Server):
     """A server with two workers."""
 
     def __init__(self, folder, **settings):
-        given = {"workers.count": 2, "workers.http_port": 0} | settings
+        given = {"workers.count": 2, "workers.http_port": 0, "workers.mqtt_port": 0} | settings
         super().__init__(folder, SCHEMA, folder / "no-resources", given)
 
     @property
     def workers_port(self):
         """The port that the workers share."""
-        return int(re.search(r"by 2 workers +http://[\d.]+:(\d+)/", self.log)[1])
+        return int(re.search(r"  2 workers +http://[\d.]+:(\d+)/", self.log)[1])
+
+    @property
+    def workers_mqtt_port(self):
+        """The same of MQTT."""
+        return int(re.search(r"MQTT at workers +[\d.]+:(\d+)", self.log)[1])
 
     def work(self, method, path, **options):
         """Ask a worker, whichever the system chooses."""
@@ -259,20 +267,38 @@ def test_patches_are_merged_across_processes(server):
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "options", "status"),
+    ("method", "path", "options"),
     [
-        ("PUT", "/Dog/key", {"json": {}, "headers": {"Idempotency-Key": '"k"'}}, 400),
-        ("PUT", "/undeclared/topic", {"content": b"x"}, 404),
-        ("GET", "/metrics", {}, 404),
-        ("GET", "/$SYS/snapshots/", {}, 404),
-        ("POST", "/$delayed/60/Dog/1?retain=false", {"json": {}}, 404),
+        ("POST", "/Dog/", {"json": {}, "headers": {"Idempotency-Key": '"k"'}}),
+        ("PUT", "/undeclared/topic", {"content": b"x"}),
+        ("GET", "/$SYS/snapshots/", {}),
+        ("POST", "/$delayed/60/Dog/1?retain=false", {"json": {}}),
+        ("POST", "/$SYS/tickets", {}),
     ],
-    ids=["a key", "an undeclared topic", "metrics", "snapshots", "a delay"],
+    ids=["a key", "an undeclared topic", "snapshots", "a delay", "a ticket"],
 )
-def test_what_needs_one_place_is_refused_by_workers(server, method, path, options, status):
+def test_what_needs_one_place_is_passed_on_by_workers(server, method, path, options):
+    """K4."""
+    wanted = server.request(method, path, **options)
     for answer in by_workers(server, lambda it: it.work(method, path, **options)):
-        assert answer.status_code == status, answer.text
-    assert server.request(method, path, **options).status_code != status
+        assert answer.status_code in {wanted.status_code, 204}, answer.text
+        if answer.status_code == 201:
+            assert answer.headers.get("location") == wanted.headers.get("location")
+    assert by_workers(server, lambda it: it.work("GET", "/metrics"), 1)[0].status_code == 404
+
+
+def test_mqtt_at_workers_is_that_of_the_server(server):
+    """K4."""
+    with Mqtt(server.mqtt_port, client_id="at-the-server") as own:
+        own.subscribe("w/#")
+        for number in range(6):
+            with Mqtt(server.workers_mqtt_port, client_id=f"at-a-worker-{number}") as client:
+                client.publish("w/1", b"%d" % number)
+            assert own.message().payload == b"%d" % number
+    url = f"ws://127.0.0.1:{server.workers_port}/mqtt"
+    with connect(url, subprotocols=["mqtt"]) as socket:
+        socket.send(encode(Connect(5, "over-websocket"), 5))
+        assert socket.recv()[0] == 0x20
 
 
 def test_workers_are_ready_and_listed(server):
@@ -282,23 +308,41 @@ def test_workers_are_ready_and_listed(server):
         assert answer.json()["checks"]["log"] == "ok"
 
 
-@pytest.mark.parametrize(
-    ("code", "ports", "why"),
-    [
-        ("class Mine(rowcast.Resource):\n    pass\n", (), "there is a resource class at 'Mine'"),
-        ("@rowcast.hooks.add\nclass Mine(rowcast.Hook):\n    pass\n", (), "there are hooks"),
-        ("", ("--set", "http.port=off"), "http.port is off"),
-    ],
-    ids=["a resource class", "hooks", "no HTTP"],
-)
-def test_what_workers_cannot_share_is_refused_at_the_start(tmp_path, code, ports, why):
-    (tmp_path / "resources").mkdir()
-    (tmp_path / "resources" / "mine.py").write_text(f"import rowcast\n{code}")
-    (tmp_path / "schema.graphql").write_text(SCHEMA)
-    ports = ports or ("--http-port", 0)
-    told = rowcast("serve", "--workers", 2, *ports, "--mqtt-port", 0, folder=tmp_path)
-    assert told.returncode == 1
-    assert f"workers cannot be started: {why}" in told.stderr
+OWN_CODE = """
+import rowcast
+
+class Calls(rowcast.Resource):
+    count = 0
+
+    async def get(self, *_):
+        Calls.count += 1
+        return {"count": Calls.count}
+"""
+HOOK = """
+@rowcast.hooks.add
+class Refuses(rowcast.Hook):
+    def on_publish(self, caller, event):
+        if event.topic == "Dog/forbidden":
+            raise rowcast.Error(rowcast.Code.DENIED, "not this one")
+"""
+
+
+@pytest.mark.parametrize("hook", ["", HOOK], ids=["a resource class", "and a hook"])
+def test_code_of_the_project_runs_in_one_process_and_is_asked_at_all(tmp_path, hook):
+    """K4."""
+    folder = tmp_path / "no-resources"
+    folder.mkdir()
+    (folder / "own.py").write_text(OWN_CODE + hook)
+    with Served(tmp_path) as server:
+        counts = [
+            it.json()["count"] for it in by_workers(server, lambda it: it.work("GET", "/Calls/one"))
+        ]
+        assert counts == list(range(1, 9))
+        wanted = {403} if hook else {201, 204}
+        told = by_workers(server, lambda it: it.work("PUT", "/Dog/forbidden", json={}))
+        assert {answer.status_code for answer in told} <= wanted
+        put(server, "allowed")
+        assert server.work("GET", "/Dog/allowed").is_success
 
 
 def test_rules_and_users_hold_at_workers(tmp_path):
@@ -317,8 +361,11 @@ def test_rules_and_users_hold_at_workers(tmp_path):
             return {answer.status_code for answer in asked}
 
         wait_until(lambda: statuses() <= {201, 204}, "workers know the user")
-        tickets = by_workers(server, lambda it: it.work("POST", "/$SYS/tickets", **ann))
-        assert {answer.status_code for answer in tickets} == {405}
+        ticket = server.work("POST", "/$SYS/tickets", **ann).json()["ticket"]
+        with server.stream(f"/Dog/?ticket={ticket}") as events:
+            assert events.status == 200
+        with server.stream(f"/Dog/?ticket={ticket}") as again:
+            assert again.status == 401
         rule = {"filter": "Dog/#", "effect": "deny", "actions": ["write"], "roles": ["guest"]}
         told = server.work("PUT", "/$SYS/rules/no-dogs", json=rule, **admin)
         assert told.status_code in {201, 204}, told.text

@@ -126,8 +126,7 @@ async def relay(
 
     frames = await _connect(host, port, key, known, ended, tls, seconds)
     try:
-        async with asyncio.timeout(seconds):
-            return await begun
+        return await asyncio.wait_for(begun, seconds)
     except TimeoutError as error:
         raise Error(Code.BUSY, f"{host}:{port} does not answer") from error
     finally:

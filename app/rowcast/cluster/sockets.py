@@ -157,6 +157,23 @@ async def follow(place: Path, link: FollowerLink, lost: Callable[[], None]) -> F
     return frames
 
 
+async def relay(
+    place: Path, client: Client, far: asyncio.Protocol, seconds: float
+) -> asyncio.Transport:
+    """Pass on a client's connection to the process that numbers. Raises BUSY."""
+    frames = Frames()
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(seconds):
+            with address_of(place) as address:
+                await loop.create_unix_connection(lambda: frames, address)
+        return begin_relay(frames, client, far)
+    except (OSError, TimeoutError) as error:
+        raise Error(
+            Code.BUSY, "the server is not reached, so nothing was done; try again in a second"
+        ) from error
+
+
 def begin_relay(frames: Frames, client: Client, far: asyncio.Protocol) -> asyncio.Transport:
     """Say whose connection this is now. Raises BUSY when it is lost."""
     frames.send(pack(RELAY, client.pack()))

@@ -156,12 +156,12 @@ class Registry:
         self._routes.clear()
 
     def declares(self, topic: str) -> bool:
-        """Whether a declared table has a topic, or is one."""
+        """Whether a declared table has a topic, or is one, without a resource class."""
         path = topic
         while path:
             entry = self._entries.get(path)
             if entry is not None:
-                return entry.shape is not None and entry.view is None
+                return entry.shape is not None and entry.view is None and not entry.resource
             path = path.rpartition("/")[0]
         return False
 

@@ -22,8 +22,6 @@ from rowcast.cluster.unlogged import UnloggedEvents
 from rowcast.core.clock import HybridClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import RULES, TopicFilter
-from rowcast.doors.http.edge import Edge
-from rowcast.doors.mqtt.connections.relay import MqttRelay
 from rowcast.features.rights.feature import AccessRights
 from rowcast.journal.follower_store import FollowerStore
 from rowcast.journal.journaled_store import JournaledStore
@@ -35,13 +33,12 @@ from rowcast.kernel.rows.figure_rows import listed_rows
 from rowcast.kernel.sequencing import SequencingCommitter
 from rowcast.log.engine import Engine
 from rowcast.log.replicated_log import ReplicatedLog
+from rowcast.net.relay import Client
 from rowcast.program.config import Config
 from rowcast.program.following import Following, without_topics
 from rowcast.program.main import Application
 from rowcast.program.relaying import Relays
-from rowcast.program.relaying_edge import RelayingEdge
 from rowcast.program.rule_follower import RuleFollower
-from rowcast.program.workers import of_one_process
 from rowcast.reads.record_cache import RecordCache
 from rowcast.store.sql_database import file_of
 
@@ -86,26 +83,12 @@ class Membership:
         }
 
 
-def _check_state(role: Application) -> None:
-    """Raise INVALID for a project whose state would be another one at each node."""
-    problem = of_one_process(role.registry, role.hooks)
-    if problem:
-        raise Error(
-            Code.INVALID,
-            f"this node cannot be started: {problem}; name a directory without it with --resources",
-        )
-
-
 class SequencerNode(Application):
     """The node that numbers."""
 
     def __init__(self, config: Config, member: Membership, problem: Callable[[], None]) -> None:
         self._member, self._problem = member, problem
         super().__init__(config, apart=True)
-
-    def _load_resources(self) -> None:
-        super()._load_resources()
-        _check_state(self)
 
     def _open_store(self) -> JournaledStore:
         def made(log: ReplicatedLog) -> None:
@@ -168,23 +151,16 @@ class SequencerNode(Application):
 
 
 class FollowerNode(Following):
-    """A node that follows; what it does not serve, it passes on."""
-
-    edge_class = RelayingEdge
+    """A node that follows."""
 
     def __init__(self, config: Config, member: Membership, *, patient: bool = True) -> None:
         self._member = member
         self._welcome_seconds = WELCOME_SECONDS if patient else 0.0
         super().__init__(without_topics(config), f"{member.node}/{member.life}")
         self._relays = Relays(member.keeper, member.life, member.key, member.connecting)
-        self._mqtt: MqttRelay | None = None
         self._frames: Frames | None = None
         self._followed = ""
         """The life of the node that this one is connected to."""
-
-    def _load_resources(self) -> None:
-        super()._load_resources()
-        _check_state(self)
 
     def _open_store(self) -> FollowerStore:
         config = self.config
@@ -215,26 +191,10 @@ class FollowerNode(Following):
             )
         )
 
-    def _make_edge(self) -> Edge:
-        edge = super()._make_edge()
-        assert isinstance(edge, RelayingEdge)  # noqa: S101 - its class above
-        edge.open_far = self._relays.open
-        return edge
-
-    def _entrance(self) -> MqttRelay:
-        if self._mqtt is None:
-            self._mqtt = MqttRelay(
-                self.broker.guard,
-                self.broker.refused,
-                self._relays.open,
-                self.broker.settings.connect_timeout_seconds,
-            )
-        return self._mqtt
-
-    async def _open_mqtt(self) -> None:
-        entrance = self._entrance()
-        self._closing.callback(entrance.stop)
-        await self.doors.open_mqtt(self.broker, entrance)
+    async def _open_far(
+        self, client: Client, protocol: asyncio.Protocol, seconds: float
+    ) -> asyncio.Transport:
+        return await self._relays.open(client, protocol, seconds)
 
     async def _follow(self) -> None:
         """Connect, again and again; wait for a while until all is here that was in the log."""

@@ -18,6 +18,9 @@ from rowcast.core.callers import Caller
 from rowcast.core.clock import HybridClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import RULES, TopicFilter
+from rowcast.doors.http.edge import Edge
+from rowcast.doors.mqtt.connections.relay import MqttRelay
+from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.idempotency.idempotent_writes import MARKS
 from rowcast.features.rights.feature import AccessRights
 from rowcast.journal.follower_store import FollowerStore
@@ -25,10 +28,12 @@ from rowcast.kernel.commit import Committer
 from rowcast.kernel.forwarding import NUMBERED_ELSEWHERE, ForwardingCommitter
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.write import Write
+from rowcast.net.relay import Client
 from rowcast.program.config import Config
 from rowcast.program.features import FEATURES
 from rowcast.program.main import Application
 from rowcast.program.operations import make_ready
+from rowcast.program.relaying_edge import RelayingEdge
 from rowcast.program.rule_follower import RuleFollower
 from rowcast.reads.record_cache import RecordCache
 
@@ -55,11 +60,20 @@ reads for itself (users, from their file), or hears with the log (rules)."""
 class Following(Application):
     """One life of a process that follows; ``node`` names it, and no other has that name."""
 
+    edge_class = RelayingEdge
+
     def __init__(self, config: Config, node: str) -> None:
         self._node = node
+        self._mqtt: MqttRelay | None = None
         super().__init__(
             config, features=[plug for plug in FEATURES if plug.name in SAME_EVERYWHERE]
         )
+
+    def _load_resources(self) -> None:
+        """Note what the project's own code is asked for: it runs in the process that numbers."""
+        super()._load_resources()
+        self._has_hooks = self.hooks.registered
+        self.hooks = Hooks()
 
     def _make_committer(self, bus: Bus, cache: RecordCache, clock: HybridClock) -> Committer:
         store, bounds = cast("FollowerStore", self.store), self.config.memory.bounds
@@ -81,22 +95,12 @@ class Following(Application):
             for feature in self.features.values():
                 self._closing.push_async_callback(feature.stop)
                 await feature.start()
-            await self.doors.prepare(self._threads.readers)
-            edge = self._make_edge()
-            make_ready(edge.settings.readiness, self.kernel, self.doors)
-            edge.settings.readiness.add("log", lambda: self.link.refusal or self.link.problem)
-            edge.settings.readiness.add("tables", lambda: self.store.tail.problem)
-            await self.doors.open_http(edge)
-            await self._open_mqtt()
-            self._closing.callback(self.doors.close)
+            await self._open_doors()
             for feature in self.features.values():
                 await feature.opened()
         except BaseException:
             await self.stop()
             raise
-
-    async def _open_mqtt(self) -> None:
-        """Open the ports of MQTT, if this process has any."""
 
     def _keep_facts(self) -> None:
         """Restore no session: who follows has none."""
@@ -119,6 +123,37 @@ class Following(Application):
         self.link.on_events.append(unlogged.take)
         self._differ(kernel)
 
+    async def _open_far(
+        self, client: Client, protocol: asyncio.Protocol, seconds: float
+    ) -> asyncio.Transport:
+        """Pass on a client to the process that numbers. Raises BUSY."""
+        raise NotImplementedError
+
+    def _make_edge(self) -> Edge:
+        edge = super()._make_edge()
+        assert isinstance(edge, RelayingEdge)  # noqa: S101 - its class above
+        edge.open_far, edge.passes_all = self._open_far, self._has_hooks
+        return edge
+
+    def _entrance(self) -> MqttRelay:
+        if self._mqtt is None:
+            guard, refused = self.broker.guard, self.broker.refused
+            timeout = self.broker.settings.connect_timeout_seconds
+            self._mqtt = MqttRelay(guard, refused, self._open_far, timeout)
+        return self._mqtt
+
+    async def _open_doors(self) -> None:
+        await self.doors.prepare(self._threads.readers)
+        edge, entrance = self._make_edge(), self._entrance()
+        readiness = edge.settings.readiness
+        make_ready(readiness, self.kernel, self.doors)
+        readiness.add("log", lambda: self.link.refusal or self.link.problem)
+        readiness.add("tables", lambda: self.store.tail.problem)
+        await self.doors.open_http(edge)
+        self._closing.callback(entrance.stop)
+        await self.doors.open_mqtt(self.broker, entrance)
+        self._closing.callback(self.doors.close)
+
     async def _follow(self) -> None:
         """Connect. Raises Error when this process is of no use without a connection."""
         raise NotImplementedError
@@ -138,14 +173,6 @@ def without_topics(config: Config) -> Config:
     """Return the settings of a process that follows: without undeclared topics."""
     topics = config.topics.model_copy(update={"undeclared": "reject"})
     return config.model_copy(update={"topics": topics})
-
-
-def without_mqtt(config: Config) -> Config:
-    """Return the settings of a process that follows without MQTT."""
-    network = config.mqtt.network.model_copy(update={"port": None, "secure_port": None})
-    mtls = config.mqtt.mtls.model_copy(update={"enabled": False})
-    mqtt = {"network": network, "web_socket": False, "mtls": mtls}
-    return without_topics(config).model_copy(update={"mqtt": config.mqtt.model_copy(update=mqtt)})
 
 
 def _refuse_mark(_write: Write) -> NoReturn:

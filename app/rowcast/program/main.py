@@ -120,7 +120,7 @@ class Application:
         for path, resource in load_resources(config.resources, self.hooks, models):
             self.registry.add(path, resource)
         if config.workers.count:
-            check_workers(config, self.registry, self.hooks)
+            check_workers(config)
 
     def _open_store(self) -> JournaledStore:
         config = self.config
@@ -185,7 +185,7 @@ class Application:
         self.workers = Workers(self.config, self.kernel, self.store, self.schema)
         self.workers.follow_rules(cast("AccessRights", self.features["rights"]))
         self._closing.push_async_callback(self.workers.stop)  # first of all
-        await self.workers.start()
+        await self.workers.start(self.doors)
 
     async def _restore(self) -> None:
         """Restore durable state: tables, rules, groups, sessions."""

@@ -2,8 +2,9 @@
 
 It serves declared tables, from tables and streams of its own. Everything else is at the node that
 numbers writes: topics that no table declares, transactions, idempotency keys, users, tickets, rows
-of ``$SYS``, and the stream of a WebSocket that names no table in its path. The answer is that
-node's; credentials and rights are checked there.
+of ``$SYS``, and the stream of a WebSocket that names no table in its path. So are tables with a
+resource class, and all tables where there are hooks: those have one state, in one process. The
+answer is that node's; credentials and rights are checked there.
 """
 
 from typing import Final
@@ -29,6 +30,8 @@ class RelayingEdge(Edge):
     """The edge of one node; ``open_far`` is set before the first request."""
 
     open_far: OpenFar
+    passes_all = False
+    """Whether tables are passed on, too: there are hooks, which are asked in one process."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request or serve one connection, here or at the other node."""
@@ -46,14 +49,15 @@ class RelayingEdge(Edge):
             return True
         if TICKET in scope["query_string"]:  # good where it was given
             return False
-        is_declared = self.kernel.registry.declares(path[1:])
-        return is_declared and all(name not in MARKED for name, _ in scope["headers"])
+        return self._has(path) and all(name not in MARKED for name, _ in scope["headers"])
+
+    def _has(self, path: str) -> bool:
+        return not self.passes_all and self.kernel.registry.declares(path[1:])
 
     def _streams(self, scope: Scope) -> bool:
         if not MQTT_PROTOCOLS.isdisjoint(scope.get("subprotocols") or ()):
             return True  # MQTT has a relay of its own
-        own = self.kernel.registry.declares(scope["path"][1:])
-        return own and TICKET not in scope["query_string"]
+        return self._has(scope["path"]) and TICKET not in scope["query_string"]
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: TrackedSend) -> None:
         try:

@@ -13,18 +13,19 @@ from pathlib import Path
 
 from rowcast.cluster.frames import Frames
 from rowcast.cluster.shared_tables import SharedTables
-from rowcast.cluster.sockets import follow
+from rowcast.cluster.sockets import follow, relay
 from rowcast.core.errors import Code, Error
 from rowcast.journal.follower_store import FollowerStore
 from rowcast.kernel.forwarding import ForwardingCommitter, unreachable
 from rowcast.log.followed_log import FollowedLog
 from rowcast.log.log import Head
+from rowcast.net.relay import Client
 from rowcast.program.config import Config
-from rowcast.program.following import Following, without_mqtt
+from rowcast.program.following import Following, without_topics
 from rowcast.program.logs import configure_logging
 from rowcast.program.main import calm_the_collector, loop_factory
 from rowcast.program.operations import end
-from rowcast.program.workers import READY
+from rowcast.program.workers import READY, Ports
 from rowcast.store.sqlite import SqlStore
 
 log = logging.getLogger("rowcast.workers")
@@ -33,9 +34,9 @@ log = logging.getLogger("rowcast.workers")
 class Worker(Following):
     """One worker process."""
 
-    def __init__(self, config: Config, port: int, place: Path, node: str) -> None:
+    def __init__(self, config: Config, ports: Ports, place: Path, node: str) -> None:
         self._place = place
-        super().__init__(_of_worker(config, port), node)
+        super().__init__(_of_worker(config, ports), node)
         self.doors.shared = True
         self.lost = asyncio.Event()
         """Set when the server has gone."""
@@ -45,6 +46,11 @@ class Worker(Following):
         tables = SqlStore(self.config.database_url, synced=False, lock=False)
         followed = FollowedLog(tables.epoch, Head(tables.applied(), tables.head()))
         return FollowerStore(tables, followed, SharedTables(tables, followed), self._now)
+
+    async def _open_far(
+        self, client: Client, protocol: asyncio.Protocol, seconds: float
+    ) -> asyncio.Transport:
+        return await relay(self._place, client, protocol, seconds)
 
     async def _follow(self) -> None:
         """Connect, and wait until all is here that was in the log then."""
@@ -64,11 +70,14 @@ class Worker(Following):
             raise Error(Code.BUSY, self.link.refusal or "the server has ended")
 
 
-def _of_worker(config: Config, port: int) -> Config:
-    """Return the settings of a worker: its port alone."""
-    secure = config.tls.certificate is not None
-    http = {"port": None if secure else port, "secure_port": port if secure else None}
-    return without_mqtt(config).model_copy(update={"http": config.http.model_copy(update=http)})
+def _of_worker(config: Config, ports: Ports) -> Config:
+    """Return the settings of a worker: its ports alone."""
+    place = "secure_port" if config.tls.certificate is not None else "port"
+    closed: dict[str, int | None] = {"port": None, "secure_port": None}
+    http = config.http.model_copy(update=closed | {place: ports.http})
+    network = config.mqtt.network.model_copy(update=closed | {place: ports.mqtt})
+    mqtt = config.mqtt.model_copy(update={"network": network})
+    return without_topics(config).model_copy(update={"http": http, "mqtt": mqtt})
 
 
 async def _run(worker: Worker) -> None:
@@ -92,15 +101,15 @@ async def _run(worker: Worker) -> None:
 def main() -> None:
     """Run the process; standard input has its order (``workers.py``)."""
     gc.disable()  # until ready, as the server does
-    config, port, place, node = pickle.load(sys.stdin.buffer)  # noqa: S301 - of our own parent
+    config, ports, place, node = pickle.load(sys.stdin.buffer)  # noqa: S301 - of our own parent
     configure_logging(config.logging.level, config.logging.format)
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(_main(config, port, Path(place), node))
+            runner.run(_main(config, ports, Path(place), node))
     except Error as error:
         log.error("a worker cannot start: %s", error.full)  # noqa: TRY400 - the sentence is all
         sys.exit(1)
 
 
-async def _main(config: Config, port: int, place: Path, node: str) -> None:
-    await _run(Worker(config, port, place, node))
+async def _main(config: Config, ports: Ports, place: Path, node: str) -> None:
+    await _run(Worker(config, ports, place, node))

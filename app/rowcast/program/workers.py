@@ -13,7 +13,7 @@ import socket
 import sys
 from asyncio.subprocess import PIPE, Process
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from rowcast.cluster.messages import pack_applied
 from rowcast.cluster.sequencer_links import SequencerLinks
@@ -22,16 +22,15 @@ from rowcast.cluster.unlogged import UnloggedEvents
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import SHUTDOWN_SECONDS_MAX
 from rowcast.core.topics import RULES, TopicFilter
-from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.rights.feature import AccessRights
 from rowcast.journal.applying import Applied
 from rowcast.journal.journaled_store import JournaledStore
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.registry import Registry
 from rowcast.kernel.rows.figure_rows import listed_rows
 from rowcast.kernel.sequencing import SequencingCommitter
 from rowcast.net.listener import bind
 from rowcast.program.config import Config
+from rowcast.program.doors import Doors
 from rowcast.program.rule_follower import RuleFollower
 from rowcast.schema.schema import Schema
 
@@ -51,31 +50,21 @@ _START: Final = (
 """A worker runs the code that this process runs, wherever that was imported from."""
 
 
-def check_workers(config: Config, registry: Registry, hooks: Hooks) -> None:
+class Ports(NamedTuple):
+    """What all workers listen on; with TLS where there is a certificate."""
+
+    http: int
+    mqtt: int | None
+
+
+def check_workers(config: Config) -> None:
     """Raise INVALID for what a server with workers would do wrong."""
-    problem = of_one_process(registry, hooks)
-    if not (problem or _offers_http(config)):
-        problem = "http.port is off, and what workers refuse is offered there"
-    elif not (problem or config.database_url.startswith("sqlite:")):
-        problem = "store.url names no SQLite file, which workers read"
-    if problem:
+    if not config.database_url.startswith("sqlite:"):
         raise Error(
-            Code.INVALID, f"workers cannot be started: {problem}; leave --workers out, or that"
+            Code.INVALID,
+            "workers cannot be started: store.url names no SQLite file, which workers read; leave "
+            "--workers out, or that",
         )
-
-
-def of_one_process(registry: Registry, hooks: Hooks) -> str:
-    """Return what of a project has state in one process; empty if nothing has."""
-    classes = [entry.path for entry in registry.entries if entry.resource is not None]
-    if classes:
-        return f"there is a resource class at {classes[0]!r}, which has one state in one process"
-    return "there are hooks, which have one state in one process" if hooks.registered else ""
-
-
-def _offers_http(config: Config) -> bool:
-    """Whether the server itself has a port of HTTP: the secure one needs a certificate."""
-    secure = config.tls.certificate is not None and config.http.secure_port is not None
-    return secure or config.http.port is not None
 
 
 class Workers:
@@ -85,6 +74,7 @@ class Workers:
         self, config: Config, kernel: Kernel, store: JournaledStore, schema: Schema
     ) -> None:
         self._config = config
+        self._kept: list[socket.socket] = []
         self._tables = {table.name: table for table in schema.tables}
         committer = kernel.committer
         assert isinstance(committer, SequencingCommitter)  # noqa: S101 - ``main.py`` has made it
@@ -112,18 +102,19 @@ class Workers:
         """Have rules that are written at a worker be applied here."""
         self._kernel.bus.add(TopicFilter(f"{RULES}/+"), RuleFollower(rights.rules))
 
-    async def start(self) -> None:
-        """Start all workers, and wait until they listen. Raises BUSY when one does not."""
+    async def start(self, doors: Doors) -> None:
+        """Start all workers, and wait until they listen. Raises BUSY when one does not.
+
+        ``doors`` serve what they pass on.
+        """
+        self._socket.on_relay = doors.relayed
         config, shared = self._config, self._config.workers
-        host = config.http.host
-        try:  # it is bound and does not listen, so it keeps the port and gets no connection
-            self._kept = bind(host, shared.http_port, shared=True)
-        except OSError as error:
-            what = f"workers cannot listen on {host}:{shared.http_port} ({error.strerror})"
-            raise Error(
-                Code.BUSY, f"{what}; choose another port with --set workers.http_port=..."
-            ) from error
-        self.port = int(self._kept.getsockname()[1])
+        mqtt = None
+        http = self._keep(config.http.host, shared.http_port, "workers.http_port")
+        if shared.mqtt_port is not None:
+            host = config.mqtt.network.host
+            mqtt = self._keep(host, shared.mqtt_port, "workers.mqtt_port")
+        self.ports = Ports(http, mqtt)
         await self._socket.start()
         for index in range(shared.count):
             self._ready[index] = asyncio.Event()
@@ -134,6 +125,17 @@ class Workers:
             task.cancel()
         if len(done) < len(waiting):
             raise Error(Code.BUSY, "a worker does not start; its messages above say why")
+
+    def _keep(self, host: str, port: int, setting: str) -> int:
+        """Bind a port that does not listen: it is kept, and gets no connection. Raises BUSY."""
+        try:
+            self._kept.append(bind(host, port, shared=True))
+        except OSError as error:
+            what = f"workers cannot listen on {host}:{port} ({error.strerror})"
+            raise Error(
+                Code.BUSY, f"{what}; choose another port with --set {setting}=..."
+            ) from error
+        return int(self._kept[-1].getsockname()[1])
 
     async def _watch(self, index: int) -> None:
         """Start a worker again and again."""
@@ -153,7 +155,7 @@ class Workers:
         )
         self._processes[index] = process
         node = f"worker{index}/{secrets.token_hex(8)}"
-        order = pickle.dumps((self._config, self.port, str(self._socket.place), node))
+        order = pickle.dumps((self._config, self.ports, str(self._socket.place), node))
         assert process.stdin is not None  # noqa: S101 - a pipe, as asked for
         assert process.stdout is not None  # noqa: S101 - likewise
         try:
@@ -181,14 +183,18 @@ class Workers:
                 process.kill()
                 await process.wait()
         self._socket.stop()
-        if isinstance(getattr(self, "_kept", None), socket.socket):
-            self._kept.close()
+        for kept in self._kept:
+            kept.close()
 
     def lines(self) -> list[str]:
-        """Return the address as a line, for the person who started the server."""
-        scheme = "https" if self._config.tls.certificate is not None else "http"
-        url = f"{scheme}://{self._config.http.host}:{self.port}"
-        return [f"  tables, by {self._config.workers.count} workers   {url}/"]
+        """Return the addresses as lines, for the person who started the server."""
+        config, ports = self._config, self.ports
+        scheme = "https" if config.tls.certificate is not None else "http"
+        url = f"{scheme}://{config.http.host}:{ports.http}"
+        lines = [f"  {config.workers.count} workers              {url}/"]
+        if ports.mqtt is not None:
+            lines.append(f"  MQTT at workers        {config.mqtt.network.host}:{ports.mqtt}")
+        return lines
 
     def _rows(self) -> dict[str, dict[str, object]]:
         return {

@@ -15,8 +15,8 @@ from serving import until
 class Node:
     """The other node: it answers what it is told to, and keeps what it gets."""
 
-    def __init__(self, *answers, wait=b"\r\n\r\n"):
-        self.answers, self.wait = answers, wait
+    def __init__(self, *answers, wait=b"\r\n\r\n", then=b""):
+        self.answers, self.wait, self.then = answers, wait, then
         self.got, self.clients, self.writers = b"", [], []
         self.ended = asyncio.Event()
 
@@ -38,6 +38,8 @@ class Node:
         for answer in self.answers:
             writer.write(answer)
             await writer.drain()
+            while self.then not in self.got and (data := await reader.read(65_536)):
+                self.got += data
         if self.answers:
             writer.close()
         while data := await reader.read(65_536):
@@ -100,7 +102,7 @@ async def test_a_request_arrives_as_it_was_but_for_proxies_and_the_connection():
         sent = await client.ask(node)
     assert node.got == (
         b"PUT /room/%C3%A4?a=b HTTP/1.1\r\nhost: x\r\nauthorization: Basic eDp5\r\n"
-        b"content-length: 4\r\nconnection: close\r\n\r\nabcd"
+        b"content-length: 4\r\n\r\nabcd"
     )
     assert sent[0]["status"] == 200
     assert sent[0]["headers"] == [(b"content-length", b"2"), (b"etag", b'"1"')]
@@ -109,12 +111,27 @@ async def test_a_request_arrives_as_it_was_but_for_proxies_and_the_connection():
     assert (told.door, told.host, told.port, told.secure) == (HTTP, "203.0.113.7", 4711, True)
 
 
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
 async def test_a_body_of_unknown_length_stays_one():
     chunked = [(b"transfer-encoding", b"chunked")]
     client = Asgi("PUT", "/r", chunked, [part(b"a" * 17, True), part(b"", True), part()])
-    async with Node(OK, wait=b"0\r\n\r\n") as node:
+    async with Node(CONTINUE, OK, then=b"0\r\n\r\n") as node:
         await client.ask(node)
+    assert b"expect: 100-continue" in node.got
     assert node.got.endswith(b"\r\n\r\n11\r\n" + b"a" * 17 + b"\r\n0\r\n\r\n")
+
+
+async def test_a_large_body_is_not_sent_to_a_node_that_refuses_it():
+    """What is sent after an answer and its end may cost the answer."""
+    sized = [(b"content-length", b"40000000")]
+    client = Asgi("PUT", "/r", sized, [part(b"a" * 1000, True)])
+    refusal = b"HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+    async with Node(refusal) as node:
+        await client.ask(node)
+    assert client.sent[0]["status"] == 413
+    assert b"aaa" not in node.got
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,12 @@ from rowcast.doors.relay.upstream import (
 
 CHUNKED: Final = (b"transfer-encoding", b"chunked")
 _OF_CONNECTION: Final = frozenset({b"connection", b"keep-alive", b"transfer-encoding"})
+EXPECT: Final = (b"expect", b"100-continue")
+SMALL_BYTES: Final = 32 * 1024
+"""A body up to this is sent at once; a larger one when the other node wants it (RFC 9110, 10.1.1):
+a node that has refused it closes, and an answer may be lost when more is sent after that."""
+_CONTINUE: Final = 100
+_OK: Final = 200
 BODILESS: Final = frozenset({204, 304})
 
 
@@ -35,6 +41,8 @@ class Response:
         """Of the final answer, once its headers are here."""
         self.body: list[bytes] = []
         self.ended = False
+        self.wants_body = asyncio.Event()
+        """Set when the other node asks for the body, or has answered without it."""
 
     def feed(self, data: bytes) -> None:
         """Take bytes. Raises BUSY for what is no HTTP."""
@@ -56,7 +64,9 @@ class Response:
     def on_headers_complete(self) -> None:
         """Take the status."""
         status = self._parser.get_status_code()
-        if status >= 200:
+        if status == _CONTINUE or status >= _OK:
+            self.wants_body.set()
+        if status >= _OK:
             self.status = status
             self.ended = self._bodiless or status in BODILESS
 
@@ -72,8 +82,9 @@ class Response:
 async def pass_on(open_far: OpenFar, scope: Scope, receive: Receive, send: Send) -> None:
     """Pass on a request. Raises BUSY when nothing of an answer has been sent."""
     upstream = await Upstream.open(open_far, scope)
-    asking = asyncio.create_task(_ask(upstream, scope, receive))
-    answering = asyncio.create_task(_answer(upstream, scope, send))
+    response = Response(bodiless=scope["method"] == "HEAD")
+    asking = asyncio.create_task(_ask(upstream, scope, receive, response))
+    answering = asyncio.create_task(_answer(upstream, response, send))
     try:
         await asyncio.wait((asking, answering), return_when=asyncio.FIRST_COMPLETED)
         if not answering.done():  # the client has gone
@@ -87,33 +98,45 @@ async def pass_on(open_far: OpenFar, scope: Scope, receive: Receive, send: Send)
         upstream.close()
 
 
-async def _ask(upstream: Upstream, scope: Scope, receive: Receive) -> None:
+async def _ask(upstream: Upstream, scope: Scope, receive: Receive, response: Response) -> None:
     """Send the request; returns when the client has gone."""
     headers = headers_on(scope)
-    sized = any(name == b"content-length" for name, _ in headers)
-    whole = sized or not any(name == b"transfer-encoding" for name, _ in scope["headers"])
-    if not whole:
-        headers.append(CHUNKED)
-    if not any(name == b"host" for name, _ in headers):  # of HTTP/1.0
+    given = dict(scope["headers"])
+    size = int(given.get(b"content-length", b"0"))
+    is_chunked = b"content-length" not in given and b"transfer-encoding" in given
+    waits = is_chunked or size > SMALL_BYTES
+    headers += [CHUNKED] * is_chunked + [EXPECT] * waits
+    if b"host" not in given:  # of HTTP/1.0
         headers.append((b"host", b""))
-    lines = [b": ".join(pair) for pair in (*headers, (b"connection", b"close"))]
     first = b"%s %s HTTP/1.1" % (scope["method"].encode(), target_of(scope))
+    lines = [b": ".join(pair) for pair in headers]
     with suppress(OSError):  # the answer, if any, says more
         await upstream.send(b"\r\n".join((first, *lines, b"", b"")))
-        while (message := await receive())["type"] != "http.disconnect":
-            body = message.get("body", b"")
-            if body:
-                await upstream.send(body if whole else b"%x\r\n%s\r\n" % (len(body), body))
-            if not message.get("more_body") and not whole:
-                await upstream.send(b"0\r\n\r\n")
-                whole = True
-        return
+        if waits:
+            await response.wants_body.wait()
+        if not response.status and not await _send_body(upstream, receive, chunked=is_chunked):
+            return
     while (await receive())["type"] != "http.disconnect":
         """Nothing more is passed on."""
 
 
-async def _answer(upstream: Upstream, scope: Scope, send: Send) -> None:
-    response, begun = Response(bodiless=scope["method"] == "HEAD"), False
+async def _send_body(upstream: Upstream, receive: Receive, *, chunked: bool) -> bool:
+    """Send the body; return False if the client has gone."""
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return False
+        body, more = message.get("body", b""), message.get("more_body", False)
+        if body:
+            await upstream.send(b"%x\r\n%s\r\n" % (len(body), body) if chunked else body)
+    if chunked:
+        await upstream.send(b"0\r\n\r\n")
+    return True
+
+
+async def _answer(upstream: Upstream, response: Response, send: Send) -> None:
+    begun = False
     while not response.ended:
         try:
             data = await upstream.read()

@@ -28,6 +28,14 @@ OpenFar = Callable[[Client, asyncio.Protocol, float], Awaitable[asyncio.Transpor
 """Passes on a client's connection, within so many seconds. Raises BUSY."""
 
 
+class _Reading(asyncio.StreamReaderProtocol):
+    """Keeps what has come before a connection broke: an answer, often, that says why."""
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the end of it
+        """End what is read."""
+        super().connection_lost(None)
+
+
 class Upstream:
     """The bytes of one connection, both ways."""
 
@@ -39,7 +47,7 @@ class Upstream:
         """Connect for the client of a request. Raises BUSY."""
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=READ_BYTES, loop=loop)
-        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        protocol = _Reading(reader, loop=loop)
         transport = await open_far(_client_of(scope), protocol, OPEN_SECONDS)
         return cls(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
 

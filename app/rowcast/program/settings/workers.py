@@ -8,15 +8,20 @@ from rowcast.kernel.settings import Number, Section
 
 
 class Workers(Section):
-    """More processes that serve tables over HTTP, beside the one that has everything."""
+    """More processes that take clients, beside the one that numbers writes."""
 
     count: Annotated[Number, Field(ge=0, le=64)] = Field(
         default=0,
         description="Worker processes; 0 starts none. They serve declared tables by REST, SSE and "
-        "WebSocket; docs/cluster.md tells what they refuse.",
+        "WebSocket, and pass on the rest to the server.",
     )
     http_port: Annotated[Number, Field(ge=0, le=65_535)] = Field(
         default=9928,
         description="Port of HTTP that all workers share; 0 picks a free one. It is HTTPS where "
         "`tls.certificate` is set.",
+    )
+    mqtt_port: Annotated[Number, Field(ge=0, le=65_535)] | None = Field(
+        default=None,
+        description="Port of MQTT that all workers share; 0 picks a free one, and none is opened "
+        "unless it is set. Workers end TLS, where `tls.certificate` is set, and pass on the rest.",
     )
