@@ -48,14 +48,14 @@ class CommitQueue(WriterCalls):
         """Pending changes of facts, without those of writes."""
         self._parts: deque[Batch] = deque()
         """The parts of a failed batch, each to be tried alone, before everything that waits."""
-        self._busy = False
-        """Whether a batch is being written."""
-        self._goes_ahead = False
-        """Whether that batch is announced, so that others like it may be, too."""
+        self._busy = self._goes_ahead = False
+        """Whether a batch is being written; and announced, so that others like it may be, too."""
         self._scheduled = False
         self._overtaken = False
         """Whether queued writes have older versions than some written ones."""
         self._relieved: list[Callable[[], None]] = []
+        self.on_facts: list[Callable[[Sequence[Change]], None]] = []
+        """Called with changes of facts that other processes have put into the log."""
         self._idle: list[asyncio.Future[None]] = []
         self.pending = BytesInHand(bounds)
         """Pending bytes per caller."""

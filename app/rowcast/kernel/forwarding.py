@@ -197,6 +197,8 @@ class ForwardingCommitter(Committer):
         self.stored = max(self.stored, batch.last)
         for event in content.events:
             announce(event)
+        for hear in self.on_facts if content.changes else ():
+            hear(content.changes)
         draft = self._draft
         if draft is None:
             return

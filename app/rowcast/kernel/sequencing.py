@@ -293,6 +293,8 @@ class SequencingCommitter(Committer):
             return
         super()._finish(work)
         if isinstance(work, ProposedCommit):
+            for hear in self.on_facts if work.changes and work.packed is not None else ():
+                hear(work.changes)
             work.tell()
         if self._cases:
             self._schedule()

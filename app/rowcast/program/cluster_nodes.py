@@ -35,10 +35,12 @@ from rowcast.log.engine import Engine
 from rowcast.log.replicated_log import ReplicatedLog
 from rowcast.net.relay import Client
 from rowcast.program.config import Config
+from rowcast.program.features import FEATURES
 from rowcast.program.following import Following, without_topics
 from rowcast.program.main import Application
 from rowcast.program.relaying import Relays
 from rowcast.program.rule_follower import RuleFollower
+from rowcast.program.shared_users import sharing
 from rowcast.reads.record_cache import RecordCache
 from rowcast.store.sql_database import file_of
 
@@ -88,7 +90,7 @@ class SequencerNode(Application):
 
     def __init__(self, config: Config, member: Membership, problem: Callable[[], None]) -> None:
         self._member, self._problem = member, problem
-        super().__init__(config, apart=True)
+        super().__init__(config, features=(*FEATURES, sharing(member.key)), apart=True)
 
     def _open_store(self) -> JournaledStore:
         def made(log: ReplicatedLog) -> None:
@@ -108,11 +110,6 @@ class SequencerNode(Application):
     def _make_committer(self, bus: Bus, cache: RecordCache, clock: HybridClock) -> Committer:
         parts = (self.store, bus, cache, clock, self._threads.writer, self.config.memory.bounds)
         return SequencingCommitter(*parts, tables=self.schema.tables, confirms=True)
-
-    async def _restore(self) -> None:
-        """Begin this node's term first: from here on no other one can append."""
-        await self._on_writer(self.store.begin_term)
-        await super()._restore()
 
     async def _start_workers(self) -> None:
         """Let other nodes follow."""
@@ -137,6 +134,11 @@ class SequencerNode(Application):
         self._closing.callback(port.stop)
         await port.start(*member.addresses[member.node])
 
+    async def _restore(self) -> None:
+        """Begin this node's term first: from here on no other one can append."""
+        await self._on_writer(self.store.begin_term)
+        await super()._restore()
+
     def _rows(self) -> dict[str, dict[str, object]]:
         member = self._member
         sent = self.links.sent()
@@ -156,7 +158,8 @@ class FollowerNode(Following):
     def __init__(self, config: Config, member: Membership, *, patient: bool = True) -> None:
         self._member = member
         self._welcome_seconds = WELCOME_SECONDS if patient else 0.0
-        super().__init__(without_topics(config), f"{member.node}/{member.life}")
+        name, more = f"{member.node}/{member.life}", [sharing(member.key)]
+        super().__init__(without_topics(config), name, more)
         self._relays = Relays(member.keeper, member.life, member.key, member.connecting)
         self._frames: Frames | None = None
         self._followed = ""

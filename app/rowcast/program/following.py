@@ -8,6 +8,7 @@ what needs one place it refuses. Workers (``worker.py``) and the nodes of a clus
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NoReturn, cast
 
@@ -30,7 +31,7 @@ from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.write import Write
 from rowcast.net.relay import Client
 from rowcast.program.config import Config
-from rowcast.program.features import FEATURES
+from rowcast.program.features import FEATURES, Plug
 from rowcast.program.main import Application
 from rowcast.program.operations import make_ready
 from rowcast.program.relaying_edge import RelayingEdge
@@ -62,12 +63,11 @@ class Following(Application):
 
     edge_class = RelayingEdge
 
-    def __init__(self, config: Config, node: str) -> None:
+    def __init__(self, config: Config, node: str, more: Sequence[Plug] = ()) -> None:
         self._node = node
         self._mqtt: MqttRelay | None = None
-        super().__init__(
-            config, features=[plug for plug in FEATURES if plug.name in SAME_EVERYWHERE]
-        )
+        same = [plug for plug in FEATURES if plug.name in SAME_EVERYWHERE]
+        super().__init__(config, features=[*same, *more])
 
     def _load_resources(self) -> None:
         """Note what the project's own code is asked for: it runs in the process that numbers."""

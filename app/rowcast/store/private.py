@@ -40,6 +40,17 @@ def open_new(path: Path) -> IO[bytes]:
     return os.fdopen(os.open(path, flags, FILE_MODE), "wb")
 
 
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file that is there as before or whole, whatever happens. Raises OSError."""
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    with open_new(fresh) as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+
+
 def open_to_append(path: Path) -> IO[str]:
     """Open a file, such as a lock, creating it if missing. Raises OSError."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
