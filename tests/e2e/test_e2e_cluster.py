@@ -315,6 +315,9 @@ def test_a_check_of_the_settings_checks_those_of_the_node(tmp_path):
         ([*LOOPBACK[:4], "--peer", "a=10.0.0.1:6222", *SECRET], "nodes would speak in the clear"),
         ([*LOOPBACK, "--workers", "2", *SECRET], "leave --workers out"),
         ([*LOOPBACK, *SECRET, "--set", "cluster.engine=kafka"], "or the address of a database"),
+        ([*LOOPBACK, *SECRET, "--set", "cluster.nats=nats://u:p0123456789@h"], "nats_monitors"),
+        ([*LOOPBACK, *SECRET, "--set", "cluster.nats=kafka://u:p0123456789@h"], "nats://host:4222"),
+        ([*LOOPBACK, *SECRET, "--set", "cluster.nats_monitors=h"], "host:8222"),
     ],
     ids=[
         "no name",
@@ -326,6 +329,9 @@ def test_a_check_of_the_settings_checks_those_of_the_node(tmp_path):
         "clear",
         "workers",
         "engine",
+        "no monitors",
+        "no nats",
+        "no monitor",
     ],
 )
 def test_what_makes_no_node_is_told(tmp_path, options, words):
@@ -333,5 +339,5 @@ def test_what_makes_no_node_is_told(tmp_path, options, words):
     ended = rowcast("serve", "--data", tmp_path / "data", *options, folder=tmp_path)
     assert ended.returncode == 1
     assert words in ended.stderr, ended.stderr
-    assert "0123456789abcdef" not in ended.stderr
+    assert "0123456789" not in ended.stderr
     assert "Traceback" not in ended.stderr

@@ -14,11 +14,10 @@ The client of NATS runs on a loop and thread of its own; every method here block
 
 import asyncio
 import logging
-import ssl
 import threading
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import TimeoutError as LateError
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import nats.errors
@@ -28,6 +27,7 @@ from nats.js.api import Header, RetentionPolicy, StorageType, StreamConfig, Stre
 from nats.js.errors import APIError, NotFoundError
 
 from rowcast.core.errors import Code, Error
+from rowcast.engines.nats_connection import Connection
 from rowcast.log.engine import Lease, no_answer, not_the_next, too_large
 
 log = logging.getLogger("rowcast.engines")
@@ -48,6 +48,8 @@ HEADER_BYTES: Final = 256
 """Of a message: what its headers take of the payload's limit."""
 PAYLOAD_BYTES_MAX: Final = 64 * 1024 * 1024
 """The most that nats-server allows (``max_payload``); a commit is seldom over a megabyte."""
+PAYLOAD_BYTES_LEAST: Final = 4 * 1024 * 1024
+"""What servers must take: a commit of one of the largest values (2 MB) with its properties."""
 BYTES_PER_SECOND: Final = 8 * 1024 * 1024
 """What an entry takes at least, beside the time of a request: a network of 100 Mbit/s."""
 READS_AT_ONCE: Final = 64
@@ -56,17 +58,6 @@ RECONNECT_SECONDS: Final = 0.25
 """Between two attempts to connect: servers of this machine, which may be starting."""
 CONNECT_SECONDS: Final = 2
 """For one attempt."""
-
-
-@dataclass(frozen=True, slots=True)
-class Connection:
-    """How to reach the servers."""
-
-    servers: Sequence[str]
-    """``nats://host:port``; any one that is reached is enough."""
-    user: str = ""
-    password: str = field(default="", repr=False)
-    tls: ssl.SSLContext | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +125,7 @@ class JetStreamEngine:
         while True:
             try:
                 if not client.is_connected:
-                    await client.connect(
-                        list(connection.servers),
-                        user=connection.user or None,
-                        password=connection.password or None,
-                        tls=connection.tls,
-                        name=f"rowcast-{self._place.name}",
-                        max_reconnect_attempts=-1,
-                        reconnect_time_wait=RECONNECT_SECONDS,  # type: ignore[arg-type]
-                        connect_timeout=CONNECT_SECONDS,
-                        allow_reconnect=True,
-                        error_cb=_note,
-                    )
+                    await self._connect(client, connection)
                 self._streams: JetStreamContext = client.jetstream(timeout=self._request_seconds)
                 longest = self._request_seconds + PAYLOAD_BYTES_MAX / BYTES_PER_SECOND
                 self._reads = client.jetstream(timeout=longest)
@@ -158,6 +138,22 @@ class JetStreamEngine:
             else:
                 return
 
+    async def _connect(self, client: Client, connection: Connection) -> None:
+        await client.connect(
+            list(connection.servers),
+            user=connection.user or None,
+            password=connection.password or None,
+            token=connection.token or None,
+            tls=connection.tls,
+            user_credentials=str(connection.credentials) if connection.credentials else None,
+            name=f"rowcast-{self._place.name}",
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=RECONNECT_SECONDS,  # type: ignore[arg-type]
+            connect_timeout=CONNECT_SECONDS,
+            allow_reconnect=True,
+            error_cb=_note,
+        )
+
     async def _find(self) -> None:
         place = self._place
         found = await self._made(self._config())
@@ -167,6 +163,7 @@ class JetStreamEngine:
                 Code.CONFLICT,
                 f"the stream {self._stream} was not made by Rowcast; choose another cluster name",
             )
+        self._check(found)
         await self._made(
             StreamConfig(
                 name=self._lease,
@@ -177,6 +174,24 @@ class JetStreamEngine:
                 allow_direct=True,
             )
         )
+
+    def _check(self, found: StreamInfo) -> None:
+        """Raise INVALID for servers that take too little, or a log with too few copies."""
+        most = int(self._client.max_payload)
+        if most < PAYLOAD_BYTES_LEAST:
+            raise Error(
+                Code.INVALID,
+                f"the NATS servers take messages of {most} bytes, too few for a commit; set "
+                "`max_payload: 8MB` in their configuration",
+            )
+        copies, wanted = found.config.num_replicas or 1, self._place.replicas
+        if copies < wanted:
+            raise Error(
+                Code.INVALID,
+                f"the stream {self._stream} has {copies} copies, and there are to be {wanted}; run "
+                f"`nats stream edit {self._stream} --replicas {wanted}`, and the same for "
+                f"{self._lease}, while all servers run",
+            )
 
     def _config(self) -> StreamConfig:
         place = self._place
@@ -221,6 +236,14 @@ class JetStreamEngine:
     def epoch(self) -> str:
         """Eight hexadecimal digits that name this log."""
         return self._epoch
+
+    def servers(self) -> set[str]:
+        """Return the names of the servers that keep the stream. Raises BUSY."""
+        group = self._ask(self._streams.stream_info(self._stream)).cluster
+        if group is None or not (group.leader or group.replicas):  # a server without a cluster
+            return {str(self._client._server_info["server_name"])}
+        names = [group.leader, *(one.name for one in group.replicas or ())]
+        return {name for name in names if name}
 
     @property
     def entry_bytes_max(self) -> int:

@@ -34,7 +34,8 @@ from urllib.request import urlopen
 
 from rowcast.auth.shared_secret import derived
 from rowcast.core.errors import Code, Error
-from rowcast.engines.jetstream import PAYLOAD_BYTES_MAX, Connection
+from rowcast.engines.jetstream import PAYLOAD_BYTES_MAX
+from rowcast.engines.nats_connection import Connection
 
 log = logging.getLogger("rowcast.engines")
 

@@ -72,6 +72,7 @@ SECRET: Final = frozenset(
         "alarms.webhooks",
         "cluster.secret",
         "cluster.engine",
+        "cluster.nats",
         "url",
     }
 )

@@ -1,18 +1,23 @@
 """The engine that a cluster's settings name, with what it needs on this machine."""
 
 import secrets
+import ssl
 from typing import TYPE_CHECKING, Final
 
 from rowcast.core.errors import Code, Error
+from rowcast.engines.nats_connection import Connection
+from rowcast.engines.nats_sync import SyncWatch, check_sync, syncing
 from rowcast.journal.node_opening import Tables
 from rowcast.log.engine import Engine
 from rowcast.program.config import Config
+from rowcast.program.settings.cluster import Cluster
 
 if TYPE_CHECKING:
-    from rowcast.engines.jetstream import Connection
     from rowcast.engines.nats_server import NatsServer
 
-NATS: Final = "nats"
+NATS_DIRECTORY: Final = "nats"
+REPLICAS_MAX: Final = 5
+"""Copies of a stream that JetStream keeps at most."""
 OPEN_SECONDS: Final = 10.0
 """For one attempt to find a majority; they go on."""
 PATIENCE_SECONDS: Final = 3.0
@@ -29,11 +34,14 @@ class EngineOfNode:
         self._config, self._cluster = config, config.cluster
         self._server: NatsServer | None = None
         self._connection: Connection | None = None
+        self._watch: SyncWatch | None = None
 
     def start(self) -> None:
         """Start a server where this engine has one on each node. Raises INVALID without it."""
-        if self._cluster.engine == NATS:
+        if self._cluster.starts_nats:
             self._start_nats()
+        elif self._cluster.nats:
+            self._connection = _connection(self._cluster)
 
     def _start_nats(self) -> None:
         try:
@@ -55,7 +63,7 @@ class EngineOfNode:
             cluster.node,
             cluster.addresses,
             cluster.secret,
-            self._config.data / NATS,
+            self._config.data / NATS_DIRECTORY,
             cluster.log_bytes + LEASE_BYTES,
             certificates,
         )
@@ -68,11 +76,7 @@ class EngineOfNode:
         patience = 0.0 if tables.epoch else PATIENCE_SECONDS
         cluster = self._cluster
         if self._connection is not None:
-            from rowcast.engines.jetstream import JetStreamEngine, Place  # noqa: PLC0415
-
-            replicas, size = len(cluster.peers), cluster.log_bytes
-            place = Place(cluster.name, replicas, size, epoch, first, patience)
-            return JetStreamEngine(self._connection, place, OPEN_SECONDS)
+            return self._open_nats(self._connection, epoch, first, patience)
         try:
             from rowcast.engines import postgres  # noqa: PLC0415 - of an extra
         except ImportError as error:
@@ -80,10 +84,49 @@ class EngineOfNode:
         table = postgres.Place(cluster.name, cluster.log_bytes, epoch, first, patience)
         return postgres.PostgresEngine(cluster.engine, table, OPEN_SECONDS)
 
+    def _open_nats(self, connection: Connection, epoch: str, first: int, patience: float) -> Engine:
+        try:
+            from rowcast.engines.jetstream import JetStreamEngine, Place  # noqa: PLC0415
+        except ImportError as error:
+            raise _missing("cluster", error) from error
+        cluster, monitors = self._cluster, self._cluster.nats_monitors
+        copies = _odd(len(monitors)) if monitors else len(cluster.peers)
+        place = Place(cluster.name, copies, cluster.log_bytes, epoch, first, patience)
+        engine = JetStreamEngine(connection, place, OPEN_SECONDS)
+        if not monitors:
+            return engine
+        try:
+            check_sync(engine.servers(), syncing(monitors))
+        except BaseException:
+            engine.close()
+            raise
+        self._watch = SyncWatch(engine.servers, monitors)
+        return engine
+
     def stop(self) -> None:
         """End the server."""
+        if self._watch is not None:
+            self._watch.stop()
         if self._server is not None:
             self._server.stop()
+
+
+def _odd(count: int) -> int:
+    """Return of how many copies a log is on so many servers: an even one more is no gain."""
+    return min(count - 1 + count % 2, REPLICAS_MAX)
+
+
+def _connection(cluster: Cluster) -> Connection:
+    """Return how servers are reached that somebody else runs. Raises INVALID."""
+    context = None
+    if any(server.startswith("tls:") for server in cluster.nats):
+        try:
+            context = ssl.create_default_context(cafile=cluster.nats_authority)
+        except (OSError, ssl.SSLError) as error:
+            raise Error(
+                Code.INVALID, f"the file of cluster.nats_authority cannot be used ({error})"
+            ) from error
+    return Connection.of(cluster.nats, context, cluster.nats_credentials)
 
 
 def _missing(extra: str, error: ImportError) -> Error:

@@ -185,7 +185,8 @@ class Node:
                 if self._stopping.is_set():
                     return None
                 if not waiting:
-                    log.warning("this node waits for the others: %s%s", error.message, HINT)
+                    hint = HINT if self._cluster.starts_nats else ""
+                    log.warning("this node waits for the others: %s%s", error.message, hint)
                 waiting = True
             else:
                 self._closing.push_async_callback(asyncio.to_thread, engine.close)

@@ -2,6 +2,7 @@
 
 import re
 from typing import Annotated, Final
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -9,8 +10,11 @@ from rowcast.kernel.settings import CountOfBytes, PlaceOrNone, Seconds, Section
 
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,32}")
 """What NATS and PostgreSQL take as part of a name."""
+NATS: Final = "nats"
 NODES: Final = (1, 3, 5)
 """A majority of two is two, so a second node alone makes a cluster less available, not more."""
+NODES_MAX: Final = 5
+"""Of nodes that vote for nothing, because somebody else's engine keeps the log."""
 PORT_MAX: Final = 65_534
 """Of a peer: the next one is used, too."""
 
@@ -32,9 +36,24 @@ def _peer(value: str) -> str:
 
 
 def _engine(value: str) -> str:
-    if value != "nats" and not value.startswith(("postgresql://", "postgres://")):
+    if value != NATS and not value.startswith(("postgresql://", "postgres://")):
         raise ValueError("is `nats` or the address of a database, postgresql://...")
     return value
+
+
+def _nats(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in {"nats", "tls"} or not parts.hostname or parts.path.strip("/"):
+        raise ValueError("is the address of a server, nats://host:4222 or tls://host:4222")
+    return value
+
+
+def _monitor(value: str) -> str:
+    url = value if "://" in value else f"http://{value}"
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not parts.port:
+        raise ValueError("is a monitoring address (http_port of a server), host:8222")
+    return url
 
 
 class ClusterTls(Section):
@@ -81,10 +100,29 @@ class Cluster(Section):
         "environment.",
     )
     engine: Annotated[str, AfterValidator(_engine)] = Field(
-        default="nats",
+        default=NATS,
         repr=False,
         description="What keeps the log: `nats`, a NATS server that each node starts; or a "
         "database, `postgresql://user:password@host/database`.",
+    )
+    nats: tuple[Annotated[str, AfterValidator(_nats)], ...] = Field(
+        default=(),
+        repr=False,
+        description="NATS servers that somebody else runs, `nats://user:password@host:4222` each, "
+        "or `tls://...`; then nodes start none.",
+    )
+    nats_monitors: tuple[Annotated[str, AfterValidator(_monitor)], ...] = Field(
+        default=(),
+        description="The monitoring address of each of these servers, `host:8222`: they are "
+        "asked whether they sync what they acknowledge.",
+    )
+    nats_credentials: PlaceOrNone = Field(
+        default=None, description="File with the credentials (JWT and key) for these servers."
+    )
+    nats_authority: PlaceOrNone = Field(
+        default=None,
+        description="File with the authority that signs these servers' certificates (PEM); by "
+        "default those of the system.",
     )
     log_bytes: CountOfBytes = Field(
         default=4 * 1024**3,
@@ -108,6 +146,17 @@ class Cluster(Section):
         """Host and port of each node by its name."""
         return dict(peer.split("=", 1) for peer in self.peers)
 
+    @property
+    def starts_nats(self) -> bool:
+        """Whether each node starts a server of NATS."""
+        return self.engine == NATS and not self.nats
+
+    def _check_nats(self) -> None:
+        if self.nats and self.engine != NATS:
+            raise ValueError("there are NATS servers, and engine names a database; leave one out")
+        if bool(self.nats) != bool(self.nats_monitors):
+            raise ValueError("give both nats and nats_monitors, the addresses of the same servers")
+
     @model_validator(mode="after")
     def _complete(self) -> "Cluster":
         if not self.name:
@@ -115,8 +164,13 @@ class Cluster(Section):
                 raise ValueError("there are nodes, and no name; give the cluster one: --cluster")
             return self
         addresses = self.addresses
-        if len(self.peers) not in NODES or len(addresses) != len(self.peers):
-            raise ValueError("a cluster has 1, 3 or 5 peers with different names; name all of them")
+        counts = NODES if self.starts_nats else range(1, NODES_MAX + 1)
+        if len(self.peers) not in counts or len(addresses) != len(self.peers):
+            may = ", ".join(str(count) for count in counts[:-1])
+            raise ValueError(
+                f"a cluster has {may} or {counts[-1]} peers with different names; name all of them"
+            )
+        self._check_nats()
         if self.node not in addresses:
             raise ValueError(f"the node {self.node!r} is none of the peers; name it with --node")
         return self
