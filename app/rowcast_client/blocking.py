@@ -72,6 +72,17 @@ class SyncRowcast:
             raise nobody(self.url, error) from error
         return check(answer)
 
+    def lines(self, path: str, headers: Mapping[str, str] | None = None) -> Iterator[str]:
+        """Read a response of any size, a line at a time; raises a Problem."""
+        try:
+            with self._http.stream("GET", self.url + path, headers=headers) as answer:
+                if answer.is_error:
+                    answer.read()
+                check(answer)
+                yield from answer.iter_lines()
+        except httpx.TransportError as error:
+            raise nobody(self.url, error) from error
+
     def get(self, topic: str, query: str = "") -> Answer:
         """Read a record; ``query`` such as ``asof=-10m`` or ``meta=true``."""
         return self._ask(self._calls.get(topic, query))

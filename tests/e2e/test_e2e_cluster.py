@@ -6,11 +6,13 @@ Real processes and real servers of the engine, killed together as a machine that
 import json
 import shutil
 import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from clusters import SCHEMA, Cluster, Node
 
+from clusters import SCHEMA, Cluster, Node
 from free_ports import free_port
 from postgres_server import PASSWORD, running_postgres
 from rowcast.mqtt.packets import MQTT_5
@@ -290,6 +292,58 @@ def test_one_node_with_a_log_of_its_own_goes_on_in_a_cluster(tmp_path):
             assert done.returncode == 0, done.stderr
         with alone:
             assert alone.request("GET", "/Dog/new").json()["n"] == 2
+
+
+def test_verify_finds_a_record_that_differs(tmp_path):
+    """Two copies of one log that went on apart: what must never be in a cluster."""
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    first, other = Server(tmp_path / "one", SCHEMA), Server(tmp_path / "other", SCHEMA)
+    with first, other:
+        for n in range(30):
+            put(first, f"d{n:02}", n=n)
+        other.stop()
+        shutil.rmtree(other.folder / "data")
+        backup = tmp_path / "backup"
+        rowcast("backup", backup, "--data", first.folder / "data")
+        restored = rowcast("restore", backup, "--data", other.folder / "data", "--same-log")
+        assert restored.returncode == 0, restored.stderr
+        other.launch()
+        same = rowcast("cluster", "verify", first.url, other.url)
+        assert same.returncode == 0, same.stdout + same.stderr
+        assert "Dog  30 records  " in same.stdout
+        put(first, "d17", n=1000)
+        put(other, "d17", n=2000)
+        found = rowcast("cluster", "verify", first.url, other.url, "--table=Note", "--table=Dog")
+        assert found.returncode == 1, found.stdout
+        assert "Note  0 records" in found.stdout
+        assert "Dog  DIFFERS after 17 equal records" in found.stdout
+        assert '"n":1000' in found.stdout
+        assert '"n":17' in found.stdout, "the other one was restored: its positions are later"
+        refused = rowcast("cluster", "verify", first.url)
+        assert (refused.returncode, "two nodes or more" in refused.stderr) == (1, True)
+
+
+def test_verify_compares_nodes_while_they_are_written_to(cluster):
+    nodes = cluster.running
+    with ThreadPoolExecutor(1) as writing:
+        done = threading.Event()
+
+        def write():
+            n = 0
+            while not done.is_set():
+                put(nodes[n % len(nodes)], f"busy-{n % 40}", n=n)
+                n += 1
+
+        written = writing.submit(write)
+        try:
+            for _ in range(3):
+                same = rowcast("cluster", "verify", *(node.url for node in nodes))
+                assert same.returncode == 0, same.stdout + same.stderr
+                assert "Dog  " in same.stdout
+        finally:
+            done.set()
+        written.result()
 
 
 SECRET = ["--set", "cluster.secret=0123456789abcdef"]

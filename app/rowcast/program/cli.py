@@ -49,7 +49,7 @@ COMMANDS: Final = {
     "tail": Place(HERE + "watching", "tail", "Subscribe, and print new events for people to read."),
     "history": Place(HERE + "looks", "history", "Print the past events of a topic."),
     "sessions": Place(HERE + "looks", "sessions", "List the sessions of MQTT clients, or end one."),
-    "cluster": Place(HERE + "looks", "cluster", "Look at the nodes of a cluster."),
+    "cluster": Place(HERE + "cluster", "cluster", "Look at the nodes of a cluster."),
     "dead-letters": Place(
         HERE + "looks", "letters", "List, replay and remove dead letters of bridges."
     ),

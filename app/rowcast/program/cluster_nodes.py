@@ -72,8 +72,10 @@ class Membership:
     accepting: ssl.SSLContext | None = None
     connecting: ssl.SSLContext | None = None
 
-    def row(self, node: str, role: str, number: int, *, up: bool) -> dict[str, object]:
-        """Return the row of a node below ``$SYS/cluster/nodes``."""
+    def row(
+        self, node: str, role: str, number: int, *, up: bool, behind: int = 0
+    ) -> dict[str, object]:
+        """Return the row of a node below ``$SYS/cluster/nodes``; ``behind`` counts batches."""
         host, port = self.addresses.get(node, ("", 0))
         address = f"{host}:{port}"
         return {
@@ -81,6 +83,7 @@ class Membership:
             "role": role,
             "connected": up,
             "batch": number,
+            "behind": behind,
             "address": address,
         }
 
@@ -140,13 +143,14 @@ class SequencerNode(Application):
         await super()._restore()
 
     def _rows(self) -> dict[str, dict[str, object]]:
-        member = self._member
+        member, head = self._member, self.log.head.number
         sent = self.links.sent()
-        rows = {
-            name: member.row(name, "follower", sent.get(name, 0), up=name in sent)
-            for name in member.addresses
-        }
-        rows[member.node] = member.row(member.node, "sequencer", self.log.head.number, up=True) | {
+        rows = {}
+        for name in member.addresses:
+            number = sent.get(name, 0)
+            behind = head - number if name in sent else 0
+            rows[name] = member.row(name, "follower", number, up=name in sent, behind=behind)
+        rows[member.node] = member.row(member.node, "sequencer", head, up=True) | {
             "term": self.log.term
         }
         return rows

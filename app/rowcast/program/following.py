@@ -133,6 +133,7 @@ class Following(Application):
         edge = super()._make_edge()
         assert isinstance(edge, RelayingEdge)  # noqa: S101 - its class above
         edge.open_far, edge.passes_all = self._open_far, self._has_hooks
+        edge.is_connected = lambda: not self.link.problem
         return edge
 
     def _entrance(self) -> MqttRelay:

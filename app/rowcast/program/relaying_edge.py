@@ -7,6 +7,7 @@ resource class, and all tables where there are hooks: those have one state, in o
 answer is that node's; credentials and rights are checked there.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from rowcast.core.errors import Error
@@ -22,14 +23,18 @@ from rowcast.doors.relay.upstream import OpenFar
 
 MARKED: Final = frozenset({IDEMPOTENCY_KEY, b"rowcast-producer"})
 """Headers of writes that are remembered with their number, where that is given."""
-OWN: Final = (*OPEN_PATHS, *DOCUMENTS, "/$SYS/cluster/", "/metrics")
+OWN: Final = (*OPEN_PATHS, *DOCUMENTS, "/metrics")
 """Beginnings of paths that are about this node."""
+NODES: Final = "/$SYS/cluster/"
+"""All nodes as the one that numbers sees them; when that is not reached, what this one knows."""
 
 
 class RelayingEdge(Edge):
     """The edge of one node; ``open_far`` is set before the first request."""
 
     open_far: OpenFar
+    is_connected: Callable[[], bool]
+    """Whether the node that numbers is reached."""
     passes_all = False
     """Whether tables are passed on, too: there are hooks, which are asked in one process."""
 
@@ -47,6 +52,8 @@ class RelayingEdge(Edge):
         path = scope["path"]
         if path.startswith(OWN) or (path.startswith(pages.ROOT) and pages.is_page(path)):
             return True
+        if path.startswith(NODES) and not self.is_connected():
+            return True
         if TICKET in scope["query_string"]:  # good where it was given
             return False
         return self._has(path) and all(name not in MARKED for name, _ in scope["headers"])
@@ -63,7 +70,11 @@ class RelayingEdge(Edge):
         try:
             await requests.pass_on(self.open_far, scope, receive, send)
         except Error as error:
-            if not send.status:
+            if send.status:
+                return
+            if scope["path"].startswith(NODES):  # it may be stopped: this is what is known here
+                await super().__call__(scope, receive, send)
+            else:
                 await send_problem(self.kernel, error, headers_of(scope), scope, send)
 
     async def _pass_on_socket(self, scope: Scope, receive: Receive, send: Send) -> None:

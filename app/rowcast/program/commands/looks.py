@@ -1,4 +1,4 @@
-"""The commands ``rowcast history``, ``sessions``, ``cluster`` and ``dead-letters``.
+"""The commands ``rowcast history``, ``sessions`` and ``dead-letters``.
 
 They use only the server's public REST.
 """
@@ -18,20 +18,11 @@ from rowcast_client.calls import topic_path
 
 LETTERS: Final = "/$SYS/dead_letters/"
 SESSIONS: Final = "/$SYS/sessions/"
-NODES: Final = "/$SYS/cluster/nodes/"
 _LINES: Final = {"Accept": "application/x-ndjson"}
 
 letters = typer.Typer(
     name="dead-letters",
     help="List, replay and remove dead letters: messages that a bridge failed to deliver.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
-
-cluster = typer.Typer(
-    name="cluster",
-    help="Look at the nodes of a cluster.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -77,30 +68,13 @@ def sessions(
     """
     path = SESSIONS + quote(client_id, safe="")
     if not end:
-        if not _show_rows(path, url):
+        if not show_rows(path, url):
             print("no MQTT client has a session", file=sys.stderr)
         return
     if not client_id:
         raise Error(Code.INVALID, "--end ends one session: name its client")
     with client_of(url) as client:
         client.request("DELETE", path)
-
-
-@cluster.command(name="status")
-def cluster_status(url: UrlOption = None) -> None:
-    """Print the nodes of a cluster as one of them sees them, one JSON object per line.
-
-    Each has its role (sequencer: it numbers writes; follower), whether it is connected, and the
-    last batch of the log that it has. Ask the sequencer to see how far all the others are.
-
-    Example: rowcast cluster status
-    """
-    _show_rows(NODES, url)
-
-
-@cluster.callback()
-def _cluster() -> None:
-    """Have subcommands, although there is one."""
 
 
 @letters.command(name="list")
@@ -113,7 +87,7 @@ def list_letters(
     Example: rowcast dead-letters list cloud
     """
     query = f"?broker=={quote(broker, safe='')}" if broker else ""
-    if not _show_rows(LETTERS + query, url):
+    if not show_rows(LETTERS + query, url):
         of = f" of a bridge {printable(broker)}" if broker else ""
         print(f"no dead letters{of}", file=sys.stderr)
 
@@ -155,7 +129,7 @@ def remove(
         client.request("DELETE", _path_of(what))
 
 
-def _show_rows(path: str, url: str | None) -> int:
+def show_rows(path: str, url: str | None) -> int:
     """Print rows below $SYS: one, or the pages of a list; return the number of rows.
 
     It comes as JSON only.

@@ -2,7 +2,7 @@
 import { clear, h } from './dom.js'
 import { amount, brief } from './text.js'
 import { numbersOf, plot } from './plot.js'
-import { badge } from './rows.js'
+import { badge, section } from './rows.js'
 
 const RANGE_MS = 900_000
 const HEALTH_BEATS = 5 // seconds between two looks at what is ready
@@ -45,8 +45,25 @@ export async function serverPage(app, main) {
         Object.entries(checks).map(([name, said]) => badge(`${name}: ${said}`, said === 'ok')))
     } catch { /* the connection's state says so */ }
   }
-  ready()
-  clear(main, h('div.row.head', {}, h('h1', {}, 'Server'), health), cards, h('h2', {}, 'All figures'), find, box)
+  const beside = [processes(app, '$SYS/cluster/nodes', 'Nodes', [
+    ['Node', (row) => row.node],
+    ['Role', (row) => badge(row.role)],
+    ['State', (row) => badge(row.connected ? 'connected' : 'not connected', row.connected)],
+    ['Term', (row) => brief(row.term ?? '')], ['Last batch', (row) => brief(row.batch)],
+    ['Behind by', (row) => `${amount(row.behind)} batches`], ['Address', (row) => row.address]]),
+  processes(app, '$SYS/workers', 'Workers', [
+    ['Process', (row) => String(row.pid)],
+    ['State', (row) => badge(row.ready ? 'ready' : 'not ready', row.ready)],
+    ['Restarts', (row) => brief(row.restarts)]])]
+  const kinds = app.rows.query('$SYS').then(({ rows }) => new Set(rows.map((row) => row.path)), () => new Set())
+  const look = async () => {
+    ready()
+    const all = await kinds
+    for (const { path, look: again } of beside) if (all.has(`/${path}/`)) again()
+  }
+  look()
+  clear(main, h('div.row.head', {}, h('h1', {}, 'Server'), health), beside.map(({ node }) => node), cards,
+    h('h2', {}, 'All figures'), find, box)
   const hear = ({ topic, value, kind, version }) => {
     if (!topic) return
     values.set(topic, value)
@@ -68,9 +85,26 @@ export async function serverPage(app, main) {
   let beats = 0
   const beat = setInterval(() => {
     if (document.hidden) return
-    if (++beats % HEALTH_BEATS === 0) ready()
+    if (++beats % HEALTH_BEATS === 0) look()
     table()
     for (const { chart } of plots.values()) chart.redraw()
   }, 1000)
   return () => { heard.close(); clearInterval(beat) }
+}
+
+/** A table of what runs beside this server; it is not there where nothing does. Gives `{ path, node, look }`. */
+function processes(app, path, title, columns) {
+  const box = h('div.tablebox')
+  const node = section(title, box)
+  node.hidden = true
+  node.dataset.part = title.toLowerCase()
+  const look = async () => {
+    try {
+      const { rows } = await app.rows.query(path)
+      node.hidden = !rows.length
+      clear(box, h('table', {}, h('thead', {}, h('tr', {}, columns.map(([name]) => h('th', {}, name)))),
+        h('tbody', {}, rows.map((row) => h('tr', {}, columns.map(([, read]) => h('td', {}, read(row))))))))
+    } catch { /* the connection's state says so */ }
+  }
+  return { path, node, look }
 }

@@ -1,0 +1,49 @@
+"""What runs beside a server, on the page of the server itself (O8)."""
+
+import pytest
+from clusters import Cluster
+from pages import has, turn_to
+from playwright.sync_api import expect
+
+from serving import Server, wait_until
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A server with a worker."""
+    settings = {"workers.count": 1, "workers.http_port": 0}
+    with Server(tmp_path_factory.mktemp("server"), settings=settings) as running:
+        yield running
+
+
+def test_workers_are_shown_and_nodes_only_where_there_are(opened, server):
+    page = opened("server")
+    has(page, "[data-part=workers]", "ready")
+    pid = str(server.request("GET", "/$SYS/workers/").json()[0]["pid"])
+    has(page, "[data-part=workers]", pid)
+    expect(page.locator("[data-part=nodes]")).to_be_hidden()
+
+
+@pytest.mark.slow
+def test_nodes_are_shown_at_each_of_them(chromium, tmp_path):
+    with Cluster(tmp_path) as cluster:
+        sequencer, follower = cluster.settle(), cluster.followers[0]
+        for node in (sequencer, follower):
+            wait_until(lambda node=node: len(node.nodes) == len(cluster.nodes), "it lists all")
+            page = chromium.new_page()
+            page.goto(f"{node.url}/ui/")
+            turn_to(page, "server")
+            has(page, "[data-part=nodes]", "sequencer")
+            rows = page.locator("[data-part=nodes] tbody tr")
+            expect(rows).to_have_count(3)
+            expect(page.locator("[data-part=workers]")).to_be_hidden()
+            page.close()
+        cluster.followers[1].kill()
+        wait_until(
+            lambda: sum(bool(row["connected"]) for row in sequencer.nodes.values()) == 2,
+            "it is noticed",
+        )
+        page = chromium.new_page()
+        page.goto(f"{sequencer.url}/ui/#/server")
+        has(page, "[data-part=nodes] tbody", "not connected")
+        page.close()
