@@ -1,11 +1,12 @@
 """Every node serves everything: what a follower does not serve itself, it passes on (K4)."""
 
 import json
+import signal
 
 import pytest
-from clusters import Cluster
 from websockets.sync.client import connect
 
+from clusters import Cluster
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Connect, Disconnect, Will
 from rowcast.mqtt.reasons import Reason
@@ -173,3 +174,18 @@ def connected(node, client_id):
         return None
     assert client.connack.session_present
     return client
+
+
+def test_clients_of_a_follower_leave_a_node_that_is_stopped(tmp_path):
+    """A stopped process ends no connection: the follower does, once another one numbers."""
+    with Cluster(tmp_path) as cluster:
+        sequencer, follower = cluster.settle(), cluster.followers[0]
+        with Mqtt(follower.mqtt_port, client_id="mover", properties=LONG) as client:
+            client.subscribe("Dog/+", qos=1)
+            sequencer.running.send_signal(signal.SIGSTOP)
+            try:
+                with pytest.raises(Closed):
+                    client.message()
+            finally:
+                sequencer.running.send_signal(signal.SIGCONT)
+        cluster.settle()

@@ -261,9 +261,15 @@ class FollowerNode(Following):
             waiting.cancel()
 
     def look_again(self) -> None:
-        """Leave a node that does not hold the lease any more: it may be stopped, and not closed."""
+        """Leave a node that does not hold the lease any more, with all that goes there.
+
+        It may be stopped, and not closed.
+        """
         holder, frames = self._member.keeper.holder, self._frames
-        if frames is not None and holder is not None and holder.life != self._followed:
+        if holder is None:
+            return
+        self._relays.leave_others(holder.life)
+        if frames is not None and holder.life != self._followed:
             frames.close()
 
     def _declare(self, kernel: Kernel) -> None:

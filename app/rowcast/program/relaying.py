@@ -13,6 +13,8 @@ from rowcast.net.relay import Client
 OPENING_MAX: Final = 16
 """Connections that are being opened at a time: half of the strangers that the other node has at a
 time (``cluster/ports.py``)."""
+PRUNE_LEAST: Final = 1_000
+"""Connections among which those that have ended are looked for: then each look costs little."""
 RETRY_SECONDS: Final = 0.2
 """Between two attempts: another node may be about to take over."""
 
@@ -27,10 +29,29 @@ class Relays:
     tls: ssl.SSLContext | None
     opening_max: int = OPENING_MAX
     _opening: asyncio.Semaphore = field(init=False)
+    _open: dict[asyncio.Transport, str] = field(init=False, default_factory=dict)
+    """The life of the node that each connection goes to; some have ended meanwhile."""
+    _prune_at: int = field(init=False, default=PRUNE_LEAST)
 
     def __post_init__(self) -> None:
         """Bound the connections that are being opened."""
         self._opening = asyncio.Semaphore(self.opening_max)
+
+    def leave_others(self, life: str) -> None:
+        """End what goes to another node than this one, which numbers now.
+
+        The other may be stopped, or cut off: it would never end them itself.
+        """
+        for transport, other in list(self._open.items()):
+            if other != life:
+                del self._open[transport]
+                transport.abort()
+
+    def _keep(self, transport: asyncio.Transport, life: str) -> None:
+        self._open[transport] = life
+        if len(self._open) >= self._prune_at:
+            self._open = {one: at for one, at in self._open.items() if not one.is_closing()}
+            self._prune_at = max(PRUNE_LEAST, 2 * len(self._open))
 
     async def open(
         self, client: Client, protocol: asyncio.Protocol, seconds: float
@@ -43,9 +64,12 @@ class Relays:
                     holder = self.keeper.holder
                     if holder is not None and holder.life != self.life:
                         try:
-                            return await self._connect(holder.host, holder.port, client, protocol)
+                            found = await self._connect(holder.host, holder.port, client, protocol)
                         except Error as error:
                             why = error.message
+                        else:
+                            self._keep(found, holder.life)
+                            return found
                     await asyncio.sleep(RETRY_SECONDS)
         except TimeoutError:
             raise Error(

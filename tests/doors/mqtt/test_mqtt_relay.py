@@ -159,6 +159,30 @@ async def test_each_side_waits_for_the_slower_one(door):
     assert one.transport.reading
 
 
+async def test_who_has_filled_the_way_on_at_once_is_not_read_on(door):
+    """What comes with CONNECT may be more than the other node takes."""
+    one = connect(door)
+    write = Beyond.write
+
+    def filling(beyond, data):
+        write(beyond, data)
+        door.fars[0].pause_writing()
+
+    door.relay.open_far = lambda *given: filled(door, filling, *given)
+    one.send_bytes(HELLO)
+    await until(one.client._opening.done)
+    assert beyond(door).sent == HELLO
+    assert not one.transport.reading
+    door.fars[0].resume_writing()
+    assert one.transport.reading
+
+
+async def filled(door, write, *given):
+    await door.open(*given)
+    transport = door.fars[0]._transport
+    transport.write = lambda data: write(transport, data)
+
+
 async def test_limits_of_connections_hold_at_this_node(door):
     door.broker.guard.settings = GuardSettings(connections_max=1)
     one, two = connect(door), connect(door)

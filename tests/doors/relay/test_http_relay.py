@@ -169,9 +169,17 @@ async def test_a_node_that_dies_before_its_answer_is_told(answer):
     assert caught.value.code is Code.BUSY
 
 
-async def test_an_answer_that_is_cut_short_is_not_told_as_whole():
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
+    ],
+)
+async def test_an_answer_that_is_cut_short_is_not_told_as_whole(answer):
+    """A list that ends early would otherwise look like all there is."""
     client = Asgi(body=[part()])
-    async with Node(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf") as node:
+    async with Node(answer) as node:
         await client.ask(node)
     assert client.answer == b"half"
     assert all(one.get("more_body", True) for one in client.sent)
@@ -194,6 +202,14 @@ async def test_without_a_node_nothing_is_sent():
         await requests.pass_on(nobody, client.scope, client.receive, client.send)
     with pytest.raises(Error, match="none"):
         await sockets.pass_on(nobody, client.scope, client.receive, client.send)
+
+
+async def test_a_node_that_hangs_does_not_hold_a_socket_for_ever():
+    client = AsgiSocket()
+    async with Node(wait=b"never") as node:
+        with pytest.raises(Error) as caught:
+            await sockets.pass_on(node.open, client.scope, client.receive, client.send, 0.01)
+    assert caught.value.code is Code.BUSY
 
 
 # -- sockets ---------------------------------------------------------------------------------------

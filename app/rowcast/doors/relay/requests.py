@@ -20,6 +20,7 @@ from rowcast.doors.relay.upstream import (
 
 CHUNKED: Final = (b"transfer-encoding", b"chunked")
 _OF_CONNECTION: Final = frozenset({b"connection", b"keep-alive", b"transfer-encoding"})
+_OF_LENGTH: Final = frozenset({b"content-length", b"transfer-encoding"})
 EXPECT: Final = (b"expect", b"100-continue")
 SMALL_BYTES: Final = 32 * 1024
 """A body up to this is sent at once; a larger one when the other node wants it (RFC 9110, 10.1.1):
@@ -41,6 +42,8 @@ class Response:
         """Of the final answer, once its headers are here."""
         self.body: list[bytes] = []
         self.ended = False
+        self.ends_with_connection = True
+        """Whether only the end of the connection ends it: it has no length, and no chunks."""
         self.wants_body = asyncio.Event()
         """Set when the other node asks for the body, or has answered without it."""
 
@@ -54,12 +57,15 @@ class Response:
 
     def on_message_begin(self) -> None:
         """Begin, also after an interim answer."""
-        self.headers = []
+        self.headers, self.ends_with_connection = [], True
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header."""
-        if name.lower() not in _OF_CONNECTION:
-            self.headers.append((name.lower(), value))
+        name = name.lower()
+        if name in _OF_LENGTH:
+            self.ends_with_connection = False
+        if name not in _OF_CONNECTION:
+            self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """Take the status."""
@@ -159,7 +165,7 @@ async def _answer(upstream: Upstream, response: Response, send: Send) -> None:
             await send({"type": "http.response.body", "body": body, "more_body": True})
     if not begun:
         raise lost()
-    if response.ended or not any(name == b"content-length" for name, _ in response.headers):
+    if response.ended or response.ends_with_connection:  # else it is cut short, as it came
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

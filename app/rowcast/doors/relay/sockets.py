@@ -29,6 +29,8 @@ _OWN_HEADERS: Final = (b"sec-websocket-", b"host", b"content-length")
 _OF_HANDSHAKE: Final = frozenset(
     {"connection", "upgrade", "sec-websocket-accept", "sec-websocket-protocol", "date", "server"}
 )
+HANDSHAKE_SECONDS: Final = 10.0
+"""For the other node to accept a socket, or to refuse it: hooks may be asked."""
 RESTART: Final = 1012
 """Service restart (RFC 6455, 7.4, IANA): connect again."""
 
@@ -41,12 +43,18 @@ class Refused(Exception):  # noqa: N818 - an answer
         self.status = status
 
 
-async def pass_on(open_far: OpenFar, scope: Scope, receive: Receive, send: Send) -> None:
+async def pass_on(
+    open_far: OpenFar,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    handshake_seconds: float = HANDSHAKE_SECONDS,
+) -> None:
     """Pass on a socket that is not accepted yet. Raises BUSY, or Refused, before it is."""
     upstream = await Upstream.open(open_far, scope)
     try:
         relayed = _RelayedSocket(upstream, scope, send)
-        await relayed.shake_hands()
+        await relayed.shake_hands(handshake_seconds)
         await receive()  # websocket.connect
         await relayed.accept()
         tasks = [
@@ -89,18 +97,19 @@ class _RelayedSocket:
             if data:
                 await self._upstream.send(data)
 
-    async def shake_hands(self) -> None:
-        """Wait until the other node has accepted it."""
+    async def shake_hands(self, seconds: float) -> None:
+        """Wait until the other node has accepted it. Raises BUSY, also after so many seconds."""
         protocol = self._protocol
         self._rest: list[Frame] = []
         try:
-            await self._flush()
-            while protocol.state is State.CONNECTING and protocol.handshake_exc is None:
-                data = await self._upstream.read()
-                if not data:
-                    raise lost()
-                protocol.receive_data(data)
-        except OSError as error:
+            async with asyncio.timeout(seconds):
+                await self._flush()
+                while protocol.state is State.CONNECTING and protocol.handshake_exc is None:
+                    data = await self._upstream.read()
+                    if not data:
+                        raise lost()
+                    protocol.receive_data(data)
+        except OSError as error:  # TimeoutError is one
             raise lost() from error
         fault = protocol.handshake_exc
         if isinstance(fault, InvalidStatus):

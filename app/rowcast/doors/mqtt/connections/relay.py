@@ -84,6 +84,8 @@ class RelayedClient(Receiver):
         self._waiting: list[bytes] | None = []
         """What it has sent before the way on was open; None once it is."""
         self._opening: asyncio.Task[None] | None = None
+        self._is_full = False
+        """Whether the way on is full, so that nothing is read from the client."""
         self._refused: Refused | None = None
         loop, seconds = relay.loop, relay.connect_timeout_seconds
         self._timer = loop.call_later(seconds, transport.abort)
@@ -120,7 +122,8 @@ class RelayedClient(Receiver):
             for data in self._waiting or ():
                 self._far.send(data)
             self._waiting = None
-        transport.resume_reading()
+        if not self._is_full:
+            transport.resume_reading()
 
     def _refuse(self, why: str) -> None:
         refusal = Refusal(Reason.SERVER_UNAVAILABLE, why)
@@ -137,6 +140,7 @@ class RelayedClient(Receiver):
 
     def hold(self, full: bool) -> None:
         """Read nothing more from the client while the way on is full."""
+        self._is_full = full
         (self._transport.pause_reading if full else self._transport.resume_reading)()
 
     def lost(self) -> None:
