@@ -7,6 +7,7 @@ from typing import Self
 import httpx
 
 from free_ports import free_port, free_ports
+from networks import Network
 from serving import Server, wait_until
 
 SCHEMA = """
@@ -26,6 +27,13 @@ type Note @table @export {
 }
 """
 LEASE_SECONDS = 1.5
+OPEN = {
+    "http.host": "0.0.0.0",
+    "mqtt.network.host": "0.0.0.0",
+    "security.anonymous": "everywhere",
+    "cluster.plaintext": "true",
+}
+"""What a node needs whose clients come from elsewhere."""
 
 
 class Node(Server):
@@ -74,22 +82,37 @@ class Node(Server):
 
 
 class Cluster:
-    """Three nodes."""
+    """Three nodes; with a ``network`` each on a host of its own, whose links can be cut."""
 
-    def __init__(self, folder: Path, count: int = 3, **settings: object) -> None:
+    def __init__(
+        self, folder: Path, count: int = 3, network: Network | None = None, **settings: object
+    ) -> None:
         names = "abcde"[:count]
         ports = free_ports(count * 3)
+        hosts = ["127.0.0.1"] * count if network is None else network.addresses
         peers = [
-            f"{name}=127.0.0.1:{port}" for name, port in zip(names, ports[:count], strict=True)
+            f"{name}={host}:{port}"
+            for name, host, port in zip(names, hosts, ports[:count], strict=True)
         ]
         given = {"cluster.secret": secrets.token_hex(16)} | settings
+        if network is not None:
+            given |= OPEN
+        self.network = network
         self.nodes = {}
         for index, name in enumerate(names):
             own = {
                 "http.port": ports[count + index],
                 "mqtt.network.port": ports[2 * count + index],
             }
-            self.nodes[name] = Node(folder / name, name, peers, **given, **own)
+            self.nodes[name] = node = Node(folder / name, name, peers, **given, **own)
+            if network is not None:
+                node.wrapper, node.anew = network.command(index), True
+                for port in own.values():
+                    network.forward(index, port)
+
+    def number(self, node: Node) -> int:
+        """Return which host a node is on."""
+        return list(self.nodes.values()).index(node)
 
     def __enter__(self) -> Self:
         for node in self.nodes.values():

@@ -3,8 +3,10 @@
 Three nodes with their NATS servers, on this machine. MQTT sessions of QoS 1 and 2 follow the node
 that numbers (``kill_sessions.py``); HTTP writers write at each node, also with conditions; readers
 of Server-Sent Events go on with their cursor at whichever node. Each round has one fault: the node
-that numbers, a follower, a NATS server or two nodes at once are killed (SIGKILL) or paused
-(SIGSTOP). After each round the nodes are as they were; at the end
+that numbers, a follower, the engine (a NATS server, or with ``--engine postgres`` the database) or
+two nodes at once are killed (SIGKILL) or paused (SIGSTOP); with ``--cuts`` (as root) each node is
+on a host of its own (``networks.py``), and links between them are cut, too. After each round the
+nodes are as they were; at the end
 
 - every acknowledged write is at every node, under the ETag that was told, and none is refused and
   there;
@@ -24,18 +26,23 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
-from clusters import Cluster, Node
 from kill_sessions import Pair, Play, pause
 
+from clusters import Cluster, Node
+from networks import Network
+from postgres_server import Postgres, running_postgres
 from serving import PATIENCE_SECONDS, wait_until
 from talking import Events
 
 # ruff: noqa: T201 - a program that talks to people
 
+CUT_TIMES = 3
+"""A cut is noticed by silence, so it lasts longer than a pause."""
 FAULT_SECONDS_MAX = 5.0
 """How long something is paused, or away: more and less than the time of the lease."""
 WORK_SECONDS_MAX = 1.5
@@ -172,6 +179,8 @@ class Work:
         there = random.choice(list(self.cluster.nodes.values()))
         with Events(there, "/Dog/", ids[-1] if ids else self._since) as stream:
             stream.socket.settimeout(3.0)
+            if stream.status == 503:  # this node is behind: the reader goes on at another one
+                return
             assert stream.status == 200, stream.status
             for event in stream:
                 if event.kind in {"put", "patch"}:
@@ -184,6 +193,7 @@ class Work:
 
 FAULTS = ("kill sequencer", "kill follower", "kill engine", "kill two", "pause sequencer")
 FAULTS += ("pause follower", "pause engine")
+CUTS = ("cut sequencer", "cut follower")
 
 
 def engine_of(node: Node) -> int:
@@ -194,29 +204,63 @@ def engine_of(node: Node) -> int:
     raise AssertionError(f"node {node.name} has no NATS server")
 
 
-def fault(cluster: Cluster, kind: str, rng: random.Random) -> None:
-    """Have something go wrong, and mend it."""
-    sequencer = cluster.settle()
-    follower = rng.choice(cluster.followers)
-    seconds = rng.random() * FAULT_SECONDS_MAX
-    if kind.startswith("kill") and kind != "kill engine":
-        gone = {"kill sequencer": [sequencer], "kill follower": [follower]}.get(
-            kind, rng.sample(list(cluster.nodes.values()), 2)
-        )
-        for node in gone:
+class Faults:
+    """Has something go wrong, and mends it; ``database`` is where the log is, unless in NATS."""
+
+    def __init__(
+        self, cluster: Cluster, rng: random.Random, database: Postgres | None = None
+    ) -> None:
+        self._cluster, self._rng, self._database = cluster, rng, database
+
+    def have(self, kind: str) -> None:
+        """Have one fault of a kind, such as ``kill follower``."""
+        how, _, what = kind.partition(" ")
+        seconds = self._rng.random() * FAULT_SECONDS_MAX
+        sequencer, nodes = self._cluster.settle(), list(self._cluster.nodes.values())
+        follower = self._rng.choice(self._cluster.followers)
+        if what == "engine":
+            self._engine(how, self._rng.choice(nodes), seconds)
+            return
+        chosen = {"sequencer": [sequencer], "follower": [follower]}.get(what)
+        getattr(self, f"_{how}")(chosen or self._rng.sample(nodes, 2), seconds)
+
+    def _kill(self, nodes: list[Node], seconds: float) -> None:
+        for node in nodes:
             node.kill()
         pause(seconds)
-        for node in gone:
+        for node in nodes:
             node.launch()
-    elif kind == "kill engine":
-        os.kill(engine_of(rng.choice(list(cluster.nodes.values()))), signal.SIGKILL)
-    else:
-        chosen = {"pause sequencer": sequencer, "pause follower": follower}.get(kind)
-        pid = engine_of(rng.choice(list(cluster.nodes.values())))
-        pid = chosen.running.pid if chosen is not None else pid
-        os.kill(pid, signal.SIGSTOP)
-        pause(seconds)
-        os.kill(pid, signal.SIGCONT)
+
+    def _pause(self, nodes: list[Node], seconds: float) -> None:
+        (node,) = nodes
+        stop(node.running.pid, seconds)
+
+    def _cut(self, nodes: list[Node], seconds: float) -> None:
+        """Cut a node off; longer than others wait for a sign of life, now and then."""
+        cluster, (node,) = self._cluster, nodes
+        assert cluster.network is not None
+        number = cluster.number(node)
+        cluster.network.cut(number)
+        pause(seconds * CUT_TIMES)
+        cluster.network.mend(number)
+
+    def _engine(self, how: str, node: Node, seconds: float) -> None:
+        if self._database is None and how == "kill":
+            os.kill(engine_of(node), signal.SIGKILL)
+        elif self._database is None:
+            stop(engine_of(node), seconds)
+        elif how == "kill":
+            self._database.start("restart", "-m", "immediate")
+        else:
+            with self._database.paused():
+                pause(seconds)
+
+
+def stop(pid: int, seconds: float) -> None:
+    """Stop a process for a while."""
+    os.kill(pid, signal.SIGSTOP)
+    pause(seconds)
+    os.kill(pid, signal.SIGCONT)
 
 
 def digest(node: Node) -> str:
@@ -252,25 +296,32 @@ def check(cluster: Cluster, work: Work) -> None:
     assert there <= set(first), f"{len(there - set(first))} acknowledged were not read"
 
 
-def run(
-    folder: Path,
-    rounds: int,
-    seed: int,
-    say: Callable[[str], object] = print,
-    **settings: object,
-) -> tuple[Work, list[Pair]]:
+@dataclass
+class Plan:
+    """What is to be run."""
+
+    rounds: int
+    seed: int
+    kinds: tuple[str, ...] = FAULTS
+    network: Network | None = None
+    database: Postgres | None = None
+
+
+def run(folder: Path, plan: Plan, say: Callable[[str], object] = print) -> tuple[Work, list[Pair]]:
     """Have so many faults; raise on the first wrong thing."""
-    rng = random.Random(seed)
-    with Cluster(folder, **settings) as cluster:
+    rng = random.Random(plan.seed)
+    engine = {} if plan.database is None else {"cluster.engine": plan.database.url}
+    with Cluster(folder, network=plan.network, **engine) as cluster:
         work, play = Work(cluster), Play(Door(cluster), rng)
+        faults = Faults(cluster, rng, plan.database)
         work.start()
         play.start()
         try:
-            for count in range(1, rounds + 1):
+            for count in range(1, plan.rounds + 1):
                 pause(rng.random() * WORK_SECONDS_MAX)
-                kind = rng.choice(FAULTS)
+                kind = rng.choice(plan.kinds)
                 begun = time.monotonic()
-                fault(cluster, kind, rng)
+                faults.have(kind)
                 cluster.settle()
                 say(
                     f"round {count}: {kind}, mended and settled after "
@@ -297,12 +348,21 @@ def main() -> None:
     )
     parser.add_argument("rounds", nargs="?", type=int, default=20)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--engine", choices=("nats", "postgres"), default="nats")
+    parser.add_argument("--cuts", action="store_true", help="cut links, too; needs root")
     options = parser.parse_args()
+    if options.cuts and options.engine == "postgres":
+        parser.error("--cuts needs an engine on each host: leave out --engine postgres")
     print(f"{options.rounds} rounds, --seed {options.seed}; {PATIENCE_SECONDS} s of patience")
-    with tempfile.TemporaryDirectory(prefix="rowcast-kill-") as folder:
-        work, pairs = run(
-            Path(folder), options.rounds, options.seed, lambda x: print(x, flush=True)
-        )
+    plan = Plan(options.rounds, options.seed)
+    with ExitStack() as closing:
+        folder = closing.enter_context(tempfile.TemporaryDirectory(prefix="rowcast-kill-"))
+        if options.cuts:
+            plan.network = closing.enter_context(Network(3))
+            plan.kinds = (*FAULTS, *CUTS, *CUTS)
+        if options.engine == "postgres":
+            plan.database = closing.enter_context(running_postgres())
+        work, pairs = run(Path(folder), plan, lambda line: print(line, flush=True))
     ledger = work.ledger
     print(
         f"nothing is lost: {len(ledger.acknowledged)} records acknowledged, "

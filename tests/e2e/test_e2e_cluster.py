@@ -294,6 +294,20 @@ def test_one_node_with_a_log_of_its_own_goes_on_in_a_cluster(tmp_path):
             assert alone.request("GET", "/Dog/new").json()["n"] == 2
 
 
+def test_a_node_that_is_behind_a_cursor_does_not_begin_anew(cluster):
+    """A reader would be taken back: what this node has is older than what it has read."""
+    sequencer, follower = cluster.settle(), cluster.followers[0]
+    epoch, _, number = put(sequencer, "ahead", n=1).headers["etag"].strip('"').partition(":")
+    ahead = f"{epoch}:{int(number) + 10**7}"
+    for path in (f"/Dog/?since={ahead}", f"/Dog/?asof={ahead}"):
+        stream = {"Accept": "text/event-stream"} if "since" in path else {}
+        answer = follower.request("GET", path, headers=stream)
+        assert answer.status_code == 503, answer.text
+        assert "not yet up to the cursor's" in answer.json()["detail"]
+    with Events(sequencer, "/Dog/", ahead) as stream:
+        assert next(iter(stream)).kind == "reset", "this one knows that there is no such cursor"
+
+
 def test_verify_finds_a_record_that_differs(tmp_path):
     """Two copies of one log that went on apart: what must never be in a cluster."""
     for name in ("one", "other"):

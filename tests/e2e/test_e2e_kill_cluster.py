@@ -1,14 +1,33 @@
-"""Faults of a cluster under load: a few rounds; ``scripts/kill cluster`` has many (K12, K14)."""
+"""Faults of a cluster under load (K12, K13, K14); ``scripts/kill cluster`` has many rounds."""
 
 import pytest
-from kill_cluster import run
+from kill_cluster import CUTS, FAULTS, Plan, run
 
+from networks import Network, may_cut
+from postgres_server import running_postgres
 from serving import PATIENCE_SECONDS
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(10 * PATIENCE_SECONDS)]
 
-@pytest.mark.slow
-@pytest.mark.timeout(10 * PATIENCE_SECONDS)
-def test_nothing_is_lost_or_doubled_by_the_faults_of_a_cluster(tmp_path):
-    work, pairs = run(tmp_path, 3, 12, lambda line: None)
+
+def check(folder, plan):
+    work, pairs = run(folder, plan, lambda line: None)
     assert len(work.ledger.acknowledged) > 50
     assert all(pair.arrived > 100 for pair in pairs)
+
+
+def test_nothing_is_lost_or_doubled_by_the_faults_of_a_cluster(tmp_path):
+    check(tmp_path, Plan(3, 12, FAULTS))
+
+
+def test_nothing_is_lost_or_doubled_by_the_faults_of_a_database(tmp_path):
+    with running_postgres() as database:
+        check(tmp_path, Plan(1, 5, ("kill engine",), database=database))
+
+
+def test_nothing_is_lost_or_doubled_when_links_are_cut(tmp_path):
+    """The one that numbers: then a minority, which refuses writes, and follows later."""
+    if not may_cut():
+        pytest.skip("this user may not make networks (ip netns)")
+    with Network(3) as network:
+        check(tmp_path, Plan(1, 1, CUTS[:1], network=network))

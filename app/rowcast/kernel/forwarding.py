@@ -10,6 +10,7 @@ readers need the record before an event (``reads/before_image.py``), it is the o
 looked up in the log first; what comes meanwhile waits.
 """
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -43,6 +44,10 @@ TRIES_MAX: Final = 50
 """How often the first write of a batch is decided on a record that is another one by then. Each
 time another node has written at its topic, so the log goes on; a writer that is still late after
 fifty is told, instead of holding up the others of its node."""
+
+REACH_SECONDS: Final = 5.0
+"""How long a reader waits for a node that is behind its cursor: mostly milliseconds."""
+REACH_LOOK_SECONDS: Final = 0.02
 
 NUMBERED_ELSEWHERE: Final = (
     "this process does not number writes, so it cannot remember them by an idempotency key, a "
@@ -223,6 +228,22 @@ class ForwardingCommitter(Committer):
     def reach(self) -> int:
         """The greatest number that a cursor of this log can have: one of another node, too."""
         return max(super().reach, self._follower.reserved())
+
+    async def until_reached(self, number: int, seconds: float = REACH_SECONDS) -> None:
+        """Wait until this node has followed the log up to a cursor of another one. Raises BUSY.
+
+        A node that is cut off from the others has to refuse it: what it has is older.
+        """
+        until = self._loop.time() + seconds
+        while self.reach < number:
+            if self._loop.time() >= until:
+                raise Error(
+                    Code.BUSY,
+                    f"this node has followed the log up to {self.reach}, and not yet up to the "
+                    f"cursor's {number}; try again in a second, or go on at another node",
+                    retry_after_seconds=1,
+                )
+            await asyncio.sleep(REACH_LOOK_SECONDS)
 
     @property
     def proposed(self) -> int:

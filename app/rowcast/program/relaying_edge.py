@@ -7,12 +7,13 @@ resource class, and all tables where there are hooks: those have one state, in o
 answer is that node's; credentials and rights are checked there.
 """
 
+from asyncio import CancelledError
 from collections.abc import Callable
 from typing import Final
 
 from rowcast.core.errors import Error
 from rowcast.doors.http.documents import pages
-from rowcast.doors.http.edge import DOCUMENTS, MQTT_PROTOCOLS, OPEN_PATHS, Edge, refuse
+from rowcast.doors.http.edge import DOCUMENTS, MQTT_PROTOCOLS, OPEN_PATHS, Edge, cut_off, refuse
 from rowcast.doors.http.login.signing_in import TICKET
 from rowcast.doors.http.messages.asgi import Receive, Scope, Send, TrackedSend, headers_of
 from rowcast.doors.http.messages.problems import FACES
@@ -69,6 +70,10 @@ class RelayingEdge(Edge):
     async def _pass_on(self, scope: Scope, receive: Receive, send: TrackedSend) -> None:
         try:
             await requests.pass_on(self.open_far, scope, receive, send)
+        except CancelledError:
+            if send.status or not self.closing.is_set():
+                raise
+            await send_problem(self.kernel, cut_off(), headers_of(scope), scope, send)
         except Error as error:
             if send.status:
                 return

@@ -5,7 +5,7 @@ callers or subscriptions: who may read is decided before.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from typing import Final, TypeVar
@@ -33,6 +33,10 @@ T = TypeVar("T")
 _SERVERS_OWN: Final = TopicFilter.below("$SYS")
 
 
+async def _is_reached(_number: int) -> None:
+    """Have all that there is, where the log is this process's own."""
+
+
 class StoreReader:
     """Asynchronous reads of the store."""
 
@@ -42,6 +46,9 @@ class StoreReader:
     """Groups that one query returns."""
     unstored: Callable[[], asyncio.Future[None] | None] = staticmethod(lambda: None)
     """Returns what is done when everything announced is stored; None if it is."""
+
+    until_reached: Callable[[int], Awaitable[None]] = staticmethod(_is_reached)
+    """Waits until this process has followed the log up to a cursor. Raises BUSY."""
 
     def __init__(
         self,

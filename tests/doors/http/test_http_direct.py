@@ -194,3 +194,28 @@ async def test_answers_from_memory_are_timed_like_others(rest):
     (family,) = (item for item in rest.kernel.histograms if "http" in item.name)
     found = family.series()[("GET", "/Dog/{id}", "200")]
     assert sum(found.counts) == 5
+
+
+async def test_who_is_cut_off_by_the_end_of_the_server_is_told(rest, monkeypatch):
+    """Its web server ends what takes longer than its patience: a write may have been done."""
+    asked = asyncio.Event()
+
+    async def hang(*_, **__):
+        asked.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(rest.kernel, "write", hang)
+
+    async def cut_off():
+        asked.clear()
+        task = asyncio.ensure_future(rest.put("/Dog/9", b'{"name":"Rex"}'))
+        await asked.wait()
+        task.cancel()
+        return await task
+
+    with pytest.raises(asyncio.CancelledError):
+        await cut_off()
+    rest.edge.closing.set()
+    answer = await cut_off()
+    assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+    assert "not known whether this was done" in answer.value["detail"]

@@ -5,6 +5,7 @@ data-driven and hot, and bypasses the framework.
 """
 
 import logging
+from asyncio import CancelledError
 from collections.abc import Awaitable
 from time import perf_counter
 from typing import Final
@@ -87,15 +88,16 @@ class Edge(HttpDoor):
                     return
             tracked = TrackedSend(send)
             try:
-                if b"origin" in headers:
-                    await self._from_page(headers, scope, receive, tracked)
-                else:
-                    await self._serve(headers, scope, receive, tracked)
+                serve = self._from_page if b"origin" in headers else self._serve
+                await serve(headers, scope, receive, tracked)
+            except CancelledError:
+                if tracked.status or not self.closing.is_set():
+                    raise
+                await send_problem(self.kernel, cut_off(), headers, scope, tracked)
             finally:
-                path, named, status = tracked.path, tracked.named, tracked.status
-                if path and status:
-                    seconds = perf_counter() - begun
-                    self._times.note(scope["method"], path, named, status, seconds)
+                if tracked.path and tracked.status:
+                    told = tracked.path, tracked.named, tracked.status
+                    self._times.note(scope["method"], *told, perf_counter() - begun)
         elif kind == "websocket":
             await self._websocket(scope, receive, send)
         else:
@@ -255,6 +257,16 @@ class Edge(HttpDoor):
                 await refuse(scope, receive, send, FACES[error.code].status)
                 return
             await websocket.serve(self, scope, receive, send)
+
+
+def cut_off() -> Error:
+    """Return what a client is told whose request takes longer than this server waits at its end."""
+    return Error(
+        Code.BUSY,
+        "this server ends before it has an answer: it is not known whether this was done; read "
+        "before you repeat it",
+        retry_after_seconds=1,
+    )
 
 
 async def refuse(scope: Scope, receive: Receive, send: Send, status: int) -> None:

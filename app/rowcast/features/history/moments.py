@@ -16,13 +16,14 @@ async def position_of(
     """Return the position of a time or cursor in a part of the log.
 
     Raises GONE for a cursor of another log or beyond the end of this one, and, with ``kept``, for
-    one after which events were trimmed.
+    one after which events were trimmed. Raises BUSY where this process is behind it.
     """
     cursor, announced = moment.cursor, reader.announced()
     if cursor is None:
         return min(announced, await reader.since(source, moment.version))
     if cursor.epoch != reader.epoch:
         raise Error(Code.GONE, f"{str(cursor)!r} is of another log; this one is {reader.epoch!r}")
+    await reader.until_reached(cursor.seq)
     if cursor.seq > (head := reader.reach()):
         raise Error(
             Code.GONE, f"{str(cursor)!r} is beyond the end of the log, {reader.epoch}:{head}"

@@ -79,6 +79,8 @@ async def begin(
     after, lost = None, ""
     if start.since is not None:
         cursor = parse_cursor(start.since)
+        if cursor.epoch == reader.epoch:
+            await reader.until_reached(cursor.seq)
         lost = why_lost(cursor, reader.epoch, reader.reach(), reader.trimmed(sources))
         queries = [one.query for one in interests if one.query is not None]
         lost = lost or next(filter(None, (one.lost(cursor.seq) for one in queries)), "")
