@@ -16,6 +16,8 @@ from rowcast.features.bridges.feature import Bridges
 from rowcast.features.client_events.feature import ClientEventLog
 from rowcast.features.deadlines.feature import RecordDeadlines
 from rowcast.features.delayed.feature import DelayedPublish
+from rowcast.features.durable_streams.feature import StreamsOfTopics
+from rowcast.features.durable_streams.settings import DurableStreamsSection
 from rowcast.features.heartbeats.feature import heartbeats
 from rowcast.features.heartbeats.settings import HeartbeatSettings
 from rowcast.features.history.feature import History
@@ -115,6 +117,7 @@ FEATURES: Final = (
     Plug("history", lambda _: History()),
     Plug("delayed", lambda _: DelayedPublish()),
     Plug("idempotency", lambda it: Idempotency(it.config.http.idempotency_seconds)),
+    Plug("durable_streams", lambda it: StreamsOfTopics(it.config.of(DurableStreamsSection))),
     Plug("late_writes", lambda _: LateWrites()),
     Plug("large_values", lambda _: LargeValueProcess()),
     Plug("results", lambda it: BulkResults(it.facts)),

@@ -27,6 +27,7 @@ from rowcast.core.limits import (
     COLLECTOR_YOUNG_OBJECTS,
     COLLECTOR_YOUNG_ROUNDS,
 )
+from rowcast.doors.durable_streams.door import streams_door
 from rowcast.doors.http.application import make_application
 from rowcast.doors.http.door import HttpSettings
 from rowcast.doors.http.edge import Edge
@@ -318,7 +319,9 @@ class Application:
         )
         mqtt = WebSocketEndpoint(self._entrance()) if config.mqtt.web_socket else None
         fixed = make_application(self.kernel, settings)
-        return self.edge_class(self.kernel, settings, fixed, mqtt)
+        edge = self.edge_class(self.kernel, settings, fixed, mqtt)
+        edge.streams = streams_door(self.kernel, settings.poll_seconds, edge.closing)
+        return edge
 
     def _entrance(self) -> Entrance:
         """Return what takes connections of MQTT."""

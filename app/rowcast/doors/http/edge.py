@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import Final
 
 from rowcast.core.errors import Code, Error
+from rowcast.doors.http import stream_requests
 from rowcast.doors.http.documents import pages
 from rowcast.doors.http.door import HttpDoor, HttpSettings
 from rowcast.doors.http.login.signing_in import (
@@ -72,6 +73,8 @@ class Edge(HttpDoor):
         super().__init__(kernel, settings)
         self.fixed = fixed
         self.mqtt = mqtt
+        self.streams: stream_requests.StreamsDoor | None = None
+        """What serves durable streams; None without that feature."""
         self._times = RequestTimes()
         kernel.histograms.append(self._times.family())
         self._known_routes = kernel.registry.known
@@ -189,6 +192,9 @@ class Edge(HttpDoor):
         page = self.kernel.pages.get(path)
         if page is not None:
             return self._show(page, headers, scope, send)
+        is_stream = path[:10] == stream_requests.ROOT  # without a call
+        if is_stream and self.streams is not None and scope["method"] != "OPTIONS":
+            return stream_requests.serve(self.streams, self, headers, scope, receive, send)
         if streams:
             return sse.serve(self, scope, receive, send)
         return rest.serve(self, headers, scope, receive, send)

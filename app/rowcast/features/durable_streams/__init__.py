@@ -1,0 +1,1 @@
+"""Durable streams: append-only streams at topics, with their state as facts in the log."""

@@ -1,0 +1,71 @@
+"""Appends: what is appended, and how the state of a stream changes with it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rowcast.core.durable_stream_limits import DURABLE_PRODUCERS_MAX
+from rowcast.core.facts import Change
+from rowcast.features.durable_streams.stream import Mark, Stream
+
+OWNER: Final = "stream/"
+"""The prefix of owners of the facts of streams, followed by the topic."""
+STATE: Final = "state"
+PRODUCER: Final = "producer:"
+"""The prefix of names of facts about producers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """What is appended: messages, or bytes as one; none only to close the stream."""
+
+    messages: Sequence[bytes] = ()
+    mark: Mark | None = None
+    seq: str = ""
+    closes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What became of an append."""
+
+    stream: Stream
+    repeat: bool = False
+    number: int = 0
+    """The last number of its producer."""
+
+
+def changes_of(stream: Stream, content: Append, tail: int) -> list[Change]:
+    """Return the facts after an append; changes nothing, because it may be asked again."""
+    owner, mark = OWNER + stream.topic, content.mark
+    changed: dict[str, object] = {"tail": tail}
+    if content.seq:
+        changed["seq"] = content.seq
+    if content.closes:
+        changed["closed"] = True
+        changed["closed_by"] = mark and mark.fields()
+    changes = [Change(owner, STATE, stream.packed(**changed))]
+    if mark is not None:
+        value = f"{mark.epoch}:{mark.number}".encode()
+        changes.append(Change(owner, PRODUCER + mark.producer, value))
+        if _is_full(stream, mark):
+            changes.append(Change(owner, PRODUCER + next(iter(stream.producers)), None))
+    return changes
+
+
+def note(stream: Stream, content: Append) -> None:
+    """Take over what was stored."""
+    mark = content.mark
+    if mark is not None:
+        if _is_full(stream, mark):
+            del stream.producers[next(iter(stream.producers))]
+        stream.producers.pop(mark.producer, None)
+        stream.producers[mark.producer] = (mark.epoch, mark.number)
+    stream.seq = content.seq or stream.seq
+    if content.closes:
+        stream.closed, stream.closed_by = True, mark
+
+
+def _is_full(stream: Stream, mark: Mark) -> bool:
+    known = stream.producers
+    return mark.producer not in known and len(known) >= DURABLE_PRODUCERS_MAX

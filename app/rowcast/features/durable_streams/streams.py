@@ -1,0 +1,345 @@
+"""All durable streams of a server: create, append, close, delete and expire (V7).
+
+The state of a stream is a fact, which changes in the transaction of the append that changes it: no
+kill leaves one without the other, and the node that takes over has both.
+"""
+
+from asyncio import Future, get_running_loop
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from math import inf
+from uuid import uuid4
+
+from rowcast.core.callers import Caller
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import MESSAGE, Event
+from rowcast.core.facts import Change
+from rowcast.features.durable_streams.appends import (
+    OWNER,
+    PRODUCER,
+    STATE,
+    Append,
+    Appended,
+    changes_of,
+    note,
+)
+from rowcast.features.durable_streams.forks import Plan
+from rowcast.features.durable_streams.offsets import offset_of
+from rowcast.features.durable_streams.producers import Refusal, is_repeat
+from rowcast.features.durable_streams.stream import (
+    MARK,
+    Stream,
+    Wish,
+    default_type,
+    media_type,
+    unpacked,
+)
+from rowcast.kernel.kernel import Kernel
+from rowcast.kernel.write import Receipt, Write, resolve
+
+
+class DurableStreams:
+    """The streams; ``most`` of them, and ``most_per_user`` created by one user."""
+
+    def __init__(self, kernel: Kernel, most: int, most_per_user: int) -> None:
+        self.kernel = kernel
+        self._most = most
+        self._most_per_user = most_per_user
+        self._streams: dict[str, Stream] = {}
+        self._states: dict[str, tuple[Stream, Append]] = {}
+        """The appends that are being written, by the mark of their last event."""
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
+        """Restore all streams; ``facts`` are those of owners ``stream/``."""
+        self._streams.clear()
+        producers: list[tuple[str, str, bytes]] = []
+        now = self.kernel.now()
+        for owner, name, value in facts:
+            topic = owner[len(OWNER) :]
+            if name == STATE:
+                self._streams[topic] = unpacked(topic, value, now)
+            else:
+                producers.append((topic, name[len(PRODUCER) :], value))
+        for topic, name, value in producers:
+            stream = self._streams.get(topic)
+            if stream is not None:
+                epoch, number = map(int, value.split(b":"))
+                stream.producers[name] = (epoch, number)
+        for stream in self._streams.values():
+            self._schedule(stream)
+
+    # -- finding -----------------------------------------------------------------------------------
+
+    def find(self, topic: str) -> Stream | None:
+        """Return the stream at a topic, also one that is kept for its forks; None: none is."""
+        stream = self._streams.get(topic)
+        if stream is not None and not stream.deleted:
+            deadline = stream.deadline()
+            if deadline is not None and deadline <= self.kernel.now():
+                self._drop(stream)
+                return self._streams.get(topic)
+        return stream
+
+    def get(self, topic: str) -> Stream:
+        """Return the stream at a topic; raises NOT_FOUND, GONE."""
+        stream = self.find(topic)
+        if stream is None:
+            raise Error(Code.NOT_FOUND, f"there is no stream at {topic!r}; create it with PUT")
+        if stream.deleted:
+            raise _deleted(topic)
+        return stream
+
+    def touch(self, stream: Stream) -> None:
+        """Note a read or an append, which prolongs a time to live."""
+        stream.touched = self.kernel.now()
+
+    # -- creating ----------------------------------------------------------------------------------
+
+    async def create(
+        self, topic: str, wish: Wish, ends: float | None, content: Append, caller: Caller
+    ) -> tuple[Stream, bool]:
+        """Return the stream at a topic, and whether it was created now.
+
+        ``wish.content_type`` may be empty: that of its source, or of bytes. Raises CONFLICT where
+        there is another one, NOT_FOUND for a missing source, INVALID, DENIED, BUSY.
+        """
+        self.kernel.rights.check_write(topic, caller, MESSAGE)
+        known = self.find(topic)
+        if known is not None:
+            return self._same(known, wish), False
+        self._check_room(caller)
+        stream, prefix = await self._planned(Plan(self.kernel, topic, wish, ends, caller))
+        if prefix and content.messages and not stream.is_json:
+            content = replace(content, messages=(prefix, *content.messages))
+        elif prefix:
+            content = replace(content, messages=(prefix,))
+        if topic in self._streams:  # another request was faster
+            return self._same(self.get(topic), wish), False
+        self._streams[topic] = stream
+        try:
+            async with stream.turn:
+                await self._write(stream, replace(content, closes=wish.closed), caller)
+        except BaseException:
+            if self._streams.get(topic) is stream:
+                del self._streams[topic]
+            raise
+        self._schedule(stream)
+        return stream, True
+
+    def _same(self, known: Stream, wish: Wish) -> Stream:
+        if known.deleted:
+            raise Error(
+                Code.CONFLICT,
+                f"the stream {known.topic!r} was deleted and is kept for its forks; delete them, "
+                "or take another name",
+            )
+        has = known.wish
+        wanted = replace(wish, content_type=wish.content_type or default_type(has))
+        if wanted.source and wanted.ttl is None and not wanted.expires_at:
+            wanted = replace(wanted, ttl=has.ttl, expires_at=has.expires_at)
+        if _compared(wanted) != _compared(has):
+            raise Error(
+                Code.CONFLICT,
+                f"there is a stream at {known.topic!r} with another content type, time to live, "
+                "source or state; use it as it is, or take another name",
+            )
+        return known
+
+    def _check_room(self, caller: Caller) -> None:
+        mine = sum(stream.user == caller.user for stream in self._streams.values())
+        if len(self._streams) >= self._most or mine >= self._most_per_user:
+            setting = "most" if len(self._streams) >= self._most else "most_per_user"
+            raise Error(
+                Code.BUSY,
+                f"there are {len(self._streams)} streams, {mine} of them created by "
+                f"{caller.user}; delete some, or raise durable_streams.{setting}",
+                rate=True,
+                retry_after_seconds=60,
+            )
+
+    async def _planned(self, plan: Plan) -> tuple[Stream, bytes]:
+        """Return a new stream, and the bytes that it begins with."""
+        if not plan.wish.source:
+            return plan.new(), b""
+        self.kernel.authorise_read(plan.wish.source, plan.caller)
+        source = self.find(plan.wish.source)
+        if source is None:
+            raise Error(Code.NOT_FOUND, f"there is no stream at {plan.wish.source!r} to fork from")
+        return await plan.forked(source)
+
+    def offset(self, position: int) -> str:
+        """Return the offset of a position."""
+        return offset_of(self.kernel, position)
+
+    # -- appending ---------------------------------------------------------------------------------
+
+    async def append(self, topic: str, content: Append, caller: Caller) -> Appended:
+        """Append to a stream, or close it; raises Refusal."""
+        stream = self.get(topic)
+        self.kernel.rights.check_write(topic, caller, MESSAGE)
+        async with stream.turn:
+            stream = self._still(stream)
+            mark = content.mark
+            if mark is not None and is_repeat(stream, mark):
+                return Appended(stream, repeat=True, number=stream.producers[mark.producer][1])
+            if stream.closed:
+                if content.messages or mark is not None:
+                    raise Refusal(_closed(topic), self.closed_headers(stream))
+                return Appended(stream, repeat=True)
+            if content.seq and content.seq <= stream.seq:
+                raise Refusal(
+                    Error(
+                        Code.CONFLICT,
+                        f"Stream-Seq {content.seq[:80]!r} is not after {stream.seq[:80]!r}, the "
+                        "last one; they are compared as bytes",
+                    )
+                )
+            await self._write(stream, content, caller)
+        return Appended(stream, number=mark.number if mark else 0)
+
+    def _still(self, stream: Stream) -> Stream:
+        """Return the stream, after a wait; raises when it has ended."""
+        if self._streams.get(stream.topic) is not stream or stream.deleted:
+            return self.get(stream.topic)
+        return stream
+
+    def closed_headers(self, stream: Stream) -> dict[str, str]:
+        """Return the headers of an answer that a stream is closed."""
+        return {"Stream-Closed": "true", "Stream-Next-Offset": self.offset(stream.tail)}
+
+    async def _write(self, stream: Stream, content: Append, caller: Caller) -> None:
+        """Write what is appended, with the new state, in one transaction."""
+        if not content.messages:
+            await self._keep(changes_of(stream, content, stream.tail))
+        else:
+            await self._write_events(stream, content, caller)
+        note(stream, content)
+        self.touch(stream)
+        stream.tell()
+
+    async def _write_events(self, stream: Stream, content: Append, caller: Caller) -> None:
+        count = len(content.messages)
+        name = f"{stream.life}:{uuid4().hex[:12]}"
+        events = _events(stream, content.messages, name, caller)
+        last = f"{name}:{count}:{count}"
+        self._states[last] = stream, content
+        try:
+            outcomes = await self.kernel.write_all(events, caller, atomic=count > 1)
+        finally:
+            del self._states[last]
+        for outcome in outcomes:
+            if isinstance(outcome, Error):
+                raise outcome
+        stored = [item.event.seq for item in outcomes if isinstance(item, Receipt)]
+        if not stored[-1]:
+            raise Error(
+                Code.DENIED, f"a hook has dropped what was to be appended to {stream.topic!r}"
+            )
+        stream.tail = stored[-1]
+
+    def step(self, write: Write) -> None:
+        """Log an event of a stream, and store the stream's state with its last one."""
+        properties = write.event.properties or {}
+        mark = str(properties.get(MARK))
+        name, index, count = [*mark.rsplit(":", 2), "", ""][:3]
+        known = self._states.get(f"{name}:{count}:{count}")
+        if known is None:  # from elsewhere, with a mark of a stream there
+            write.event.properties = {k: v for k, v in properties.items() if k != MARK} or None
+            return
+        write.logged = True
+        if index == count:
+            stream, content = known
+            write.conclude = partial(self._concluded, stream, content)
+
+    def _concluded(self, stream: Stream, content: Append, receipt: Receipt) -> list[Change]:
+        return changes_of(stream, content, receipt.event.seq)
+
+    async def _keep(self, changes: Sequence[Change]) -> None:
+        future: Future[Error | None] = get_running_loop().create_future()
+        self.kernel.committer.keep(changes, partial(resolve, future))
+        error = await future
+        if error is not None:
+            raise error
+
+    # -- ending ------------------------------------------------------------------------------------
+
+    async def delete(self, topic: str, caller: Caller) -> None:
+        """Delete a stream; with forks, it is kept for them. Raises NOT_FOUND, GONE, DENIED."""
+        self.kernel.rights.check_write(topic, caller, MESSAGE)
+        stream = self.get(topic)
+        async with stream.turn:
+            await self._keep(self._dropped(self._still(stream)))
+
+    def _drop(self, stream: Stream) -> None:
+        """Delete a stream whose time is over."""
+        self.kernel.committer.keep(self._dropped(stream))
+
+    def _dropped(self, stream: Stream) -> list[Change]:
+        """Forget a stream, and the sources that were kept for it; return the changes of facts."""
+        changes: list[Change] = []
+        lives = {item.parent for item in self._streams.values()}
+        if stream.life in lives:
+            stream.deleted = True
+            changes.append(Change(OWNER + stream.topic, STATE, stream.packed()))
+        gone: Stream | None = None if stream.deleted else stream
+        while gone is not None:
+            del self._streams[gone.topic]
+            changes.append(Change(OWNER + gone.topic, "", None))
+            parent = gone.parent
+            forked = any(item.parent == parent for item in self._streams.values())
+            kept = (item for item in self._streams.values() if item.life == parent and item.deleted)
+            gone = None if forked or not parent else next(kept, None)
+        stream.tell()
+        return changes
+
+    async def expire_due(self) -> float:
+        """End the streams whose time is over; return when the next one's is."""
+        soonest, now = inf, self.kernel.now()
+        for stream in list(self._streams.values()):
+            deadline = None if stream.deleted else stream.deadline()
+            if deadline is None or self._streams.get(stream.topic) is not stream:
+                continue
+            if deadline <= now:
+                self._drop(stream)
+            else:
+                soonest = min(soonest, deadline)
+        return soonest
+
+    def _schedule(self, stream: Stream) -> None:
+        deadline = stream.deadline()
+        if deadline is not None and not stream.deleted:
+            self.kernel.schedule_expiry(deadline)
+
+
+def _compared(wish: Wish) -> Wish:
+    return replace(wish, content_type=media_type(wish.content_type))
+
+
+def _deleted(topic: str) -> Error:
+    return Error(Code.GONE, f"the stream {topic!r} was deleted; only its forks are left")
+
+
+def _closed(topic: str) -> Error:
+    return Error(Code.CONFLICT, f"the stream {topic!r} is closed; nothing can be appended any more")
+
+
+def _events(stream: Stream, messages: Sequence[bytes], name: str, caller: Caller) -> list[Event]:
+    """Return the events of an append, each with its place in it."""
+    count, kind = len(messages), stream.wish.content_type
+    client = caller.client_id or caller.user
+    return [
+        Event(
+            stream.topic,
+            MESSAGE,
+            payload,
+            kind,
+            1,
+            client=client,
+            properties={MARK: f"{name}:{index}:{count}"},
+        )
+        for index, payload in enumerate(messages, 1)
+    ]
