@@ -34,6 +34,7 @@ from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.idempotency.feature import Idempotency
 from rowcast.features.late_writes.feature import LateWrites
 from rowcast.features.live_queries.feature import LiveQueriesOfTables
+from rowcast.features.replay.feature import ReplaysOfThePast
 from rowcast.features.rights.feature import AccessRights
 from rowcast.features.shared_subscriptions.feature import SharedSubscriptions
 from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS
@@ -120,6 +121,7 @@ class Server:
         seen_max=SEEN_TOPICS_MAX,
         routes_max=MATCH_CACHE_TOPICS_MAX,
         reading=None,
+        replays=None,
         **options,
     ):
         self.time = now
@@ -154,7 +156,7 @@ class Server:
         )
         logged = undeclared == "table"
         settings = topics or TopicSettings()
-        self._install(hooks or Hooks(), settings, access, logged=logged, seen_max=seen_max)
+        self._install(hooks or Hooks(), settings, access, replays, logged=logged, seen_max=seen_max)
 
     def _committer(self, bounds):
         return Committer(self.store, self.bus, self.cache, self.clock, self.writer, bounds)
@@ -165,7 +167,7 @@ class Server:
 
         return Reader(self.store, self.cache, self.readers, self.tables, announced, **limits)
 
-    def _install(self, hooks, topics, access, **options):
+    def _install(self, hooks, topics, access, replays, **options):
         self.people = {}
         """Callers whose rights can be asked about, by name."""
         delayed = DelayedPublish()
@@ -175,6 +177,7 @@ class Server:
         undeclared = UndeclaredTopics(self.store, topics, **options)
         shared = SharedSubscriptions()
         live = LiveQueriesOfTables()
+        replay = ReplaysOfThePast(replays)
         self.features = (
             undeclared,
             shared,
@@ -185,6 +188,7 @@ class Server:
             LateWrites(),
             delayed,
             live,
+            replay,
         )
         for feature in self.features:
             feature.install(self.kernel)
@@ -194,7 +198,7 @@ class Server:
         tables.restore(self.store.topic_tables(), self.store.states(TOPIC_TABLES))
         tables.start()
         self.groups = shared.groups
-        self.live_queries = live.queries
+        self.live_queries, self.replays = live.queries, replay.replays
         self.delayed, self.past = delayed.delayed, history.reads
         self.idempotent_writes, self.rules = repeats.writes, rights.rules
 

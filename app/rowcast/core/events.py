@@ -27,6 +27,11 @@ RESET: Final = "reset"
 GAP: Final = "gap"
 """Not an event of the log: events were skipped here."""
 
+END: Final = "end"
+"""Not an event of the log: a replay has come to its end."""
+REPLAYED: Final = "replayed"
+"""Not an event of the log: the cover of an event of the past, which is replayed."""
+
 RETAINED: Final = frozenset({PUT, PATCH, DELETE})
 """Kinds that change the record."""
 

@@ -19,7 +19,6 @@ from rowcast.core.events import DELETE, PUT, RETAINED, Event, Record
 from rowcast.core.grouping import GroupRow
 from rowcast.core.limits import PAYLOAD_BYTES_MAX
 from rowcast.core.queries import Query
-from rowcast.core.query_topics import QUERY_PREFIX
 from rowcast.core.tables import Table
 from rowcast.core.topics import SERVERS_OWN, TopicFilter
 from rowcast.kernel.admission import Admission
@@ -326,6 +325,8 @@ class Kernel(Seams):
             self.authorise(interest, caller)
         topics = interest.topics
         self.attach_caller(subscription, caller)
+        if interest.replay is not None:
+            self.unwatch(subscription, topics)  # it begins anew
         if topics.text in subscription.interests:
             subscription.replace(interest, current=current)
             self._attach_queries(subscription, caller)
@@ -371,24 +372,21 @@ class Kernel(Seams):
         if await self.hooks.subscribe_waiting(caller, interest):
             self._authorise(interest, caller)
             interest.asked = asked
+        if interest.replay is not None:
+            await self.views.replays.find(interest)
 
     def _authorise(self, interest: SubscribedFilter, caller: Caller) -> None:
-        interest.query = None
-        if interest.topics.text.startswith(QUERY_PREFIX):
-            self.views.queries.plan(interest, caller)
+        self.views.plan(interest, caller)
         self.authorise_watch(interest.watched, caller)
 
     def attach_caller(self, subscription: Subscription, caller: Caller) -> None:
         """Set the caller and the stage of a subscription."""
         subscription.caller = subscription.losses.caller = caller
-        stage = self.stage(caller)
-        if subscription.interests.queries:
-            stage = self.views.queries.stage(subscription, caller, stage)
-        subscription.stage = stage
+        subscription.stage = self.views.stage(subscription, caller, self.stage(caller))
 
     def _attach_queries(self, subscription: Subscription, caller: Caller) -> None:
-        """Renew the stage of a subscription that has live queries."""
-        if subscription.interests.queries:
+        """Renew the stage of a subscription that has live queries or replays."""
+        if subscription.interests.queries or subscription.interests.replays:
             self.attach_caller(subscription, caller)
 
     def stage(self, caller: Caller) -> Stage | None:

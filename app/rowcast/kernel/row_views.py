@@ -11,19 +11,24 @@ All of it runs on the loop. It knows no store: ``row_reads.py`` reads stored row
 from typing import Final, Protocol
 
 from rowcast.bus.bus import Bus
+from rowcast.core.callers import Caller
+from rowcast.core.query_topics import QUERY_PREFIX
+from rowcast.core.replays import is_replay
 from rowcast.core.topic_tables import METRICS, PREFIX, TopicTable
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.bus_departures import BusDepartures
 from rowcast.kernel.loop_turns import LoopTurns
-from rowcast.kernel.query_points import QueryPoints, QueryReader
+from rowcast.kernel.query_points import QueryPoints
 from rowcast.kernel.registry import Registry
+from rowcast.kernel.replay_points import ReplayPoints, ReplayReader
 from rowcast.rows.topic_rows import LogView, MetricsView, RowFilter, View
-from rowcast.subscriptions.subscribed_filters import SubscribedFilter
+from rowcast.subscriptions.stage import Stage
+from rowcast.subscriptions.subscribed_filter import SubscribedFilter
 
 _PREFIX_CHARS: Final = len(PREFIX)
 
 
-class Watcher(QueryReader, Protocol):
+class Watcher(ReplayReader, Protocol):
     """The part of a subscription used here."""
 
     def changed(self, interest: SubscribedFilter, rows: RowFilter | None) -> None:
@@ -39,6 +44,8 @@ class Views:
         self._registry = registry
         self.queries = QueryPoints()
         """Live queries; a feature replaces it."""
+        self.replays = ReplayPoints()
+        """Replays of the past; a feature replaces it."""
         self._views: dict[str, View] = {}
         self._watchers: dict[str, dict[Watcher, set[str]]] = {}
         """By the name in their filters, existing or not."""
@@ -55,6 +62,23 @@ class Views:
         name = _named(topics)
         view = self._views.get(name) if name else None
         return RowFilter(view, topics) if view is not None else None
+
+    # -- filters that are names ----------------------------------------------------------------
+
+    def plan(self, interest: SubscribedFilter, caller: Caller) -> None:
+        """Set the live query or the replay that an interest names; raises its Error."""
+        interest.query = interest.replay = None
+        if interest.topics.text.startswith(QUERY_PREFIX):
+            self.queries.plan(interest, caller)
+        elif is_replay(interest.topics.text):
+            self.replays.plan(interest, caller)
+
+    def stage(self, watcher: Watcher, caller: Caller, plain: Stage | None) -> Stage | None:
+        """Return the stage of a subscription, around that for plain filters."""
+        stage = plain
+        if watcher.interests.queries:
+            stage = self.queries.stage(watcher, caller, stage)
+        return self.replays.stage(plain, stage) if watcher.interests.replays else stage
 
     # -- created and dropped tables ----------------------------------------------------------------
 
@@ -88,6 +112,9 @@ class Views:
         if interest.query is not None:
             self.queries.enter(watcher, interest)
             return
+        if interest.replay is not None:
+            self.replays.enter(watcher, interest)
+            return
         self.bus.add(interest.topics, watcher)
         name = _named(interest.topics)
         if name:
@@ -103,6 +130,9 @@ class Views:
         if interest.query is not None:
             self.queries.leave(watcher, interest)
             return
+        if interest.replay is not None:
+            self.replays.leave(watcher, interest)
+            return
         name = _named(topics)
         if name:
             self._forget(name, watcher, topics.text)
@@ -115,7 +145,11 @@ class Views:
         queried = list(watcher.interests.queries.values())
         for interest in queried:
             self.queries.leave(watcher, interest)
-        others = [item for item in watcher.interests if item.query is None]
+        replayed = list(watcher.interests.replays.values())
+        for interest in replayed:
+            self.replays.leave(watcher, interest)
+        plain = (item for item in watcher.interests if item.query is None)
+        others = [item for item in plain if item.replay is None]
         left = self.departures.add(watcher, others)
         for interest in watcher.interests:
             name = _named(interest.topics)
@@ -123,7 +157,7 @@ class Views:
                 self._forget(name, watcher, interest.topics.text)
             if interest.rows is not None and interest.rows.source is not None:
                 self.bus.remove(interest.rows.source, watcher)
-        return [*left, *queried]
+        return [*left, *queried, *replayed]
 
     def _forget(self, name: str, watcher: Watcher, text: str) -> None:
         watchers = self._watchers.get(name, {})

@@ -13,6 +13,7 @@ from rowcast.core.topic_tables import TopicRoot, TopicTable
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.door import Door
 from rowcast.kernel.hook_points import HookSeams
+from rowcast.kernel.past_points import PastPoints
 from rowcast.kernel.visibility import AccessSeams
 from rowcast.store.store import Keep
 
@@ -138,6 +139,8 @@ class Seams(AccessSeams, HookSeams, RetentionSeams):
         AccessSeams.__init__(self)
         HookSeams.__init__(self)
         RetentionSeams.__init__(self)
+        self.past = PastPoints()
+        """Reads of the past; a feature replaces it."""
         self._restores: list[tuple[str, Restore]] = []
         self.doors: list[Door] = []
         """The edges of all protocols, for features."""

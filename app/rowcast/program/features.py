@@ -31,6 +31,8 @@ from rowcast.features.metrics.feature import SystemMetrics
 from rowcast.features.metrics.sys_tree import KEPT, TABLE
 from rowcast.features.overload.feature import OverloadProtection
 from rowcast.features.overload.settings import OverloadSection
+from rowcast.features.replay.feature import ReplaysOfThePast
+from rowcast.features.replay.settings import ReplaySection
 from rowcast.features.results.feature import BulkResults
 from rowcast.features.retained.feature import RetainedMessages
 from rowcast.features.retention.feature import LogRetention
@@ -125,6 +127,7 @@ FEATURES: Final = (
     Plug("unfit_values", lambda _: UnfitValues()),
     Plug("retained", _retained),
     Plug("live_queries", _live_queries),
+    Plug("replay", lambda it: ReplaysOfThePast(it.config.of(ReplaySection))),
     Plug("shared_subscriptions", lambda _: SharedSubscriptions()),
     Plug("websocket_wills", lambda _: WillsOfWebSockets()),
     Plug("accounts", lambda it: Accounts(it.identity.directory, it.identity.reload_keys)),

@@ -15,6 +15,7 @@ from rowcast.core.events import Event
 from rowcast.core.topic_tables import LogSource
 from rowcast.core.topics import TopicFilter
 from rowcast.reads.log_pages import LogPage
+from rowcast.subscriptions.addressed import Addressed
 from rowcast.subscriptions.backfill import CurrentRecords, Lost, Replay
 from rowcast.subscriptions.backfill_queue import BackfillQueue
 from rowcast.subscriptions.backlog import Backlog
@@ -129,13 +130,16 @@ class CatchUp:
         self, interest: SubscribedFilter, since: int | None, announced: int, *, current: bool
     ) -> None:
         """Start a filter after a position, None for now; ``current``: with the current records."""
+        live = interest.replay is None
+        if not live:  # which brings its events by itself
+            since, current = None, False
         start = announced if since is None else since
         interest.sources = self._reader.sources_of(interest)
         if not self.interests:
             self._begin(start, announced)
         self._join(interest, start, current=current)
         self.put(interest)
-        if interest.marks and since is None and not current:
+        if interest.marks and since is None and not current and live:
             self._progress.page.append((current_at(start), interest))
 
     def _begin(self, position: int, announced: int) -> None:
@@ -342,7 +346,7 @@ class CatchUp:
                 break
             taken += 1
             taken_bytes += len(event.payload)
-            if isinstance(event, Gap):
+            if isinstance(event, Addressed):
                 progress.page.append((event, event.interest))
             elif not event.seq or event.seq > progress.read_to:
                 self._take_in([event])

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from rowcast.core.events import Event
 from rowcast.core.limits import SUBSCRIPTION_QUEUE_BYTES_MAX, SUBSCRIPTION_QUEUE_EVENTS_MAX
+from rowcast.subscriptions.addressed import Addressed, Replayed
 from rowcast.subscriptions.gaps import Gap, GapCause, mark_for
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter, SubscribedFilters
 
@@ -81,7 +82,7 @@ class EventQueue:
         """Remove events that only the removed filter ``text`` matches."""
 
         def wanted(event: Event) -> bool:
-            if not isinstance(event, Gap):
+            if not isinstance(event, Addressed):
                 return bool(filters.matching(event.topic))
             if event.interest is None:
                 return bool(filters)
@@ -95,7 +96,7 @@ class EventQueue:
     ) -> None:
         """Reassign the gaps of a filter to its replacement."""
         for event in self.events:
-            if isinstance(event, Gap):
+            if isinstance(event, Addressed):
                 event.interest = filters.renewed(event.interest, old, new)
 
     def count_lost(self, interest: SubscribedFilter | None) -> None:
@@ -109,7 +110,7 @@ class EventQueue:
     def untold(self, counts: Callable[[Event], bool]) -> tuple[list[Gap], int]:
         """Return its gaps, and how many unlogged events count as lost if it is dropped now."""
         gaps = [event for event in self.events if isinstance(event, Gap)]
-        rest = (event for event in self.events if not isinstance(event, Gap))
+        rest = (event for event in self.events if not isinstance(event, Addressed))
         return gaps, sum(not event.seq and counts(event) for event in rest)
 
     def shed(self, counts: Callable[[Event], bool]) -> int:
@@ -119,6 +120,9 @@ class EventQueue:
         counts of dropped gaps. Logged events are dropped, too, and not counted.
         """
         self.keep_unlogged()
+        replayed = [event for event in self.events if isinstance(event, Replayed)]
+        if replayed:  # a replay has a bound of its own, and waits for its reader
+            self.events = [event for event in self.events if not isinstance(event, Replayed)]
         lost: dict[SubscribedFilter | None, int] = {}
         dropped = taken = 0
         size, most = len(self.events), self.events_max
@@ -134,4 +138,5 @@ class EventQueue:
                 lost[None] = lost.get(None, 0) + 1
         gaps = [Gap(GapCause.SLOW, count, interest) for interest, count in lost.items()]
         self.events[:taken] = reversed(gaps)
+        self.events += replayed
         return dropped

@@ -15,7 +15,8 @@ from typing import Final
 from rowcast.core.callers import Caller
 from rowcast.core.events import GAP, SNAPSHOT, Event
 from rowcast.core.limits import GAP_MARKS_TOGETHER_MAX
-from rowcast.subscriptions.subscribed_filters import SubscribedFilter
+from rowcast.subscriptions.addressed import Addressed
+from rowcast.subscriptions.subscribed_filter import SubscribedFilter
 
 
 class GapCause(StrEnum):
@@ -41,14 +42,14 @@ class GapCause(StrEnum):
     """Trimmed from the log; without a count if the number is unknown."""
 
 
-class Gap(Event):
+class Gap(Addressed):
     """A mark in place of missing events; ``count`` is None if unknown.
 
     The missing events are after ``after`` and up to ``last`` in the log; both are 0 when unlogged.
     The count only grows until delivery.
     """
 
-    __slots__ = ("after", "count", "interest", "last", "why")
+    __slots__ = ("after", "count", "last", "why")
 
     def __init__(
         self,

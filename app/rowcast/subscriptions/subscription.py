@@ -37,6 +37,7 @@ from rowcast.core.callers import SERVER
 from rowcast.core.events import Event
 from rowcast.core.topics import TopicFilter
 from rowcast.rows.topic_rows import RowFilter
+from rowcast.subscriptions.addressed import Addressed
 from rowcast.subscriptions.backlog import Backlog
 from rowcast.subscriptions.catch_up import CatchUp
 from rowcast.subscriptions.event_queue import EventQueue
@@ -216,7 +217,7 @@ class Subscription:
                 if seq <= position:
                     continue
                 position = seq
-            elif not event.topic and isinstance(event, Gap):
+            elif not event.topic and isinstance(event, Addressed):
                 out.append((event, event.interest))
                 continue
             interest = only if plain else interests.wanting(event, self.client_id)
@@ -345,10 +346,10 @@ class Subscription:
     def suspend(self) -> tuple[int, list[SubscribedFilter]]:
         """Close it; return the arguments of ``resume``: the position, and the filters.
 
-        Undelivered logged events are read again after that. Unlogged events are lost.
+        Undelivered logged events are read again after that. Unlogged events are lost, and replays.
         """
         self._catch_up.note_owed()
-        left = self.settled, list(self.interests)
+        left = self.settled, [item for item in self.interests if item.replay is None]
         self.close()
         return left
 

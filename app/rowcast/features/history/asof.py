@@ -93,34 +93,50 @@ class AsOf:
 
     # -- a table ---------------------------------------------------------------------------------
 
-    async def records(self, table: Table, position: int) -> AsyncIterator[list[Record]]:
+    def records(self, table: Table, position: int) -> AsyncIterator[list[Record]]:
         """Yield the records of a table in pages, sorted by id; raises GONE, TOO_LARGE."""
-        then = _Then(self, table, position)
+        return self.selected(table, TopicFilter.below(table.path or ""), position)
+
+    async def selected(
+        self, source: LogSource, topics: TopicFilter, position: int
+    ) -> AsyncIterator[list[Record]]:
+        """Yield the records of a table, or of a branch, that a filter selects, in pages.
+
+        They are sorted by id or topic. Raises GONE, TOO_LARGE.
+        """
+        table = source if isinstance(source, Table) else None
+        what = table.name if table is not None else repr(topics.text)
+        then, after = _Then(self, source, topics, position), ""
         await then.catch_up(self._reader.announced())
-        topics, after = TopicFilter.below(table.path or ""), ""
         while True:
             page = await self._reader.scan(table, topics, after, self.page_records)
             await then.catch_up(page.position)
             more = page.more and bool(page.records)
             after = page.records[-1].topic if more else ""
-            trimmed = self._reader.trimmed([table])  # earlier deletions are unknown
+            trimmed = self._reader.trimmed([source])  # earlier deletions are unknown
             if trimmed > position:
-                raise forgotten(self._reader, f"what {table.name} was then", trimmed)
+                raise forgotten(self._reader, f"what {what} was then", trimmed)
             async for records in then.merged(page.records, after):
                 yield records
             if not more:
                 return
 
     async def changed(
-        self, table: Table, after: int, until: int, known: dict[str, int]
+        self,
+        source: LogSource,
+        topics: TopicFilter,
+        after: int,
+        until: int,
+        known: dict[str, int],
     ) -> dict[str, bool]:
         """Return the records changed between two positions, and whether they were created then."""
         found: dict[str, bool] = {}
         while after < until:
-            page = await self._reader.read(after, HISTORY_PAGE_EVENTS, [table])
+            page = await self._reader.read(after, HISTORY_PAGE_EVENTS, [source])
             for event in page:
                 new = event.topic not in found and event.topic not in known
-                if new and event.seq <= until and event.kind in RETAINED:
+                counts = event.seq <= until and event.kind in RETAINED
+                if new and counts and topics.matches(event.topic):
                     found[event.topic] = self._began(event)
             if len(found) + len(known) > HISTORY_CHANGED_RECORDS_MAX:
                 raise Error(
@@ -134,7 +150,7 @@ class AsOf:
         return found
 
     async def numbers(
-        self, table: Table, position: int, began: Mapping[str, bool]
+        self, source: LogSource, position: int, began: Mapping[str, bool]
     ) -> dict[str, int]:
         """Return the numbers of the last changes up to a position; raises GONE.
 
@@ -144,7 +160,7 @@ class AsOf:
         wanted = {topic for topic, later in began.items() if not later}
         before = position + 1
         while wanted:
-            page = await self._reader.read_back(before, HISTORY_PAGE_EVENTS, [table])
+            page = await self._reader.read_back(before, HISTORY_PAGE_EVENTS, [source])
             for event in page:
                 if event.topic in wanted and event.kind in RETAINED:
                     wanted.discard(event.topic)
@@ -152,7 +168,7 @@ class AsOf:
             if len(page) < HISTORY_PAGE_EVENTS:
                 break
             before = page[-1].seq
-        trimmed = self._reader.trimmed([table])  # checked after the read: it only grows
+        trimmed = self._reader.trimmed([source])  # checked after the read: it only grows
         if wanted and trimmed:
             raise forgotten(self._reader, f"what {min(wanted)!r} was before", trimmed)
         return numbers | dict.fromkeys(wanted, _NOT_THERE)
@@ -166,13 +182,14 @@ class AsOf:
 
 
 class _Then:
-    """An as-of read of one table."""
+    """An as-of read of one table, or of one branch of undeclared topics."""
 
-    def __init__(self, asof: AsOf, table: Table, position: int) -> None:
+    def __init__(self, asof: AsOf, source: LogSource, topics: TopicFilter, position: int) -> None:
         self._asof = asof
-        self._table = table
+        self._source = source
+        self._topics = topics
         self._position = position
-        self._layout = Layout(table)
+        self._layout = Layout(source if isinstance(source, Table) else None)
         self._numbers: dict[str, int] = {}
         """The former number of each record that changed since."""
         self._waiting: list[tuple[Rank, int]] = []
@@ -185,9 +202,9 @@ class _Then:
         """Add changes up to the position of a read of current records."""
         if upto <= self._upto:
             return
-        asof, table, last = self._asof, self._table, self._last
-        began = await asof.changed(table, self._upto, upto, self._numbers)
-        numbers = await asof.numbers(table, self._position, began)
+        asof, source, last = self._asof, self._source, self._last
+        began = await asof.changed(source, self._topics, self._upto, upto, self._numbers)
+        numbers = await asof.numbers(source, self._position, began)
         there = [(self._rank(topic), seq) for topic, seq in numbers.items() if seq > 0]
         self._waiting += [pair for pair in there if last is None or pair[0] > last]
         self._waiting.sort()

@@ -13,4 +13,5 @@ class History(Feature):
         """Have it found by doors; nothing asks it on the way of a write."""
         asof = AsOf(kernel.reader, kernel.transcoder, kernel.registry.shapes)
         self.reads = HistoryReads(kernel.reader, kernel, asof, kernel.now)
+        kernel.past = self.reads
         kernel.provide(self.reads)

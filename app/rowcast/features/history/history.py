@@ -26,6 +26,7 @@ from rowcast.core.topic_tables import LogSource, branch_of
 from rowcast.core.topics import TopicFilter
 from rowcast.features.history.asof import AsOf
 from rowcast.features.history.moments import forgotten, position_of
+from rowcast.kernel.past_points import PastPoints
 from rowcast.kernel.seams import Seams
 from rowcast.reads.row_reads import find_row
 from rowcast.subscriptions.reader import Reader
@@ -45,7 +46,7 @@ class Window:
     """The trim position of the log, if it may affect the window."""
 
 
-class HistoryReads:
+class HistoryReads(PastPoints):
     """Reads windows of the log."""
 
     def __init__(self, reader: Reader, seams: Seams, asof: AsOf, now: WallClock) -> None:
@@ -230,6 +231,30 @@ class HistoryReads:
         self._seams.rights.check_table(table, caller)
         async for page in self._asof.records(table, position):
             yield self._seams.visibility.records(caller, page)
+
+    # -- of any filter, for replays; callers are not checked ---------------------------------------
+
+    async def place(self, topics: TopicFilter, moment: Moment, *, kept: bool = True) -> int:
+        """Return the position before the first event of a moment at a filter's topics."""
+        reader = self._reader
+        return min(
+            [await position_of(reader, it, moment, kept=kept) for it in reader.sources(topics)]
+        )
+
+    async def then(self, topics: TopicFilter, position: int) -> AsyncIterator[list[Record]]:
+        """Yield the records as of a position that a filter selects, one source after another."""
+        for source in self._reader.sources(topics):
+            table = source if isinstance(source, Table) else None
+            if topics.exact:
+                record = await self._asof.record(table, topics.text, position)
+                yield [record] if record is not None else []
+                continue
+            async for page in self._asof.selected(source, topics, position):
+                yield page
+
+    def gone(self, what: str, trimmed: int) -> Error:
+        """Return the GONE Error for trimmed events."""
+        return forgotten(self._reader, what, trimmed)
 
 
 def history_of(kernel: Seams) -> HistoryReads:

@@ -22,6 +22,7 @@ from rowcast.core.topic_rules import TopicRule
 from rowcast.core.topic_tables import AUDIT, AUDIT_LEVEL, REFUSALS
 from rowcast.core.topics import (
     DELAYED_PREFIX,
+    REPLAYS,
     RESULTS,
     SERVERS_OWN,
     TRANSACTIONS,
@@ -297,7 +298,7 @@ class Rights(Authorizer):
             return
         if not caller.grants.write and not self.active:
             raise self._refused(caller, "write", topic)
-        if topic.startswith(f"{RESULTS}/") or topic == TRANSACTIONS:
+        if topic.startswith((f"{RESULTS}/", REPLAYS)) or topic == TRANSACTIONS:
             return
         if not topic.startswith(ADMINISTERED):
             words = (

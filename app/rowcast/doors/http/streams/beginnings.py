@@ -13,12 +13,14 @@ from rowcast.core.cursors import parse_cursor
 from rowcast.core.errors import Code, Error
 from rowcast.core.freshness import STALE_PREFIX
 from rowcast.core.query_topics import QUERY_PREFIX
+from rowcast.core.replays import REPLAY_PREFIXES, is_replay
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.streams.openings import Request
 from rowcast.kernel.excluded_tables import check_not_excluded
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.resource import Resource
+from rowcast.subscriptions.live_replay import LiveReplay
 from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.start_position import (
     StartPosition,
@@ -35,6 +37,8 @@ class Beginning:
 
     position: int
     resumed: bool
+    replay: LiveReplay | None = None
+    """What it replays, if it is not live."""
 
 
 def resource_at(kernel: Kernel, request: Request, caller: Caller) -> Resource | None:
@@ -42,6 +46,8 @@ def resource_at(kernel: Kernel, request: Request, caller: Caller) -> Resource | 
     topic = kernel.registry.named(request.topic)
     if not topic or not streams_itself(kernel, request.filters[0], topic):
         return None
+    if is_replay(request.filters[0].text):
+        return None  # of what was published, whatever its own stream would be
     if len(request.filters) > 1 or request.filters[0].text.startswith(QUERY_PREFIX):
         raise Error(
             Code.INVALID,
@@ -87,12 +93,14 @@ async def begin(
         after = None if lost else cursor.seq
     else:
         after = await position(reader, [item.topics for item in interests], sources, start)
-    announced = reader.announced()
     for interest in interests:
         kernel.watch(subscription, interest, caller, after, current=not start.new, asked=True)
+    if (replay := interests[0].replay) is not None:
+        return Beginning(replay.after, not replay.records, replay)
     if lost:
         subscription.restart(lost, str(start.since), interests[0])
-    return Beginning(announced if after is None else after, start.since is not None and not lost)
+    after = reader.announced() if after is None else after
+    return Beginning(after, start.since is not None and not lost)
 
 
 async def _authorise(kernel: Kernel, interests: Sequence[SubscribedFilter], caller: Caller) -> None:
@@ -100,7 +108,8 @@ async def _authorise(kernel: Kernel, interests: Sequence[SubscribedFilter], call
     for interest in interests:
         if interest.topics.text.startswith("/"):
             interest.topics = TopicFilter(kernel.registry.named(interest.topics.text))
-        if interest.topics.prefix and not interest.topics.text.startswith(QUERY_PREFIX):
+        named = interest.topics.text.startswith((QUERY_PREFIX, *REPLAY_PREFIXES))
+        if interest.topics.prefix and not named:
             check_not_excluded(kernel.registry.route(interest.topics.prefix).table, caller.door)
         await kernel.authorise_waiting(interest, caller)
 

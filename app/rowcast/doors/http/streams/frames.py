@@ -11,16 +11,17 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from rowcast.codecs import JSON, encode
-from rowcast.core.events import CURRENT, DELETE, GAP, RESET, SNAPSHOT, Event
+from rowcast.core.events import CURRENT, DELETE, END, GAP, RESET, SNAPSHOT, Event
 from rowcast.core.freshness import FRESH, SILENT, STALE_PREFIX
 from rowcast.core.meta import meta_of
 from rowcast.kernel.kernel import Kernel
 from rowcast.rows.topic_rows import Row
+from rowcast.subscriptions.addressed import Replayed
 from rowcast.subscriptions.gaps import Gap
 from rowcast.subscriptions.live_query import Step, step_of
 
-MARKS: Final = frozenset({CURRENT, RESET, GAP})
-NAMED: Final = frozenset({DELETE, CURRENT, RESET, GAP, SILENT, FRESH, *Step})
+MARKS: Final = frozenset({CURRENT, RESET, GAP, END})
+NAMED: Final = frozenset({DELETE, CURRENT, RESET, GAP, END, SILENT, FRESH, *Step})
 """Kinds with an ``event:`` line of their own; the rest is a plain message (``onmessage``)."""
 _LINE_ENDS: Final = bytes.maketrans(b"\r\n", b"  ")
 _JSON_END: Final = b"}"
@@ -73,6 +74,8 @@ class Frames:
 
     def envelope(self, event: Event) -> bytes:
         """Return the envelope."""
+        if isinstance(event, Replayed):
+            return self._added(self.envelope(event.original), "replay", value=True)
         if self.media_type == JSON:
             return self._json(event)
         kind, topic = _said(event)
@@ -144,6 +147,7 @@ class Frames:
     def block(self, event: Event) -> bytes:
         """Return the envelope as a block of lines of an event stream (HTML, 9.2.6)."""
         lines = []
+        cover, event = event, event.original if isinstance(event, Replayed) else event
         kind, _ = _said(event)
         if kind in NAMED:
             lines.append(b"event: %b\n" % kind.encode())
@@ -151,20 +155,23 @@ class Frames:
             cursor = self.cursor(event)
             if cursor:
                 lines.append(b"id: %b\n" % cursor.encode())
-        data = self.envelope(event)
+        data = self.envelope(cover)
         if self.media_type != JSON:
             data = b64encode(data)
         lines.append(b"data: %b\n\n" % data)
         return b"".join(lines)
 
     def for_subscription(self, event: Event, number: int) -> bytes:
-        """Return the envelope with ``subscription`` as its last key.
+        """Return the envelope with ``subscription`` as its last key."""
+        return self._added(self._shared(event), "subscription", value=number)
+
+    def _added(self, envelope: bytes, name: str, *, value: object) -> bytes:
+        """Return an envelope with one more member.
 
         Small maps of CBOR and MessagePack begin with one byte of kind and size: adding a member
         increments it and appends the member's bytes.
         """
-        envelope: bytes = self._shared(event)
         if self.media_type == JSON:
-            return b'%b,"subscription":%d}' % (envelope[:-1], number)
-        member = encode({"subscription": number}, self.media_type)
+            return b"%b,%b" % (envelope[:-1], encode({name: value}, JSON)[1:])
+        member = encode({name: value}, self.media_type)
         return bytes((envelope[0] + 1,)) + envelope[1:] + member[1:]

@@ -23,10 +23,11 @@ from rowcast.core.suggestions import did_you_mean
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.messages.asgi import Scope, topic_of
 from rowcast.doors.http.messages.parameters import is_switched_on
+from rowcast.doors.http.streams.replay_words import REPLAY_WORDS, ReplayWords, replay_asked
 from rowcast.subscriptions.start_position import START_WORDS, StartPosition, start_position
 
 FORMATS: Final = (JSON, CBOR, MSGPACK)
-_PARAMETERS: Final = ("topic", *START_WORDS, "last_event_id", "format", "meta")
+_PARAMETERS: Final = ("topic", *START_WORDS, *REPLAY_WORDS, "last_event_id", "format", "meta")
 _PARAMETER: Final = re.compile(r"([A-Za-z_]+)=(?![A-Za-z_-]*=)")
 _BRACKET: Final = re.compile(r"[&()\[\]]|%(?:28|29|5[BbDd])")
 _OPENING: Final = frozenset({"(", "[", "%28", "%5B", "%5b"})
@@ -75,14 +76,40 @@ def request_of(scope: Scope, now_seconds: float, last_event_id: str | None = Non
     named = fields.pop("format", None)
     meta = is_switched_on("meta", str(fields.pop("meta", "false")))
     kept = fields.pop("last_event_id", None) or last_event_id
+    topic = topic_of(scope)
+    asked = replay_asked(fields, str(kept) if kept else None)
+    if asked is not None:
+        return _replayed(topic, filters, conditions, asked, _media_type(named), meta=meta)
     # A resource's own stream has ids of its own, so a kept one is only read where it is a cursor.
     start = StartPosition(since=str(kept)) if kept else start_position(fields, now_seconds)
-    topic = topic_of(scope)
     if conditions:
         filters.insert(0, _query(topic, conditions))
-    media_type = _format(str(named)) if named else None
     whole = "" if conditions else topic
-    return Request(topic, _filters(whole, filters), start, media_type, meta)
+    return Request(topic, _filters(whole, filters), start, _media_type(named), meta)
+
+
+def _replayed(
+    topic: str,
+    filters: list[str],
+    conditions: str,
+    asked: ReplayWords,
+    media_type: str | None,
+    *,
+    meta: bool,
+) -> Request:
+    """Return the request of a stream that replays the past (M6)."""
+    if conditions:
+        raise Error(Code.INVALID, "a replay has no conditions; replay the table, or its topics")
+    found = _filters(topic, filters)
+    if len(found) != 1:
+        raise Error(Code.INVALID, "a replay has one filter; + and # in it select several topics")
+    return Request(
+        topic, (TopicFilter(asked.of(found[0].text)),), StartPosition(), media_type, meta
+    )
+
+
+def _media_type(named: object) -> str | None:
+    return _format(str(named)) if named else None
 
 
 def _divided(query: str) -> tuple[str, str]:

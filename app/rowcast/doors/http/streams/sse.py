@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
+from rowcast.core.events import END
 from rowcast.core.limits import (
     STREAM_BATCH_EVENTS_MAX,
     STREAM_LEAVE_SECONDS,
@@ -40,7 +41,8 @@ from rowcast.doors.http.streams.stream_writer import StreamWriter
 from rowcast.doors.http.uvicorn_fastpath import cut, event_channel_of, leave_word
 from rowcast.kernel.hook_points import HookPoints
 from rowcast.kernel.reauthorization import stay
-from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
+from rowcast.subscriptions.addressed import Replayed
+from rowcast.subscriptions.subscription import Pair, SubscribedFilter, Subscription
 
 _HEARTBEAT: Final = b":\n\n"
 
@@ -66,6 +68,9 @@ async def serve(edge: HttpDoor, scope: Scope, receive: Receive, send: Send) -> N
         beginning = await begin(
             edge.kernel, stream.subscription, interests_of(request), request.start, caller
         )
+        if beginning.replay is not None and beginning.replay.over:
+            await stream.send_nothing()
+            return
     except Error as error:
         edge.kernel.close(stream.subscription)
         hooks.listeners.tell("refused", caller, reason=error.message, code=FACES[error.code].status)
@@ -124,6 +129,12 @@ class EventStream:
         watch = edge.watch
         self._quiet_seconds = edge.settings.sse_heartbeat_seconds - watch.interval_seconds
 
+    async def send_nothing(self) -> None:
+        """Respond that nothing is left of a replay, so that a browser does not come again."""
+        self._edge.kernel.close(self.subscription)
+        await self._send({"type": "http.response.start", "status": 204, "headers": []})
+        await self._send({"type": "http.response.body", "body": b""})
+
     async def run(self, receive: Receive, beginning: Beginning, frames: Frames) -> None:
         """Send until the reader disconnects or the server stops."""
         edge = self._edge
@@ -150,6 +161,8 @@ class EventStream:
             (b"rowcast-position", cursor.encode()),
             (b"rowcast-resumed", b"true" if beginning.resumed else b"false"),
         ]
+        if beginning.replay is not None:
+            place.append((b"rowcast-replay", b"true"))
         headers = headers_for(frames.media_type, place)
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
         channel = self._channel = event_channel_of(self._send)
@@ -170,11 +183,17 @@ class EventStream:
         pairs = self.subscription.take(STREAM_BATCH_EVENTS_MAX)
         if self._notices:
             notices, self._notices = self._notices, {}
-            return [*(self._frame(event) for event, _ in pairs), *notices.values()]
+            return [*notices.values(), *self._framed(pairs)]
         if not pairs:
             heartbeat, self._heartbeat = self._heartbeat, []
             return heartbeat
-        frame = self._frame
+        return self._framed(pairs)
+
+    def _framed(self, pairs: list[Pair]) -> list[Any]:
+        """Return the frames of pairs; a replay's stream closes with its END."""
+        frame, last = self._frame, pairs[-1][0] if pairs else None
+        if isinstance(last, Replayed) and last.original.kind == END:
+            self._writer.close()
         return [frame(event) for event, _ in pairs]
 
     async def _listen(self, receive: Receive) -> None:

@@ -32,9 +32,12 @@ from rowcast.doors.http.streams.connection import NORMAL, RESTART, Connection, f
 from rowcast.doors.http.streams.custom_socket import ResourceSocket
 from rowcast.doors.http.streams.frames import Frames, Once
 from rowcast.doors.http.streams.openings import FORMATS, request_of
+from rowcast.doors.http.streams.replay_words import ReplayWords
 from rowcast.doors.http.streams.stream_writer import StreamWriter
 from rowcast.doors.http.streams.ws_protocol import obey
 from rowcast.doors.http.uvicorn_fastpath import socket_channel_of
+from rowcast.features.replay.feed import Feed
+from rowcast.features.replay.replays import replays_of
 from rowcast.features.websocket_wills.wills import WebSocketWills
 from rowcast.kernel.reauthorization import stay
 from rowcast.subscriptions.start_position import StartPosition
@@ -302,6 +305,15 @@ class Socket(Connection):
         self._last_number = number
         self._filters[number] = interest.topics
         return number, beginning
+
+    async def replay(self, words: ReplayWords, topic: str) -> tuple[int, Beginning]:
+        """Start a replay; return its number."""
+        return await self.subscribe(words.of(topic, str(self._last_number + 1)), StartPosition())
+
+    def feed(self, number: object) -> Feed:
+        """Return the feed of one of its replays; raises NOT_FOUND, NOT_ALLOWED."""
+        topics = self._filters.get(number) if type(number) is int else None
+        return replays_of(self.kernel).own(self.subscription, topics.text if topics else "")
 
     def unsubscribe(self, number: object) -> bool:
         """Close a stream; return whether it existed."""

@@ -17,6 +17,8 @@ A command is a map with an ``op`` and, if the client wants an answer, an ``id`` 
     {"id": 5, "op": "will", "topic": "presence/ann", "value": "away", "retain": true}
         written when the connection is lost; without a topic, there is none any longer
     {"id": 6, "op": "ping"}
+    {"id": 7, "op": "replay", "topic": "Sensor/+", "from": "-1h", "speed": 10}
+        and pause, resume, speed, seek and stop: ``ws_replays``
 
 A failed command is answered with {"error": <problem details>, "id": 6}, and the connection stays
 open. A write is answered when it is durable and announced. Commands take effect in order: a get or
@@ -39,6 +41,7 @@ from rowcast.core.suggestions import did_you_mean
 from rowcast.core.write_marks import put_mark
 from rowcast.doors.http.messages.asgi import path_of
 from rowcast.doors.http.messages.problems import as_error, problem
+from rowcast.doors.http.streams import ws_replays
 from rowcast.features.websocket_wills.wills import WebSocketWills
 from rowcast.kernel.excluded_tables import check_not_excluded
 from rowcast.kernel.last_write_wins import put_stamp
@@ -328,5 +331,11 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         "get": Command(_get, ("topic",)),
         "will": Command(_will, (), ("topic", "value", "retain")),
         "ping": Command(_ping),
+        "replay": Command(ws_replays.replay, ("topic", "from"), ("to", "speed")),
+        "pause": Command(ws_replays.pause, ("replay",)),
+        "resume": Command(ws_replays.resume, ("replay",)),
+        "speed": Command(ws_replays.speed, ("replay", "speed")),
+        "seek": Command(ws_replays.seek, ("replay", "at")),
+        "stop": Command(ws_replays.stop, ("replay",)),
     }
 )

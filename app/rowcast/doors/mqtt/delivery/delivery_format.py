@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rowcast.codecs import CBOR, JSON, MSGPACK, RAW, negotiate
+from rowcast.codecs import CBOR, JSON, MSGPACK, RAW, encode, negotiate
 from rowcast.core.bounded import ClearedCache
+from rowcast.core.clock import milliseconds_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event
 from rowcast.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
@@ -218,6 +219,30 @@ class DeliveryFormats:
         parts = self._make(event, form, qos, retain, added)
         event.encodings[form.keys[_LAST]] = (wanted, parts)
         return parts
+
+    def replayed(
+        self, event: Event, at: str, form: DeliveryFormat, identifiers: tuple[int, ...]
+    ) -> bytes:
+        """Return the PUBLISH of an event of the past at another topic; empty for none (M6)."""
+        if event.topic and self.withholds(event):
+            return b""
+        if event.topic:
+            payload, properties = self._content(event, form)
+        else:  # a mark of the replay
+            facts = event.decoded if isinstance(event.decoded, dict) else {}
+            payload, properties = encode(facts, form.media_type or JSON), {}
+        if form.version == MQTT_5:
+            users = properties.get("user_property", ())
+            told = dict(users)  # type: ignore[call-overload]
+            cursor = () if "seq" in told else (("seq", self._cursor(event.seq)),)
+            time = (("time", str(milliseconds_of(event.version))),) if event.version else ()
+            own = (*cursor, *time, ("replay", "true"))
+            properties["user_property"] = (*users, *own)  # type: ignore[misc]
+            if identifiers:
+                properties["subscription_identifier"] = identifiers
+        retain = event.kind == SNAPSHOT
+        head, tail = publish_head_tail(form.version, at, payload, 0, retain, False, properties)
+        return head + tail
 
     @staticmethod
     def aliased(

@@ -18,6 +18,7 @@ from rowcast.doors.mqtt.delivery.sent import CompactInflight
 from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.mqtt.encode import publish_head_tail
 from rowcast.mqtt.packets import MQTT_5
+from rowcast.subscriptions.addressed import Replayed
 from rowcast.subscriptions.gaps import Gap
 from rowcast.subscriptions.subscription import SubscribedFilter
 
@@ -35,28 +36,45 @@ def mark(
     frames: list[bytes],
 ) -> bool:
     """Send a mark to a client that requested it; return whether it has QoS 2."""
+    if isinstance(event, Replayed):
+        return send_replayed(client, event, interest, frames)
     if isinstance(event, Gap):
         return tell(client, session, event, frames)
+    name = interest.identifiers[0] if interest is not None and interest.identifiers else 0
     if interest is None:  # it concerns all: use the options of one that requested it
         asked = (item for item in session.interests if cast("DeliveryFormat", item.form).tells_seq)
         interest = next(asked, None)
-        name = 0
-    else:
-        name = interest.identifiers[0] if interest.identifiers else 0
     form = client.form if interest is None else cast("DeliveryFormat", interest.form)
     if form is None or not form.tells_seq:
         return False
     facts = dict(event.decoded) if isinstance(event.decoded, dict) else {}
     facts["cursor"] = cursor = client.deliveries.kernel.cursor(event.seq)
-    told: dict[str, object] = {"user_property": (("seq", cursor),)}
-    properties = told if form.version == MQTT_5 else {}
-    topic = f"{MARKS[event.kind]}/{name}"
-    payload = encode(facts, form.media_type or JSON)
-    head, tail = publish_head_tail(form.version, topic, payload, 0, False, False, properties)
+    told: dict[str, object] = {}
+    if form.version == MQTT_5:
+        told["user_property"] = (("seq", cursor),)
+    payload, topic = encode(facts, form.media_type or JSON), f"{MARKS[event.kind]}/{name}"
+    head, tail = publish_head_tail(form.version, topic, payload, 0, False, False, told)
     if is_large(client, head + tail):
         client.deliveries.dropped_large += 1
     else:
         frames.append(Mark(head + tail))
+    return False
+
+
+def send_replayed(
+    client: Outgoing, event: Replayed, interest: SubscribedFilter | None, frames: list[bytes]
+) -> bool:
+    """Send an event of the past, or a mark, below the replay's prefix (M6); it has no QoS 2."""
+    if interest is None or interest.replay is None:
+        return False
+    forms, form, original = client.deliveries.forms, interest.form, event.original
+    at = interest.replay.prefix + (original.topic or f"${original.kind}")
+    frame = forms.replayed(original, at, cast("DeliveryFormat", form), interest.identifiers)
+    if frame and is_large(client, frame):
+        client.deliveries.dropped_large += 1
+    elif frame:
+        client.traffic.sent(1, len(original.payload))
+        frames.append(Mark(frame))
     return False
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.query_topics import QUERY_PREFIX, named_filter
+from rowcast.core.replays import is_replay
 from rowcast.core.topics import check_wildcards
 from rowcast.mqtt.violations import protocol_error
 
@@ -25,6 +26,13 @@ def check_formed(filters: Sequence[str]) -> None:
 
 def check_not_query(text: str) -> None:
     """Raise UNSUPPORTED for a live query in a share, or in a stream of the log."""
+    if is_replay(text):
+        raise Error(
+            Code.UNSUPPORTED,
+            "a replay is no stream of the log, and has no groups; all who SUBSCRIBE to a shared "
+            "replay, $replay/ID/FILTER, get all of it",
+            filter=text,
+        )
     if text.startswith(QUERY_PREFIX):
         raise Error(
             Code.UNSUPPORTED,

@@ -14,6 +14,7 @@ from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.fairness_limits import MQTT_SUBSCRIBE_TURN_FILTERS
 from rowcast.core.query_topics import named_filter
+from rowcast.core.replays import is_replay
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.mqtt.delivery.delivery_format import (
     DeliveryFormat,
@@ -93,7 +94,8 @@ class FilterRequest:
     @property
     def begins_in_log(self) -> bool:
         """Whether it starts with events and not with current records."""
-        return self.offset is not None or self.start is not None
+        replays = is_replay(self.interest.topics.text)
+        return replays or self.offset is not None or self.start is not None
 
 
 def on_subscribe(client: "Client", packet: Subscribe) -> None:
@@ -370,7 +372,7 @@ def _subscribe(wish: SubscribeRequest, plan: FilterRequest) -> Reason:
         broker.observer.subscribed(session.client_id, topics.text)
     before = known.qos if known is not None else 0
     session.reliable += (interest.qos > 0) - (before > 0)
-    if session.kept:
+    if session.kept and interest.replay is None:
         broker.update_durable_filter(session, topics, before, interest.qos)
         broker.keeper.put_filter(session, interest)
     broker.observer.subscription_changed(session.client_id, topics.text)

@@ -1,0 +1,1 @@
+"""Replay: a part of the past, sent again as if it were live (M6)."""
