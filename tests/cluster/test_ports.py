@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import socket
 import ssl
 from types import SimpleNamespace
 
@@ -11,7 +12,7 @@ import trustme
 from rowcast.cluster.frames import Frames
 from rowcast.cluster.handshake import Handshake
 from rowcast.cluster.messages import HELLO, pack
-from rowcast.cluster.ports import SequencerPort, follow
+from rowcast.cluster.ports import SILENCE_SECONDS, SequencerPort, follow
 from rowcast.core.errors import Code, Error
 from rowcast.program.cluster_nodes import FollowerNode
 from serving import until
@@ -250,3 +251,27 @@ async def test_nobody_listens_and_a_port_that_is_taken(port):
     with pytest.raises(Error, match="cannot be reached") as caught:
         await follow("127.0.0.1", port.number, KEY, Link(), lambda: None)
     assert caught.value.code is Code.BUSY
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="not of this system")
+async def test_both_sides_notice_that_a_cable_is_cut(port):
+    """``scripts/kill cluster --cuts`` does it; here that the system was asked to."""
+    accepted = []
+    begin = port._begin
+    port._make = lambda: made_by(lambda frames: (accepted.append(frames), begin(frames)))
+    port.stop()
+    await port.start("127.0.0.1", port.number)
+    frames = await follow("127.0.0.1", port.number, KEY, Link(), lambda: None)
+    await until(lambda: accepted and accepted[0].transport is not None)
+    for side in (frames, accepted[0]):
+        connected = side.transport.get_extra_info("socket")
+        assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        silence = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+        assert silence == SILENCE_SECONDS * 1000
+    frames.close()
+
+
+def made_by(begin):
+    frames = Frames()
+    frames.made = begin
+    return frames

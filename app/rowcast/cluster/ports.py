@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,30 @@ CONNECT_SECONDS: Final = 5.0
 """To connect: a machine that has gone does not refuse, and another one may number meanwhile."""
 STRANGERS_MAX: Final = 32
 """Connections that have not proved who they are: more than a cluster has nodes."""
+
+
+SILENCE_SECONDS: Final = 4
+"""After which a connection ends whose other side is gone without a word, as by a cut cable: then a
+new one is tried, again and again. TCP itself would wait for a quarter of an hour."""
+_ASKED: Final = 2
+"""How often the other side is asked meanwhile, a second apart (tcp(7))."""
+
+
+def notice_silence(frames: Frames) -> None:
+    """Have the system end a connection whose other side does not answer it any more."""
+    connected = None if frames.transport is None else frames.transport.get_extra_info("socket")
+    if connected is None:
+        return
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (
+        ("TCP_KEEPIDLE", SILENCE_SECONDS - _ASKED),
+        ("TCP_KEEPINTVL", 1),
+        ("TCP_KEEPCNT", _ASKED),
+        ("TCP_USER_TIMEOUT", SILENCE_SECONDS * 1000),
+    ):
+        option = getattr(socket, name, None)  # not every system has all of them
+        if option is not None:
+            connected.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 class SequencerPort(Connections):
@@ -51,6 +76,7 @@ class SequencerPort(Connections):
             ) from error
 
     def _begin(self, frames: Frames) -> None:
+        notice_silence(frames)
         if len(self._strangers) >= self._strangers_max:
             frames.close()
             return
@@ -172,6 +198,7 @@ async def _connect(
     try:
         async with asyncio.timeout(seconds):
             await loop.create_connection(lambda: frames, host, port, ssl=tls)
+        notice_silence(frames)
     except (OSError, ssl.SSLError, TimeoutError) as error:
         shaking.cancel()
         raise Error(Code.BUSY, f"{host}:{port} cannot be reached: {error}") from error

@@ -15,6 +15,7 @@ from rowcast.core.freshness import STALE_PREFIX
 from rowcast.core.query_topics import QUERY_PREFIX
 from rowcast.core.replays import REPLAY_PREFIXES, is_replay
 from rowcast.core.tables import Table
+from rowcast.core.topic_tables import LogSource
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.streams.openings import Request
 from rowcast.kernel.excluded_tables import check_not_excluded
@@ -84,13 +85,7 @@ async def begin(
     check_start(interests, start)
     after, lost = None, ""
     if start.since is not None:
-        cursor = parse_cursor(start.since)
-        if cursor.epoch == reader.epoch:
-            await reader.until_reached(cursor.seq)
-        lost = why_lost(cursor, reader.epoch, reader.reach(), reader.trimmed(sources))
-        queries = [one.query for one in interests if one.query is not None]
-        lost = lost or next(filter(None, (one.lost(cursor.seq) for one in queries)), "")
-        after = None if lost else cursor.seq
+        after, lost = await _resumed(reader, interests, sources, start.since)
     else:
         after = await position(reader, [item.topics for item in interests], sources, start)
     for interest in interests:
@@ -101,6 +96,22 @@ async def begin(
         subscription.restart(lost, str(start.since), interests[0])
     after = reader.announced() if after is None else after
     return Beginning(after, start.since is not None and not lost)
+
+
+async def _resumed(
+    reader: Reader,
+    interests: Sequence[SubscribedFilter],
+    sources: Sequence[LogSource],
+    since: str,
+) -> tuple[int | None, str]:
+    """Return the position of a cursor, and why nobody can go on after it; one of both is empty."""
+    cursor = parse_cursor(since)
+    if cursor.epoch == reader.epoch:
+        await reader.until_reached(cursor.seq)
+    lost = why_lost(cursor, reader.epoch, reader.reach(), reader.trimmed(sources))
+    queries = [one.query for one in interests if one.query is not None]
+    lost = lost or next(filter(None, (one.lost(cursor.seq) for one in queries)), "")
+    return None if lost else cursor.seq, lost
 
 
 async def _authorise(kernel: Kernel, interests: Sequence[SubscribedFilter], caller: Caller) -> None:
