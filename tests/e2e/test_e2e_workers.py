@@ -458,3 +458,19 @@ def _runs(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def test_v7_a_worker_passes_durable_streams_on(server):
+    """V7: create, append, read and SSE at any worker are those of the one server."""
+    path, kind = "/$streams/log/1", {"content-type": "application/json"}
+    assert 201 == server.work("PUT", path, headers=kind).status_code
+    for n in range(8):
+        assert 204 == server.work("POST", path, headers=kind, json=[{"n": n}]).status_code
+    closed = server.work("POST", path, headers={"stream-closed": "true"})
+    assert "true" == closed.headers["stream-closed"]
+    for answer in by_workers(server, lambda it: it.work("GET", path)):
+        assert [{"n": n} for n in range(8)] == answer.json()
+    told = server.work("GET", f"{path}?offset=-1&live=sse").text
+    assert '"streamClosed":true' in told
+    assert 204 == server.work("DELETE", path).status_code
+    assert 404 == server.request("GET", path).status_code

@@ -1,0 +1,116 @@
+"""The door of durable streams: its errors, bounds and rights, without a network (V7)."""
+
+import json
+
+import pytest
+
+from asgi import Asgi
+from build import Server
+from rowcast.core.callers import ALL, NONE
+from rowcast.core.durable_stream_limits import DURABLE_NAME_BYTES_MAX
+from rowcast.doors.durable_streams.door import streams_door
+from rowcast.doors.durable_streams.headers import messages_of
+from rowcast.features.durable_streams.feature import StreamsOfTopics
+from rowcast.features.durable_streams.settings import DurableStreamsSection
+from rowcast.features.undeclared_topics.topic_tables import TopicSettings
+
+JSON = {"content_type": "application/json"}
+
+
+def open_edge(grants=ALL, **limits):
+    """Return an edge with the door, and its server; ``grants`` are those of nobody."""
+    room = Server(topics=TopicSettings())
+    StreamsOfTopics(DurableStreamsSection(**limits)).install(room.kernel)
+    edge = room.make_edge(grants=grants)
+    edge.streams = streams_door(room.kernel, 0.01, edge.closing)
+    return Asgi(edge, room.store), room
+
+
+async def test_v7_errors_are_problems_with_a_sentence():
+    """V7."""
+    edge, _ = open_edge()
+    await edge.put("/$streams/s/1", **JSON)
+    cases = (
+        (404, await edge.get("/$streams/s/2"), "create it with PUT"),
+        (400, await edge.post("/$streams/s/1", b"{", **JSON), "no JSON"),
+        (400, await edge.post("/$streams/s/1", b"[]", **JSON), "at least one"),
+        (400, await edge.get("/$streams/s/1?offset=x"), "no offset"),
+        (400, await edge.get("/$streams/s/1?live=sse"), "needs an offset"),
+        (400, await edge.put("/$streams/s/3", stream_ttl="010"), "Stream-TTL"),
+        (409, await edge.post("/$streams/s/1", b"x", content_type="text/plain"), "is of"),
+        (405, await edge.patch("/$streams/s/1", b"x"), "no PATCH"),
+        (405, await edge.put("/$streams/Dog/1"), "only read here"),
+        (405, await edge.post("/$streams/s/+", b"x"), "only read here"),
+        (403, await edge.put("/$streams/$SYS/users/eve"), ""),
+    )
+    for status, answer, words in cases:
+        assert (status, True) == (answer.status, words in answer.value["detail"]), answer.value
+        assert "application/problem+json" == answer.headers["content-type"]
+        assert "nosniff" == answer.headers["x-content-type-options"]
+
+
+async def test_v7_names_headers_and_bodies_are_bounded():
+    """V7."""
+    edge, _ = open_edge()
+    await edge.put("/$streams/s/1")
+    binary = {"content_type": "application/octet-stream"}
+    mark = {"producer_id": "p" * 300, "producer_epoch": "0", "producer_seq": "0"}
+    name = "s/" + "x" * DURABLE_NAME_BYTES_MAX
+    assert 400 == (await edge.put("/$streams/" + name)).status
+    assert 400 == (await edge.put("/$streams/s/2", content_type="a/" + "b" * 300)).status
+    assert 400 == (await edge.post("/$streams/s/1", b"x", **binary, **mark)).status
+    assert 400 == (await edge.post("/$streams/s/1", b"x", **binary, stream_seq="9" * 300)).status
+    assert 413 == (await edge.post("/$streams/s/1", b"x" * 200_000, **binary)).status
+    assert b"" == (await edge.get("/$streams/s/1")).body
+
+
+async def test_v7_too_many_streams_are_refused_as_a_rate():
+    """V7."""
+    edge, _ = open_edge(most=1)
+    assert 201 == (await edge.put("/$streams/s/1")).status
+    answer = await edge.put("/$streams/s/2")
+    assert (429, "60") == (answer.status, answer.headers["retry-after"])
+
+
+@pytest.mark.parametrize("path", ["/$streams/s/1", "/$streams/Dog/+", "/$streams/Dog/1"])
+async def test_v7_who_may_not_read_reads_nothing(path):
+    """V7: neither what is there, nor what comes, nor whether it is there."""
+    edge, room = open_edge(grants=NONE)
+    await room.put("Dog/1", b'{"name": "Rex"}')
+    for query in ("", "?offset=-1&live=sse", "?offset=-1&live=long-poll"):
+        answer = await edge.get(path + query)
+        assert (401, False) == (answer.status, b"Rex" in answer.body)
+    assert 401 == (await edge.head(path)).status
+    assert 401 == (await edge.put("/$streams/s/1")).status
+
+
+async def test_v7_the_events_of_a_table_are_read_from_an_offset():
+    """V7: with deletions; and a poll without news says so."""
+    edge, room = open_edge()
+    await room.put("Dog/1", b'{"name": "Rex"}')
+    first = await edge.get("/$streams/Dog/+")
+    await room.delete("Dog/1")
+    after = first.headers["stream-next-offset"]
+    then = await edge.get(f"/$streams/Dog/+?offset={after}")
+    assert ["Rex", None] == [
+        item["value"] and item["value"]["name"]
+        for item in (json.loads(first.body) + json.loads(then.body))
+    ]
+    end = then.headers["stream-next-offset"]
+    none = await edge.get(f"/$streams/Dog/+?offset={end}&live=long-poll")
+    assert (204, "true") == (none.status, none.headers["stream-up-to-date"])
+
+
+@pytest.mark.parametrize(
+    ("body", "messages"),
+    [
+        (b' {"a": 1.0} ', [b'{"a": 1.0}']),
+        (b'[1, [2], {"b" : [3]}, "],["]', [b"1", b"[2]", b'{"b" : [3]}', b'"],["']),
+        (b"[]", []),
+        (b"[[1,2]]", [b"[1,2]"]),
+        (b"[123456789012345678901234567890]", [b"123456789012345678901234567890"]),
+    ],
+)
+def test_v7_messages_are_the_text_that_was_sent(body, messages):
+    """V7."""
+    assert messages == messages_of(body)
