@@ -26,7 +26,7 @@ from rowcast.core.tables import Table
 from rowcast.core.values import id_text
 from rowcast.features.results.memory import Memory, ResultReceipt, owner_of
 from rowcast.features.results.staged_rows import AllStagedRows, StagedRows
-from rowcast.features.results.unchanged import Unchanged
+from rowcast.kernel.unchanged import Unchanged
 from rowcast.kernel.write import UNHEARD, Done, Group, Outcome, Receipt, Write, resolver
 from rowcast.store.store import Change
 
