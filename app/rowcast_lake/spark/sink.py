@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any, Final, cast
 from uuid import uuid4
@@ -25,13 +24,11 @@ from pyspark.sql.datasource import (
 from rowcast.codecs import json_text
 from rowcast.core.errors import Code, Error
 from rowcast.core.pipeline_limits import SINK_PART_BYTES, SINK_PART_ROWS
+from rowcast_lake.columns.records import Row, plain
 from rowcast_lake.spark.options import Options
 from rowcast_lake.spark.remote import path_of
 
 RESULTS: Final = "$SYS/results"
-KEY: Final = "_id"
-REST: Final = "_extra"
-Row = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,28 +187,3 @@ def _parts(batches: Iterator[Any]) -> Iterator[list[Row]]:
             size += length
     if part:
         yield part
-
-
-def plain(row: Row) -> Row:
-    """Return a row as a record: without nulls, and without the columns of events."""
-    rest = row.get(REST)
-    more = json_text.decode(str(rest).encode()) if rest is not None else {}
-    own = {
-        name: _value(item)
-        for name, item in row.items()
-        if item is not None and (name == KEY or not name.startswith("_"))
-    }
-    return {**(more if isinstance(more, dict) else {}), **own}
-
-
-def _value(value: object) -> object:
-    """Convert a value of Arrow to one of a record."""
-    if isinstance(value, dict):
-        return {name: _value(item) for name, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [_value(item) for item in value]
-    if isinstance(value, datetime):
-        return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
-    if isinstance(value, date):
-        return datetime.combine(value, time(), UTC)
-    return value
