@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from rowcast.core.derivations import DerivedRule
 from rowcast.core.rollups import RollupRule
 
 if TYPE_CHECKING:
@@ -147,6 +148,8 @@ class Table:
     """What is watched of each of its records."""
     rollup: RollupRule | None = field(default=None, compare=False)
     """Of which table it has what, if the server keeps its rows."""
+    derived: DerivedRule | None = field(default=None, compare=False)
+    """Which job makes its rows from which tables, if one does (W4)."""
 
     @property
     def own_name(self) -> str:

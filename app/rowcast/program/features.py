@@ -16,6 +16,8 @@ from rowcast.features.bridges.feature import Bridges
 from rowcast.features.client_events.feature import ClientEventLog
 from rowcast.features.deadlines.feature import RecordDeadlines
 from rowcast.features.delayed.feature import DelayedPublish
+from rowcast.features.derived.feature import DerivedTables
+from rowcast.features.derived.settings import JobSection
 from rowcast.features.durable_streams.feature import StreamsOfTopics
 from rowcast.features.durable_streams.settings import DurableStreamsSection
 from rowcast.features.heartbeats.feature import heartbeats
@@ -52,6 +54,7 @@ from rowcast.features.unfit_values.feature import UnfitValues
 from rowcast.features.websocket_wills.feature import WillsOfWebSockets
 from rowcast.kernel.feature import Feature
 from rowcast.program import exporting
+from rowcast.program.deriving import JobPlan
 from rowcast.program.parts import Parts
 from rowcast.program.settings.gateway import plan_of, plans
 from rowcast.store.store import Keep
@@ -101,6 +104,10 @@ def _snapshots(it: Parts) -> Feature:
     return SnapshotExports(shelf, lambda order: exporting.export_command(it.config, order), due)
 
 
+def _derived(it: Parts) -> Feature:
+    return DerivedTables(it.schema.tables, JobPlan(it.config, it.config.of(JobSection)))
+
+
 def _live_queries(it: Parts) -> Feature:
     return LiveQueriesOfTables(it.config.of(LiveQuerySection), it.schema.queries)
 
@@ -140,6 +147,7 @@ FEATURES: Final = (
     Plug("deadlines", lambda it: RecordDeadlines(it.schema.tables)),
     Plug("alarms", lambda it: RecordAlarms(it.schema.tables, it.config.of(AlarmSection))),
     Plug("rollups", lambda it: Rollups(it.schema.tables)),
+    Plug("derived", _derived),
     Plug("snapshots", _snapshots),
     Plug("bridges", lambda it: Bridges(plans(it.config.gateway), plan_of)),
     Plug("schedules", lambda it: ScheduledCalls(it.hooks.collected(Schedule), it.hooks.clients)),

@@ -21,6 +21,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.topics import RULES, TopicFilter
 from rowcast.doors.http.edge import Edge
 from rowcast.doors.mqtt.connections.relay import MqttRelay
+from rowcast.features.derived.feature import DerivedTables
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.idempotency.idempotent_writes import MARKS
 from rowcast.features.rights.feature import AccessRights
@@ -67,7 +68,8 @@ class Following(Application):
         self._node = node
         self._mqtt: MqttRelay | None = None
         same = [plug for plug in FEATURES if plug.name in SAME_EVERYWHERE]
-        super().__init__(config, features=[*same, *more])
+        refusing = Plug("derived", lambda it: DerivedTables(it.schema.tables, None))
+        super().__init__(config, features=[*same, refusing, *more])
 
     def _load_resources(self) -> None:
         """Note what the project's own code is asked for: it runs in the process that numbers."""

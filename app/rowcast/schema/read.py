@@ -15,6 +15,7 @@ from rowcast.core.tables import Attribute, Table, Type
 from rowcast.schema.attributes import Types, directives
 from rowcast.schema.declarations import declare
 from rowcast.schema.declared import declared as as_declared
+from rowcast.schema.derived import with_derived
 from rowcast.schema.document import read_document
 from rowcast.schema.named_queries import named_queries
 from rowcast.schema.names import name_node, table_names
@@ -59,7 +60,7 @@ def parse_schema(text: str, name: str = "schema.graphql") -> Schema:
     _check_names(declared, problems)
     _check_paths(declared, problems)
     _check_relationships(declared, problems)
-    declared = with_rollups(declared, problems)
+    declared = with_derived(with_rollups(declared, problems), problems)
     queries = named_queries(operations, {table.name: table for _, table in declared}, problems)
     if problems:
         problems.refuse()

@@ -29,6 +29,7 @@ directive @alarm(
 directive @rollup(
   of: String, by: [String], time: String, every: String, values: Any, late: String
 ) on OBJECT
+directive @derived(job: String, from: [String], every: String) on OBJECT
 directive @query(table: String, where: String) on QUERY
 directive @auth(
   roles: [String], read: String, write: String, mask: Any
@@ -66,6 +67,7 @@ DIRECTIVES: Final = (
     "deliver",
     "alarm",
     "rollup",
+    "derived",
     "query",
     "auth",
     "primaryKey",

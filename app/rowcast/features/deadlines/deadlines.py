@@ -48,6 +48,8 @@ class Deadlines(Subscriber):
         self._now = now
         self._loop = asyncio.get_running_loop()
         self._tables = [item for item in tables if item.deadline_seconds and item.path is not None]
+        self._derived = {item.path for item in tables if item.derived is not None}
+        """Tables whose own staleness their jobs tell."""
         self._seen: dict[str, float] = {}
         """The last write of each record in the heap, in seconds since 1970."""
         self._due: list[tuple[float, str, float]] = []
@@ -193,7 +195,9 @@ class Deadlines(Subscriber):
             told = await self._told()
             for table in self._tables:
                 await self._read(table, told)
-            for topic in told - self._stale:  # deleted, fresh, or without a deadline now
+            for topic in (
+                told - self._stale - self._derived
+            ):  # deleted, fresh, or without a deadline now
                 self._return(topic)
         except Error:
             log.exception("deadlines could not be worked out; only what is written counts")

@@ -55,6 +55,7 @@ ADMINISTERED: Final = (
     "$SYS/brokers/",
     "$SYS/dead_letters/",
     "$SYS/retained/",
+    "$SYS/jobs/",
     "$SYS/rules/",
     "$SYS/slow_subscriptions/",
     "$SYS/snapshots/",

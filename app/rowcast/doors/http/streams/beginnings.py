@@ -125,6 +125,11 @@ async def _authorise(kernel: Kernel, interests: Sequence[SubscribedFilter], call
         await kernel.authorise_waiting(interest, caller)
 
 
+def _has_silence(table: Table) -> bool:
+    """Whether the table or a record of it can be stale."""
+    return bool(table.deadline_seconds) or table.derived is not None
+
+
 def _with_silence(
     reader: Reader, interests: Sequence[SubscribedFilter]
 ) -> Iterator[SubscribedFilter]:
@@ -132,7 +137,7 @@ def _with_silence(
     for interest in interests:
         yield interest
         sources = reader.sources(interest.topics) if interest.query is None else ()
-        if any(isinstance(item, Table) and item.deadline_seconds for item in sources):
+        if any(isinstance(item, Table) and _has_silence(item) for item in sources):
             beside = TopicFilter(STALE_PREFIX + interest.topics.text)
             yield SubscribedFilter(beside, identifiers=interest.identifiers, marks=interest.marks)
             interest.marks = False  # the mark follows both
