@@ -35,6 +35,14 @@ type Meter @table(invalid: "deadLetter") @export {
   id: ID @primaryKey
   n: Long
 }
+type Hourly @table @export @rollup(of: "Reading", time: "at", every: "1h", values: {n: ["max"]}) {
+  id: ID @primaryKey
+}
+type Reading @table @export {
+  id: ID @primaryKey
+  at: Date
+  n: Float
+}
 """
 
 
@@ -474,3 +482,26 @@ def test_v7_a_worker_passes_durable_streams_on(server):
     assert '"streamClosed":true' in told
     assert 204 == server.work("DELETE", path).status_code
     assert 404 == server.request("GET", path).status_code
+
+
+def test_rows_that_the_server_keeps_are_written_by_no_client_of_a_worker(server):
+    for path in ("/Hourly/x", "/Hourly/"):
+        refused = server.work("PUT" if path[-1] == "x" else "POST", path, json={"n_max": 1})
+        assert refused.status_code == 405, refused.text
+        assert "the server keeps the rows of Hourly" in refused.json()["detail"]
+
+
+def test_a_worker_replays_the_past(server):
+    etag = [server.work("PUT", f"/Ping/r{n}", json={}).headers["etag"].strip('"') for n in range(3)]
+    path = f"/Ping/?from={etag[0]}&to={etag[2]}&speed=0"
+    with server.client() as client:
+        url = f"http://127.0.0.1:{server.workers_port}{path}"
+        with client.stream("GET", url, headers={"Accept": "text/event-stream"}) as answer:
+            assert answer.status_code == 200, answer.read()
+            lines = []
+            for line in answer.iter_lines():
+                lines.append(line)
+                if line == "event: end":
+                    break
+    ids = [line.removeprefix("id: ") for line in lines if line.startswith("id: ")]
+    assert [one for one in ids if one in etag[1:]] == etag[1:]

@@ -25,6 +25,7 @@ from rowcast.features.derived.feature import DerivedTables
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.idempotency.idempotent_writes import MARKS
 from rowcast.features.rights.feature import AccessRights
+from rowcast.features.rollups.feature import Rollups
 from rowcast.journal.follower_store import FollowerStore
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.forwarding import NUMBERED_ELSEWHERE, ForwardingCommitter
@@ -50,6 +51,7 @@ SAME_EVERYWHERE: Final = frozenset(
         "late_writes",
         "live_queries",
         "overload",
+        "replay",
         "rights",
         "transactions",
         "unfit_values",
@@ -57,6 +59,11 @@ SAME_EVERYWHERE: Final = frozenset(
 )
 """The features of a process that follows: those that keep nothing in memory, or what each process
 reads for itself (users, from their file), or hears with the log (rules)."""
+REFUSING: Final = (
+    Plug("derived", lambda it: DerivedTables(it.schema.tables, None)),
+    Plug("rollups", lambda it: Rollups(it.schema.tables, keeps=False)),
+)
+"""Features whose tables clients do not write, at any process; the rows are kept at one."""
 
 
 class Following(Application):
@@ -68,8 +75,7 @@ class Following(Application):
         self._node = node
         self._mqtt: MqttRelay | None = None
         same = [plug for plug in FEATURES if plug.name in SAME_EVERYWHERE]
-        refusing = Plug("derived", lambda it: DerivedTables(it.schema.tables, None))
-        super().__init__(config, features=[*same, refusing, *more])
+        super().__init__(config, features=[*same, *REFUSING, *more])
 
     def _load_resources(self) -> None:
         """Note what the project's own code is asked for: it runs in the process that numbers."""

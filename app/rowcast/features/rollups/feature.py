@@ -33,9 +33,10 @@ class _Wake(Subscriber):
 
 
 class Rollups(Feature):
-    """The roll-ups of a server."""
+    """The roll-ups of a server; not ``keeps``: another process keeps their rows."""
 
-    def __init__(self, tables: Sequence[Table]) -> None:
+    def __init__(self, tables: Sequence[Table], *, keeps: bool = True) -> None:
+        self._keeps = keeps
         self._tables = {table.name: table for table in tables}
         self._background = Background()
         self.rollups: list[Rollup] = []
@@ -44,12 +45,14 @@ class Rollups(Feature):
     def install(self, kernel: Kernel) -> None:
         """Refuse writes of clients, and have the open periods restored."""
         self._kernel = kernel
-        for table in self._tables.values():
+        rollups = [table for table in self._tables.values() if table.rollup is not None]
+        if rollups:
+            kernel.steps.add("rows", _step)
+        for table in rollups if self._keeps else ():
             if table.rollup is not None:
                 source = self._tables[table.rollup.of]
                 self.rollups.append(Rollup(kernel, table, source))
         if self.rollups:
-            kernel.steps.add("rows", _step)
             kernel.facts(OWNER, self._restore)
             kernel.figures["rollups/readings"] = lambda: sum(
                 item.periods.readings for item in self.rollups
