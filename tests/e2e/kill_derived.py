@@ -138,6 +138,15 @@ def row(server: Server) -> dict[str, object]:
     return found
 
 
+def write(server: Server, number: int) -> None:
+    """Begin a round; a server that has just begun may be busy."""
+
+    def written() -> bool:
+        return server.request("PUT", "/Round/1", json={"n": number}).is_success
+
+    wait_until(written, f"round {number} is written")
+
+
 def begin(server: Server) -> None:
     """Have the job run, if it does not already."""
     answer = server.request("PUT", ROW, json={"run": True})
@@ -215,7 +224,7 @@ def run(folder: Path, kills: int, seed: int) -> dict[str, int]:
     (folder / "jobs").mkdir()
     (folder / "jobs" / "hourly.py").write_text(JOB)
     with Server(folder, SCHEMA) as server:
-        server.request("PUT", "/Round/1", json={"n": 1}).raise_for_status()
+        write(server, 1)
         takes = finish(server, 1)
         watchers = [Reader(server), Stream(server), Session(server)]
         for watcher in watchers:
@@ -223,7 +232,7 @@ def run(folder: Path, kills: int, seed: int) -> dict[str, int]:
         number = 1
         for _ in range(kills):
             number += 1
-            server.request("PUT", "/Round/1", json={"n": number}).raise_for_status()
+            write(server, number)
             begin(server)
             watchers[0].stopping.wait(dice.random() * takes * 1.1)
             kill_something(server, dice, figures)
