@@ -22,3 +22,5 @@ LONG_POLL_SECONDS = 25
 clients and proxies give up a request."""
 LONG_POLL_EVENTS = 1_000
 """Events of one answer to a long poll without a limit of its own."""
+HISTORY_SORTED_RECORDS_MAX = 100_000
+"""Records of a past moment held at once, to sort them: as many as may have changed since."""

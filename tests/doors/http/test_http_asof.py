@@ -84,13 +84,6 @@ async def test_b14_head_has_the_headers(rest):
     assert 404 == (await rest.head(f"/Dog/2?{at(6)}")).status
 
 
-@pytest.mark.parametrize("words", ["sort(name)", "limit(1,2)", "count", "after(x)", "sort(age)"])
-async def test_b14_what_a_listing_of_the_past_has_not_is_refused(rest, words):
-    got = await rest.get(f"/Dog/?{at(4)}&{words}")
-    assert 400 == got.status
-    assert "records as they were come by id" in got.value["detail"]
-
-
 async def test_b14_beyond_the_log_it_is_gone_with_a_sentence(rest):
     """B14: but what has not changed since is known still."""
     rest.store.trim(rest.kernel.registry.route("Dog/1").table, Keep(events=2), 0, 100)

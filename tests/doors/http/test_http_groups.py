@@ -72,7 +72,6 @@ async def test_conditions_and_prefixes_select_before(rest):
         ("group(secret)", "no attribute"),
         ("group(name)&count", "no count"),
         ("group(name)&meta", "no meta"),
-        ("group(name)&asof=-1h", "no function group"),
     ],
 )
 async def test_a_mistake_is_told(rest, query, words):

@@ -85,7 +85,8 @@ async def _query(request: Request, table: Table) -> Query:
 
 async def _send(request: Request, table: Table, query: Query, media_type: str | None) -> None:
     if query.group is not None:
-        await _send_groups(request, table, query, query.group, media_type)
+        rows = await request.kernel.grouped(table, query, request.caller)
+        await send_groups(request, query.group, rows, media_type)
         return
     if request.parameters.count:
         count = await request.kernel.count(table, query, request.caller)
@@ -102,14 +103,13 @@ async def _send(request: Request, table: Table, query: Query, media_type: str | 
         await listing.send_whole(page)
 
 
-async def _send_groups(
-    request: Request, table: Table, query: Query, grouping: Grouping, media_type: str | None
+async def send_groups(
+    request: Request, grouping: Grouping, rows: Sequence[GroupRow], media_type: str | None
 ) -> None:
     """Respond with the groups of a table's records."""
     if request.parameters.count or request.parameters.meta:
         raise Error(Code.INVALID, "group(...) has no count and no meta; write group(count())")
     media_type = media_type or negotiate(request.accept, ROW_TYPES)
-    rows = await request.kernel.grouped(table, query, request.caller)
     encoder = rows_encoder(media_type, grouping.names, len(rows))
     plain = media_type in {JSON, CSV, NDJSON}
     pieces = [encoder.begin()]
@@ -169,14 +169,14 @@ class Listing:
         select = self.query.select
         if select is not None and select.related:
             found = await kernel.related.joined(
-                self.table, select, page.records, caller, self._spelling
+                self.table, select, page.records, caller, self.spelling
             )
             self.joined.clear()
             self.joined.update(found)
         return page
 
     @property
-    def _spelling(self) -> str:
+    def spelling(self) -> str:
         """The media type that values are spelled for."""
         spelling = JSON if self.media_type in {CSV, NDJSON} else self.media_type
         return CBOR if spelling == CBOR_SEQ else spelling
@@ -242,14 +242,17 @@ class Listing:
         ]
         if self.linked and page.after:
             headers.append((b"rowcast-after", page.after.encode()))
-            headers.append((b"link", f'<{self._next(page.after)}>; rel="next"'.encode()))
+            period = self.request.parameters.period
+            asof = self.request.kernel.cursor(page.position) if period is not None else ""
+            headers.append((b"link", f'<{self._next(page.after, asof)}>; rel="next"'.encode()))
         return headers
 
-    def _next(self, after: str) -> str:
+    def _next(self, after: str, asof: str) -> str:
         """Return the path of the next page: the same query, from the end of this one."""
         text = _AFTER.sub("", self.request.parameters.query)
         text = _RANGE.sub(lambda found: f"limit({int(found[2]) - int(found[1])})", text)
         meta = "&meta=true" if self.request.parameters.meta else ""
+        meta += f"&asof={asof}" if asof else ""
         path = self.request.scope.get("raw_path", b"").decode("ascii", "replace")
         return f"{path}?{text.strip('&')}&after({after}){meta}"
 
@@ -269,7 +272,7 @@ class Listing:
     def _value(self, record: Record) -> object:
         """Return a record as a row: with its id, its selected parts, its metadata."""
         table = self.table
-        value = self.request.kernel.transcoder.spelled(record, self._spelling)
+        value = self.request.kernel.transcoder.spelled(record, self.spelling)
         record_id = parse_id(table, local_id(table, record.topic))
         key = table.primary_key.name if table.primary_key else "id"
         if isinstance(value, dict):

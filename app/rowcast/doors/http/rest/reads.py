@@ -5,7 +5,7 @@ from functools import reduce
 from typing import Final
 
 from rowcast.codecs import CSV, JSON, NDJSON, content_type_header, encode, negotiate
-from rowcast.core.conditions import Condition, Operator
+from rowcast.core.conditions import ID_PATH, Condition, Operator
 from rowcast.core.errors import Code, Error
 from rowcast.core.evaluation import project
 from rowcast.core.events import Record, local_id
@@ -22,7 +22,7 @@ from rowcast.doors.http.messages.replies import EMPTY, SELECTED, send_bytes, unl
 from rowcast.doors.http.rest import custom_resources as customs
 from rowcast.doors.http.rest import descriptions, history, listings, long_poll
 from rowcast.doors.http.rest.allowed_methods import is_collection, is_description, not_offered
-from rowcast.doors.http.rest.asof import moment_asked, send_then
+from rowcast.doors.http.rest.asof import past_asked, send_then
 from rowcast.doors.http.rest.conditions import check_read_condition, not_modified
 from rowcast.doors.http.rest.descriptions import SYSTEM
 from rowcast.doors.http.rest.path_forms import Reading, readings
@@ -33,7 +33,6 @@ from rowcast.doors.http.rest.representations import (
     validators_of,
 )
 from rowcast.doors.http.rest.request import RECORD_TYPES, Request
-from rowcast.features.history.history import history_of
 
 _ELSEWHERE: Final = frozenset({Code.NOT_FOUND, Code.INVALID, Code.UNPROCESSABLE})
 """Codes of a wrong interpretation of a path."""
@@ -127,14 +126,19 @@ async def _send_related(request: Request) -> bool:
     relation = None if table is None else relation_of(table, name, kernel.registry.related)
     if table is None or relation is None or not local_id(table, topic):
         return False
-    record = await kernel.read(topic, request.caller)
+    past = past_asked(request)
+    record = await _record(request, topic)
     kernel.transcoder.structured(record)
     keys = tuple(relation.keys(record.decoded, parse_id(table, local_id(table, topic))))
     where = Condition(relation.other, Operator.IN, keys)
+    if relation.many and past is not None:
+        await send_then(request, past, relation.table, where=where)
+        return True
     if relation.many:
         await _while_there(request, listings.send_related(request, relation.table, where))
         return True
-    page = await kernel.search(relation.table, Query(where, limit=1), request.caller)
+    reads = kernel if past is None else past
+    page = await reads.search(relation.table, Query(where, limit=1), request.caller)
     if not page.records:
         raise Error(Code.NOT_FOUND, f"{path_of(topic)!r} has no {name}")
     await _send_record(request, page.records[0], Reading(page.records[0].topic))
@@ -154,20 +158,20 @@ def _no_system_row(request: Request) -> Error:
 
 async def _send_collection(request: Request, prefix: str, media_type: str | None = None) -> None:
     """Respond with a table's records, current or past."""
-    moment = moment_asked(request)
-    if moment is None:
+    past = past_asked(request)
+    if past is None:
         await listings.send_collection(request, prefix, media_type)
     else:
-        await send_then(request, prefix, moment, media_type)
+        where = Condition(ID_PATH, Operator.STARTS_WITH, prefix) if prefix else None
+        await send_then(request, past, request.route.table, media_type, where)
 
 
 async def _record(request: Request, topic: str) -> Record:
     """Return the record at a topic, current or past."""
-    moment = moment_asked(request)
-    if moment is None:
+    past = past_asked(request)
+    if past is None:
         return await request.kernel.read(topic, request.caller)
-    table = request.kernel.registry.route(topic).table
-    return await history_of(request.kernel).record(topic, table, moment, request.caller)
+    return await past.record(topic, request.kernel.registry.route(topic).table, request.caller)
 
 
 async def _send_record(request: Request, record: Record, reading: Reading) -> None:
@@ -229,7 +233,9 @@ async def _parts(
     table = record.table or Table(record.topic, None)
     if select is not None and select.related and isinstance(value, dict):
         kernel, caller = request.kernel, request.caller
-        joined = await kernel.related.joined(table, select, [record], caller, spelling)
+        past = past_asked(request)
+        related = kernel.related if past is None else past.related
+        joined = await related.joined(table, select, [record], caller, spelling)
         value = value | joined[record.topic]
     value = project(select, value, parse_id(table, local_id(record.table, record.topic)))
     if request.parameters.meta:
