@@ -41,6 +41,9 @@ COMMANDS: Final = {
         HERE + "serving", "check", "Check settings, schema, resources and certificates."
     ),
     "schema": Place(HERE + "schema", "schema", "Report what a changed schema does to the data."),
+    "generate": Place(
+        HERE + "generate", "generate", "Print types of the schema for TypeScript or Python."
+    ),
     "get": Place(HERE + "records", "get", "Print a record, a table or the result of a query."),
     "put": Place(HERE + "records", "put", "Write a record."),
     "delete": Place(HERE + "records", "delete", "Delete a record."),

@@ -1,0 +1,206 @@
+"""Types of a schema for programs: TypeScript or Python text, as its records are in JSON.
+
+Pure functions of the schema and, if given, of the roles of the program that will use the text:
+what ``@auth`` keeps from these roles does not exist in it, and what they may not write is not in
+the types of writes. Grants of users are not in the schema; the server checks them.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+
+from rowcast.core.clauses import Clause, read_rules, rules_reading, write_rule
+from rowcast.core.conditions import EVERYTHING, holds, is_constant
+from rowcast.core.tables import Attribute, Role, Table
+from rowcast.schema import Schema
+
+Roles = frozenset[str] | None
+"""The roles of the program; None: the types are for all that is declared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One attribute as a program sees it."""
+
+    attribute: Attribute
+    optional: bool
+    masked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One table as a program sees it."""
+
+    name: str
+    path: str
+    open: bool
+    """Any content: its records have no declared form."""
+    read: tuple[Member, ...]
+    insert: tuple[Member, ...]
+    patch: tuple[Member, ...]
+    writable: bool
+
+
+def digest(schema: Schema, roles: Roles) -> str:
+    """Return what differs for another schema or other roles; it is in the head of the text."""
+    return sha256(f"{sorted(roles or ())}\n{schema.text}".encode()).hexdigest()[:16]
+
+
+def shapes(schema: Schema, roles: Roles) -> list[Shape]:
+    """Return the exported tables that these roles may read, in the order of the schema."""
+    return [
+        _shape(table, roles) for table in schema.tables if table.path and _reads(table.auth, roles)
+    ]
+
+
+def _shape(table: Table, roles: Roles) -> Shape:
+    seen = [item for item in table.attributes if not item.hidden and _reads(item.auth, roles)]
+    masked = _masked(table, roles)
+    read = tuple(
+        Member(item, not item.required or not _always(item.auth, roles), item.name in masked)
+        for item in seen
+    )
+    writable = _writes(table.auth, roles)
+    written = [item for item in seen if _settable(item) and _writes(item.auth, roles)]
+    insert = tuple(Member(one, one.primary_key or not one.required) for one in written)
+    patch = tuple(Member(one, optional=True) for one in written if not one.primary_key)
+    name = re.sub(r"\W", "_", table.name)
+    return Shape(name, table.path or "", table.open, read, insert, patch, writable)
+
+
+def _settable(item: Attribute) -> bool:
+    return item.stored and item.role not in {Role.CREATED_TIME, Role.UPDATED_TIME}
+
+
+def _masked(table: Table, roles: Roles) -> set[str]:
+    if roles is None:
+        return set()
+    return {name for _, clause in read_rules(table.auth, roles) for name, _ in clause.masks}
+
+
+def _reads(clauses: tuple[Clause, ...], roles: Roles) -> bool:
+    return roles is None or not rules_reading(clauses) or bool(read_rules(clauses, roles))
+
+
+def _always(clauses: tuple[Clause, ...], roles: Roles) -> bool:
+    """Whether the attribute is in each record: no rule looks at the record."""
+    if not rules_reading(clauses):
+        return True
+    return roles is not None and any(one == EVERYTHING for one, _ in read_rules(clauses, roles))
+
+
+def _writes(clauses: tuple[Clause, ...], roles: Roles) -> bool:
+    if roles is None or not clauses:
+        return True
+    rule = write_rule(clauses, roles)
+    return not is_constant(rule) or holds(rule, {}, "")
+
+
+_TYPESCRIPT = {
+    "ID": "string", "String": "string", "Int": "number", "Long": "number", "Float": "number",
+    "Decimal": "string", "Boolean": "boolean", "Date": "string", "Bytes": "string",
+}  # fmt: skip
+
+
+def typescript(schema: Schema, roles: Roles = None) -> str:
+    """Return a module of types; ``Typed`` is the JavaScript client with these types."""
+    found = shapes(schema, roles)
+    lines = [f"// rowcast generate typescript, of schema {digest(schema, roles)}. Do not edit.", ""]
+    for shape in found:
+        lines += _ts_interface(shape.name, shape.read, shape.open)
+        if shape.writable:
+            lines += _ts_interface(f"{shape.name}Insert", shape.insert, shape.open)
+            lines += _ts_interface(f"{shape.name}Patch", shape.patch, shape.open)
+    lines += ["export interface Tables {"]
+    lines += [f"  {json.dumps(one.path)}: {_ts_entry(one)}" for one in found]
+    lines += ["}", "", *_TYPED.splitlines()]
+    return "\n".join(lines) + "\n"
+
+
+def _ts_entry(shape: Shape) -> str:
+    name = shape.name
+    insert, patch = (f"{name}Insert", f"{name}Patch") if shape.writable else ("never", "never")
+    return f"{{ record: {name}; insert: {insert}; patch: {patch} }}"
+
+
+def _ts_interface(name: str, members: tuple[Member, ...], is_open: bool) -> list[str]:
+    if is_open:
+        return [f"export type {name} = unknown", ""]
+    return [f"export interface {name} {{", *(f"  {_ts_member(one)}" for one in members), "}", ""]
+
+
+def _ts_member(member: Member) -> str:
+    of = "unknown" if member.masked else _ts_type(member.attribute)
+    key = member.attribute.name
+    return f"{key}?: {of} | null" if member.optional else f"{key}: {of}"
+
+
+def _ts_type(item: Attribute) -> str:
+    if item.relationship or item.computed is not None:
+        return "unknown"
+    if item.items is not None:
+        return f"({_ts_type(item.items)} | null)[]"
+    if item.fields:
+        return "{ " + "; ".join(_ts_member(Member(x, not x.required)) for x in item.fields) + " }"
+    return _TYPESCRIPT.get(item.type.value, "unknown")
+
+
+_TYPED = """\
+type Name = keyof Tables & string
+export interface Written { status: number; cursor: string | null; id?: string }
+export interface Options { ifMatch?: string; ifNoneMatch?: string; headers?: Record<string, string> }
+/** The client of rowcast.js with these types: `const rows = new Rowcast(url) as unknown as Typed` */
+export interface Typed {
+  get<T extends Name>(topic: `${T}/${string}`): Promise<{ value: Tables[T]["record"]; cursor: string | null }>
+  query<T extends Name>(table: T, query?: string): Promise<{ rows: Tables[T]["record"][]; next: string | null }>
+  create<T extends Name>(table: T, value: Tables[T]["insert"], options?: Options): Promise<Written>
+  put<T extends Name>(topic: `${T}/${string}`, value: Tables[T]["insert"], options?: Options): Promise<Written>
+  patch<T extends Name>(topic: `${T}/${string}`, value: Tables[T]["patch"], options?: Options): Promise<Written>
+  delete<T extends Name>(topic: `${T}/${string}`, options?: Options): Promise<Written>
+}
+"""  # noqa: E501 - lines of the generated file
+
+_PYTHON = {
+    "ID": "str", "String": "str", "Int": "int", "Long": "int", "Float": "float",
+    "Decimal": "str", "Boolean": "bool", "Date": "str", "Bytes": "str",
+}  # fmt: skip
+
+
+def python(schema: Schema, roles: Roles = None) -> str:
+    """Return a module of one TypedDict for each form of a record."""
+    head = f"rowcast generate python, of schema {digest(schema, roles)}. Do not edit."
+    lines = [f'"""{head}"""', "", "from typing import NotRequired, TypedDict", ""]
+    for shape in shapes(schema, roles):
+        lines += _py_class(shape.name, shape.read, shape.open)
+        if shape.writable:
+            lines += _py_class(f"{shape.name}Insert", shape.insert, shape.open)
+            lines += _py_class(f"{shape.name}Patch", shape.patch, shape.open)
+    return "\n".join(lines) + "\n"
+
+
+def _py_class(name: str, members: tuple[Member, ...], is_open: bool) -> Iterator[str]:
+    if is_open:
+        yield f"{name} = object"
+        return
+    inner: list[str] = []
+    fields: list[str] = []
+    for one in members:
+        key = one.attribute.name
+        of = "object" if one.masked else _py_type(f"{name}__{key}", one.attribute, inner)
+        of = f"NotRequired[{of} | None]" if one.optional else of
+        fields.append(f"{json.dumps(key)}: {of}")
+    yield from inner
+    yield f"{name} = TypedDict({json.dumps(name)}, {{{', '.join(fields)}}})"
+
+
+def _py_type(name: str, item: Attribute, inner: list[str]) -> str:
+    if item.relationship or item.computed is not None:
+        return "object"
+    if item.items is not None:
+        return f"list[{_py_type(name, item.items, inner)} | None]"
+    if item.fields:
+        inner += _py_class(name, tuple(Member(x, not x.required) for x in item.fields), False)
+        return name
+    return _PYTHON.get(item.type.value, "object")

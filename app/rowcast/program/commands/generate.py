@@ -1,0 +1,50 @@
+"""The command ``rowcast generate``: types of the schema for programs."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rowcast.core.errors import Code, Error
+from rowcast.program.commands.options import ConfigOption, SchemaOption, join_settings
+
+
+class Language(StrEnum):
+    """The languages that there are types for."""
+
+    TYPESCRIPT = "typescript"
+    PYTHON = "python"
+
+
+def generate(
+    language: Annotated[Language, typer.Argument(help="Language of the types.")],
+    config: ConfigOption = None,
+    schema: SchemaOption = None,
+    role: Annotated[
+        list[str] | None,
+        typer.Option("--as", help="Only what @auth allows this role; repeatable."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="File to write.")] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; fail if --out is not up to date.")
+    ] = False,
+) -> None:
+    """Print types of the tables, or write them to a file.
+
+    Example: rowcast generate typescript --as operator --out tables.ts
+    """
+    from rowcast.program.client_types import python, typescript  # noqa: PLC0415 - not for each
+    from rowcast.schema import load_schema  # noqa: PLC0415
+
+    if check and out is None:
+        raise Error(Code.INVALID, "--check compares a file: name it with --out")
+    read = load_schema(join_settings(config, {"schema": schema}).schema_file)
+    write = typescript if language is Language.TYPESCRIPT else python
+    text = write(read, frozenset(role) if role else None)
+    if out is None:
+        print(text, end="")
+    elif not check:
+        out.write_text(text, encoding="utf-8")
+    elif not out.exists() or out.read_text(encoding="utf-8") != text:
+        raise Error(Code.INVALID, f"{out} is not up to date: run the command without --check")

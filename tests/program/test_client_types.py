@@ -1,0 +1,62 @@
+"""``rowcast generate``: types that refuse what the schema or a role's rights do not allow."""
+
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from rowcast.program.cli import command
+from rowcast.program.client_types import python, typescript
+from rowcast.schema import parse_schema
+
+SCHEMA = """
+type Dog @table @export {
+  id: ID @primaryKey
+  name: String!
+  age: Int
+  tricks: [String]
+  owner: Owner
+  chip: String @auth(roles: ["vet"])
+  updated: Date @updatedTime
+}
+type Owner { class: String! }
+type Bill @table @export @auth(roles: ["vet"]) { id: ID @primaryKey sum: Decimal! }
+"""
+RIGHT = 'd: DogInsert = {"name": "Rex", "age": 3, "tricks": ["sit"], "owner": {"class": "a"}}'
+WRONG = (
+    'd: DogInsert = {"name": "Rex", "agee": 3}',
+    'd: DogInsert = {"name": "Rex", "age": "3"}',
+    'd: DogInsert = {"age": 3}',
+    'd: DogInsert = {"name": "Rex", "updated": "2020-01-01T00:00:00Z"}',
+    'd: DogInsert = {"name": "Rex", "chip": "x"}',
+    'b: Bill = {"sum": "1.0"}',
+)
+
+
+def test_a_role_sees_only_what_it_may_read():
+    schema = parse_schema(SCHEMA)
+    for write in (typescript, python):
+        everything, vet = write(schema), write(schema, frozenset({"vet"}))
+        guest = write(schema, frozenset({"guest"}))
+        assert "chip" in everything and "chip" in vet and "Bill" in vet
+        assert "chip" not in guest and "Bill" not in guest and "name" in guest
+
+
+@pytest.mark.parametrize("program", [RIGHT, *WRONG])
+def test_mypy_refuses_wrong_programs(tmp_path, program):
+    text = python(parse_schema(SCHEMA), frozenset({"guest"}))
+    (tmp_path / "tables_of.py").write_text(f"{text}{program}\n")
+    asked = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "tables_of.py"]
+    done = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == (0 if program == RIGHT else 1), done.stdout + done.stderr
+
+
+def test_check_fails_for_an_older_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "schema.graphql").write_text(SCHEMA)
+    asked = ["generate", "typescript", "--out", "tables.ts"]
+    assert CliRunner().invoke(command, asked).exit_code == 0
+    assert CliRunner().invoke(command, [*asked, "--check"]).exit_code == 0
+    (tmp_path / "schema.graphql").write_text(SCHEMA.replace("age: Int", "age: Long"))
+    assert CliRunner().invoke(command, [*asked, "--check"]).exit_code == 1
