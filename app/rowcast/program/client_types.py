@@ -150,17 +150,26 @@ def _ts_type(item: Attribute) -> str:
 _TYPED = """\
 type Name = keyof Tables & string
 export interface Written { status: number; cursor: string | null; id?: string }
-export interface Options { ifMatch?: string; ifNoneMatch?: string; headers?: Record<string, string> }
-/** The client of rowcast.js with these types: `const rows = new Rowcast(url) as unknown as Typed` */
-export interface Typed {
-  get<T extends Name>(topic: `${T}/${string}`): Promise<{ value: Tables[T]["record"]; cursor: string | null }>
-  query<T extends Name>(table: T, query?: string): Promise<{ rows: Tables[T]["record"][]; next: string | null }>
-  create<T extends Name>(table: T, value: Tables[T]["insert"], options?: Options): Promise<Written>
-  put<T extends Name>(topic: `${T}/${string}`, value: Tables[T]["insert"], options?: Options): Promise<Written>
-  patch<T extends Name>(topic: `${T}/${string}`, value: Tables[T]["patch"], options?: Options): Promise<Written>
-  delete<T extends Name>(topic: `${T}/${string}`, options?: Options): Promise<Written>
+export interface Options {
+  ifMatch?: string
+  ifNoneMatch?: string
+  headers?: Record<string, string>
 }
-"""  # noqa: E501 - lines of the generated file
+type Read<T extends Name> = { value: Tables[T]["record"]; cursor: string | null }
+type Rows<T extends Name> = { rows: Tables[T]["record"][]; next: string | null }
+type Topic<T extends Name> = `${T}/${string}`
+type Insert<T extends Name> = Tables[T]["insert"]
+type Patch<T extends Name> = Tables[T]["patch"]
+/** The client of rowcast.js: `const rows = new Rowcast(url) as unknown as Typed` */
+export interface Typed {
+  get<T extends Name>(topic: Topic<T>): Promise<Read<T>>
+  query<T extends Name>(table: T, query?: string): Promise<Rows<T>>
+  create<T extends Name>(table: T, value: Insert<T>, options?: Options): Promise<Written>
+  put<T extends Name>(topic: Topic<T>, value: Insert<T>, options?: Options): Promise<Written>
+  patch<T extends Name>(topic: Topic<T>, value: Patch<T>, options?: Options): Promise<Written>
+  delete<T extends Name>(topic: Topic<T>, options?: Options): Promise<Written>
+}
+"""
 
 _PYTHON = {
     "ID": "str", "String": "str", "Int": "int", "Long": "int", "Float": "float",

@@ -1,0 +1,63 @@
+"""Features at worker processes: what is kept in one place is asked there, or refused (K1)."""
+
+import pytest
+from test_e2e_workers import Served, by_workers
+
+SCHEMA = """
+type Ping @table @export {
+  id: ID @primaryKey
+}
+type Hourly @table @export @rollup(of: "Reading", time: "at", every: "1h", values: {n: ["max"]}) {
+  id: ID @primaryKey
+}
+type Reading @table @export {
+  id: ID @primaryKey
+  at: Date
+  n: Float
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with Served(tmp_path_factory.mktemp("server"), SCHEMA) as running:
+        yield running
+
+
+def test_v7_a_worker_passes_durable_streams_on(server):
+    """V7: create, append, read and SSE at any worker are those of the one server."""
+    path, kind = "/$streams/log/1", {"content-type": "application/json"}
+    assert 201 == server.work("PUT", path, headers=kind).status_code
+    for n in range(8):
+        assert 204 == server.work("POST", path, headers=kind, json=[{"n": n}]).status_code
+    closed = server.work("POST", path, headers={"stream-closed": "true"})
+    assert "true" == closed.headers["stream-closed"]
+    for answer in by_workers(server, lambda it: it.work("GET", path)):
+        assert [{"n": n} for n in range(8)] == answer.json()
+    told = server.work("GET", f"{path}?offset=-1&live=sse").text
+    assert '"streamClosed":true' in told
+    assert 204 == server.work("DELETE", path).status_code
+    assert 404 == server.request("GET", path).status_code
+
+
+def test_rows_that_the_server_keeps_are_written_by_no_client_of_a_worker(server):
+    for path in ("/Hourly/x", "/Hourly/"):
+        refused = server.work("PUT" if path[-1] == "x" else "POST", path, json={"n_max": 1})
+        assert refused.status_code == 405, refused.text
+        assert "the server keeps the rows of Hourly" in refused.json()["detail"]
+
+
+def test_a_worker_replays_the_past(server):
+    etag = [server.work("PUT", f"/Ping/r{n}", json={}).headers["etag"].strip('"') for n in range(3)]
+    path = f"/Ping/?from={etag[0]}&to={etag[2]}&speed=0"
+    with server.client() as client:
+        url = f"http://127.0.0.1:{server.workers_port}{path}"
+        with client.stream("GET", url, headers={"Accept": "text/event-stream"}) as answer:
+            assert answer.status_code == 200, answer.read()
+            lines = []
+            for line in answer.iter_lines():
+                lines.append(line)
+                if line == "event: end":
+                    break
+    ids = [line.removeprefix("id: ") for line in lines if line.startswith("id: ")]
+    assert [one for one in ids if one in etag[1:]] == etag[1:]
