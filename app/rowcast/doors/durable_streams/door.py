@@ -100,8 +100,8 @@ class DurableStreamsDoor:
 
     async def _post(self, request: Request) -> Answer:
         self._check_writable(request)
-        stream = self._streams.get(request.name)
         self._kernel.rights.check_write(request.name, request.caller, MESSAGE)
+        stream = self._streams.get(request.name)  # after that: it tells which streams there are
         body, kind = await request.body(), type_of(request)
         closes, mark = request.is_true("Stream-Closed"), mark_of(request)
         messages: tuple[bytes, ...] = ()

@@ -4,6 +4,7 @@ import { actionsHead, fit } from './rows.js'
 import { keyOf } from './shape.js'
 import { amount, cellText, gapText } from './text.js'
 import { editRecord } from './form.js'
+import { timeBar } from './past.js'
 
 const PAGE = 50
 const COLUMNS_MAX = 14
@@ -28,8 +29,9 @@ export async function recordsPage(app, main, [chosen]) {
 
 async function showTable(app, main, table, picker) {
   const schema = (await app.schemas())[table] || {}
-  const readOnly = table.startsWith('mqtt_') || !app.may('write')
-  const state = { conditions: '', sort: '', page: null, pages: [], rows: [], other: 0 }
+  const mayNot = table.startsWith('mqtt_') || !app.may('write')
+  const state = { conditions: '', sort: '', page: null, pages: [], rows: [], other: 0, asof: null }
+  const isFixed = () => mayNot || state.asof !== null
   const lit = new Map()
   const columns = Object.keys(schema.properties || {})
   const box = h('div.tablebox.sideways')
@@ -51,8 +53,9 @@ async function showTable(app, main, table, picker) {
   } }, 'Next ›')
 
   const query = () => state.page ||
-    [state.conditions, state.sort && `sort(${state.sort})`, `limit(${PAGE})`, 'meta=true']
+    [state.conditions, state.sort && `sort(${state.sort})`, `limit(${PAGE})`, past() || 'meta=true']
       .filter(Boolean).join('&')
+  const past = () => state.asof && `asof=${encodeURIComponent(state.asof)}`
 
   async function load() {
     const answer = await trying(() => app.rows.query(table, query()))
@@ -63,7 +66,7 @@ async function showTable(app, main, table, picker) {
   }
 
   async function count() {
-    const words = [state.conditions, 'count'].filter(Boolean).join('&')
+    const words = [state.conditions, 'count', past()].filter(Boolean).join('&')
     try {
       const { rows } = await app.rows.query(table, words)
       about.textContent = `${amount(rows.count)} record${rows.count === 1 ? '' : 's'}`
@@ -94,7 +97,7 @@ async function showTable(app, main, table, picker) {
       return
     }
     const now = performance.now()
-    redraw(box, h('table.stacked.sorted', {}, h('thead', {}, h('tr', {}, readOnly ? null : actionsHead(),
+    redraw(box, h('table.stacked.sorted', {}, h('thead', {}, h('tr', {}, isFixed() ? null : actionsHead(),
       shown.map((name) => head(name)))),
     h('tbody', {}, state.rows.map((row) => line(row, shown, now)))))
     fit(box, true)
@@ -134,9 +137,10 @@ async function showTable(app, main, table, picker) {
         event.stopPropagation()
         act()
       } }, h('span', { 'aria-hidden': 'true' }, sign), h('span.word', {}, ` ${word}`))
-    const node = h(readOnly ? 'tr' : 'tr.may', { onclick: readOnly ? undefined : edit,
+    const fixed = isFixed()
+    const node = h(fixed ? 'tr' : 'tr.may', { onclick: fixed ? undefined : edit,
       'data-topic': topic },
-    readOnly ? null : h('td.end', {},
+    fixed ? null : h('td.end', {},
       button('button', '↺', 'History', 'History of', () => {
         location.hash = `#/topics/${encodeURIComponent(topic)}`
       }),
@@ -166,6 +170,7 @@ async function showTable(app, main, table, picker) {
   }
 
   function hear(event) {
+    if (state.asof !== null && !event.replay) return // the present is read again when one is back
     if (event.kind === 'gap') toast(`${gapText(event)}; the table is read again`)
     if (event.kind === 'gap' || event.kind === 'reset') load()
     if (!event.topic) return
@@ -174,7 +179,7 @@ async function showTable(app, main, table, picker) {
     else if (event.kind === 'delete') state.rows.splice(at, 1)
     else if (event.kind === 'put' || event.kind === 'patch') {
       const [origin, seq] = event.cursor.split(':')
-      state.rows[at] = { ...event.value, _origin: origin, _seq: +seq }
+      state.rows[at] = { ...event.value, ...(event.replay ? {} : { _origin: origin, _seq: +seq }) }
       lit.set(event.topic, performance.now())
     }
     later()
@@ -187,8 +192,8 @@ async function showTable(app, main, table, picker) {
 
   function empty() {
     const node = h('div', {}, h('h2', {}, state.conditions ? 'No record is like that' : 'No records yet'),
-      state.conditions || readOnly ? null : h('p', {}, 'Make one with “New record”, or from a terminal:'),
-      state.conditions || readOnly ? null : command(app.curl(
+      state.conditions || isFixed() ? null : h('p', {}, 'Make one with “New record”, or from a terminal:'),
+      state.conditions || isFixed() ? null : command(app.curl(
         `-X PUT ${app.rows.url}/${table}/1 -H 'Content-Type: application/json' \\\n` +
         `  -d '${JSON.stringify(example(schema))}'`)))
     node.style.padding = '4px 16px 12px'
@@ -207,17 +212,21 @@ async function showTable(app, main, table, picker) {
   const raw = h('form.row', { onsubmit: (event) => { event.preventDefault(); first() } }, text,
     h('button', { type: 'button', onclick: () => { text.value = ''; first() } }, 'All'))
   const ordering = h('label.row.ordering', {}, h('span', {}, 'In the order of'), order)
+  const time = timeBar(app, `${table}/#`, { hear, show: (moment) => {
+    Object.assign(state, { asof: moment, page: null, pages: [] })
+    load()
+  } })
   clear(main, h('div.row.head', {}, h('h1', {}, 'Records'), picker, about, h('span.grow'), changed,
-    readOnly ? h('span.badge', {}, app.may('write') ? 'rows of the log: read only' : 'You may only read')
+    mayNot ? h('span.badge', {}, app.may('write') ? 'rows of the log: read only' : 'You may only read')
       : h('button.main', { type: 'button', onclick: async () => {
         const node = await editRecord(app, `${table}/`, { fresh: true })
         node?.addEventListener('close', load)
       } }, 'New record')),
-  builder, raw, ordering, box, h('div.row', {}, before, next))
-  for (const node of [builder, raw, ordering, box]) node.style.marginBottom = '10px'
+  time.node, builder, raw, ordering, box, h('div.row', {}, before, next))
+  for (const node of [time.node, builder, raw, ordering, box]) node.style.marginBottom = '10px'
   await load()
   const heard = app.rows.subscribe(`${table}/#`, hear, { start: 'new', onState: app.told })
-  return () => heard.close()
+  return () => { heard.close(); time.end() }
 }
 
 /** A value with all its digits, for whoever points at it. */
