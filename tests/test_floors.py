@@ -24,7 +24,7 @@ CLOCKS = {"now", "utcnow", "today", "uuid1", "uuid4", "urandom"}
 """Methods that read the clock or throw dice, in modules that are welcome otherwise."""
 
 LIBRARIES = {
-    "sqlalchemy": {"store"},
+    "sqlalchemy": {"store", "features.mirror"},
     "sqlmodel": {"store"},
     "sqlite3": {"store"},
     "psycopg": {"engines"},

@@ -73,6 +73,7 @@ SECRET: Final = frozenset(
         "cluster.secret",
         "cluster.engine",
         "cluster.nats",
+        "mirror.url",
         "url",
     }
 )

@@ -31,6 +31,7 @@ from rowcast.features.live_queries.feature import LiveQueriesOfTables
 from rowcast.features.live_queries.settings import LiveQuerySection
 from rowcast.features.metrics.feature import SystemMetrics
 from rowcast.features.metrics.sys_tree import KEPT, TABLE
+from rowcast.features.mirror.settings import MirrorSection
 from rowcast.features.overload.feature import OverloadProtection
 from rowcast.features.overload.settings import OverloadSection
 from rowcast.features.replay.feature import ReplaysOfThePast
@@ -108,6 +109,15 @@ def _derived(it: Parts) -> Feature:
     return DerivedTables(it.schema.tables, JobPlan(it.config, it.config.of(JobSection)))
 
 
+def _mirror(it: Parts) -> Feature | None:
+    settings = it.config.of(MirrorSection)
+    if not settings.url:
+        return None
+    from rowcast.features.mirror.feature import MirrorOfTables  # noqa: PLC0415 - of an extra
+
+    return MirrorOfTables(it.schema.tables, settings)
+
+
 def _live_queries(it: Parts) -> Feature:
     return LiveQueriesOfTables(it.config.of(LiveQuerySection), it.schema.queries)
 
@@ -149,6 +159,7 @@ FEATURES: Final = (
     Plug("rollups", lambda it: Rollups(it.schema.tables)),
     Plug("derived", _derived),
     Plug("snapshots", _snapshots),
+    Plug("mirror", _mirror),
     Plug("bridges", lambda it: Bridges(plans(it.config.gateway), plan_of)),
     Plug("schedules", lambda it: ScheduledCalls(it.hooks.collected(Schedule), it.hooks.clients)),
     Plug("heartbeats", lambda it: heartbeats(it.config.of(HeartbeatSettings))),

@@ -1,0 +1,1 @@
+"""Copies of declared tables in PostgreSQL, which follow the log (K16)."""

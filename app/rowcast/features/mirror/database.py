@@ -1,0 +1,242 @@
+"""The database of the mirror: its tables, and the position up to which they follow the log.
+
+Rows and position change in one transaction, so an event is there once, whatever is killed. One
+server at a time writes: it holds an advisory lock, which ends with its connection. Every method
+blocks; it is for one thread.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+from zlib import crc32
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.exc import ArgumentError, DataError, SQLAlchemyError
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.tables import Table
+from rowcast.features.mirror.columns import (
+    GENERATION,
+    KEY,
+    POSITION,
+    Row,
+    copy_of,
+    json_text,
+)
+
+log = logging.getLogger("rowcast.mirror")
+
+PLACE: Final = "_mirror"
+CONNECT_SECONDS: Final = 5
+"""Until the server has answered; then it is tried again."""
+STATEMENT_SECONDS: Final = 60
+"""For one statement: a table that somebody has locked holds up the mirror, and nobody else."""
+
+
+class Place(NamedTuple):
+    """What the tables are copies of."""
+
+    epoch: str
+    """Of the log; empty: of none yet."""
+    position: int
+    """Every event up to here is in them."""
+    generation: int
+    """How often they were filled; rows of an earlier one are removed when a filling ends."""
+
+
+class MirrorDatabase:
+    """One connection, opened anew after each failure."""
+
+    def __init__(self, address: str, schema: str, tables: Sequence[Table]) -> None:
+        self._schema = schema
+        self._lock = crc32(f"rowcast mirror {schema}".encode())
+        metadata = sa.MetaData(schema=schema)
+        self.copies: dict[str, sa.Table] = {
+            table.name: copy_of(table, metadata) for table in tables
+        }
+        self._place = sa.Table(
+            PLACE,
+            metadata,
+            sa.Column("id", sa.Integer, primary_key=True),
+            sa.Column("epoch", sa.Text, nullable=False),
+            sa.Column("position", sa.BigInteger, nullable=False),
+            sa.Column("generation", sa.Integer, nullable=False),
+        )
+        self._metadata = metadata
+        self.refused = 0
+        """Rows that the database did not take, since the start of the server."""
+        self._engine = _engine_of(address)
+        self._link: sa.Connection | None = None
+
+    # -- the connection ----------------------------------------------------------------------------
+
+    def open(self) -> Place:
+        """Connect, make what is missing, and return what is there. Raises BUSY."""
+        self.close()
+        try:
+            self._link = link = self._engine.connect()
+            if not link.scalar(sa.select(sa.func.pg_try_advisory_lock(self._lock))):
+                raise Error(
+                    Code.BUSY,
+                    f"another server keeps the mirror in the schema {self._schema}; end it, or "
+                    "choose another mirror.schema",
+                )
+            link.commit()  # the lock stays with the connection
+            with link.begin():
+                return self._prepare(link)
+        except SQLAlchemyError as error:
+            raise _failed(error) from error
+
+    def _prepare(self, link: sa.Connection) -> Place:
+        link.execute(sa.schema.CreateSchema(self._schema, if_not_exists=True))
+        self._metadata.create_all(link)
+        changed = [self._adapt(link, copy) for copy in self.copies.values()]
+        found = link.execute(sa.select(self._place)).first()
+        if found is None:
+            link.execute(self._place.insert().values(id=1, epoch="", position=0, generation=0))
+            return Place("", 0, 0)
+        if any(changed):
+            self._move(link, Place("", 0, found.generation))  # also if the filling is interrupted
+            return Place("", 0, found.generation)
+        return Place(found.epoch, found.position, found.generation)
+
+    def _adapt(self, link: sa.Connection, copy: sa.Table) -> bool:
+        """Give a copy the columns that its table has now; return whether any is new."""
+        dialect, names = link.dialect, link.dialect.identifier_preparer
+        there = {
+            str(item["name"]): item["type"].compile(dialect)
+            for item in sa.inspect(link).get_columns(copy.name, self._schema)
+        }
+        changed, where = False, names.format_table(copy)
+        for column in copy.columns:
+            kind, name = column.type.compile(dialect), names.quote(column.name)
+            if there.get(column.name) == kind:
+                continue
+            changed = True
+            if column.name in there:
+                link.exec_driver_sql(f"ALTER TABLE {where} DROP COLUMN {name}")
+            link.exec_driver_sql(f"ALTER TABLE {where} ADD COLUMN {name} {kind}")
+        return changed
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._link is not None:
+            with suppress(SQLAlchemyError):
+                self._link.close()
+            self._link = None
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def fill(self, name: str, rows: Iterable[Row], generation: int) -> None:
+        """Write records as they are at the position of a filling. Raises BUSY."""
+        link = self._linked()
+        try:
+            with link.begin():
+                self._write(link, self.copies[name], rows, generation)
+        except SQLAlchemyError as error:
+            raise _failed(error) from error
+
+    def filled(self, place: Place) -> None:
+        """End a filling: what is of an earlier one goes. Raises BUSY."""
+        link = self._linked()
+        try:
+            with link.begin():
+                for copy in self.copies.values():
+                    link.execute(copy.delete().where(copy.c[GENERATION] != place.generation))
+                self._move(link, place)
+        except SQLAlchemyError as error:
+            raise _failed(error) from error
+
+    def apply(
+        self, changes: Mapping[str, Mapping[str, Row | None]], before: Place, after: Place
+    ) -> None:
+        """Write what the log has between two positions: by table and key, None: deleted.
+
+        Raises CONFLICT when another server has gone on from ``before``, BUSY.
+        """
+        link = self._linked()
+        try:
+            with link.begin():
+                there = link.execute(sa.select(self._place).with_for_update()).first()
+                if there is None or (there.epoch, there.position) != (
+                    before.epoch,
+                    before.position,
+                ):
+                    raise Error(Code.CONFLICT, "the mirror is at another position: it is looked up")
+                for name, rows in changes.items():
+                    copy = self.copies[name]
+                    gone = [key for key, row in rows.items() if row is None]
+                    if gone:
+                        link.execute(copy.delete().where(copy.c[KEY].in_(gone)))
+                    kept = [row for row in rows.values() if row is not None]
+                    self._write(link, copy, kept, after.generation)
+                self._move(link, after)
+        except SQLAlchemyError as error:
+            raise _failed(error) from error
+
+    def _write(
+        self, link: sa.Connection, copy: sa.Table, rows: Iterable[Row], generation: int
+    ) -> None:
+        given = [row | {GENERATION: generation} for row in rows]
+        if not given:
+            return
+        statement = insert(copy)
+        changed = {item.name: statement.excluded[item.name] for item in copy.columns}
+        newer = copy.c[POSITION] <= statement.excluded[POSITION]
+        older = copy.c[GENERATION] != generation  # of a log that was begun anew
+        upsert = statement.on_conflict_do_update(
+            index_elements=[KEY], set_=changed, where=sa.or_(newer, older)
+        )
+        try:
+            with link.begin_nested():
+                link.execute(upsert, given)
+        except DataError:  # one of them has a value that no check here knows: the others count
+            for row in given:
+                self._write_alone(link, upsert, row)
+
+    def _write_alone(self, link: sa.Connection, upsert: sa.Executable, row: Row) -> None:
+        try:
+            with link.begin_nested():
+                link.execute(upsert, row)
+        except DataError as error:
+            self.refused += 1
+            log.warning("the mirror leaves out %.200r: %s", row[KEY], _reason(error))
+
+    def _move(self, link: sa.Connection, place: Place) -> None:
+        link.execute(self._place.update().values(place._asdict()))
+
+    def _linked(self) -> sa.Connection:
+        if self._link is None:
+            raise Error(Code.BUSY, "the mirror has no connection")
+        return self._link
+
+
+def _engine_of(address: str) -> sa.Engine:
+    """Return what connects; raises INVALID for an address that cannot be read."""
+    known = {
+        "connect_timeout": CONNECT_SECONDS,
+        "options": f"-c statement_timeout={STATEMENT_SECONDS * 1000}",
+        "application_name": "rowcast",
+    }
+    try:
+        return sa.create_engine(
+            address, poolclass=sa.NullPool, json_serializer=json_text, connect_args=known
+        )
+    except (ArgumentError, ImportError) as error:
+        raise Error(
+            Code.INVALID,
+            f"mirror.url cannot be used ({_reason(error)}); it is the address of a database, and "
+            "needs: pip install 'rowcast[postgres]'",
+        ) from error
+
+
+def _failed(error: SQLAlchemyError) -> Error:
+    return Error(Code.BUSY, f"PostgreSQL does not take this now: {_reason(error)}")
+
+
+def _reason(error: Exception) -> str:
+    """Return the first line of what a driver says, which names no password."""
+    cause = getattr(error, "orig", None) or error
+    return (str(cause) or type(cause).__name__).splitlines()[0][:300]

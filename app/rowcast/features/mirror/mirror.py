@@ -1,0 +1,184 @@
+"""The mirror: a cursor on the log, whose reader is a database.
+
+It is on no write's path. Where the database is away or slow, it is behind, says so, and goes on
+from the position that is stored there. A new one, one of another log, and one that is further
+behind than the log reaches, is filled with the records first; meanwhile it has the old rows, and
+new ones, of which none is older than what was there.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import Final, TypeVar
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, RETAINED, Event
+from rowcast.core.tables import Table
+from rowcast.core.topics import TopicFilter
+from rowcast.features.mirror.columns import KEY, Row, key_of, row_of
+from rowcast.features.mirror.database import MirrorDatabase, Place
+from rowcast.kernel.kernel import Kernel
+
+log = logging.getLogger("rowcast.mirror")
+
+T = TypeVar("T")
+
+PAGE_EVENTS: Final = 2_000
+"""In one transaction: some hundred kilobytes, and a tenth of a second."""
+RETRY_SECONDS: Final = 1.0
+"""Before a failed connection is tried again; doubled up to ``RETRY_SECONDS_MAX``."""
+RETRY_SECONDS_MAX: Final = 30.0
+PAUSE_SECONDS: Final = 0.1
+"""Between two looks at the log: what comes meanwhile is one transaction."""
+IDLE_SECONDS: Final = 60.0
+"""After which its position is stored anew, when only others write: what the log then lets go of
+before it is nothing that it needs."""
+
+
+class Mirror:
+    """The copies of some tables; ``database`` is used on a thread of its own."""
+
+    def __init__(self, kernel: Kernel, tables: Sequence[Table], database: MirrorDatabase) -> None:
+        self._kernel, self._tables, self._database = kernel, list(tables), database
+        self._by_name = {table.name: table for table in tables}
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rowcast-mirror")
+        self._place = Place("", 0, 0)
+        self._caught_up = False
+        self.state = "connecting"
+        self.problem = ""
+        self._left_out = 0
+        """Events whose record has a key that no index takes."""
+        self.events = 0
+        """Events applied since the start of the server."""
+        self.woken = asyncio.Event()
+        self.woken.set()
+
+    @property
+    def lag(self) -> int:
+        """How many positions of the log it is behind; those of others do not count."""
+        if self._caught_up and not self.woken.is_set():
+            return 0
+        return max(0, self._kernel.reader.announced() - self._place.position)
+
+    def row(self) -> dict[str, object]:
+        """Return what is told of it below ``$SYS``."""
+        reader = self._kernel.reader
+        return {
+            "state": self.state,
+            "position": f"{reader.epoch}:{self._place.position}",
+            "behind": self.lag,
+            "tables": sorted(self._by_name),
+            "events": self.events,
+            "left_out": self._left_out + self._database.refused,
+            "error": self.problem or None,
+        }
+
+    # -- following ---------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Follow the log for ever."""
+        wait = RETRY_SECONDS
+        while True:
+            try:
+                self._place = await self._do(self._database.open)
+                await self._begin()
+                self.problem, wait = "", RETRY_SECONDS
+                while True:
+                    await self._catch_up()
+                    self._caught_up = True
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self.woken.wait(), IDLE_SECONDS)
+                    self._caught_up = False
+                    self.woken.clear()
+                    await asyncio.sleep(PAUSE_SECONDS)
+            except Error as error:
+                self._waits(error.message)
+            except Exception:
+                log.exception("the mirror in PostgreSQL failed, and tries again")
+                self._waits("the server failed; its log has the reason")
+            await asyncio.sleep(wait)
+            wait = min(RETRY_SECONDS_MAX, wait * 2)
+
+    def _waits(self, why: str) -> None:
+        if why != self.problem:
+            log.warning("the mirror in PostgreSQL falls behind: %s", why)
+        self._caught_up, self.state, self.problem = False, "waiting", why
+
+    async def stop(self) -> None:
+        """End the connection, after what is under way."""
+        await self._do(self._database.close)
+        self._thread.shutdown()
+
+    async def _do(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    async def _begin(self) -> None:
+        reader, place = self._kernel.reader, self._place
+        same = place.epoch == reader.epoch and place.position <= reader.announced()
+        if not same or reader.trimmed(self._tables) > place.position:
+            await self._fill()
+        self.state = "following"
+
+    async def _fill(self) -> None:
+        """Write the records as they are now, then what has changed since."""
+        self.state = "filling"
+        reader, database = self._kernel.reader, self._database
+        position, generation = reader.announced(), self._place.generation + 1
+        for table in self._tables:
+            topics = TopicFilter.below(table.path or "")
+            async for records in self._kernel.past.then(topics, position):
+                of_table = [one for one in records if _is_of(table, one)]
+                rows = [row for row in (self._row(table, one) for one in of_table) if row[KEY]]
+                await self._do(partial(database.fill, table.name, rows, generation))
+        place = Place(reader.epoch, position, generation)
+        await self._do(partial(database.filled, place))
+        self._place = place
+
+    async def _catch_up(self) -> None:
+        """Apply the log up to what is announced, a page in each transaction."""
+        reader = self._kernel.reader
+        while self._place.position < reader.announced():
+            if reader.trimmed(self._tables) > self._place.position:
+                await self._fill()
+                continue
+            page = await reader.page(self._place.position, PAGE_EVENTS, self._tables)
+            before, after = self._place, self._place._replace(position=page.upto)
+            changes = self._changes(page.events)
+            await self._do(partial(self._database.apply, changes, before, after))
+            self._place = after
+            self.events += len(page.events)
+
+    def _changes(self, events: Sequence[Event]) -> dict[str, dict[str, Row | None]]:
+        """Return the last of each record's events, by table and key."""
+        found: dict[str, dict[str, Row | None]] = {}
+        for event in events:
+            table = None if event.table is None else self._by_name.get(event.table.name)
+            if table is None or event.kind not in RETAINED:
+                continue
+            key = key_of(table, event.topic)
+            if not key:
+                self._left_out += 1
+                continue
+            row = None if event.kind == DELETE else self._row(table, event)
+            found.setdefault(table.name, {})[key] = row
+        return found
+
+    def _row(self, table: Table, event: Event) -> Row:
+        structured = self._kernel.transcoder.structured(event)
+        return row_of(table, event, event.decoded if structured else event.payload)
+
+
+def _is_of(table: Table, event: Event) -> bool:
+    """Whether a record is of a table, and not of one whose path is below its own."""
+    return event.table is not None and event.table.name == table.name
+
+
+def check_tables(tables: Sequence[Table]) -> None:
+    """Raise INVALID where two tables would have one copy."""
+    names = [table.name[:63] for table in tables]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise Error(Code.INVALID, f"mirror.url: two tables would be {min(twice)!r}")
