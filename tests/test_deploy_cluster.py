@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from e2e.clusters import Cluster, Node
+from clusters import Cluster, Node
 from free_ports import free_ports
 from house import ROOT
 from rowcast.auth.anonymous import anonymous_from
