@@ -235,3 +235,19 @@ async def test_v7_an_offset_of_another_log_is_told_apart():
     other = offset_of(room.kernel, 1)[:17] + f"{1:016d}"
     wish = replace(TEXT, source="s/1", fork_offset=other)
     assert Code.INVALID == await refused(create(streams, "s/2", wish))
+
+
+async def test_a_stream_that_is_being_created_does_not_expire():
+    """V7: a sweep may come while its creation is stored."""
+    room, streams = open_room()
+    write = streams._write
+
+    async def swept(*what):
+        await streams.expire_due()
+        assert streams.find("chat/1") is not None
+        await write(*what)
+
+    streams._write = swept
+    await create(streams, "chat/1", Wish("text/plain", ttl=60))
+    assert streams.get("chat/1").wish.ttl == 60
+    await room.stop()

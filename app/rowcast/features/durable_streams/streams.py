@@ -120,6 +120,7 @@ class DurableStreams:
         if topic in self._streams:  # another request was faster
             return self._same(self.get(topic), wish), False
         self._streams[topic] = stream
+        self.touch(stream)  # before anything is waited for: its time to live begins
         try:
             async with stream.turn:
                 await self._write(stream, replace(content, closes=wish.closed), caller)
