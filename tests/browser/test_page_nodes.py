@@ -1,11 +1,13 @@
 """What runs beside a server, on the page of the server itself (O8)."""
 
 import pytest
-from clusters import Cluster
 from pages import has, turn_to
 from playwright.sync_api import expect
 
+from clusters import Cluster
 from serving import Server, wait_until
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

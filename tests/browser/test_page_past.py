@@ -6,6 +6,7 @@ from playwright.sync_api import expect
 
 from serving import Server, wait_until
 
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
 SCHEMA = """
 type Tank @table @export {
   id: ID @primaryKey

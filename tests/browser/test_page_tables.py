@@ -166,3 +166,21 @@ def test_a_long_json_message_is_called_json(opened, server):
     page = opened("messages")
     expect(page.locator('[data-row="shelf/json"] [data-label=Format]')).to_have_text("JSON")
     expect(page.locator('[data-row="shelf/text"] [data-label=Format]')).to_have_text("text")
+
+
+def test_a_click_is_not_lost_while_rows_change(opened, server):
+    """What is drawn anew under a pressed button gets no click."""
+    length = "tr[data-topic='Boat/tug'] [data-label=length]"
+    server.request("PUT", "/Boat/tug", json={"length": 1.5}).raise_for_status()
+    page, beside = opened("records/Boat"), opened("records/Boat")
+    has(beside, length, "1.5")
+    place = page.get_by_label("Edit Boat/tug").bounding_box()
+    page.mouse.move(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
+    page.mouse.down()
+    server.request("PUT", "/Boat/tug", json={"length": 2.5}).raise_for_status()
+    has(beside, length, "2.5")
+    page.mouse.up()
+    expect(page.locator("#field-name")).to_have_value("tug")
+    page.keyboard.press("Escape")
+    has(page, length, "2.5")
+    server.request("DELETE", "/Boat/tug").raise_for_status()

@@ -93,6 +93,21 @@ export function confirmed(question, action) {
   })
 }
 
+/** Have something in a box drawn anew only while no pointer is down in it: else a click is lost. */
+export function steady(box, paint) {
+  const state = { down: false, due: false }
+  const free = () => setTimeout(() => { // after the click
+    state.down = false
+    if (state.due) paint()
+    state.due = false
+  })
+  box.addEventListener('pointerdown', () => {
+    state.down = true
+    for (const end of ['pointerup', 'pointercancel']) addEventListener(end, free, { once: true })
+  })
+  return () => (state.down ? state.due = true : paint())
+}
+
 /** Call at most once in so many milliseconds, the last time always. */
 export function calmly(work, ms) {
   let timer = null

@@ -1,5 +1,5 @@
 /** Tables as tables: browse, filter, sort, page, edit, delete; what changes on the screen is lit. */
-import { calmly, clear, command, confirmed, h, redraw, toast, trying } from './dom.js'
+import { calmly, clear, command, confirmed, h, redraw, steady, toast, trying } from './dom.js'
 import { actionsHead, fit } from './rows.js'
 import { keyOf } from './shape.js'
 import { amount, cellText, gapText } from './text.js'
@@ -103,7 +103,7 @@ async function showTable(app, main, table, picker) {
     fit(box, true)
     if (lit.size) setTimeout(fade, LIT_MS)
   }
-  const later = calmly(draw, 200)
+  const later = calmly(steady(box, draw), 200)
 
   function fade() {
     lit.clear()

@@ -1,5 +1,5 @@
 /** The server's own rows as a table that follows them: told over the page's one connection. */
-import { calmly, clear, h, trying } from './dom.js'
+import { calmly, clear, h, steady, trying } from './dom.js'
 import { brief } from './text.js'
 
 const DRAW_MS = 200
@@ -18,7 +18,7 @@ export function rowsTable(app, path, { columns, key, actions = [], none, news, e
     oninput: () => paint() })
   const rows = new Map()
   const state = { asked: 0, known: false, problem: null, heard: false }
-  const draw = calmly(paint, DRAW_MS)
+  const draw = calmly(steady(box, paint), DRAW_MS)
   const later = calmly(() => look(), NEWS_MS)
 
   /** Read the rows; where others are told of they are only `renewed`, for an answer has not all. */
