@@ -211,3 +211,31 @@ def test_a_second_server_is_kept_out_and_a_database_that_is_away_is_told(tmp_pat
         wait_until(lambda: state(writes)["state"] == "waiting", "it is told")
         database.start()
         wait_until(lambda: "following" in {state(one)["state"] for one in servers}, "it goes on")
+
+
+def test_a_server_ends_while_its_database_hangs(tmp_path, database):
+    with Server(tmp_path, SCHEMA, settings=settings(database, "hangs")) as server:
+        wait_until(lambda: state(server)["state"] == "following", "it follows")
+        with database.paused():
+            assert server.request("PUT", "/Sensor/a", json={"n": 1}).status_code == 201
+            wait_until(lambda: state(server)["behind"], "it is behind")
+            assert server.stop() == 0
+
+
+def test_a_log_that_is_trimmed_at_once_does_not_hold_up_the_filling(tmp_path, database):
+    """Records are read as they are, and not as they were when it began."""
+    short = {"history.keep_events": 10, "history.sweep_seconds": 1}
+    with Server(tmp_path, SCHEMA, settings=short) as server:
+        for n in range(300):
+            server.request("PUT", f"/Sensor/{n}", json={"n": n}).raise_for_status()
+        server.stop()
+        server.settings |= settings(database, "trimmed")
+        server.start()
+        numbers = iter(range(300, 10**6))
+
+        def followed():
+            server.request("PUT", f"/Sensor/{next(numbers) % 400}", json={"n": 1})
+            return state(server)["state"] == "following"
+
+        wait_until(followed, "it is filled while others write")
+        until_equal(server, database, "trimmed")

@@ -47,6 +47,15 @@ def test_rows_that_the_server_keeps_are_written_by_no_client_of_a_worker(server)
         assert "the server keeps the rows of Hourly" in refused.json()["detail"]
 
 
+def test_a_topic_that_begins_like_a_page_of_the_server_is_a_topic(server):
+    """Only these pages are the worker's own; what hooks and topic tables see is passed on."""
+    for path in ("/healthcare/1", "/metrics2/x", "/docs2/y"):
+        assert server.work("PUT", path, json={"n": 1}).is_success, path
+        assert server.request("GET", path).json() == {"n": 1}
+    for path in ("/health", "/metrics", "/docs", "/openapi.json"):
+        assert server.work("GET", path).status_code < 400, path
+
+
 def test_a_worker_replays_the_past(server):
     etag = [server.work("PUT", f"/Ping/r{n}", json={}).headers["etag"].strip('"') for n in range(3)]
     path = f"/Ping/?from={etag[0]}&to={etag[2]}&speed=0"

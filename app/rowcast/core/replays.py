@@ -7,6 +7,7 @@ shared replay of that id. In each part a character that a filter cannot have, su
 time zone, is percent-encoded.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, unquote
@@ -108,13 +109,10 @@ def _check_topics(topics: str, text: str) -> None:
 def speed_of(value: object) -> float:
     """Read a speed, a number or text such as ``10`` or ``10x``; raises INVALID."""
     number = None
-    if type(value) in {int, float}:
-        number = float(value)  # type: ignore[arg-type]
-    elif isinstance(value, str):
-        try:
-            number = float(value.strip().removesuffix("x"))
-        except ValueError:
-            number = None
+    given = value.strip().removesuffix("x") if isinstance(value, str) else value
+    if type(given) in {int, float, str}:
+        with suppress(ValueError, OverflowError):  # the latter for an integer beyond all floats
+            number = float(given)  # type: ignore[arg-type]
     if number is None or not (number == 0 or SPEED_MIN <= number <= SPEED_MAX):
         raise Error(
             Code.INVALID,

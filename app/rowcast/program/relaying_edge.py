@@ -24,8 +24,8 @@ from rowcast.doors.relay.upstream import OpenFar
 
 MARKED: Final = frozenset({IDEMPOTENCY_KEY, b"rowcast-producer"})
 """Headers of writes that are remembered with their number, where that is given."""
-OWN: Final = (*OPEN_PATHS, *DOCUMENTS, "/metrics")
-"""Beginnings of paths that are about this node."""
+OWN: Final = frozenset({*OPEN_PATHS, *DOCUMENTS})
+"""Paths that are about this node. Others that begin like them are topics."""
 NODES: Final = "/$SYS/cluster/"
 """All nodes as the one that numbers sees them; when that is not reached, what this one knows."""
 
@@ -51,7 +51,7 @@ class RelayingEdge(Edge):
 
     def _serves(self, scope: Scope) -> bool:
         path = scope["path"]
-        if path.startswith(OWN) or (path.startswith(pages.ROOT) and pages.is_page(path)):
+        if path in OWN or (path.startswith(pages.ROOT) and pages.is_page(path)):
             return True
         if path.startswith(NODES) and not self.is_connected():
             return True

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from asgi import Asgi
+from asgi import SCHEMA, Asgi
 from build import Server
 from rowcast.core.callers import ALL, NONE
 from rowcast.core.durable_stream_limits import DURABLE_NAME_BYTES_MAX
@@ -13,6 +13,7 @@ from rowcast.doors.durable_streams.headers import messages_of
 from rowcast.features.durable_streams.feature import StreamsOfTopics
 from rowcast.features.durable_streams.settings import DurableStreamsSection
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
+from rowcast.schema import parse_schema
 
 JSON = {"content_type": "application/json"}
 
@@ -114,3 +115,29 @@ async def test_v7_the_events_of_a_table_are_read_from_an_offset():
 def test_v7_messages_are_the_text_that_was_sent(body, messages):
     """V7."""
     assert messages == messages_of(body)
+
+
+@pytest.mark.parametrize("kind", ["text/html", "image/svg+xml", "application/json"])
+async def test_v7_what_a_stream_holds_runs_nothing_on_this_server_s_pages(kind):
+    """V7: a browser that opens a stream may be signed in at this server."""
+    edge, _ = open_edge()
+    body = b"[1]" if kind == "application/json" else b"<script>alert(1)</script>"
+    made = await edge.put("/$streams/x/html", body, content_type=kind)
+    for answer in (made, await edge.get("/$streams/x/html"), await edge.get("/$streams/none")):
+        assert "sandbox" == answer.headers["content-security-policy"]
+        assert "nosniff" == answer.headers["x-content-type-options"]
+
+
+async def test_v7_a_table_that_other_doors_do_not_offer_is_not_offered_as_a_stream():
+    """V7: `Behind` of the schema has `@export(rest: false)`."""
+    room = Server(parse_schema(SCHEMA).tables, topics=TopicSettings())
+    StreamsOfTopics(DurableStreamsSection()).install(room.kernel)
+    edge = room.make_edge(grants=ALL)
+    edge.streams = streams_door(room.kernel, 0.01, edge.closing)
+    asked = Asgi(edge, room.store)
+    await room.put("Behind/1", b'{"id": "1"}')
+    assert 404 == (await asked.get("/Behind/1")).status
+    for path in ("/$streams/Behind/+?offset=-1", "/$streams/Behind/1?offset=-1"):
+        refused = await asked.get(path)
+        assert (404, True) == (refused.status, "not offered" in refused.value["detail"]), path
+        assert 404 == (await asked.head(path)).status

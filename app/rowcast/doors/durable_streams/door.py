@@ -88,6 +88,7 @@ class DurableStreamsDoor:
         body = await request.body()
         kind = wish.content_type
         if not kind and wish.source:
+            self._kernel.authorise_read(wish.source, request.caller)
             kind = self._streams.get(wish.source).wish.content_type
         content = Append(self._content(kind, body) if body else ())
         stream, is_new = await self._streams.create(

@@ -13,10 +13,12 @@ from rowcast.core.durable_stream_limits import DURABLE_PAGE_EVENTS, DURABLE_READ
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, Event
 from rowcast.core.meta import meta_of
+from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.durable_streams.pieces import Piece
 from rowcast.features.history.history import history_of
 from rowcast.features.history.moments import forgotten
+from rowcast.kernel.excluded_tables import check_not_excluded
 from rowcast.kernel.kernel import Kernel
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
@@ -54,7 +56,13 @@ class FilterSource:
                 "table or a first level, as in /$streams/Sensor/+",
             )
         self._caller = self._kernel.access.current(self._caller)
+        table = self._table()
+        for protocol in ("rest", "sse"):  # what one of them does not offer is not offered here
+            check_not_excluded(table, protocol)
         history_of(self._kernel).authorise(self.topics, self._caller)
+
+    def _table(self) -> Table | None:
+        return self._kernel.registry.route(self.topics.prefix or self.topics.text).table
 
     def facts(self) -> dict[str, str]:
         """Return further headers about it."""
@@ -70,7 +78,7 @@ class FilterSource:
     async def read(self, after: int) -> Piece:
         """Return the next events; raises GONE when a part was trimmed."""
         kernel = self._kernel
-        table = kernel.registry.route(self.topics.prefix or self.topics.text).table
+        table = self._table()
         reads = history_of(kernel)
         window = await reads.window(self.topics, table, self._caller)
         trimmed = kernel.reader.trimmed([window.source])
@@ -97,6 +105,7 @@ class FilterSource:
     async def waiting(self) -> Callable[[], Awaitable[object]]:
         """Begin to listen, before the next read; return what waits for something new."""
         if self._subscription is None:
+            self._kernel.reader.shedding.check_subscribe()
             self._subscription = Subscription(
                 self._kernel.reader, self._caller.client_id, self._rung.set
             )

@@ -24,13 +24,13 @@ from rowcast.doors.http.messages.asgi import (
 )
 from rowcast.doors.http.messages.bodies import read_body
 from rowcast.doors.http.messages.problems import as_error
-from rowcast.doors.http.messages.replies import send_problem, unless_gone
+from rowcast.doors.http.messages.replies import HARMLESS, send_problem, unless_gone
 from rowcast.kernel.kernel import Kernel
 
 ROOT: Final = "/$streams/"
 """The beginning of the paths of streams."""
 _ALWAYS: Final[HeaderList] = [
-    (b"x-content-type-options", b"nosniff"),
+    *HARMLESS,
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 """Headers of every answer: what a stream holds is no page (Durable Streams, 10.7)."""

@@ -6,6 +6,8 @@ blocks; it is for one thread.
 """
 
 import logging
+import os
+import socket
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
@@ -126,6 +128,16 @@ class MirrorDatabase:
             with suppress(SQLAlchemyError):
                 self._link.close()
             self._link = None
+
+    def abort(self) -> None:
+        """Cut the connection under a statement of the thread that waits for it."""
+        link = self._link
+        driver = None if link is None or link.invalidated else link.connection.dbapi_connection
+        if driver is not None:
+            with suppress(OSError, SQLAlchemyError):
+                handle = os.dup(driver.pgconn.socket)
+                with socket.socket(fileno=handle) as connected:
+                    connected.shutdown(socket.SHUT_RDWR)
 
     # -- rows --------------------------------------------------------------------------------------
 

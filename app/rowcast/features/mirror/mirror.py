@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, RETAINED, Event
+from rowcast.core.limits import SCAN_PAGE_RECORDS
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.features.mirror.columns import KEY, Row, key_of, row_of
@@ -33,6 +34,8 @@ RETRY_SECONDS: Final = 1.0
 RETRY_SECONDS_MAX: Final = 30.0
 PAUSE_SECONDS: Final = 0.1
 """Between two looks at the log: what comes meanwhile is one transaction."""
+STOP_SECONDS: Final = 3.0
+"""For a transaction to end when the server stops; then its connection is cut."""
 IDLE_SECONDS: Final = 60.0
 """After which its position is stored anew, when only others write: what the log then lets go of
 before it is nothing that it needs."""
@@ -108,9 +111,13 @@ class Mirror:
         self._caught_up, self.state, self.problem = False, "waiting", why
 
     async def stop(self) -> None:
-        """End the connection, after what is under way."""
-        await self._do(self._database.close)
-        self._thread.shutdown()
+        """End the connection, after what is under way; a server that hangs is not waited for."""
+        closing = asyncio.ensure_future(self._do(self._database.close))
+        await asyncio.wait((closing,), timeout=STOP_SECONDS)
+        if not closing.done():
+            self._database.abort()
+            await asyncio.wait((closing,), timeout=STOP_SECONDS)
+        self._thread.shutdown(wait=closing.done())
 
     async def _do(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -128,14 +135,25 @@ class Mirror:
         reader, database = self._kernel.reader, self._database
         position, generation = reader.announced(), self._place.generation + 1
         for table in self._tables:
-            topics = TopicFilter.below(table.path or "")
-            async for records in self._kernel.past.then(topics, position):
-                of_table = [one for one in records if _is_of(table, one)]
-                rows = [row for row in (self._row(table, one) for one in of_table) if row[KEY]]
-                await self._do(partial(database.fill, table.name, rows, generation))
+            await self._fill_table(table, generation)
         place = Place(reader.epoch, position, generation)
         await self._do(partial(database.filled, place))
         self._place = place
+
+    async def _fill_table(self, table: Table, generation: int) -> None:
+        """Write a table's records as each page of them is read.
+
+        Some are newer than where the filling began: the log is read from there on, and what is
+        older than a row is not written.
+        """
+        topics, after, more = TopicFilter.below(table.path or ""), "", True
+        while more:
+            page = await self._kernel.reader.scan(table, topics, after, SCAN_PAGE_RECORDS)
+            of_table = [one for one in page.records if _is_of(table, one)]
+            rows = [row for row in (self._row(table, one) for one in of_table) if row[KEY]]
+            await self._do(partial(self._database.fill, table.name, rows, generation))
+            more = bool(page.records) and page.more
+            after = page.records[-1].topic if more else ""
 
     async def _catch_up(self) -> None:
         """Apply the log up to what is announced, a page in each transaction."""

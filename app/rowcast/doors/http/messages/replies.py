@@ -18,6 +18,12 @@ VARY: Final = (b"vary", b"Accept")
 SELECTED: Final = (VARY, REVALIDATE)
 """The headers of everything that is read: of one format, and as it is now."""
 
+HARMLESS: Final = (
+    # Stored HTML must not run with the rights of this server's own pages.
+    (b"content-security-policy", b"sandbox"),
+    (b"x-content-type-options", b"nosniff"),
+)
+
 
 async def send_bytes(
     send: Send, status: int, media_type: str, body: bytes, extra: HeaderList | None = None,

@@ -5,7 +5,6 @@ A hot GET is then a lookup in the record cache and two prebuilt messages.
 
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Final
 
 from rowcast.codecs import CSV, JSON, NDJSON, RAW, content_type_header, encode, negotiate
 from rowcast.codecs.media_range import parse
@@ -19,19 +18,13 @@ from rowcast.doors.http.messages.asgi import (
     Send,
     whole_answer,
 )
-from rowcast.doors.http.messages.replies import EMPTY, SELECTED
+from rowcast.doors.http.messages.replies import EMPTY, HARMLESS, SELECTED
 from rowcast.doors.http.rest.conditions import check_read_condition, http_date, not_modified
 from rowcast.doors.http.rest.request import RECORD_TYPES
 from rowcast.doors.http.uvicorn_fastpath import write_whole
 from rowcast.features.large_values.large_values import LargeValues
 from rowcast.kernel.kernel import Kernel
 from rowcast.rows.transcoder import Transcoder, structured_type
-
-_HARMLESS: Final = (
-    # Stored HTML must not run with the rights of this server's own pages.
-    (b"content-security-policy", b"sandbox"),
-    (b"x-content-type-options", b"nosniff"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +117,7 @@ def _make(kernel: Kernel, record: Record, media_type: str | None) -> Representat
         (b"content-type", content_type.encode("ascii")),
         (b"content-length", str(len(body)).encode()),
         *validators,
-        *(_HARMLESS if media_type is None and not transcoder.is_value(record) else ()),
+        *(HARMLESS if media_type is None and not transcoder.is_value(record) else ()),
     ]
     return Representation(
         {"type": "http.response.start", "status": 200, "headers": headers},
