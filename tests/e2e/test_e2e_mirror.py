@@ -1,15 +1,23 @@
 """Copies of tables in PostgreSQL: equal to what REST answers, whatever was killed (K16)."""
 
 import json
+import os
 import random
+import signal
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 
 import httpx
 import psycopg
 import pytest
 
 from postgres_server import PASSWORD, running_postgres
+from rowcast.core.events import PUT, Event
+from rowcast.features.mirror.columns import row_of
+from rowcast.features.mirror.database import MirrorDatabase, Place
+from rowcast.features.mirror.settings import MirrorSection
+from rowcast.schema import parse_schema
 from serving import PATIENCE_SECONDS, Server, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(5 * PATIENCE_SECONDS)]
@@ -172,6 +180,75 @@ def test_a_server_with_records_fills_it_and_a_removed_one_goes(tmp_path, databas
         )
 
 
+def test_a_filling_ends_while_old_records_are_written_and_the_log_is_trimmed(tmp_path, database):
+    trimmed = {"history.keep_events": 10, "history.sweep_seconds": 1}
+    records = 1500
+    with Server(tmp_path, SCHEMA, settings=trimmed) as server:
+        for n in range(records):
+            server.request("PUT", f"/Sensor/{n}", json={"n": 0})
+        wait_until(
+            lambda: (
+                server.request("GET", "/Sensor/0?from=1").status_code != 200
+                or "rowcast-trimmed" in server.request("GET", "/Sensor/0?from=1").headers
+            ),
+            "the log is trimmed",
+        )
+        server.stop()
+        server.settings |= settings(database, "trimmed")
+        server.start()
+        writes = iter(range(10**9))
+
+        def follows():
+            n = next(writes)
+            server.request("PUT", f"/Sensor/{n * 7 % records}", json={"n": n})
+            return state(server)["state"] == "following"
+
+        wait_until(follows, "it is filled")
+        assert "no longer" not in server.log
+        until_equal(server, database, "trimmed")
+
+
+def test_a_filling_after_an_interrupted_one_keeps_nothing_of_it(database):
+    table = parse_schema("type Old @table @export { id: ID @primaryKey, n: Int }").tables[0]
+    address = MirrorSection(url=database.url).address
+    copies_of = [MirrorDatabase(address, "again", [table]) for _ in range(2)]
+
+    def row(key, seq, n):
+        return row_of(
+            table, Event(f"Old/{key}", PUT, b"", None, 7, True, seq=seq), {"id": key, "n": n}
+        )
+
+    for filling, rows in zip(
+        copies_of, ([("a", 900, 1), ("b", 2, 1)], [("a", 5, 42)]), strict=True
+    ):
+        filling.open()
+        generation = filling.begin_filling()
+        filling.fill("Old", [row(*one) for one in rows], generation)
+        if filling is copies_of[0]:
+            filling.close()  # killed; another log, in which there is no b, takes its place
+    filling.filled(Place("other", 6, generation))
+    filling.close()
+    assert database.ask("SELECT string_agg(id || n, ',') FROM again.\"Old\"") == "a42"
+
+
+def test_a_server_stops_while_the_database_hangs(tmp_path, database):
+    with Server(tmp_path, SCHEMA, settings=settings(database, "hangs")) as server:
+        wait_until(lambda: state(server)["state"] == "following", "it follows")
+        main = int((database.data / "postmaster.pid").read_text().split()[0])
+        children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
+        every = [main, *map(int, children)]
+        for one in every:
+            os.kill(one, signal.SIGSTOP)
+        try:
+            assert server.request("PUT", "/Sensor/a", json={"n": 1}).status_code == 201
+            wait_until(lambda: state(server)["behind"], "it is behind")
+            server.stop()
+            assert "stopping at once" not in server.log
+        finally:
+            for one in reversed(every):
+                os.kill(one, signal.SIGCONT)
+
+
 def test_columns_follow_the_schema(tmp_path, database):
     old = "type Thing @table @export { id: ID @primaryKey, a: Int, gone: String }"
     new = "type Thing @table @export { id: ID @primaryKey, a: Float, b: Float }"
@@ -211,31 +288,3 @@ def test_a_second_server_is_kept_out_and_a_database_that_is_away_is_told(tmp_pat
         wait_until(lambda: state(writes)["state"] == "waiting", "it is told")
         database.start()
         wait_until(lambda: "following" in {state(one)["state"] for one in servers}, "it goes on")
-
-
-def test_a_server_ends_while_its_database_hangs(tmp_path, database):
-    with Server(tmp_path, SCHEMA, settings=settings(database, "hangs")) as server:
-        wait_until(lambda: state(server)["state"] == "following", "it follows")
-        with database.paused():
-            assert server.request("PUT", "/Sensor/a", json={"n": 1}).status_code == 201
-            wait_until(lambda: state(server)["behind"], "it is behind")
-            assert server.stop() == 0
-
-
-def test_a_log_that_is_trimmed_at_once_does_not_hold_up_the_filling(tmp_path, database):
-    """Records are read as they are, and not as they were when it began."""
-    short = {"history.keep_events": 10, "history.sweep_seconds": 1}
-    with Server(tmp_path, SCHEMA, settings=short) as server:
-        for n in range(300):
-            server.request("PUT", f"/Sensor/{n}", json={"n": n}).raise_for_status()
-        server.stop()
-        server.settings |= settings(database, "trimmed")
-        server.start()
-        numbers = iter(range(300, 10**6))
-
-        def followed():
-            server.request("PUT", f"/Sensor/{next(numbers) % 400}", json={"n": 1})
-            return state(server)["state"] == "following"
-
-        wait_until(followed, "it is filled while others write")
-        until_equal(server, database, "trimmed")

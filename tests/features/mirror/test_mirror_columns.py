@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 import sqlalchemy as sa
 
+from rowcast.core.errors import Error
 from rowcast.core.events import PUT, Event
 from rowcast.features.mirror.columns import (
     KEY,
@@ -17,7 +18,9 @@ from rowcast.features.mirror.columns import (
     key_of,
     row_of,
 )
+from rowcast.features.mirror.database import MirrorDatabase
 from rowcast.features.mirror.mirror import check_tables
+from rowcast.features.mirror.settings import MirrorSection
 from rowcast.schema import parse_schema
 
 SCHEMA = """
@@ -109,6 +112,25 @@ def test_keys_that_no_index_takes_have_no_row():
     assert key_of(TABLE, "Sensor/" + "x" * KEY_BYTES_MAX) == "x" * KEY_BYTES_MAX
     assert key_of(TABLE, "Sensor/" + "é" * KEY_BYTES_MAX) == ""
     assert row({}, "Sensor/a\x00b")[KEY] == "ab"
+
+
+def test_names_that_postgresql_keeps_for_itself_have_no_column():
+    table = parse_schema("type Box @table @export { id: ID @primaryKey, xmin: Float }").tables[0]
+    assert "xmin" not in copy_of(table, sa.MetaData()).columns
+    event = Event("Box/a", PUT, b"", None, 7, True, seq=3)
+    assert row_of(table, event, {"id": "a", "xmin": 1.5})[MORE] == {"xmin": 1.5}
+
+
+@pytest.mark.parametrize("url", ["postgresql://u:pa@ss@h/db", "mysql://h/db"])
+def test_addresses_that_would_tell_a_password_or_are_of_others_are_refused(url):
+    with pytest.raises(ValueError, match=r"more than one @|is the address of"):
+        MirrorSection(url=url)
+
+
+def test_what_cannot_be_read_of_an_address_is_not_told():
+    with pytest.raises(Error, match="cannot be read") as told:
+        MirrorDatabase("postgresql+psycopg://u:one:hidden@h:hidden/db", "m", [TABLE])
+    assert "hidden" not in str(told.value)
 
 
 def test_two_tables_have_two_copies():

@@ -21,6 +21,8 @@ from rowcast.core.tables import Attribute, Table, Type
 
 NAME_BYTES_MAX: Final = 63
 """Of an identifier of PostgreSQL: a longer one would be cut (NAMEDATALEN)."""
+SYSTEM_COLUMNS: Final = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
+"""Names that PostgreSQL keeps for itself in every table; such attributes are in ``_more``."""
 KEY: Final = "_key"
 VERSION: Final = "_version"
 POSITION: Final = "_position"
@@ -49,7 +51,9 @@ def columns_of(table: Table) -> dict[str, Attribute]:
     return {
         item.name: item
         for item in table.attributes
-        if item.stored and len(item.name.encode()) <= NAME_BYTES_MAX
+        if item.stored
+        and len(item.name.encode()) <= NAME_BYTES_MAX
+        and item.name not in SYSTEM_COLUMNS
     }
 
 

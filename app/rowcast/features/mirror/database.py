@@ -129,17 +129,30 @@ class MirrorDatabase:
                 self._link.close()
             self._link = None
 
-    def abort(self) -> None:
-        """Cut the connection under a statement of the thread that waits for it."""
-        link = self._link
-        driver = None if link is None or link.invalidated else link.connection.dbapi_connection
-        if driver is not None:
-            with suppress(OSError, SQLAlchemyError):
-                handle = os.dup(driver.pgconn.socket)
-                with socket.socket(fileno=handle) as connected:
-                    connected.shutdown(socket.SHUT_RDWR)
+    def cut(self) -> None:
+        """End the connection from another thread: what waits for an answer there fails at once."""
+        with suppress(Exception):  # it has ended already
+            driver = None if self._link is None else self._link.connection.driver_connection
+            if driver is not None:
+                number = os.dup(driver.fileno())
+                with socket.socket(fileno=number) as way:
+                    way.shutdown(socket.SHUT_RDWR)
 
     # -- rows --------------------------------------------------------------------------------------
+
+    def begin_filling(self) -> int:
+        """Return the generation of a new filling; one that was interrupted had another.
+
+        Else its rows of records that are gone since would stay. Raises BUSY.
+        """
+        link = self._linked()
+        try:
+            with link.begin():
+                there = link.execute(sa.select(self._place).with_for_update()).one()
+                self._move(link, Place("", 0, there.generation + 1))
+                return int(there.generation) + 1
+        except SQLAlchemyError as error:
+            raise _failed(error) from error
 
     def fill(self, name: str, rows: Iterable[Row], generation: int) -> None:
         """Write records as they are at the position of a filling. Raises BUSY."""
@@ -236,6 +249,12 @@ def _engine_of(address: str) -> sa.Engine:
         return sa.create_engine(
             address, poolclass=sa.NullPool, json_serializer=json_text, connect_args=known
         )
+    except ValueError:  # of the port; what it says may be a part of a password
+        raise Error(
+            Code.INVALID,
+            "mirror.url cannot be read; it is postgresql://user:password@host:port/database, with "
+            "@ and : in a password written as %40 and %3A",
+        ) from None
     except (ArgumentError, ImportError) as error:
         raise Error(
             Code.INVALID,

@@ -8,19 +8,18 @@ new ones, of which none is older than what was there.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
 
 from rowcast.core.errors import Code, Error
-from rowcast.core.events import DELETE, RETAINED, Event
-from rowcast.core.limits import SCAN_PAGE_RECORDS
+from rowcast.core.events import DELETE, RETAINED, Event, Record
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.features.mirror.columns import KEY, Row, key_of, row_of
-from rowcast.features.mirror.database import MirrorDatabase, Place
+from rowcast.features.mirror.database import STATEMENT_SECONDS, MirrorDatabase, Place
 from rowcast.kernel.kernel import Kernel
 
 log = logging.getLogger("rowcast.mirror")
@@ -34,8 +33,15 @@ RETRY_SECONDS: Final = 1.0
 RETRY_SECONDS_MAX: Final = 30.0
 PAUSE_SECONDS: Final = 0.1
 """Between two looks at the log: what comes meanwhile is one transaction."""
-STOP_SECONDS: Final = 3.0
-"""For a transaction to end when the server stops; then its connection is cut."""
+TURN_BYTES: Final = 64 * 1024
+"""Of payloads that are decoded in one turn of the loop: about 3 ms."""
+EVENT_BYTES: Final = 512
+"""What a small event costs beside its payload, in bytes of payload."""
+ANSWER_SECONDS: Final = 2.0 * STATEMENT_SECONDS
+"""For one transaction; a database that says nothing for so long is cut off, and tried again. Its
+own bound on statements does not end the wait for one that hangs."""
+STOP_SECONDS: Final = 5.0
+"""For what is under way when the server stops; it is applied again, or was."""
 IDLE_SECONDS: Final = 60.0
 """After which its position is stored anew, when only others write: what the log then lets go of
 before it is nothing that it needs."""
@@ -111,16 +117,18 @@ class Mirror:
         self._caught_up, self.state, self.problem = False, "waiting", why
 
     async def stop(self) -> None:
-        """End the connection, after what is under way; a server that hangs is not waited for."""
-        closing = asyncio.ensure_future(self._do(self._database.close))
-        await asyncio.wait((closing,), timeout=STOP_SECONDS)
-        if not closing.done():
-            self._database.abort()
-            await asyncio.wait((closing,), timeout=STOP_SECONDS)
-        self._thread.shutdown(wait=closing.done())
+        """End the connection, after what is under way."""
+        await self._do(self._database.close, STOP_SECONDS)
+        self._thread.shutdown(wait=False)
 
-    async def _do(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+    async def _do(self, work: Callable[[], T], seconds: float = ANSWER_SECONDS) -> T:
+        """Return what the thread returns; after some seconds the database is cut off."""
+        done = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        done.add_done_callback(lambda it: it.cancelled() or it.exception())  # nobody may wait
+        await asyncio.wait((done,), timeout=seconds)
+        if not done.done():
+            self._database.cut()
+        return await done
 
     async def _begin(self) -> None:
         reader, place = self._kernel.reader, self._place
@@ -133,27 +141,29 @@ class Mirror:
         """Write the records as they are now, then what has changed since."""
         self.state = "filling"
         reader, database = self._kernel.reader, self._database
-        position, generation = reader.announced(), self._place.generation + 1
+        position, generation = reader.announced(), await self._do(database.begin_filling)
         for table in self._tables:
-            await self._fill_table(table, generation)
+            async for records in self._records(table):
+                of_table = [one for one in records if _is_of(table, one)]
+                rows = [row for row in (self._row(table, one) for one in of_table) if row[KEY]]
+                await self._do(partial(database.fill, table.name, rows, generation))
         place = Place(reader.epoch, position, generation)
         await self._do(partial(database.filled, place))
         self._place = place
 
-    async def _fill_table(self, table: Table, generation: int) -> None:
-        """Write a table's records as each page of them is read.
+    async def _records(self, table: Table) -> AsyncIterator[Sequence[Record]]:
+        """Yield the records of a table as they are when each page is read.
 
-        Some are newer than where the filling began: the log is read from there on, and what is
-        older than a row is not written.
+        Not as of one position: what changes meanwhile is in the log after it, which is applied
+        next, and a read of the past fails where the log has been trimmed.
         """
-        topics, after, more = TopicFilter.below(table.path or ""), "", True
-        while more:
-            page = await self._kernel.reader.scan(table, topics, after, SCAN_PAGE_RECORDS)
-            of_table = [one for one in page.records if _is_of(table, one)]
-            rows = [row for row in (self._row(table, one) for one in of_table) if row[KEY]]
-            await self._do(partial(self._database.fill, table.name, rows, generation))
-            more = bool(page.records) and page.more
-            after = page.records[-1].topic if more else ""
+        topics, after, reader = TopicFilter.below(table.path or ""), "", self._kernel.reader
+        while True:
+            page = await reader.scan(table, topics, after, reader.table_scan_records)
+            yield page.records
+            if not page.more or not page.records:
+                return
+            after = page.records[-1].topic
 
     async def _catch_up(self) -> None:
         """Apply the log up to what is announced, a page in each transaction."""
@@ -164,15 +174,20 @@ class Mirror:
                 continue
             page = await reader.page(self._place.position, PAGE_EVENTS, self._tables)
             before, after = self._place, self._place._replace(position=page.upto)
-            changes = self._changes(page.events)
+            changes = await self._changes(page.events)
             await self._do(partial(self._database.apply, changes, before, after))
             self._place = after
             self.events += len(page.events)
 
-    def _changes(self, events: Sequence[Event]) -> dict[str, dict[str, Row | None]]:
+    async def _changes(self, events: Sequence[Event]) -> dict[str, dict[str, Row | None]]:
         """Return the last of each record's events, by table and key."""
         found: dict[str, dict[str, Row | None]] = {}
+        spent = 0
         for event in events:
+            spent += EVENT_BYTES + len(event.payload)
+            if spent > TURN_BYTES:
+                spent = 0
+                await asyncio.sleep(0)  # writes go first
             table = None if event.table is None else self._by_name.get(event.table.name)
             if table is None or event.kind not in RETAINED:
                 continue

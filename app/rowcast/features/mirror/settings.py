@@ -13,6 +13,8 @@ PLAIN: Final = ("postgresql://", "postgres://")
 def _url(text: str) -> str:
     if text and not text.startswith(PLAIN):
         raise ValueError("is the address of a database, postgresql://user:password@host/database")
+    if text.partition("://")[2].count("@") > 1:  # else errors would name a part of the password
+        raise ValueError("has more than one @: write that of a password as %40")
     return text
 
 
