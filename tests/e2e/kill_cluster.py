@@ -41,6 +41,9 @@ from talking import Events
 
 # ruff: noqa: T201 - a program that talks to people
 
+BUSY_MESSAGES, BUSY_WRITES = 100, 50
+"""Arrived in each session, and acknowledged, before the first fault: faults meet work, on a slow
+machine too."""
 CUT_TIMES = 3
 """A cut is noticed by silence, so it lasts longer than a pause."""
 FAULT_SECONDS_MAX = 5.0
@@ -103,6 +106,10 @@ class Work:
         self._since = answer.headers["etag"].strip('"')
         for thread in self._threads:
             thread.start()
+
+    def is_busy(self) -> bool:
+        """Return whether enough was written that a fault meets work."""
+        return bool(self.ledger.wrong) or len(self.ledger.acknowledged) > BUSY_WRITES
 
     def finish(self) -> None:
         """End writers; wait until readers have read all, and end them."""
@@ -317,6 +324,7 @@ def run(folder: Path, plan: Plan, say: Callable[[str], object] = print) -> tuple
         work.start()
         play.start()
         try:
+            wait_until(lambda: work.is_busy() and play.is_busy(BUSY_MESSAGES), "work to disturb")
             for count in range(1, plan.rounds + 1):
                 pause(rng.random() * WORK_SECONDS_MAX)
                 kind = rng.choice(plan.kinds)

@@ -100,6 +100,10 @@ class Play:
         for thread in self._threads:
             thread.start()
 
+    def is_busy(self, messages: int) -> bool:
+        """Return whether more than so many messages of each pair have arrived, or one is wrong."""
+        return all(pair.arrived > messages or pair.wrong for pair in self.pairs)
+
     def finish(self) -> None:
         """Send nothing new, wait until all has arrived, and end."""
         self.finishing = True
