@@ -30,20 +30,3 @@ ALARM_CHECKPOINT_SECONDS = 5.0
 """Time after which changes that nobody is told of are stored, in seconds."""
 ALARM_DUE_PER_TURN = 256
 """Timers that are handled in one turn of the event loop: some milliseconds."""
-
-WEBHOOK_TIMEOUT_SECONDS = 10.0
-"""Time for one call, in seconds, for each of connecting and answering; the usual one of senders."""
-WEBHOOK_ATTEMPTS_MAX = 8
-"""Calls for one notification; the last is made about two hours after the first."""
-WEBHOOK_BACKOFF_SECONDS = 1.0
-"""Time after the first failed call, in seconds; each further one waits four times as long."""
-WEBHOOK_BACKOFF_FACTOR = 4
-"""So that eight calls span an outage of hours, and the first retries a restart."""
-WEBHOOK_BACKOFF_SECONDS_MAX = 3_600.0
-"""Longest time between two calls, in seconds."""
-WEBHOOK_WAITING_MAX = 10_000
-"""Notifications that wait, some 1 KiB each; a further one becomes a dead letter at once."""
-WEBHOOK_DEAD_MAX = 1_000
-"""Dead letters that are kept; the oldest makes room for the next one."""
-WEBHOOK_ANSWER_BYTES_MAX = 4_096
-"""Bytes of an answer that are read, so that the connection may end properly; none are used."""

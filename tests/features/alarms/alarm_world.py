@@ -12,7 +12,7 @@ from rowcast.core.query_text import parse_query
 from rowcast.core.tables import Attribute, Table, Type
 from rowcast.features.alarms import feature
 from rowcast.features.alarms.settings import AlarmSection
-from rowcast.features.alarms.webhook_call import CallError
+from rowcast.net.webhook_call import CallError
 
 TEMP = Attribute("temp", Type.INT)
 TOPIC = "Sensor/1"

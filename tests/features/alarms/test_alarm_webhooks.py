@@ -14,11 +14,12 @@ from pydantic import ValidationError
 
 from build import ANN, refusal
 from rowcast.core.errors import Code, Error
-from rowcast.features.alarms import webhook_call, webhooks
+from rowcast.features.alarms import webhooks
 from rowcast.features.alarms.feature import RecordAlarms
 from rowcast.features.alarms.settings import AlarmSection
-from rowcast.features.alarms.signature import signed_headers
-from rowcast.features.alarms.webhook_call import CallError, call, in_thread
+from rowcast.net import webhook_call
+from rowcast.net.webhook_call import CallError, call, in_thread
+from rowcast.net.webhook_signature import signed_headers
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 HOOK = {"webhook": "http://ops.example/in", "webhook_secret": SECRET}

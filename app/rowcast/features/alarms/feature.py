@@ -9,12 +9,12 @@ from rowcast.features.alarms.alarm_rows import alarm_rows
 from rowcast.features.alarms.alarm_states import AlarmStates
 from rowcast.features.alarms.alarms import OWNER, Alarms
 from rowcast.features.alarms.settings import AlarmSection, check_webhooks
-from rowcast.features.alarms.webhook_call import call, in_thread
 from rowcast.features.alarms.webhook_rows import DELIVERIES, webhook_rows
 from rowcast.features.alarms.webhooks import Webhook, Webhooks
 from rowcast.kernel.feature import Background, Feature
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.seams import Facts
+from rowcast.net.webhook_call import call, in_thread
 
 
 class RecordAlarms(Feature):

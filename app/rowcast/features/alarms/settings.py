@@ -1,57 +1,28 @@
 """Settings of alarms."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Final
-from urllib.parse import urlsplit
+from typing import Final
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from rowcast.core.alarm_limits import ALARM_CLEARED_SECONDS
 from rowcast.core.errors import Code, Error
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
-from rowcast.features.alarms.signature import key_of
 from rowcast.features.alarms.webhooks import DEFAULT, Webhook
 from rowcast.kernel.settings import Seconds, Section
-
-
-def _url(text: str) -> str:
-    try:
-        parts = urlsplit(text)
-        complete = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        complete = False
-    if text and (not complete or parts.username or parts.fragment):
-        raise ValueError("should be an address such as https://ops.example/alarms, without a user")
-    return text
-
-
-def _secret(text: str) -> str:
-    key_of(text)
-    return text
-
-
-Url = Annotated[str, AfterValidator(_url)]
-Secret = Annotated[str, AfterValidator(_secret)]
-
-
-class WebhookSection(Section):
-    """A receiver of its own, which alarms name."""
-
-    name: Annotated[str, Field(pattern="^[A-Za-z0-9_-]{1,64}$")]
-    url: Annotated[Url, Field(min_length=1, repr=False)]
-    secret: Secret = Field(default="", repr=False)
+from rowcast.kernel.webhook_settings import WebhookSecret, WebhookSection, WebhookUrl
 
 
 class AlarmSection(Section):
     """What is told of alarms, and to whom."""
 
-    webhook: Url = Field(
+    webhook: WebhookUrl = Field(
         default="",
         repr=False,
         description="URL to which each change of an alarm is posted; empty: none.",
     )
-    webhook_secret: Secret = Field(
+    webhook_secret: WebhookSecret = Field(
         default="",
         repr=False,
         description="Secret with which these calls are signed; `whsec_` and base64, or any text.",

@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from rowcast.codecs import CBOR, JSON, decode, encode
-from rowcast.core.alarm_limits import (
+from rowcast.core.clock import WallClock
+from rowcast.core.errors import Code, Error
+from rowcast.core.webhook_limits import (
     WEBHOOK_ATTEMPTS_MAX,
     WEBHOOK_BACKOFF_FACTOR,
     WEBHOOK_BACKOFF_SECONDS,
@@ -21,16 +23,14 @@ from rowcast.core.alarm_limits import (
     WEBHOOK_DEAD_MAX,
     WEBHOOK_WAITING_MAX,
 )
-from rowcast.core.clock import WallClock
-from rowcast.core.errors import Code, Error
 from rowcast.features.alarms.alarm_facts import told_facts
 from rowcast.features.alarms.alarm_states import Entry
 from rowcast.features.alarms.automaton import Happened
-from rowcast.features.alarms.signature import signed_headers
-from rowcast.features.alarms.webhook_call import CallError
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.rows.system_rows import time_text
 from rowcast.kernel.seams import Facts, RowChanged
+from rowcast.net.webhook_call import CallError
+from rowcast.net.webhook_signature import signed_headers
 from rowcast.store.store import Change
 
 log = logging.getLogger("rowcast.alarms")

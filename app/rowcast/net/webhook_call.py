@@ -24,7 +24,7 @@ from threading import Thread
 from typing import Final
 from urllib.parse import urlsplit
 
-from rowcast.core.alarm_limits import WEBHOOK_ANSWER_BYTES_MAX, WEBHOOK_TIMEOUT_SECONDS
+from rowcast.core.webhook_limits import WEBHOOK_ANSWER_BYTES_MAX, WEBHOOK_TIMEOUT_SECONDS
 
 USER_AGENT: Final = "rowcast"
 _OK: Final = range(200, 300)

@@ -1,0 +1,37 @@
+"""Types of settings of webhooks: the address, and the secret of signatures."""
+
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field
+
+from rowcast.kernel.settings import Section
+from rowcast.net.webhook_signature import key_of
+
+
+def _url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        complete = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        complete = False
+    if text and (not complete or parts.username or parts.fragment):
+        raise ValueError("should be an address such as https://ops.example/alarms, without a user")
+    return text
+
+
+def _secret(text: str) -> str:
+    key_of(text)
+    return text
+
+
+WebhookUrl = Annotated[str, AfterValidator(_url)]
+WebhookSecret = Annotated[str, AfterValidator(_secret)]
+
+
+class WebhookSection(Section):
+    """A receiver with a name."""
+
+    name: Annotated[str, Field(pattern="^[A-Za-z0-9_-]{1,64}$")]
+    url: Annotated[WebhookUrl, Field(min_length=1, repr=False)]
+    secret: WebhookSecret = Field(default="", repr=False)
