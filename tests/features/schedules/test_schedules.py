@@ -30,9 +30,7 @@ class Clock:
         self.hooks = hooks
         self.room = Server(hooks=hooks, store=store or MemoryStore("0badcafe"))
         self.room.time = now
-        self.schedules = Schedules(
-            self.room.kernel, hooks.collected(Schedule), self.room.now, hooks.clients
-        )
+        self.schedules = Schedules(self.room.kernel, hooks.collected(Schedule), self.room.now)
         self.schedules.restore(self.room.store.states(OWNER))
         self.room.idempotent_writes.restore(self.room.store.states("producer/"))
 

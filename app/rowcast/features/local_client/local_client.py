@@ -5,13 +5,14 @@ that authorise do not apply. By default it does not receive its own writes, so t
 to a topic that it watches does not loop.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from rowcast.codecs import JSON, encode
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.limits import STREAM_ITEMS_MAX
+from rowcast.core.marked_calls import mark_if_called
 from rowcast.core.topics import BROKERS, GATEWAY_PREFIX, TopicFilter, check_topic
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.write import Outcome, Receipt
@@ -25,8 +26,6 @@ class LocalClient:
     def __init__(self, name: str) -> None:
         self._caller = Caller("$server", ALL, "server", client_id=name)
         self._kernel: Kernel | None = None
-        self.on_write: Callable[[Event], object] | None = None
-        """Called with an event about to be written; of several only with the first."""
 
     def bind(self, kernel: Kernel) -> None:
         """Set its kernel."""
@@ -49,7 +48,7 @@ class LocalClient:
         logged. Raises the kernel's Error.
         """
         event = await self._event(topic, value, retain, qos, broker)
-        self._note(event)
+        mark_if_called(event)
         receipt = await self.kernel.write(event, self._caller)
         return self._cursor(receipt)
 
@@ -59,7 +58,7 @@ class LocalClient:
         """Publish any value as JSON: None is ``null``, and bytes are refused."""
         event = await self._event(topic, _json(value), retain, qos, broker)
         event.content_type = JSON
-        self._note(event)
+        mark_if_called(event)
         receipt = await self.kernel.write(event, self._caller)
         return self._cursor(receipt)
 
@@ -86,14 +85,10 @@ class LocalClient:
 
     async def _write_all(self, events: list[Event]) -> list[str | None]:
         """Write all or none."""
-        self._note(events[0])
+        mark_if_called(*events)
         outcomes = await self.kernel.write_all(events, self._caller, atomic=True)
         _raise_any(outcomes)
         return [self._cursor(outcome) for outcome in outcomes if isinstance(outcome, Receipt)]
-
-    def _note(self, event: Event) -> None:
-        if self.on_write is not None:
-            self.on_write(event)
 
     async def _event(self, topic: str, value: object, retain: bool, qos: int, broker: str) -> Event:
         """Return the event of a value; raises NOT_FOUND for an unknown broker."""

@@ -5,24 +5,21 @@ them, and each has a number. The number of the last completed one is a fact, so 
 the server was down is caught up once, and none is repeated. A server is one process, so no other
 worker does the same.
 
-Writes of a call with an in-process client have a producer's mark: the schedule, the call's number,
-and the number of the write. So a call repeated after a kill repeats its writes without further
-effect.
+Writes of a call with an in-process client are marked (``core/marked_calls.py``), so a call repeated
+after a kill repeats its writes without further effect.
 """
 
 import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
-from rowcast.core.events import Event
 from rowcast.core.limits import SCHEDULE_LOOK_SECONDS_MAX, SCHEDULES_MAX
-from rowcast.core.write_marks import put_mark
+from rowcast.core.marked_calls import CALL, MarkedCall
 from rowcast.store.store import Change
 
 if TYPE_CHECKING:
@@ -43,27 +40,6 @@ class Schedule:
     call: Callable[[], object]
 
 
-@dataclass(slots=True)
-class Call:
-    """One call of a schedule, with the number of its writes so far."""
-
-    schedule: str
-    number: int
-    writes: int = 0
-
-
-CALL: ContextVar[Call | None] = ContextVar("rowcast schedule", default=None)
-"""The running call of a schedule."""
-
-
-def mark_if_called(event: Event) -> None:
-    """Set the mark of a schedule's write; a repeated call must write the same."""
-    call = CALL.get()
-    if call is not None:
-        call.writes += 1
-        put_mark(event, f"schedule {call.schedule}:{call.number}:{call.writes}")
-
-
 def add_schedule(schedules: list[Schedule], schedule: Schedule) -> None:
     """Add a schedule; raises CONFLICT for a duplicate name, TOO_LARGE for too many."""
     if any(other.name == schedule.name for other in schedules):
@@ -76,13 +52,6 @@ def add_schedule(schedules: list[Schedule], schedule: Schedule) -> None:
     schedules.append(schedule)
 
 
-class Writer(Protocol):
-    """A client inside the process, of which what it writes in a call is marked."""
-
-    on_write: Callable[[Event], object] | None
-    """Told of an event that is about to be written."""
-
-
 class Schedules:
     """All schedules of one server."""
 
@@ -91,7 +60,6 @@ class Schedules:
         kernel: "Kernel",
         schedules: Sequence[Schedule],
         now: WallClock,
-        clients: Iterable[Writer] = (),
     ) -> None:
         self._kernel = kernel
         self._schedules = schedules
@@ -99,8 +67,6 @@ class Schedules:
         self._begun: dict[str, int] = {}
         """The number of each schedule's newest call."""
         self.running: dict[str, asyncio.Task[None]] = {}
-        for client in clients:
-            client.on_write = mark_if_called
 
     def restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
         """Restore completed calls; ``facts`` are those of the owner."""
@@ -138,7 +104,7 @@ class Schedules:
             self.running[schedule.name] = task
 
     async def _do(self, schedule: Schedule, number: int) -> None:
-        CALL.set(Call(schedule.name, number))  # this task's own
+        CALL.set(MarkedCall(f"schedule {schedule.name}", number))  # this task's own
         try:
             result = schedule.call()
             if inspect.isawaitable(result):
