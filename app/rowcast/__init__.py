@@ -73,6 +73,9 @@ if TYPE_CHECKING:
         hooks as hooks,
     )
     from rowcast.api import (
+        on as on,
+    )
+    from rowcast.api import (
         server as server,
     )
     from rowcast.api import (

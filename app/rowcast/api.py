@@ -25,6 +25,7 @@ from rowcast.features.hooks.hook import DROP, Hook, Refusal
 from rowcast.features.hooks.hooks import COLLECTING, NO_OPTIONS, Hooks, Listener, Socket
 from rowcast.features.local_client.local_client import LocalClient
 from rowcast.features.schedules.schedules import Schedule, add_schedule
+from rowcast.features.triggers.trigger import Trigger, check_triggers
 from rowcast.kernel.resource import Incoming, Resource, Stream
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
@@ -50,6 +51,7 @@ __all__ = [
     "every",
     "get_table_name_for_topic",
     "hooks",
+    "on",
     "server",
     "table_name_for_topic",
 ]
@@ -104,12 +106,39 @@ def every(seconds: str | float, call: Callable[[], object] | None = None) -> obj
         )
 
     def add(function: C) -> C:
-        file = function.__module__.rpartition(".")[2]
-        name = f"{file}.{getattr(function, '__qualname__', type(function).__name__)}"
-        add_schedule(_collecting().collected(Schedule), Schedule(name, period, function))
+        schedule = Schedule(_name(function), period, function)
+        add_schedule(_collecting().collected(Schedule), schedule)
         return function
 
     return add
+
+
+F = TypeVar("F", bound=Callable[[Event], object])
+
+
+def on(*filters: str) -> Callable[[F], F]:
+    """Call the decorated function for each event at some topics, also after a restart (G23).
+
+    For a file in ``resources/``: ``@on("Sensor/+")``. The function gets an Event; a coroutine
+    function is awaited. Raises INVALID for a malformed filter.
+    """
+    if not filters:
+        raise Error(Code.INVALID, '@on needs a topic filter, such as @on("Sensor/+")')
+    topics = tuple(map(TopicFilter, filters))
+
+    def add(function: F) -> F:
+        collected = _collecting().collected(Trigger)
+        collected.append(Trigger(_name(function), topics, function))
+        check_triggers(collected)
+        return function
+
+    return add
+
+
+def _name(function: Callable[..., object]) -> str:
+    """Return the name of what a file in ``resources/`` registers: its file and its own."""
+    file = function.__module__.rpartition(".")[2]
+    return f"{file}.{getattr(function, '__qualname__', type(function).__name__)}"
 
 
 async def _repeat(seconds: float, call: Callable[[], object]) -> None:

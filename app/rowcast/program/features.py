@@ -50,6 +50,9 @@ from rowcast.features.slow_subscribers.settings import SlowSection
 from rowcast.features.snapshots.feature import SnapshotExports
 from rowcast.features.topic_statistics.feature import TopicStatistics
 from rowcast.features.transactions.feature import Transactions
+from rowcast.features.triggers.feature import TriggersOfEvents
+from rowcast.features.triggers.settings import TriggerSection
+from rowcast.features.triggers.trigger import Trigger
 from rowcast.features.undeclared_topics.feature import UndeclaredTopics
 from rowcast.features.unfit_values.feature import UnfitValues
 from rowcast.features.websocket_wills.feature import WillsOfWebSockets
@@ -122,6 +125,10 @@ def _live_queries(it: Parts) -> Feature:
     return LiveQueriesOfTables(it.config.of(LiveQuerySection), it.schema.queries)
 
 
+def _triggers(it: Parts) -> Feature:
+    return TriggersOfEvents(it.hooks.collected(Trigger), it.config.of(TriggerSection))
+
+
 def _undeclared_topics(it: Parts) -> Feature:
     topics = it.config.topics
     settings = topics.settings(it.config.history.keep)
@@ -161,7 +168,8 @@ FEATURES: Final = (
     Plug("snapshots", _snapshots),
     Plug("mirror", _mirror),
     Plug("bridges", lambda it: Bridges(plans(it.config.gateway), plan_of)),
-    Plug("schedules", lambda it: ScheduledCalls(it.hooks.collected(Schedule), it.hooks.clients)),
+    Plug("schedules", lambda it: ScheduledCalls(it.hooks.collected(Schedule))),
+    Plug("triggers", _triggers),
     Plug("heartbeats", lambda it: heartbeats(it.config.of(HeartbeatSettings))),
     Plug("overload", lambda it: OverloadProtection(it.config.of(OverloadSection).watermarks)),
     Plug("retention", _retention),

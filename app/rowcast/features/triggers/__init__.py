@@ -1,0 +1,1 @@
+"""Triggers: functions and webhooks that are called for each event at some topics."""

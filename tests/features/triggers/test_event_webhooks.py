@@ -1,0 +1,118 @@
+"""Webhooks of events: the log is their outbox (G24)."""
+
+import json
+
+import pytest
+from pydantic import ValidationError
+from trigger_world import World
+
+from build import NOW
+from rowcast.features.hooks.hooks import Hooks
+from rowcast.features.triggers.settings import TriggerSection
+from rowcast.features.triggers.trigger import Retries
+from rowcast.features.triggers.webhook_action import RETRIES
+from rowcast.net.webhook_call import CallError
+from rowcast.net.webhook_signature import signed_headers
+
+SETTINGS = TriggerSection(
+    webhooks=[{"name": "ops", "topics": ["Dog/+", "yard/#"], "url": "https://ops.example/in"}]
+)
+
+
+class Posts:
+    """What was posted; the first ``refused`` of them are refused."""
+
+    def __init__(self, refused=0):
+        self.taken, self.refused = [], refused
+
+    async def __call__(self, url, headers, body):
+        if self.refused:
+            self.refused -= 1
+            raise CallError("it answered 503")
+        self.taken.append((url, headers, body))
+
+    @property
+    def bodies(self):
+        return [json.loads(body) for _, _, body in self.taken]
+
+
+async def world_with(posts, retries=RETRIES, secret=""):
+    world = World(Hooks(), SETTINGS)
+    (runner,) = world.feature.runners.values()
+    runner.trigger.action._send, runner.trigger.action._secret = posts, secret
+    object.__setattr__(runner.trigger, "retries", retries)
+    return await world.start()
+
+
+async def test_each_event_is_posted_with_its_value():
+    """G24: values as JSON, plain text and bytes as they are, deletions without one."""
+    posts = Posts()
+    world = await world_with(posts)
+    await world.room.put("Dog/1", b'{"name":"Rex"}', client="ann-1")
+    await world.room.say("yard/gate", b"open", qos=1)
+    await world.room.say("yard/raw", b"\xff", qos=1, content_type="image/png")
+    await world.room.delete("Dog/1")
+    await world.turn()
+    assert ["event.put", "event.message", "event.message", "event.delete"] == [
+        body["type"] for body in posts.bodies
+    ]
+    put, text, raw, deleted = (body["data"] for body in posts.bodies)
+    assert ("Dog/1", "ann-1", "Rex") == (put["topic"], put["client"], put["value"]["name"])
+    assert ("open", None) == (text["payload"], text["content_type"])
+    assert ("/w==", "image/png") == (raw["payload_base64"], raw["content_type"])
+    assert {"topic", "client", "seq"} == set(deleted)
+    assert [put["seq"], deleted["seq"]] == [posts.taken[0][1]["webhook-id"],
+                                            posts.taken[-1][1]["webhook-id"]]  # fmt: skip
+    assert "2023-11-14T22:13:20.000Z" == posts.bodies[0]["timestamp"]
+
+
+async def test_calls_are_signed():
+    """G24: as Standard Webhooks says."""
+    posts = Posts()
+    world = await world_with(posts, secret="whsec_c2VjcmV0")
+    await world.room.put("Dog/1")
+    await world.turn()
+    ((_, headers, body),) = posts.taken
+    assert signed_headers("secret", headers["webhook-id"], int(NOW), body) == headers
+
+
+async def test_what_is_refused_is_posted_again_before_what_follows():
+    """G24: in order, at least once."""
+    posts = Posts(refused=3)
+    world = await world_with(posts, Retries(9, 0.0, 1, 0.0))
+    await world.room.put("Dog/1")
+    await world.room.put("Dog/2")
+    await world.turn()
+    assert ["Dog/1", "Dog/2"] == [body["data"]["topic"] for body in posts.bodies]
+    row = world.row("ops")
+    assert ("webhook", 2, 3, 0) == tuple(row[key] for key in ("kind", "calls", "failures", "dead"))
+    assert "example" not in json.dumps(row), "the URL is not for readers"
+
+
+def test_the_waits_of_webhooks_span_hours():
+    """G24: as those of alarms."""
+    waits = [RETRIES.seconds_after(number) for number in range(1, RETRIES.attempts_max)]
+    assert [1, 4, 16, 64, 256, 1024, 3600] == waits
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"topics": []}, "at least 1"),
+        ({"topics": ["a/#/b"]}, "should be a topic filter"),
+        ({"url": "ops"}, "should be an address"),
+        ({"url": ""}, "at least 1"),
+        ({"name": "a:b"}, "pattern"),
+        ({"secret": "whsec_!"}, "base64"),
+        ({"adress": "x"}, "Extra inputs"),
+    ],
+)
+def test_bad_settings_are_refused(change, what):
+    good = {"name": "ops", "topics": ["a"], "url": "https://ops.example/in"}
+    TriggerSection(webhooks=[good])
+    with pytest.raises(ValidationError, match=what):
+        TriggerSection(webhooks=[good | change])
+
+
+def test_an_address_is_not_shown():
+    assert "ops.example" not in repr(SETTINGS)

@@ -1,0 +1,264 @@
+"""Functions of ``resources/`` that are called for events (G23)."""
+
+import asyncio
+
+import pytest
+from trigger_world import World
+
+from build import ANN, Code, code_of
+from rowcast import on, server
+from rowcast.core.errors import Error
+from rowcast.core.events import PUT, Event
+from rowcast.core.marked_calls import DEPTH, depth_of
+from rowcast.core.topics import TopicFilter
+from rowcast.core.trigger_limits import TRIGGER_DEPTH_MAX, TRIGGERS_MAX
+from rowcast.features.hooks.hooks import COLLECTING, Hooks
+from rowcast.features.triggers.dead_events import DeadEvent, DeadEvents
+from rowcast.features.triggers.trigger import Trigger, check_triggers
+from rowcast.features.triggers.trigger_rows import FAILURES, TRIGGERS
+
+NAME = "test_triggers."
+
+
+@pytest.fixture
+def collected():
+    hooks = Hooks()
+    token = COLLECTING.set(hooks)
+    yield hooks
+    COLLECTING.reset(token)
+
+
+def named(call):
+    return f"{NAME}{call.__qualname__}"
+
+
+async def test_a_function_is_called_for_each_event_at_its_topics_in_order(collected):
+    """G23: every kind of event, of tables and of undeclared topics; not for what was before."""
+    called = []
+
+    @on("Dog/+", "yard/#")
+    async def bark(event):
+        called.append((event.topic, event.kind))
+
+    world = World(collected)
+    await world.room.put("Dog/0")
+    await world.start()
+    await world.room.put("Dog/1", b'{"name":"Rex"}')
+    await world.room.say("yard/gate", b"open", qos=1)
+    await world.room.put("Note/1")
+    await world.room.delete("Dog/1")
+    await world.turn()
+    assert [("Dog/1", "put"), ("yard/gate", "message"), ("Dog/1", "delete")] == called
+    row = world.row(named(bark))
+    assert (3, 0, ["Dog/+", "yard/#"]) == (row["calls"], row["failures"], row["topics"])
+    assert world.room.cursor(world.room.committer.announced) == row["seq"]
+
+
+async def test_a_restart_goes_on_where_it_was(collected):
+    """G23: what was written while the server was down, or the trigger away, is called for once."""
+    called = []
+
+    @on("Dog/+")
+    def bark(event):
+        called.append(event.topic)
+
+    world = await World(collected).start()
+    await world.room.put("Dog/1")
+    await world.turn()
+    world = await world.kill()
+    await world.room.put("Dog/2")
+    await world.start()
+    await world.room.put("Dog/3")
+    await world.turn()
+    assert ["Dog/1", "Dog/2", "Dog/3"] == called
+
+
+async def test_a_call_that_a_kill_cut_off_repeats_without_a_second_effect(collected):
+    """G23, M8: its writes are marked."""
+    local, going = server.client("job"), asyncio.Event()
+
+    @on("Dog/+")
+    async def note(event):
+        await local.publish(f"Note/{event.topic[4:]}", {}, retain=True)
+        await local.publish_batch("Note", {"2": {}, "3": {}}, retain=True)
+        await going.wait()
+        await local.publish("Counter/7", {}, retain=True)
+
+    world = await World(collected).start()
+    await world.room.put("Dog/1")
+    await world.turn()
+    assert 1 == len(world.said("Note/1")) == len(world.said("Note/2"))
+    world, _ = await world.kill(), going.set()
+    await world.start()
+    for topic in ("Note/1", "Note/2", "Note/3", "Counter/7"):
+        assert 1 == len(world.said(topic)), topic
+    await world.room.put("Dog/4")
+    await world.turn()
+    assert [1, 2] == [len(world.said(topic)) for topic in ("Note/4", "Counter/7")]
+
+
+async def test_a_failed_call_is_repeated_and_then_kept(collected, caplog):
+    """G23: later events wait for the retries, and no longer; it can be called again."""
+    called, broken = [], True
+
+    @on("Dog/+")
+    def bark(event):
+        called.append(event.topic)
+        if event.topic == "Dog/1" and broken:
+            raise ValueError("no voice")
+
+    world = await World(collected).start()
+    await world.room.put("Dog/1")
+    await world.room.put("Dog/2")
+    await world.turn()
+    assert ["Dog/1"] * 3 + ["Dog/2"] == called
+    assert "gives up Dog/1: ValueError: no voice" in caplog.text
+    (kept,) = world.feature.dead
+    assert (3, "ValueError: no voice") == (kept.attempts, kept.problem)
+    assert (1, "running") == tuple(world.row(named(bark))[key] for key in ("dead", "state"))
+    world = await (await world.kill()).start()
+    rows = world.room.kernel.resource(f"{FAILURES}/{kept.id}", ANN)
+    with pytest.raises(Error, match="call again with"):
+        await rows.patch({"state": "gone"})
+    broken = False
+    await rows.patch({"state": "waiting"})
+    await world.turn()
+    assert ["Dog/1"] * 3 + ["Dog/2", "Dog/1"] == called
+    assert not world.feature.dead.names()
+
+
+async def test_a_repeated_call_of_one_that_failed_writes_once(collected):
+    """G23, M8: what the failed call had written is not written again."""
+    local, failures = server.client("job"), [1]
+
+    @on("Dog/+")
+    async def note(event):
+        await local.publish("Note/1", {}, retain=True)
+        if failures:
+            raise ValueError(failures.pop())
+
+    world = await World(collected).start()
+    await world.room.put("Dog/1")
+    await world.turn()
+    assert 1 == len(world.said("Note/1"))
+    assert (1, 1) == tuple(world.row(named(note))[key] for key in ("calls", "failures"))
+
+
+async def test_a_call_that_takes_too_long_is_a_failed_one(collected):
+    """G23: a hanging function does not hold its trigger for ever."""
+
+    @on("Dog/+")
+    async def hang(event):
+        if event.topic == "Dog/1":
+            await asyncio.Event().wait()
+
+    world = World(collected, call_seconds=0.001)
+    await world.start()
+    await world.room.put("Dog/1")
+    await world.room.put("Dog/2")
+    while world.row(named(hang))["calls"] < 1:
+        await world.turn()
+    (kept,) = world.feature.dead
+    assert ("Dog/1", "it took longer than 0.001 s") == (kept.topic, kept.problem)
+
+
+async def test_a_circle_of_triggers_ends(collected, caplog):
+    """G23: the loop guard; a chain that ends by itself does not notice it."""
+    local = server.client("job")
+
+    @on("ping/+")
+    async def ping(event):
+        await local.publish("pong/1", b"")
+
+    @on("pong/+")
+    async def pong(event):
+        await local.publish("ping/1", b"")
+
+    world = await World(collected).start()
+    await world.room.say("ping/1", b"", qos=1)
+    for _ in range(TRIGGER_DEPTH_MAX):
+        await world.turn()
+    assert TRIGGER_DEPTH_MAX == sum(world.row(named(each))["calls"] for each in (ping, pong))
+    assert 1 == world.row(named(ping))["circles"] + world.row(named(pong))["circles"]
+    assert "led to this event" in caplog.text
+
+
+async def test_writes_of_a_trigger_tell_how_many_led_to_them(collected):
+    """G23: a user property, which the log keeps."""
+    local = server.client("job")
+
+    @on("Dog/+")
+    async def note(event):
+        await local.publish_batch("Note", {"1": {}, "2": {}}, retain=True)
+
+    world = await World(collected).start()
+    await world.room.put("Dog/1", properties={"user_property": ((DEPTH, "3"), ("a", "b"))})
+    await world.turn()
+    notes = [event for event in world.room.store.read(0, 100) if event.topic.startswith("Note/")]
+    assert [4, 4] == [depth_of(event) for event in notes]
+
+
+@pytest.mark.parametrize("text", ["x", "-1", "1" * 11, ""])
+def test_a_malformed_depth_of_a_client_counts_as_none(text):
+    assert 0 == depth_of(Event("a", PUT, b"", properties={"user_property": [[DEPTH, text]]}))
+
+
+async def test_unlogged_messages_are_called_for_while_it_runs(collected):
+    """G23: such as Mosquitto's, of no table that logs them."""
+    called = []
+
+    @on("Note/+")
+    def heard(event):
+        called.append(event.payload)
+
+    world = await World(collected).start()
+    await world.room.say("Note/1", b"{}")
+    await world.turn()
+    assert [b"{}"] == called
+
+
+def test_bad_triggers_are_told(collected):
+    """G23: at start, with the file that has it."""
+    with pytest.raises(Error, match="needs a topic filter"):
+        on()
+    assert Code.INVALID == code_of(on, "a/#/b")
+
+    @on("a")
+    def same(event):
+        pass
+
+    with pytest.raises(Error, match="two triggers are called"):
+        on("b")(same)
+    topics = (TopicFilter("a"),)
+    assert Code.INVALID == code_of(check_triggers, [Trigger("a:b", topics, print)])
+    many = [Trigger(str(number), topics, print) for number in range(TRIGGERS_MAX + 1)]
+    assert Code.TOO_LARGE == code_of(check_triggers, many)
+    COLLECTING.reset(COLLECTING.set(None))
+
+
+def test_of_many_failed_events_the_newest_are_kept():
+    """G23: a bound, and a count of those that made room."""
+    stored = []
+    dead = DeadEvents(stored.extend, most=2)
+    for number in range(1, 5):
+        dead.add(DeadEvent("t", number, "a", 5, "why", float(number)))
+    assert (["t-3", "t-4"], 2) == (dead.names(), dead.dropped)
+    again = DeadEvents(stored.extend, most=2)
+    facts = {change.name: change for change in stored}.values()
+    again.restore([(item.owner, item.name, item.value) for item in facts if item.value is not None])
+    assert ["t-3", "t-4"] == again.names()
+    assert Code.NOT_FOUND == code_of(again.discard, "t-1")
+
+
+async def test_rows_list_triggers(collected):
+    """G23: $SYS/triggers."""
+
+    @on("Dog/+")
+    def bark(event):
+        pass
+
+    world = await World(collected).start()
+    rows = await world.room.kernel.resource(f"{TRIGGERS}/", ANN).get()
+    assert [(named(bark), "function", "running")] == [
+        (row["id"], row["kind"], row["state"]) for row in rows
+    ]
