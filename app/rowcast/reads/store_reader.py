@@ -25,6 +25,7 @@ from rowcast.reads.log_pages import LogPage, Pages
 from rowcast.reads.read_queue import ReadLane, ReadQueue
 from rowcast.reads.record_cache import RecordCache, Unknown
 from rowcast.reads.row_limits import USUAL, RowLimits
+from rowcast.reads.shared_reads import SharedReads
 from rowcast.store.records import Layout
 from rowcast.store.store import Lag, LogAndRecords, Page, Records, Scan
 
@@ -40,6 +41,8 @@ async def _is_reached(_number: int) -> None:
 class StoreReader:
     """Asynchronous reads of the store."""
 
+    shared: SharedReads
+    """Pages of current records, which many clients that join at a time ask for."""
     row_limits: RowLimits = USUAL
     """Limits of reading rows of topic tables."""
     groups_max = QUERY_GROUPS_MAX
@@ -64,7 +67,7 @@ class StoreReader:
         """Returns a record that memory has, in the store's form; None says nothing."""
         self.queue = ReadQueue(store, executor)
         """The queue in which reads wait for a thread."""
-        self._tables = tables
+        self.shared, self._tables = SharedReads(), tables
         self._layouts = {table.name: Layout(table) for table in tables}
         self._undeclared = Layout(None)
         self._ruled = frozenset(table.name for table in tables if table.ruled)
@@ -210,9 +213,7 @@ class StoreReader:
         if asked:
             evictions = self._cache.evictions
             lane = ReadLane.KEYED if all(item.topics.exact for item in asked) else ReadLane.INDEXED
-            found = await self._run(
-                lambda: self._store.scan_all(asked, limit, self.scan_bytes), lane
-            )
+            found = await self._scanned(asked, limit, lane)
             for item, page in zip(asked, found, strict=False):
                 if item.topics.exact and not item.after:
                     record = page.records[0] if page.records else None
@@ -225,6 +226,33 @@ class StoreReader:
                 break
             pages.append(found_page)
         return pages
+
+    async def _scanned(self, scans: list[Scan], limit: int, lane: ReadLane) -> list[Page]:
+        """Return pages from the store; those of a single pattern with all who ask for it now."""
+        store, most = self._store, self.scan_bytes
+
+        def scan() -> list[Page]:
+            return store.scan_all(scans, limit, most)
+
+        if len(scans) > 1 or scans[0].topics.exact:
+            return await self._run(scan, lane)
+        (asked,) = scans
+        table = asked.table.name if asked.table is not None else None
+        key = (table, asked.topics.text, asked.after, limit)
+        return await self.shared.read(key, scan, lambda call: self._run(call, lane))
+
+    async def selected(self, table: Table, query: Query) -> Page:
+        """Return one page of a query's answer, with all who ask for the same now."""
+        store, lane = self._store, _lane(table, query)
+        try:
+            key = (table.name, hash(query), query)
+        except TypeError:  # a condition on a list or an object
+            return await self.search(table, query)
+        return await self.shared.read(
+            key,
+            lambda: store.search(table, query),
+            lambda call: self._run(call, lane),
+        )
 
     def _known(self, scan: Scan) -> Page | None:
         """Return the page of a scan if memory knows it."""

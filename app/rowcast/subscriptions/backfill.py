@@ -191,7 +191,7 @@ async def _selected(reader: Reader, query: LiveQuery, after: str) -> Page:
     if wanted is None:
         return Page(reader.announced(), [])
     last = page_token((), None, parse_id(table, local_id(table, after))) if after else None
-    return await reader.search(
+    return await reader.selected(
         table, Query(wanted.where, limit=page_records(reader, table), after=last)
     )
 
