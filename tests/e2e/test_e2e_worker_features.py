@@ -1,7 +1,10 @@
 """Features at worker processes: what is kept in one place is asked there, or refused (K1)."""
 
+import json
+
 import pytest
 from test_e2e_workers import Served, by_workers
+from websockets.sync.client import connect
 
 SCHEMA = """
 type Ping @table @export {
@@ -16,11 +19,22 @@ type Reading @table @export {
   n: Float
 }
 """
+CODE = """
+from rowcast import Resource
+
+
+class Code(Resource):
+    async def get(self, query=None):
+        return {"from": "code"}
+"""
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with Served(tmp_path_factory.mktemp("server"), SCHEMA) as running:
+    folder = tmp_path_factory.mktemp("server")
+    (folder / "no-resources").mkdir()
+    (folder / "no-resources" / "code.py").write_text(CODE)
+    with Served(folder, SCHEMA) as running:
         yield running
 
 
@@ -70,3 +84,54 @@ def test_a_worker_replays_the_past(server):
                     break
     ids = [line.removeprefix("id: ") for line in lines if line.startswith("id: ")]
     assert [one for one in ids if one in etag[1:]] == etag[1:]
+
+
+def heard(socket):
+    while True:
+        yield json.loads(socket.recv(timeout=10))
+
+
+def told(socket, **command):
+    socket.send(json.dumps({"id": 1} | command))
+    while True:
+        answer = json.loads(socket.recv(timeout=10))
+        if answer.get("ack") == 1 or "error" in answer:
+            return answer
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        {"op": "subscribe", "topic": "plain/#"},
+        {"op": "subscribe", "topic": "#"},
+        {"op": "subscribe", "topic": "$SYS/sessions/+"},
+        {"op": "subscribe", "topic": "/plain/"},
+        {"op": "put", "topic": "plain/x", "value": 1},
+        {"op": "message", "topic": "Code/1", "value": 1},
+        {"op": "get", "topic": "Code/1"},
+        {"op": "get", "topic": "$SYS/workers/0"},
+        {"op": "replay", "topic": "plain/#", "from": "-1h"},
+    ],
+)
+def test_a_socket_of_a_worker_says_what_it_does_not_serve(server, command):
+    """K4: never silent, and no code of the project runs in two processes."""
+    with connect(f"ws://127.0.0.1:{server.workers_port}/Ping/") as socket:
+        error = told(socket, **command)["error"]
+        assert 405 == error["status"], error
+        assert "open a WebSocket at /" in error["detail"]
+        assert "ack" in told(socket, op="put", topic="Ping/1", value={})
+        assert "ack" in told(socket, op="subscribe", topic="Reading/+")
+        assert "ack" in told(socket, op="subscribe", topic="$query/Reading/n=gt=1")
+
+
+def test_streams_of_a_worker_with_other_topics_are_passed_on(server):
+    """K4: a stream at a table's path that names further topics, by SSE and WebSocket."""
+    with server.stream("/Ping/?topic=plain/%23&start=new") as stream:
+        stream.until_current()
+        assert server.request("PUT", "/plain/sse", json={"n": 1}).is_success
+        assert "plain/sse" == stream.next().fields["topic"]
+    url = f"ws://127.0.0.1:{server.workers_port}/Ping/?topic=plain/%23&start=new"
+    with connect(url) as socket:
+        assert server.request("PUT", "/plain/ws", json={"n": 1}).is_success
+        event = next(event for event in heard(socket) if event["topic"] == "plain/ws")
+        assert {"n": 1} == event["value"]

@@ -11,7 +11,9 @@ from asyncio import CancelledError
 from collections.abc import Callable
 from typing import Final
 
-from rowcast.core.errors import Error
+from rowcast.core.errors import Code, Error
+from rowcast.core.query_topics import QUERY_PREFIX
+from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.documents import pages
 from rowcast.doors.http.edge import DOCUMENTS, MQTT_PROTOCOLS, OPEN_PATHS, Edge, cut_off, refuse
 from rowcast.doors.http.login.signing_in import TICKET
@@ -26,6 +28,8 @@ MARKED: Final = frozenset({IDEMPOTENCY_KEY, b"rowcast-producer"})
 """Headers of writes that are remembered with their number, where that is given."""
 OWN: Final = frozenset({*OPEN_PATHS, *DOCUMENTS})
 """Paths that are about this node. Others that begin like them are topics."""
+TOPICS: Final = b"topic="
+"""In the query string: the parameter of a stream with a further topic."""
 NODES: Final = "/$SYS/cluster/"
 """All nodes as the one that numbers sees them; when that is not reached, what this one knows."""
 
@@ -55,9 +59,25 @@ class RelayingEdge(Edge):
             return True
         if path.startswith(NODES) and not self.is_connected():
             return True
-        if TICKET in scope["query_string"]:  # good where it was given
+        query = scope["query_string"]
+        if TICKET in query or TOPICS in query:  # good where it was given; perhaps not of a table
             return False
         return self._has(path) and all(name not in MARKED for name, _ in scope["headers"])
+
+    def check_served(self, topic: str) -> None:
+        """Raise NOT_ALLOWED for what only the other node has.
+
+        Its commands come one by one, and the first of them are executed here.
+        """
+        path = TopicFilter(topic).prefix.removeprefix(QUERY_PREFIX)
+        is_named = "/" not in path and topic.startswith(QUERY_PREFIX)  # by the schema
+        if self.passes_all or not (is_named or self.kernel.registry.declares(path)):
+            raise Error(
+                Code.NOT_ALLOWED,
+                f"a WebSocket at the path of a table takes only topics of tables at this node, "
+                f"not {topic[:80]!r}; open a WebSocket at /, which takes all",
+                allow=[],
+            )
 
     def _has(self, path: str) -> bool:
         return not self.passes_all and self.kernel.registry.declares(path[1:])
@@ -65,7 +85,8 @@ class RelayingEdge(Edge):
     def _streams(self, scope: Scope) -> bool:
         if not MQTT_PROTOCOLS.isdisjoint(scope.get("subprotocols") or ()):
             return True  # MQTT has a relay of its own
-        return self._has(scope["path"]) and TICKET not in scope["query_string"]
+        query = scope["query_string"]
+        return self._has(scope["path"]) and TICKET not in query and TOPICS not in query
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: TrackedSend) -> None:
         try:

@@ -83,6 +83,9 @@ class HttpDoor(Door):
         kernel.access.listen(self._judge)
         kernel.view.append(Exclusions(kernel.registry).stage)
 
+    def check_served(self, topic: str) -> None:
+        """Raise unless this process serves a topic or filter that a WebSocket's command names."""
+
     def subscriptions(self) -> Iterator[Subscription]:
         """Yield the subscriptions of all open streams."""
         return self.watch.subscriptions()

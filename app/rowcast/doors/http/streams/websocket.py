@@ -176,6 +176,10 @@ class Socket(Connection):
         elif self._goodbye is None or self._goodbye[0] != RESTART:
             wills.lost(self.will)
 
+    def check_served(self, topic: str) -> None:
+        """Raise unless the process of this connection serves a topic or filter."""
+        self._edge.check_served(topic)
+
     def judge(self) -> None:
         """Raise an Error if the client is no longer authorised to read or to connect."""
         self.caller = stay(self.kernel, self.subscription, self.caller)

@@ -147,7 +147,9 @@ def _topic(socket: "Socket", fields: Fields) -> str:
     topic = fields["topic"]
     if not isinstance(topic, str):
         raise Error(Code.INVALID, f"topic is text, not {type(topic).__name__}")
-    return socket.kernel.registry.named(topic)
+    named = socket.kernel.registry.named(topic)
+    socket.check_served(named)
+    return named
 
 
 # -- the commands --------------------------------------------------------------------------------

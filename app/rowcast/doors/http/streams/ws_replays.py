@@ -27,6 +27,7 @@ async def replay(socket: "Socket", fields: Fields) -> None:
     topic = fields["topic"]
     if not isinstance(topic, str):
         raise Error(Code.INVALID, f"topic is text, not {type(topic).__name__}")
+    socket.check_served(topic)
     number, beginning = await socket.replay(replay_words(fields), topic)
     # sent in the turn in which the replay starts, before its events
     cursor = socket.kernel.cursor(beginning.position)
