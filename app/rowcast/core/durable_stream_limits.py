@@ -10,6 +10,12 @@ DURABLE_PAGE_EVENTS = 200
 """Events of one read of the log: two hundred small messages are one page of the store."""
 DURABLE_PRODUCERS_MAX = 1_000
 """Producers that one stream remembers, the last ones to write; about 100 bytes each."""
+DURABLE_PRODUCERS_ALL_MAX = 200_000
+"""Producers of all streams together, some 30 MB: each stream remembers its share."""
+DURABLE_PRODUCERS_LEAST = 20
+"""Producers that a stream remembers among however many others."""
+DURABLE_EXPIRE_LEAST_SECONDS = 1.0
+"""Time until a stream is looked at again whose end was put off by an append."""
 DURABLE_NAME_BYTES_MAX = 1_024
 """Bytes of a stream's name, which is a topic and is stored with each event."""
 DURABLE_HEADER_CHARS_MAX = 256

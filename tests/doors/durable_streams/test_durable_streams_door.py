@@ -141,3 +141,13 @@ async def test_v7_a_table_that_other_doors_do_not_offer_is_not_offered_as_a_stre
         refused = await asked.get(path)
         assert (404, True) == (refused.status, "not offered" in refused.value["detail"]), path
         assert 404 == (await asked.head(path)).status
+
+
+async def test_v7_the_source_of_a_fork_is_a_path_of_a_url():
+    """V7: percent-encoded, as the path of a request."""
+    edge, _ = open_edge()
+    await edge.put("/$streams/s/caf%C3%A9%20one", b"x", content_type="text/plain")
+    for number, path in enumerate(("/s/caf%C3%A9%20one", "/$streams/s/caf%C3%A9%20one")):
+        assert 201 == (await edge.put(f"/$streams/f/{number}", stream_forked_from=path)).status
+        assert b"x" == (await edge.get(f"/$streams/f/{number}?offset=-1")).body
+    assert 400 == (await edge.put("/$streams/f/9", stream_forked_from="/s/%FF")).status

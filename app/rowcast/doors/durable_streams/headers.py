@@ -4,6 +4,7 @@ import json
 import re
 from datetime import datetime
 from typing import Final
+from urllib.parse import unquote_to_bytes
 
 import orjson
 
@@ -64,8 +65,14 @@ def type_of(request: Request) -> str:
 
 
 def _source(path: str) -> str:
-    name = path.lstrip("/")
-    return name.removeprefix(ROOT)
+    """Return the topic of a stream's path, which is percent-encoded as in a URL."""
+    try:
+        name = unquote_to_bytes(path.encode("latin-1")).decode()
+    except UnicodeDecodeError:
+        raise Error(
+            Code.INVALID, "Stream-Forked-From is not UTF-8; percent-encode its UTF-8 form"
+        ) from None
+    return name.lstrip("/").removeprefix(ROOT)
 
 
 def mark_of(request: Request) -> Mark | None:

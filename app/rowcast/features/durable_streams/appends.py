@@ -23,6 +23,8 @@ class Append:
     mark: Mark | None = None
     seq: str = ""
     closes: bool = False
+    producers_max: int = DURABLE_PRODUCERS_MAX
+    """How many producers the stream remembers after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,8 @@ def changes_of(stream: Stream, content: Append, tail: int) -> list[Change]:
     if mark is not None:
         value = f"{mark.epoch}:{mark.number}".encode()
         changes.append(Change(owner, PRODUCER + mark.producer, value))
-        if _is_full(stream, mark):
-            changes.append(Change(owner, PRODUCER + next(iter(stream.producers)), None))
+        names = _forgotten(stream, content)
+        changes += [Change(owner, PRODUCER + name, None) for name in names]
     return changes
 
 
@@ -57,8 +59,8 @@ def note(stream: Stream, content: Append) -> None:
     """Take over what was stored."""
     mark = content.mark
     if mark is not None:
-        if _is_full(stream, mark):
-            del stream.producers[next(iter(stream.producers))]
+        for name in _forgotten(stream, content):
+            del stream.producers[name]
         stream.producers.pop(mark.producer, None)
         stream.producers[mark.producer] = (mark.epoch, mark.number)
     stream.seq = content.seq or stream.seq
@@ -66,6 +68,7 @@ def note(stream: Stream, content: Append) -> None:
         stream.closed, stream.closed_by = True, mark
 
 
-def _is_full(stream: Stream, mark: Mark) -> bool:
-    known = stream.producers
-    return mark.producer not in known and len(known) >= DURABLE_PRODUCERS_MAX
+def _forgotten(stream: Stream, content: Append) -> list[str]:
+    """Return the producers that make room, those that were active least recently."""
+    others = [name for name in stream.producers if content.mark and name != content.mark.producer]
+    return others[: max(0, len(others) + 1 - content.producers_max)]

@@ -70,18 +70,27 @@ class Plan:
         position = max(source.beginning, self._position(source))
         if not wish.fork_sub:
             return position, b""
-        most = wish.fork_sub if source.is_json else 1
-        part = await read_part(self.kernel, source, position, self.caller, most)
         if source.is_json:
-            if len(part.events) < wish.fork_sub:
-                raise _beyond(len(part.events), "messages")
-            return part.events[-1].seq, b""
+            return await self._after_messages(source, position, wish.fork_sub), b""
+        part = await read_part(self.kernel, source, position, self.caller, 1)
         size = len(part.events[0].payload) if part.events else 0
         if wish.fork_sub > size:
             raise _beyond(size, "bytes")
         if wish.fork_sub == size:
             return part.events[0].seq, b""
         return position, part.events[0].payload[: wish.fork_sub]
+
+    async def _after_messages(self, source: Stream, position: int, count: int) -> int:
+        """Return the position after so many messages; they may be more than one read has."""
+        left = count
+        while True:
+            part = await read_part(self.kernel, source, position, self.caller, left)
+            left -= len(part.events)
+            if not left:
+                return part.events[-1].seq
+            if part.whole:
+                raise _beyond(count - left, "messages")
+            position = part.next
 
     def _position(self, source: Stream) -> int:
         try:

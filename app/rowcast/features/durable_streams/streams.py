@@ -12,6 +12,12 @@ from math import inf
 from uuid import uuid4
 
 from rowcast.core.callers import Caller
+from rowcast.core.durable_stream_limits import (
+    DURABLE_EXPIRE_LEAST_SECONDS,
+    DURABLE_PRODUCERS_ALL_MAX,
+    DURABLE_PRODUCERS_LEAST,
+    DURABLE_PRODUCERS_MAX,
+)
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.facts import Change
@@ -35,7 +41,9 @@ from rowcast.features.durable_streams.stream import (
     media_type,
     unpacked,
 )
+from rowcast.features.durable_streams.stream_index import StreamIndex
 from rowcast.kernel.kernel import Kernel
+from rowcast.kernel.loop_turns import in_turns
 from rowcast.kernel.write import Receipt, Write, resolve
 
 
@@ -46,7 +54,7 @@ class DurableStreams:
         self.kernel = kernel
         self._most = most
         self._most_per_user = most_per_user
-        self._streams: dict[str, Stream] = {}
+        self._streams = StreamIndex()
         self._states: dict[str, tuple[Stream, Append]] = {}
         """The appends that are being written, by the mark of their last event."""
 
@@ -55,13 +63,13 @@ class DurableStreams:
 
     def restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
         """Restore all streams; ``facts`` are those of owners ``stream/``."""
-        self._streams.clear()
+        self._streams = StreamIndex()
         producers: list[tuple[str, str, bytes]] = []
         now = self.kernel.now()
         for owner, name, value in facts:
             topic = owner[len(OWNER) :]
             if name == STATE:
-                self._streams[topic] = unpacked(topic, value, now)
+                self._streams.add(unpacked(topic, value, now))
             else:
                 producers.append((topic, name[len(PRODUCER) :], value))
         for topic, name, value in producers:
@@ -69,7 +77,7 @@ class DurableStreams:
             if stream is not None:
                 epoch, number = map(int, value.split(b":"))
                 stream.producers[name] = (epoch, number)
-        for stream in self._streams.values():
+        for stream in self._streams:
             self._schedule(stream)
 
     # -- finding -----------------------------------------------------------------------------------
@@ -77,12 +85,15 @@ class DurableStreams:
     def find(self, topic: str) -> Stream | None:
         """Return the stream at a topic, also one that is kept for its forks; None: none is."""
         stream = self._streams.get(topic)
-        if stream is not None and not stream.deleted:
-            deadline = stream.deadline()
-            if deadline is not None and deadline <= self.kernel.now():
-                self._drop(stream)
-                return self._streams.get(topic)
+        if stream is not None and self._is_over(stream):
+            self._drop(stream)
+            return self._streams.get(topic)
         return stream
+
+    def _is_over(self, stream: Stream) -> bool:
+        """Whether a stream has reached its end; not while somebody appends, which prolongs it."""
+        deadline = None if stream.deleted or stream.turn.locked() else stream.deadline()
+        return deadline is not None and deadline <= self.kernel.now()
 
     def get(self, topic: str) -> Stream:
         """Return the stream at a topic; raises NOT_FOUND, GONE."""
@@ -117,16 +128,17 @@ class DurableStreams:
             content = replace(content, messages=(prefix, *content.messages))
         elif prefix:
             content = replace(content, messages=(prefix,))
-        if topic in self._streams:  # another request was faster
+        if self._streams.get(topic) is not None:  # another request was faster
             return self._same(self.get(topic), wish), False
-        self._streams[topic] = stream
+        self._check_source(stream)
+        self._streams.add(stream)
         self.touch(stream)  # before anything is waited for: its time to live begins
         try:
             async with stream.turn:
                 await self._write(stream, replace(content, closes=wish.closed), caller)
         except BaseException:
-            if self._streams.get(topic) is stream:
-                del self._streams[topic]
+            if self._streams.has(stream):
+                self._streams.remove(stream)
             raise
         self._schedule(stream)
         return stream, True
@@ -150,8 +162,14 @@ class DurableStreams:
             )
         return known
 
+    def _check_source(self, stream: Stream) -> None:
+        """Raise NOT_FOUND when the source of a fork has ended while the fork was planned."""
+        source = self._streams.get(stream.wish.source) if stream.parent else None
+        if stream.parent and (source is None or source.deleted or source.life != stream.parent):
+            raise Error(Code.NOT_FOUND, f"the stream {stream.wish.source!r} has ended meanwhile")
+
     def _check_room(self, caller: Caller) -> None:
-        mine = sum(stream.user == caller.user for stream in self._streams.values())
+        mine = self._streams.of_user(caller.user)
         if len(self._streams) >= self._most or mine >= self._most_per_user:
             setting = "most" if len(self._streams) >= self._most else "most_per_user"
             raise Error(
@@ -184,6 +202,7 @@ class DurableStreams:
         self.kernel.rights.check_write(topic, caller, MESSAGE)
         async with stream.turn:
             stream = self._still(stream)
+            content = replace(content, producers_max=self._producers_max)
             mark = content.mark
             if mark is not None and is_repeat(stream, mark):
                 return Appended(stream, repeat=True, number=stream.producers[mark.producer][1])
@@ -204,9 +223,15 @@ class DurableStreams:
 
     def _still(self, stream: Stream) -> Stream:
         """Return the stream, after a wait; raises when it has ended."""
-        if self._streams.get(stream.topic) is not stream or stream.deleted:
+        if not self._streams.has(stream) or stream.deleted:
             return self.get(stream.topic)
         return stream
+
+    @property
+    def _producers_max(self) -> int:
+        """How many producers each stream remembers: fewer where there are many streams."""
+        share = DURABLE_PRODUCERS_ALL_MAX // max(1, len(self._streams))
+        return min(DURABLE_PRODUCERS_MAX, max(DURABLE_PRODUCERS_LEAST, share))
 
     def closed_headers(self, stream: Stream) -> dict[str, str]:
         """Return the headers of an answer that a stream is closed."""
@@ -273,47 +298,52 @@ class DurableStreams:
         self.kernel.rights.check_write(topic, caller, MESSAGE)
         stream = self.get(topic)
         async with stream.turn:
-            await self._keep(self._dropped(self._still(stream)))
+            stream = self._still(stream)
+            stream.deleted = True  # nobody forks it or appends meanwhile
+            try:
+                ending = self._streams.ending(stream)
+                await self._keep(_changes(stream, ending))
+            except Error:
+                stream.deleted = False
+                raise
+            self._end(stream, ending)
 
     def _drop(self, stream: Stream) -> None:
         """Delete a stream whose time is over."""
-        self.kernel.committer.keep(self._dropped(stream))
+        stream.deleted = True
+        ending = self._streams.ending(stream)
+        self.kernel.committer.keep(_changes(stream, ending))
+        self._end(stream, ending)
 
-    def _dropped(self, stream: Stream) -> list[Change]:
-        """Forget a stream, and the sources that were kept for it; return the changes of facts."""
-        changes: list[Change] = []
-        lives = {item.parent for item in self._streams.values()}
-        if stream.life in lives:
-            stream.deleted = True
-            changes.append(Change(OWNER + stream.topic, STATE, stream.packed()))
-        gone: Stream | None = None if stream.deleted else stream
-        while gone is not None:
-            del self._streams[gone.topic]
-            changes.append(Change(OWNER + gone.topic, "", None))
-            parent = gone.parent
-            forked = any(item.parent == parent for item in self._streams.values())
-            kept = (item for item in self._streams.values() if item.life == parent and item.deleted)
-            gone = None if forked or not parent else next(kept, None)
+    def _end(self, stream: Stream, ending: Sequence[Stream]) -> None:
+        """Forget a stream that was deleted, and the sources that were kept for it."""
+        for item in filter(self._streams.has, ending):
+            self._streams.remove(item)
         stream.tell()
-        return changes
 
     async def expire_due(self) -> float:
         """End the streams whose time is over; return when the next one's is."""
-        soonest, now = inf, self.kernel.now()
-        for stream in list(self._streams.values()):
-            deadline = None if stream.deleted else stream.deadline()
-            if deadline is None or self._streams.get(stream.topic) is not stream:
-                continue
-            if deadline <= now:
-                self._drop(stream)
-            else:
-                soonest = min(soonest, deadline)
+        soonest = inf
+        async for some in in_turns(list(self._streams)):
+            for stream in some:
+                if self._streams.has(stream) and self._is_over(stream):
+                    self._drop(stream)
+                elif not stream.deleted and (deadline := stream.deadline()) is not None:
+                    later = self.kernel.now() + DURABLE_EXPIRE_LEAST_SECONDS
+                    soonest = min(soonest, max(deadline, later))
         return soonest
 
     def _schedule(self, stream: Stream) -> None:
         deadline = stream.deadline()
         if deadline is not None and not stream.deleted:
             self.kernel.schedule_expiry(deadline)
+
+
+def _changes(stream: Stream, ending: Sequence[Stream]) -> list[Change]:
+    """Return the changes of facts that end streams; if none does, it is kept for its forks."""
+    if not ending:
+        return [Change(OWNER + stream.topic, STATE, stream.packed())]
+    return [Change(OWNER + item.topic, "", None) for item in ending]
 
 
 def _compared(wish: Wish) -> Wish:
