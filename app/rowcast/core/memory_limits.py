@@ -32,6 +32,12 @@ SOCKET_ANSWERS_BYTES_HIGH = 1024 * 1024
 """Bytes of answers that a WebSocket's client has not read, above which reading commands pauses:
 each may be a complete record."""
 
+DELTA_TOPICS_MAX = 10_000
+"""Records of which a reader of deltas gets what has changed, some 200 bytes each; of others, whole
+values."""
+DELTA_BYTES_MAX = 4 * 1024 * 1024
+"""Bytes of these records, which are held until the next value comes."""
+
 DEAD_LETTER_BYTES_MAX = 64 * 1024
 """Bytes kept of a value that does not fit its table: enough to see what is wrong with it."""
 

@@ -7,10 +7,10 @@ once for each event and format, and so is the frame around it; all subscribers s
 """
 
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from rowcast.codecs import JSON, encode
+from rowcast.codecs import JSON, decode, encode
 from rowcast.core.events import CURRENT, DELETE, END, GAP, RESET, SNAPSHOT, Event
 from rowcast.core.freshness import FRESH, SILENT, STALE_PREFIX
 from rowcast.core.meta import meta_of
@@ -63,10 +63,14 @@ def _said(event: Event) -> tuple[str, str]:
 class Frames:
     """Encodes events in one media type."""
 
-    def __init__(self, kernel: Kernel, media_type: str, *, meta: bool = False) -> None:
+    def __init__(
+        self, kernel: Kernel, media_type: str, *, meta: bool = False, delta: bool = False
+    ) -> None:
         self.media_type = media_type
         self.name = f"{media_type} meta" if meta else media_type
         """The key of cached encodings, shared by all readers."""
+        self.delta = delta
+        """Whether values are sent as what has changed of them (C16)."""
         self._kernel = kernel
         self._transcoder = kernel.transcoder
         self._meta = meta
@@ -78,13 +82,7 @@ class Frames:
             return self._added(self.envelope(event.original), "replay", value=True)
         if self.media_type == JSON:
             return self._json(event)
-        kind, topic = _said(event)
-        members: dict[str, object] = {
-            "cursor": self.cursor(event),
-            "topic": topic or None,
-            "kind": kind,
-            "version": event.version or None,
-        }
+        members = self._members(event)
         if isinstance(event, Gap):
             members["gap"] = event.facts(self._kernel.cursor)
         elif event.kind in MARKS:
@@ -93,6 +91,26 @@ class Frames:
         elif event.kind != DELETE:
             members["value"] = self._value(event)
         return encode(members | self._told(event), self.media_type)
+
+    def _members(self, event: Event) -> dict[str, object]:
+        kind, topic = _said(event)
+        return {
+            "cursor": self.cursor(event),
+            "topic": topic or None,
+            "kind": kind,
+            "version": event.version or None,
+        }
+
+    def with_delta(self, event: Event, patch: Mapping[str, object]) -> bytes:
+        """Return the envelope with a merge patch as ``delta`` in place of the value (C16)."""
+        members = {**self._members(event), "delta": patch}
+        return encode(members | self._told(event), self.media_type)
+
+    def spelled(self, event: Event) -> object:
+        """Return the value of an event as readers of this format decode it; nothing keeps it."""
+        if self.media_type == JSON:
+            return decode(self._json_value(event), JSON)
+        return self._value(event)
 
     def _told(self, event: Event) -> dict[str, object]:
         """Return the metadata of an event, if requested (A17)."""
@@ -144,8 +162,11 @@ class Frames:
             return self._kernel.cursor(event.seq)
         return None
 
-    def block(self, event: Event) -> bytes:
-        """Return the envelope as a block of lines of an event stream (HTML, 9.2.6)."""
+    def block(self, event: Event, envelope: bytes = b"") -> bytes:
+        """Return an envelope as a block of lines of an event stream (HTML, 9.2.6).
+
+        It is the event's own, unless another one is given.
+        """
         lines = []
         cover, event = event, event.original if isinstance(event, Replayed) else event
         kind, _ = _said(event)
@@ -155,7 +176,7 @@ class Frames:
             cursor = self.cursor(event)
             if cursor:
                 lines.append(b"id: %b\n" % cursor.encode())
-        data = self.envelope(cover)
+        data = envelope or self.envelope(cover)
         if self.media_type != JSON:
             data = b64encode(data)
         lines.append(b"data: %b\n\n" % data)
@@ -163,7 +184,11 @@ class Frames:
 
     def for_subscription(self, event: Event, number: int) -> bytes:
         """Return the envelope with ``subscription`` as its last key."""
-        return self._added(self._shared(event), "subscription", value=number)
+        return self.numbered(self._shared(event), number)
+
+    def numbered(self, envelope: bytes, number: int) -> bytes:
+        """Return an envelope with ``subscription`` as its last key."""
+        return self._added(envelope, "subscription", value=number)
 
     def _added(self, envelope: bytes, name: str, *, value: object) -> bytes:
         """Return an envelope with one more member.

@@ -27,7 +27,9 @@ from rowcast.doors.http.streams.replay_words import REPLAY_WORDS, ReplayWords, r
 from rowcast.subscriptions.start_position import START_WORDS, StartPosition, start_position
 
 FORMATS: Final = (JSON, CBOR, MSGPACK)
-_PARAMETERS: Final = ("topic", *START_WORDS, *REPLAY_WORDS, "last_event_id", "format", "meta")
+_SWITCHES: Final = ("meta", "delta")
+_WORDS: Final = (*START_WORDS, *REPLAY_WORDS, "last_event_id", "format", *_SWITCHES)
+_PARAMETERS: Final = ("topic", *_WORDS)
 _PARAMETER: Final = re.compile(r"([A-Za-z_]+)=(?![A-Za-z_-]*=)")
 _BRACKET: Final = re.compile(r"[&()\[\]]|%(?:28|29|5[BbDd])")
 _OPENING: Final = frozenset({"(", "[", "%28", "%5B", "%5b"})
@@ -46,6 +48,8 @@ class Request:
     """A media type, when the query named a format."""
     meta: bool = False
     """Whether events have metadata (A17)."""
+    delta: bool = False
+    """Whether values are sent as what has changed of them (C16)."""
 
 
 # -- parsing -------------------------------------------------------------------------------------
@@ -74,7 +78,7 @@ def request_of(scope: Scope, now_seconds: float, last_event_id: str | None = Non
         else:
             fields[name] = value
     named = fields.pop("format", None)
-    meta = is_switched_on("meta", str(fields.pop("meta", "false")))
+    meta, delta = (is_switched_on(name, str(fields.pop(name, "false"))) for name in _SWITCHES)
     kept = fields.pop("last_event_id", None) or last_event_id
     topic = topic_of(scope)
     asked = replay_asked(fields, str(kept) if kept else None)
@@ -85,7 +89,7 @@ def request_of(scope: Scope, now_seconds: float, last_event_id: str | None = Non
     if conditions:
         filters.insert(0, _query(topic, conditions))
     whole = "" if conditions else topic
-    return Request(topic, _filters(whole, filters), start, _media_type(named), meta)
+    return Request(topic, _filters(whole, filters), start, _media_type(named), meta, delta)
 
 
 def _replayed(

@@ -10,12 +10,12 @@ writes and little else. A resource's own stream is in ``custom_events``.
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
-from rowcast.core.events import END
+from rowcast.core.events import END, Event
 from rowcast.core.limits import (
     STREAM_BATCH_EVENTS_MAX,
     STREAM_LEAVE_SECONDS,
@@ -35,6 +35,7 @@ from rowcast.doors.http.streams.blocks import (
 )
 from rowcast.doors.http.streams.channels import EventChannel, Gone
 from rowcast.doors.http.streams.custom_events import serve_resource
+from rowcast.doors.http.streams.deltas import Deltas
 from rowcast.doors.http.streams.frames import Frames, Once
 from rowcast.doors.http.streams.openings import Request, accepted, request_of
 from rowcast.doors.http.streams.stream_writer import StreamWriter
@@ -59,7 +60,7 @@ async def serve(edge: HttpDoor, scope: Scope, receive: Receive, send: Send) -> N
         await hooks.connect(caller)
         request = request_of(scope, edge.kernel.now(), text_of(headers, b"last-event-id"))
         media_type = request.format or accepted(text_of(headers, b"accept"))
-        frames = Frames(edge.kernel, media_type, meta=request.meta)
+        frames = Frames(edge.kernel, media_type, meta=request.meta, delta=request.delta)
         resource = resource_at(edge.kernel, request, caller)
         if resource is not None:
             with present(hooks, caller):
@@ -114,7 +115,7 @@ class EventStream:
         subscription.on_ready = self._writer.ready
         self.subscription = subscription
         self._channel: EventChannel
-        self._frame: Once
+        self._frame: Callable[[Event], Any]
         self._task: asyncio.Task[None] | None = None
         self._gone = False
         self._heartbeat: list[Any] = []
@@ -168,6 +169,8 @@ class EventStream:
         channel = self._channel = event_channel_of(self._send)
         name = f"{channel.name} block {frames.name}"
         self._frame = Once(name, lambda event: channel.pack(frames.block(event)))
+        if frames.delta:
+            self._frame = self._delta_frame(frames)
         await channel.send([channel.pack(retry_block(self._edge))])
         self._takes_notices = True
         try:
@@ -177,6 +180,16 @@ class EventStream:
         except Exception as failure:  # noqa: BLE001 - a reader is told how its stream ended
             error = as_error(failure, f"the stream of {self.path!r}")
             await channel.send([channel.pack(problem_block(self._edge, error, self.path))])
+
+    def _delta_frame(self, frames: Frames) -> Callable[[Event], Any]:
+        """Return what frames an event with what has changed of its record (C16)."""
+        deltas, whole, channel = Deltas(frames), self._frame, self._channel
+
+        def frame(event: Event) -> Any:
+            envelope = deltas.envelope(event, 0)
+            return whole(event) if envelope is None else channel.pack(frames.block(event, envelope))
+
+        return frame
 
     def _take(self) -> list[Any]:
         """Return the frames to send next."""

@@ -30,8 +30,9 @@ from rowcast.doors.http.streams.beginnings import Beginning, begin, resource_at,
 from rowcast.doors.http.streams.channels import Gone, SocketChannel
 from rowcast.doors.http.streams.connection import NORMAL, RESTART, Connection, farewell
 from rowcast.doors.http.streams.custom_socket import ResourceSocket
+from rowcast.doors.http.streams.deltas import Deltas
 from rowcast.doors.http.streams.frames import Frames, Once
-from rowcast.doors.http.streams.openings import FORMATS, request_of
+from rowcast.doors.http.streams.openings import FORMATS, Request, request_of
 from rowcast.doors.http.streams.replay_words import ReplayWords
 from rowcast.doors.http.streams.stream_writer import StreamWriter
 from rowcast.doors.http.streams.ws_protocol import obey
@@ -62,7 +63,7 @@ async def serve(edge: HttpDoor, scope: Scope, receive: Receive, send: Send) -> N
         request = request_of(scope, edge.kernel.now())
         media_type = request.format or media_type
         resource = resource_at(edge.kernel, request, caller)
-        socket = Socket(edge, scope, caller, media_type, meta=request.meta)
+        socket = Socket(edge, scope, caller, media_type, request)
         headers = []
         if request.filters and resource is None:
             beginning = await socket.open(request.filters, request.start)
@@ -113,10 +114,10 @@ class Socket(Connection):
     """A connection to records and topics."""
 
     def __init__(
-        self, edge: HttpDoor, scope: Scope, caller: Caller, media_type: str, *, meta: bool = False
+        self, edge: HttpDoor, scope: Scope, caller: Caller, media_type: str, request: Request
     ) -> None:
         super().__init__(edge, media_type)
-        self.meta = meta
+        self.meta = request.meta
         self.caller = caller
         self.path: str = scope["path"]
         self.will = ""
@@ -125,7 +126,8 @@ class Socket(Connection):
         self._writer = StreamWriter(edge.flusher, self._take, self._more, self.subscription.hold)
         self.subscription.on_ready = self._writer.ready
         self._frame: Once
-        self.frames = Frames(edge.kernel, media_type, meta=meta)
+        self.frames = Frames(edge.kernel, media_type, meta=request.meta, delta=request.delta)
+        self._deltas = Deltas(self.frames) if request.delta else None
         self._filters: dict[int, TopicFilter] = {}
         self._last_number = OWN_STREAM
         self._said: deque[bytes] = deque()
@@ -198,11 +200,23 @@ class Socket(Connection):
             self._said_bytes = 0
             self._make_room()
         for event, interest in self.subscription.take(STREAM_BATCH_EVENTS_MAX):
-            if interest is None or interest.identifiers == _OWN:
+            if self._deltas is not None:
+                numbers = _OWN if interest is None else interest.identifiers
+                frames += [self._changed(self._deltas, event, number) for number in numbers]
+            elif interest is None or interest.identifiers == _OWN:
                 frames.append(self._frame(event))
             else:
                 frames += [self._numbered(event, number) for number in interest.identifiers]
         return frames
+
+    def _changed(self, deltas: Deltas, event: Event, number: int) -> Any:
+        """Return the frame of an event with what has changed of its record (C16)."""
+        envelope = deltas.envelope(event, number)
+        if envelope is None:
+            return self._numbered(event, number)
+        if number != OWN_STREAM:
+            envelope = self.frames.numbered(envelope, number)
+        return self._channel.pack(envelope)
 
     def _numbered(self, event: Event, number: int) -> Any:
         if number == OWN_STREAM:
