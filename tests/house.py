@@ -39,6 +39,7 @@ FLOORS = {
     "api": 7,
     "models": 7,
     "program": 8,
+    "lake.archive": 9,
     "lake.columns": 9,
     "lake.stores": 9,
     "lake.snapshots": 10,

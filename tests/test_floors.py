@@ -30,7 +30,7 @@ LIBRARIES = {
     "psycopg": {"engines"},
     "nats": {"engines"},
     "graphql": {"schema"},
-    "pyarrow": {"lake.columns", "lake.stores", "lake.snapshots", "lake.spark"},
+    "pyarrow": {"lake.archive", "lake.columns", "lake.stores", "lake.snapshots", "lake.spark"},
     "pyspark": {"lake.spark"},
     "deltalake": {"lake.snapshots"},
     "pyiceberg": {"lake.snapshots"},
@@ -55,6 +55,7 @@ fewer; a new pair is refused.
 PACKAGES = {"rowcast", "rowcast_lake"}
 
 KNOWN = {
+    "lake.archive": {"core", "log", "store", "features", "lake"},
     "lake.spark": {"core", "schema", "codecs", "lake"},
     "lake.snapshots": {
         "core",

@@ -30,6 +30,7 @@ from rowcast.journal.tail import Nothing, Tail
 from rowcast.log.batch import Batch, Body
 from rowcast.log.batch_content import Content, Operation, Origin
 from rowcast.log.log import Log, fenced
+from rowcast.store.older_rows import OlderRows, Oldest, OldestRoom
 from rowcast.store.read_limit import ReadLimit
 from rowcast.store.records import Layout
 from rowcast.store.sqlite import SqlStore
@@ -306,8 +307,26 @@ class JournaledStore:
         return self._last_version
 
     def trimmed(self, source: LogSource) -> int:
-        """Return the greatest number of a source that may be trimmed."""
+        """Return the greatest number of a source that may be trimmed, and is in no archive."""
         return self._tables.trimmed(source)
+
+    def trimmed_here(self, source: LogSource) -> int:
+        """Return the greatest number of a source that may be no longer in the tables."""
+        return self._tables.trimmed_here(source)
+
+    def read_older(self, older: OlderRows) -> None:
+        """Read what was trimmed from an archive, from now on; after ``open``."""
+        self._tables.read_older(older)
+
+    def log_parts(self) -> dict[int, tuple[str, int]]:
+        """Return the entry of each part by its number, and the number up to which it is trimmed."""
+        return self._tables.log_parts()
+
+    def oldest_beyond(
+        self, source: LogSource, keep: Keep, now_seconds: float, room: OldestRoom
+    ) -> Oldest | None:
+        """Return a part's oldest rows beyond ``keep``, those that ``trim`` would delete first."""
+        return self._caught_up().oldest_beyond(source, keep, now_seconds, room)
 
     def topic_tables(self) -> list[TopicTable]:
         """Return the topic tables, in the order of their creation."""

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar, cast
 
 from rowcast.core.callers import Caller
 from rowcast.core.histograms import HistogramFamily
-from rowcast.core.topic_tables import TopicRoot, TopicTable
+from rowcast.core.topic_tables import LogSource, TopicRoot, TopicTable
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.door import Door
 from rowcast.kernel.hook_points import HookSeams
@@ -81,6 +81,17 @@ class LogParts(Protocol):
         """Drop unused parts; return how many."""
 
 
+class Archive(Protocol):
+    """Keeps what retention is about to trim."""
+
+    async def secure(self, source: LogSource, keep: Keep, now_seconds: float) -> int | None:
+        """Archive the oldest events of a part that are beyond its limits.
+
+        Returns how many of the oldest events may be trimmed now: 0 if there are none, or if they
+        could not be archived; None if the part is not archived.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """A document that HTTP serves at a fixed path."""
@@ -119,6 +130,8 @@ class RetentionSeams:
     def __init__(self) -> None:
         self.own_logs: list[OwnLog] = []
         """Read before anything is restored, to create their tables and apply their retention."""
+        self.archive: Archive | None = None
+        """Asked before a part of the log is trimmed."""
         self.log_parts: list[LogParts] = []
         """Called by each sweep of the log, to apply their retention and to drop unused parts."""
         self.expiry_sources: list[ExpirySource] = []

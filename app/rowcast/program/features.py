@@ -58,6 +58,7 @@ from rowcast.features.unfit_values.feature import UnfitValues
 from rowcast.features.websocket_wills.feature import WillsOfWebSockets
 from rowcast.kernel.feature import Feature
 from rowcast.program import exporting
+from rowcast.program.archiving import archive_of
 from rowcast.program.deriving import JobPlan
 from rowcast.program.parts import Parts
 from rowcast.program.settings.gateway import plan_of, plans
@@ -136,6 +137,7 @@ def _undeclared_topics(it: Parts) -> Feature:
 
 
 FEATURES: Final = (
+    Plug("archive", archive_of),  # before anything reads the log
     Plug("rights", _rights),  # its rules before wills
     Plug("hooks", lambda it: UserHooks(it.hooks)),  # asked before others see a write
     # before topic_statistics, which samples messages where no topic table logs them

@@ -45,6 +45,7 @@ log = logging.getLogger("rowcast.cluster")
 SAME_EVERYWHERE: Final = frozenset(
     {
         "accounts",
+        "archive",
         "audit",
         "heartbeats",
         "history",

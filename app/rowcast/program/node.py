@@ -74,6 +74,11 @@ def check_cluster(config: Config) -> None:
         )
     elif config.workers.count:
         problem = "there are workers, which a node of a cluster does not have; leave --workers out"
+    elif config.log.archive:
+        problem = (
+            "log.archive is true, and a node of a cluster archives nothing; leave it out, and set "
+            "history.keep_seconds to what is to be read"
+        )
     elif not config.database_url.startswith("sqlite:"):
         problem = "store.url names no SQLite file, which each node has for itself"
     if problem:

@@ -50,6 +50,9 @@ class StoreReader:
     unstored: Callable[[], asyncio.Future[None] | None] = staticmethod(lambda: None)
     """Returns what is done when everything announced is stored; None if it is."""
 
+    is_old: Callable[[int, Sequence[LogSource]], bool] | None = None
+    """Whether a read of the log after a position begins in an archive, which is slower."""
+
     until_reached: Callable[[int], Awaitable[None]] = staticmethod(_is_reached)
     """Waits until this process has followed the log up to a cursor. Raises BUSY."""
 
@@ -118,6 +121,8 @@ class StoreReader:
         """Return how many events of a branch the log has; None if that must be counted."""
         await self.caught_up()
         store, sources = self._store, [branch]
+        if store.figures(branch).archived:
+            return None
         if store.place(0, sources) != store.place(self.announced(), sources):
             return None  # there are some from before it had a table, among those of others
         return store.figures(branch).events
@@ -268,11 +273,18 @@ class StoreReader:
 
     async def read(self, after: int, limit: int, sources: Sequence[LogSource]) -> list[Event]:
         """Return a page of the log after a position; without sources, of the whole log."""
-        return await self._events(lambda: self._store.read(after, limit, sources or None))
+        lane = self._lane_of(after, sources)
+        return await self._events(lambda: self._store.read(after, limit, sources or None), lane)
 
     async def read_back(self, before: int, limit: int, sources: Sequence[LogSource]) -> list[Event]:
         """Return a page of the log before a position, newest first."""
-        return await self._events(lambda: self._store.read_back(before, limit, sources))
+        lane = self._lane_of(0, sources)
+        return await self._events(lambda: self._store.read_back(before, limit, sources), lane)
+
+    def _lane_of(self, after: int, sources: Sequence[LogSource]) -> ReadLane:
+        """Return the lane of a read of the log: none waits for what an archive has to find."""
+        old = self.is_old is not None and self.is_old(after, sources)
+        return ReadLane.SEARCH if old else ReadLane.KEYED
 
     async def page(
         self, after: int, limit: int, sources: Sequence[LogSource], until: int = 0
@@ -309,14 +321,21 @@ class StoreReader:
             self._pages.keep(part, after, events, upto)
         return LogPage(events, upto)
 
-    async def pick(self, seqs: Sequence[int]) -> dict[int, Event]:
-        """Return single events of the log by their numbers; those that are gone are left out."""
+    async def pick(
+        self, seqs: Sequence[int], sources: Sequence[LogSource] = ()
+    ) -> dict[int, Event]:
+        """Return single events of the log by their numbers; those that are gone are left out.
+
+        Where their ``sources`` are known, only these are looked at.
+        """
 
         def read() -> list[Event]:
-            pages = (self._store.read(seq - 1, 1) for seq in seqs)
+            pages = (self._store.read(seq - 1, 1, sources or None) for seq in seqs)
             return [event for page in pages for event in page]
 
-        return {event.seq: event for event in await self._events(read)}
+        lane = self._lane_of(min(seqs, default=0), sources)
+        found = await self._events(read, lane)
+        return {event.seq: event for event in found}
 
     def trimmed(self, sources: Iterable[LogSource]) -> int:
         """Return the greatest number that was trimmed from any of these sources."""
@@ -370,7 +389,8 @@ class StoreReader:
     async def since(self, source: LogSource, version: int) -> int:
         """Return the position just before the source's first event of at least this version."""
         await self._stored()
-        return await self._run(lambda: self._store.since(source, version))
+        lane = self._lane_of(0, [source])
+        return await self._run(lambda: self._store.since(source, version), lane)
 
     async def expired(self, now_seconds: float, limit: int) -> list[Record]:
         """Return records whose time is over."""

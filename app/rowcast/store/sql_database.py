@@ -183,6 +183,11 @@ class Database:
         finally:
             self._limit.now = None
 
+    def check_limit(self) -> None:
+        """Raise the Error of this thread's read if it was cancelled, between two statements."""
+        if self._limit.now is not None:
+            self._limit.now.check()
+
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Cursor]:
         """One read transaction: all reads within it see one committed state.

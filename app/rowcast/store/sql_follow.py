@@ -83,7 +83,11 @@ class Following:
     def _read(self, cursor: Cursor) -> None:
         parts = self._parts
         own = {part.table_id: part for part in (parts.general, *parts.tables.values())}
-        for number, records, events, size, trimmed, mixed in cursor.execute(_COUNTS):
+        rows = cursor.execute(_COUNTS).fetchall()
+        if parts.older is not None:  # before anybody can learn that it was trimmed
+            for number, *_, trimmed, _mixed in rows:
+                parts.older.look(number, trimmed)
+        for number, records, events, size, trimmed, mixed in rows:
             part = own.get(number)
             if part is not None:
                 part.count = part.count if records is None else records

@@ -7,7 +7,7 @@ topics, under the table's former path.
 
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import merge
 from itertools import islice
 from operator import itemgetter
@@ -18,6 +18,7 @@ from rowcast.core.clock import seconds_of, version_of
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.limits import CLOCK_LEAD_SECONDS_MAX
 from rowcast.store import sql_times
+from rowcast.store.older_rows import OlderRows, Oldest, OldestRoom, Span, joined
 from rowcast.store.sql_commit import LogPartition
 from rowcast.store.sql_parts import END, Plan
 from rowcast.store.sql_rows import Row, properties_of
@@ -51,16 +52,37 @@ class LogReader:
         self._parts = parts
         self._former = former
         """Topic prefixes of tables that are no longer declared, by number."""
+        self.older: OlderRows | None = None
+        """Rows that were trimmed; asked only within a read transaction that has begun."""
+        self.check: Callable[[], None] = _go_on
+        """Raises when the read is to end; called between parts of the archive."""
 
     def read(self, cursor: Cursor, plan: Plan, after: int, limit: int) -> list[Event]:
         """Return a plan's events after a position."""
         rows = _page(cursor, plan, after, END, limit, back=False)
-        return [self.event(row) for row in rows]
+        return self._events(rows, plan, Span(after, END), limit)
 
     def read_back(self, cursor: Cursor, plan: Plan, before: int, limit: int) -> list[Event]:
         """Return a plan's events before a position, newest first."""
         rows = _page(cursor, plan, 0, before - 1, limit, back=True)
+        return self._events(rows, plan, Span(0, before - 1, back=True), limit)
+
+    def _events(self, rows: Iterable[Row], plan: Plan, span: Span, limit: int) -> list[Event]:
+        """Return the events of rows of the log, and of older ones."""
+        if self.older is not None:
+            walks = self._walks(self.older, plan, span)
+            rows = joined(rows, walks, limit, back=span.back)
         return [self.event(row) for row in rows]
+
+    def _walks(self, older: OlderRows, plan: Plan, span: Span) -> list[Iterator[Row]]:
+        """Return the ways through the archived parts of a plan."""
+        known = older.numbers()
+        pieces = plan.pieces or [(number, END) for number in known if number not in plan.without]
+        return [
+            older.walk(number, span._replace(upto=min(upto, span.upto)), self.check)
+            for number, upto in pieces
+            if number in known
+        ]
 
     def history(
         self, cursor: Cursor, plan: Plan, topic: str, limit: int, until: int
@@ -75,8 +97,8 @@ class LogReader:
             cursor.connection.execute(text, (number, topic, min(until, upto), limit))
             for number, upto in plan.pieces
         ]
-        rows = list(islice(merge(*walks, key=_SEQ, reverse=True), limit))
-        return [self.event(row) for row in reversed(rows)]
+        rows = islice(merge(*walks, key=_SEQ, reverse=True), limit)
+        return self._events(rows, plan, Span(0, until, True, topic), limit)[::-1]
 
     def follow(self, cursor: Cursor, plan: Plan, topic: str, after: int, limit: int) -> list[Event]:
         """Return the events at one topic of a source after a position."""
@@ -85,7 +107,8 @@ class LogReader:
             cursor.connection.execute(text, (number, topic, after, upto, limit))
             for number, upto in plan.pieces
         ]
-        return [self.event(row) for row in islice(merge(*walks, key=_SEQ), limit)]
+        rows = islice(merge(*walks, key=_SEQ), limit)
+        return self._events(rows, plan, Span(after, END, topic=topic), limit)
 
     def change(self, cursor: Cursor, plan: Plan, topic: str, until: int) -> Event | None:
         """Return the last event up to a position that changed the record at a topic, or None."""
@@ -98,7 +121,25 @@ class LogReader:
             for number, upto in plan.pieces
         ]
         row = max((row for row in found if row is not None), key=_SEQ, default=None)
+        if self.older is not None:
+            after = 0 if row is None else cast("int", row[0])
+            walks = self._walks(self.older, plan, Span(after, until, True, topic))
+            older = joined((), map(_changes, walks), 1, back=True)
+            row = older[0] if older else row
         return None if row is None else self.event(row)
+
+    def since(self, cursor: Cursor, plan: Plan, version: int) -> int | None:
+        """Return the number of a plan's first event of at least a version, or None."""
+        found = sql_times.since(cursor, plan, version)
+        if self.older is None:
+            return found
+        known = self.older.numbers()
+        pieces = plan.pieces or [(number, END) for number in known if number not in plan.without]
+        for number, upto in pieces:
+            older = self.older.since(number, version, self.check) if number in known else None
+            if older is not None and older <= min(upto, found or END):
+                found = older
+        return found
 
     def event(self, row: Row) -> Event:
         """Return the event of a row of LOG_COLUMNS."""
@@ -125,6 +166,15 @@ class LogReader:
             seq,
             version,
         )
+
+
+def _go_on() -> None:
+    """Let every read go on."""
+
+
+def _changes(rows: Iterator[Row]) -> Iterator[Row]:
+    """Leave out messages, which change no record."""
+    return (row for row in rows if row[3] != MESSAGE)
 
 
 def _page(
@@ -185,6 +235,29 @@ def trim(
 def is_beyond(cursor: Cursor, part: LogPartition, keep: Keep, now_seconds: float) -> bool:
     """Whether a part has events beyond ``keep``, within a transaction."""
     return any(True for _ in _oldest_beyond(cursor, part, keep, now_seconds))
+
+
+def oldest(
+    cursor: Cursor,
+    part: LogPartition,
+    beyond: tuple[Keep, float],
+    room: OldestRoom,
+    known: tuple[str, int],
+) -> Oldest:
+    """Return a part's oldest rows beyond limits at a time, within a transaction.
+
+    ``known`` is the name of the part, and the number up to which it is archived.
+    """
+    name, archived = known
+    after = max(archived, part.trimmed)
+    count, size, last = 0, 0, part.trimmed
+    for seq, length in islice(_oldest_beyond(cursor, part, *beyond), room.events):
+        count, size, last = count + 1, size + length, seq
+        if size > room.bytes:
+            break
+    text = f"{_SELECT} WHERE table_id=? AND seq>? AND seq<=? ORDER BY seq"
+    rows = cursor.execute(text, (part.table_id, after, last)).fetchall() if count else []
+    return Oldest(part.table_id, name, after, count, rows)
 
 
 def _oldest_beyond(

@@ -14,6 +14,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.limits import STORE_FORMER_BRANCHES_MAX, STORE_MERGED_PARTS_MAX
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, TopicRoot, TopicTable
+from rowcast.store.older_rows import OlderRows
 from rowcast.store.sql_commit import LogPartition
 from rowcast.store.sql_tables import sql_name
 from rowcast.store.store import Figures
@@ -84,6 +85,8 @@ class Parts:
         """The same for all branches without a separate entry."""
         self.hidden: tuple[int, ...] = ()
         """The numbers of dropped parts whose events are not deleted yet."""
+        self.older: OlderRows | None = None
+        """The archive of what is trimmed; only where it is read, as the applier knows no such."""
         self.generation = 0
         undeclared = [general, *self.by_level.values()]
         self.trimmed_undeclared = max(
@@ -156,7 +159,7 @@ class Parts:
     # -- trims -------------------------------------------------------------------------------------
 
     def trimmed(self, source: LogSource) -> int:
-        """Return the greatest number of a source that may be trimmed."""
+        """Return the greatest number of a source that may be trimmed from the database."""
         if source is None:
             return self.trimmed_undeclared
         if not isinstance(source, TopicRoot):
@@ -165,6 +168,34 @@ class Parts:
         if part is not None:
             return max(part.trimmed, min(self.general.trimmed, part.since))
         return max(self.general.trimmed, self.gone(source.level))
+
+    def forgotten_upto(self, source: LogSource) -> int:
+        """Return the greatest number of a source that may be gone: trimmed, and not archived.
+
+        Of all undeclared topics those of the server's own (``$``) do not count: no filter that
+        means all of them selects these (MQTT-4.7.2-1).
+        """
+        older = self.older
+        if older is None:
+            return self.trimmed(source)
+        if source is None:
+            own = [
+                self._gone_of(part)
+                for level, part in list(self.by_level.items())
+                if level is None or level[:1] != "$"
+            ]
+            return max(self.forgotten, *self.former.values(), self._gone_of(self.general), *own)
+        if not isinstance(source, TopicRoot):
+            return self._gone_of(self.of(source))
+        general, part = self._gone_of(self.general), self.by_level.get(source.level)
+        if part is not None:
+            return max(self._gone_of(part), min(general, part.since))
+        return max(general, self.gone(source.level))
+
+    def _gone_of(self, part: LogPartition) -> int:
+        """Return the last number of a part that is neither in the database nor archived."""
+        older = self.older
+        return part.trimmed if older is None else older.after(part.table_id, part.trimmed)
 
     def gone(self, level: Level) -> int:
         """Return the position up to which events of a branch's dropped tables were removed."""
@@ -230,6 +261,7 @@ class Parts:
             sum(part.events for part in parts),
             sum(part.bytes for part in parts),
             self.trimmed(source),
+            self.older is not None and self.forgotten_upto(source) < self.trimmed(source),
         )
 
     def plan(self, after: int, sources: Sequence[LogSource] | None) -> Plan:
@@ -248,7 +280,7 @@ class Parts:
                 pieces[general.table_id] = END
                 continue
             pieces[part.table_id] = END
-            if max(after, general.trimmed) < part.since:
+            if max(after, self._gone_of(general)) < part.since:
                 upto = max(part.since, pieces.get(general.table_id, 0))
                 pieces[general.table_id] = upto
         if len(sources) < 2 and len(pieces) <= STORE_MERGED_PARTS_MAX:

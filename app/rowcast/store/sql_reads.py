@@ -14,7 +14,8 @@ from rowcast.core.queries import Query
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, TopicTable, branch_of
 from rowcast.core.topics import TopicFilter
-from rowcast.store import sql_expiry, sql_log, sql_scan, sql_search, sql_times
+from rowcast.store import sql_expiry, sql_log, sql_scan, sql_search
+from rowcast.store.older_rows import OlderRows, Oldest, OldestRoom
 from rowcast.store.page_room import PageRoom
 from rowcast.store.read_limit import ReadLimit
 from rowcast.store.sql_commit import LogPartition
@@ -22,6 +23,7 @@ from rowcast.store.sql_database import Database
 from rowcast.store.sql_parts import END, Parts, Plan
 from rowcast.store.sql_rows import TopicRows
 from rowcast.store.sql_states import read_states
+from rowcast.store.sql_topic_tables import entry_name
 from rowcast.store.store import Figures, Keep, Page, Scan
 from rowcast.store.store_limits import StoreLimits
 
@@ -53,8 +55,43 @@ class SqlReads:
             return sql_log.is_beyond(cursor, part, keep, now_seconds)
 
     def trimmed(self, source: LogSource) -> int:
-        """Return the greatest number of a source that may be trimmed."""
+        """Return the greatest number of a source that may be trimmed, and is in no archive."""
+        return self._parts.forgotten_upto(source)
+
+    def trimmed_here(self, source: LogSource) -> int:
+        """Return the greatest number of a source that may be no longer in the database."""
         return self._parts.trimmed(source)
+
+    def read_older(self, older: OlderRows) -> None:
+        """Read what was trimmed from an archive, from now on; after ``open``."""
+        self._reader.older = self._parts.older = older
+        self._reader.check = self._database.check_limit
+
+    def log_parts(self) -> dict[int, tuple[str, int]]:
+        """Return the entry of each part by its number, and the number up to which it is trimmed."""
+        parts = self._parts
+        found = {
+            part.table_id: (part.rows.name, part.trimmed)
+            for part in (parts.general, *parts.tables.values())
+        }
+        branches = list(parts.by_level.items())
+        return found | {p.table_id: (entry_name(level), p.trimmed) for level, p in branches}
+
+    def oldest_beyond(
+        self, source: LogSource, keep: Keep, now_seconds: float, room: OldestRoom
+    ) -> Oldest | None:
+        """Return a part's oldest rows beyond ``keep``, those that ``trim`` would delete first.
+
+        None if there is no such part, or nothing limits it.
+        """
+        part = self._parts.own(source)
+        if part is None or not (keep.seconds or keep.events or keep.bytes):
+            return None
+        older = self._reader.older
+        archived = 0 if older is None else older.archived(part.table_id)
+        name = self.log_parts()[part.table_id][0]
+        with self._database.reading() as cursor:
+            return sql_log.oldest(cursor, part, (keep, now_seconds), room, (name, archived))
 
     def topic_tables(self) -> list[TopicTable]:
         """Return the topic tables, in the order of their creation."""
@@ -189,7 +226,7 @@ class SqlReads:
         """Return the position just before the source's first event of at least this version."""
 
         def ask(cursor: Cursor, plan: Plan) -> int:
-            seq = sql_times.since(cursor, plan, version)
+            seq = self._reader.since(cursor, plan, version)
             return sql_log.head(cursor) if seq is None else seq - 1
 
         return self._read(0, [source], ask)

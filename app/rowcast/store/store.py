@@ -81,6 +81,9 @@ class Figures:
     bytes: int = 0
     """Bytes of their payloads."""
     trimmed: int = 0
+    """The greatest number that may be no longer in the tables."""
+    archived: bool = False
+    """Whether an archive has older events, which are not counted here."""
 
 
 class Lag(NamedTuple):
@@ -222,7 +225,10 @@ class Log(Counts, Head, Protocol):
         """Return the greatest version committed since the last ``return_versions``, or 0."""
 
     def trimmed(self, source: LogSource) -> int:
-        """Return the greatest number of a source that may be trimmed; all later events exist."""
+        """Return the greatest number of a source that may be trimmed; all later events exist.
+
+        What is in an archive exists, too: every read here returns it.
+        """
 
     def place(self, after: int, sources: Sequence[LogSource] | None) -> str:
         """Return a text for the parts that ``read`` would read; equal for equal parts."""

@@ -173,10 +173,10 @@ class AsOf:
             raise forgotten(self._reader, f"what {min(wanted)!r} was before", trimmed)
         return numbers | dict.fromkeys(wanted, _NOT_THERE)
 
-    async def pick(self, seqs: list[int]) -> dict[int, Event]:
-        """Return events by their numbers; raises GONE when one was trimmed meanwhile."""
-        found = await self._reader.pick(seqs)
-        if len(found) != len(seqs):
+    async def pick(self, source: LogSource, seqs: list[int]) -> dict[int, Event]:
+        """Return a source's events by their numbers; raises GONE when one was trimmed meanwhile."""
+        found = await self._reader.pick(seqs, [source])
+        if len(found.keys() & {*seqs}) != len(seqs):
             raise Error(Code.GONE, "the log was trimmed while it was read; ask for a later moment")
         return found
 
@@ -224,7 +224,8 @@ class _Then:
         most = self._asof.page_records
         for start in range(0, len(found), most):
             part = [item for _, item in found[start : start + most]]
-            events = await self._asof.pick([item for item in part if isinstance(item, int)])
+            seqs = [item for item in part if isinstance(item, int)]
+            events = await self._asof.pick(self._source, seqs)
             yield [events[item] if isinstance(item, int) else item for item in part]
 
     def _rank(self, topic: str) -> Rank:

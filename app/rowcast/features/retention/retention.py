@@ -1,14 +1,15 @@
 """Retention: trims the log of what its limits no longer keep.
 
 It looks once in a while, in small steps, so writers wait for no more than one of them. The log is
-trimmed only beyond its limits, never ahead of what they promise. Whatever has a time of its own is
-ended by ``expiries.py``.
+trimmed only beyond its limits, never ahead of what they promise, nor of an archive. Whatever has a
+time of its own is ended by ``expiries.py``.
 """
 
 import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Error
@@ -20,6 +21,9 @@ from rowcast.kernel.last_write_wins import outdated
 from rowcast.store.store import Keep
 
 log = logging.getLogger("rowcast.retention")
+
+_ALL: Final = 1 << 63
+"""More events than any log has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +90,28 @@ class Retention:
             self._kernel.committer.keep(outdated(self._now()))
 
     async def _trim(self, source: LogSource, keep: Keep) -> int:
-        total, most = 0, self._settings.step_events
-        while True:
+        """Trim a part, of which an archive, where there is one, has first what goes."""
+        archive, total = self._kernel.archive, 0
+        while archive is not None:
+            count = await archive.secure(source, keep, self._now())
+            if count is None:
+                break
+            done = await self._steps(source, keep, count)
+            total += done
+            if done < count or not count:
+                return total
+        return total + await self._steps(source, keep, _ALL)
+
+    async def _steps(self, source: LogSource, keep: Keep, count: int) -> int:
+        """Trim at most ``count`` of a part's oldest events, some at a time."""
+        total = 0
+        while total < count:
+            most = min(self._settings.step_events, count - total)
             done = await self._kernel.committer.trim(source, keep, self._now(), most)
             total += done
             if done < most:
-                return total
+                break
+        return total
 
     def _keep(self, table: Table | None) -> Keep:
         """Return the limits that a table declares, and no others, or else the server's.

@@ -465,4 +465,4 @@ class TopicTables:
 
 
 def _empty(figures: Figures) -> bool:
-    return not (figures.records or figures.events)
+    return not (figures.records or figures.events or figures.archived)

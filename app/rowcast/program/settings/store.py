@@ -7,7 +7,7 @@ from pydantic import Field
 from rowcast.core.limits import CONFIG_NUMBER_MAX
 from rowcast.core.read_limits import QUERY_SECONDS
 from rowcast.journal.tail import LAG_EVENTS, LAG_SECONDS, Tail
-from rowcast.kernel.settings import Number, Seconds, Section
+from rowcast.kernel.settings import Count, Number, Seconds, Section
 
 
 class Store(Section):
@@ -42,6 +42,17 @@ class Log(Section):
     lag_events: Annotated[Number, Field(ge=1, le=CONFIG_NUMBER_MAX)] = Field(
         default=LAG_EVENTS,
         description="The same in events; they are in memory until the tables have them.",
+    )
+
+    archive: bool = Field(
+        default=False,
+        description="Whether events are written to Parquet files, below `archive` in the data "
+        "directory, before they are deleted from the log, and read there ever after.",
+    )
+    archive_days: Count = Field(
+        default=0,
+        description="Age limit of archived events, in days; files are deleted when all that is "
+        "in them is older. 0 means no limit.",
     )
 
     @property

@@ -1,0 +1,1 @@
+"""Archive: what retention trims from the log goes to files first, and is read there (M2)."""

@@ -1,0 +1,170 @@
+"""Archived rows: the rows of the log that are in files, read a group at a time.
+
+Reads of the log ask it (``store/older_rows.py``), on their own threads. In memory are the summaries
+of files that were read last, and a few groups: the next page of a reader is in the same group. A
+file may be removed at any time: merged into another one, which is read instead, or too old, which
+the reader learns as it does of any trim.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Final, Generic, TypeVar, cast
+
+from rowcast.core.archive_limits import ARCHIVE_FOOTERS, ARCHIVE_GROUPS
+from rowcast.core.errors import Code, Error
+from rowcast.features.archive.archive_index import ArchivedRange, ArchiveIndex
+from rowcast.features.archive.file_format import FileFormat, Group, OpenFile
+from rowcast.store.older_rows import Span
+from rowcast.store.sql_rows import Row
+
+log = logging.getLogger("rowcast.archive")
+
+T = TypeVar("T")
+
+_ATTEMPTS: Final = 5
+"""How often a file is found under another name before it counts as gone: merges are rare."""
+
+
+class _Recent(Generic[T]):
+    """The values that were used last, on any thread."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: OrderedDict[object, T] = OrderedDict()
+        self._lock = Lock()
+
+    def find(self, key: object) -> T | None:
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
+
+    def keep(self, key: object, value: T) -> T:
+        with self._lock:
+            self._values[key] = value
+            while len(self._values) > self._most:
+                self._values.popitem(last=False)
+        return value
+
+
+class ArchivedRows:
+    """Reads the rows of one archive."""
+
+    def __init__(
+        self,
+        index: ArchiveIndex,
+        files: FileFormat,
+        footers: int = ARCHIVE_FOOTERS,
+        groups: int = ARCHIVE_GROUPS,
+    ) -> None:
+        self._index = index
+        self._files = files
+        self._groups: _Recent[tuple[Group, ...]] = _Recent(footers)
+        self._rows: _Recent[list[Row]] = _Recent(groups)
+
+    def numbers(self) -> Collection[int]:
+        """Return the parts with archived rows."""
+        return self._index.numbers()
+
+    def archived(self, number: int) -> int:
+        """Return the number up to which a part is archived; 0 if nothing is."""
+        return self._index.archived(number)
+
+    def after(self, number: int, trimmed: int) -> int:
+        """Return the number after which a part has all its rows, here or in the database."""
+        return self._index.after(number, trimmed)
+
+    def look(self, number: int, trimmed: int) -> None:
+        """Look for new files of a part, which another process has trimmed."""
+        self._index.look(number, trimmed)
+
+    def newest(self, item: ArchivedRange) -> int:
+        """Return the greatest version in a file. Raises OSError."""
+        known = self._groups.find(item.path)
+        if known is None:
+            with self._files.open(item.path) as file:
+                known = self._groups.keep(item.path, file.groups())
+        return max((group.newest for group in known), default=0)
+
+    def walk(self, number: int, span: Span, check: Callable[[], None]) -> Iterator[Row]:
+        """Yield rows of a part, in order; ``check`` is called before each group."""
+        after, upto, back, topic = span
+        while after < upto:
+            found = self._open(number, after, upto, back=back)
+            if found is None:
+                return
+            item, file = found
+            with file:
+                for index in _order(self._summary(item, file), after, upto, back=back):
+                    check()
+                    rows = self._of_group(item.path, file, index, topic)
+                    for row in reversed(rows) if back else rows:
+                        if after < cast("int", row[0]) <= upto:
+                            yield row
+            after, upto = (after, item.after) if back else (item.last, upto)
+
+    def since(self, number: int, version: int, check: Callable[[], None]) -> int | None:
+        """Return the number of a part's first row of at least a version, or None."""
+        after, upto = 0, self._index.archived(number)
+        while (found := self._open(number, after, upto, back=False)) is not None:
+            item, file = found
+            with file:
+                for index, group in enumerate(self._summary(item, file)):
+                    if group.newest < version:
+                        continue
+                    check()
+                    rows = self._of_group(item.path, file, index, None)
+                    return next(cast("int", x[0]) for x in rows if cast("int", x[4]) >= version)
+            after = item.last
+        return None
+
+    def _open(
+        self, number: int, after: int, upto: int, *, back: bool
+    ) -> tuple[ArchivedRange, OpenFile] | None:
+        """Open the first file of a part, or with ``back`` the last, with numbers between two."""
+        for _ in range(_ATTEMPTS):
+            inside = [x for x in self._index.chain(number) if x.last > after and x.after < upto]
+            if not inside:
+                return None
+            item = inside[-1 if back else 0]
+            try:
+                return item, self._files.open(item.path)
+            except FileNotFoundError:
+                self._index.renew(number, self._index.archived(number))
+            except OSError as error:
+                raise _unreadable(item.path, error) from error
+        raise _unreadable(item.path, FileNotFoundError())
+
+    def _summary(self, item: ArchivedRange, file: OpenFile) -> tuple[Group, ...]:
+        known = self._groups.find(item.path)
+        return self._groups.keep(item.path, file.groups()) if known is None else known
+
+    def _of_group(self, path: Path, file: OpenFile, index: int, topic: str | None) -> list[Row]:
+        known = self._rows.find((path, index))
+        if known is not None:
+            return known if topic is None else [row for row in known if row[2] == topic]
+        try:
+            rows = file.rows(index, topic)
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        return rows if topic is not None else self._rows.keep((path, index), rows)
+
+
+def _order(groups: Sequence[Group], after: int, upto: int, *, back: bool) -> list[int]:
+    """Return the indexes of the groups with numbers between two."""
+    chosen = [i for i, group in enumerate(groups) if group.last > after and group.first <= upto]
+    return chosen[::-1] if back else chosen
+
+
+def _unreadable(path: Path, error: OSError) -> Error:
+    why = error.strerror or str(error) or "it is gone"
+    log.error("the archived events in %s cannot be read: %s", path, why)
+    return Error(
+        Code.BUSY,
+        f"archived events cannot be read ({path.name}: {why}); restore that file, or move it away: "
+        "then what it had counts as trimmed",
+        retry_after_seconds=60,
+    )

@@ -1,0 +1,170 @@
+"""Files of the archive: rows of the log as Parquet, exactly as they were there.
+
+    seq, version               INT64, as deltas: they ascend
+    table_id, qos, retain      INT64, INT32: the same for many rows
+    topic, kind, client,       text; the topic is that within its table
+    content_type, properties
+    payload                    bytes
+    expires                    DOUBLE, seconds since 1970
+
+Rows are in the order of ``seq``, which is the number of a cursor. Row groups are small, because one
+is decoded to find one row; their statistics (least and greatest ``seq`` and ``topic``, greatest
+``version``) say which. The metadata of a file (``rowcast``) is JSON: the epoch, the name of the
+part, and the range that the file covers, whose first row may be later. Source: the format of Apache
+Parquet, Encodings.md and ``Statistics`` in parquet.thrift.
+
+A file is written under another name, synced, and then renamed: it is whole or not there.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Self, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rowcast.core.archive_limits import ARCHIVE_GROUP_BYTES, ARCHIVE_GROUP_EVENTS
+from rowcast.core.snapshot_limits import SNAPSHOT_COMPRESSION_LEVEL
+from rowcast.features.archive.file_format import Group
+from rowcast.log.segment import sync_directory
+from rowcast.store.private import open_new
+from rowcast.store.sql_rows import Row
+
+_SCHEMA: Final = pa.schema(
+    [
+        pa.field("seq", pa.int64(), nullable=False),
+        pa.field("table_id", pa.int64(), nullable=False),
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("version", pa.int64(), nullable=False),
+        pa.field("qos", pa.int32(), nullable=False),
+        pa.field("retain", pa.int32(), nullable=False),
+        pa.field("client", pa.string(), nullable=False),
+        pa.field("content_type", pa.string()),
+        pa.field("payload", pa.binary(), nullable=False),
+        pa.field("expires", pa.float64()),
+        pa.field("properties", pa.string()),
+    ]
+)
+_SEQ: Final = 0
+_TOPIC: Final = 2
+_VERSION: Final = 4
+_PAYLOAD: Final = 9
+_OPTIONS: Final[Mapping[str, Any]] = {
+    "version": "2.6",
+    "compression": "zstd",
+    "compression_level": SNAPSHOT_COMPRESSION_LEVEL,
+    "use_dictionary": [
+        "table_id", "topic", "kind", "qos", "retain", "client", "content_type", "properties",
+    ],
+    "column_encoding": {"seq": "DELTA_BINARY_PACKED", "version": "DELTA_BINARY_PACKED"},
+    "write_statistics": ["seq", "topic", "version"],
+    "store_schema": False,
+}  # fmt: skip
+
+
+class ParquetFile:
+    """An open file; closed by its reader."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = pq.ParquetFile(path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def groups(self) -> tuple[Group, ...]:
+        """Return the row groups, from the metadata at the end of the file."""
+        metadata = self._file.metadata
+        return tuple(_group(metadata.row_group(i)) for i in range(metadata.num_row_groups))
+
+    def rows(self, index: int, topic: str | None = None) -> list[Row]:
+        """Return the rows of a row group, all or those at a topic."""
+        if topic is None:
+            return _rows(self._file.read_row_group(index))
+        known = self._file.metadata.row_group(index).column(_TOPIC).statistics
+        if known is not None and known.has_min_max and not known.min <= topic <= known.max:
+            return []
+        topics = self._file.read_row_group(index, columns=["topic"])
+        chosen = pc.equal(topics.column(0), topic)
+        if not pc.any(chosen).as_py():
+            return []
+        return _rows(self._file.read_row_group(index).filter(chosen))
+
+
+class ParquetFiles:
+    """Opens and writes the files of an archive; bounds are of a row group."""
+
+    def __init__(
+        self, group_events: int = ARCHIVE_GROUP_EVENTS, group_bytes: int = ARCHIVE_GROUP_BYTES
+    ) -> None:
+        self._group_events = group_events
+        self._group_bytes = group_bytes
+
+    def open(self, path: Path) -> ParquetFile:
+        """Open a file. Raises OSError, also for a damaged one; FileNotFoundError."""
+        try:
+            return ParquetFile(path)
+        except pa.ArrowInvalid as error:
+            raise OSError(f"{path} is damaged: {error}") from error
+
+    def write(self, path: Path, rows: Iterable[Row], facts: Mapping[str, object]) -> None:
+        """Write a file that is there whole or not at all, and durable. Raises OSError."""
+        fresh = path.with_name(f"{path.name}.new")
+        fresh.unlink(missing_ok=True)
+        try:
+            with open_new(fresh) as file:
+                with pq.ParquetWriter(file, _SCHEMA, **_OPTIONS) as writer:
+                    writer.add_key_value_metadata({"rowcast": json.dumps(facts)})
+                    for group in self._divided(rows):
+                        writer.write_table(_table(group))
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.replace(path)
+        except BaseException:
+            fresh.unlink(missing_ok=True)
+            raise
+        sync_directory(path.parent)
+
+    def merge(self, paths: Sequence[Path], path: Path, facts: Mapping[str, object]) -> None:
+        """Write a file with the rows of others, in their order, a row group at a time."""
+        self.write(path, self._every(paths), facts)
+
+    def _every(self, paths: Sequence[Path]) -> Iterator[Row]:
+        for path in paths:
+            with self.open(path) as file:
+                for index in range(len(file.groups())):
+                    yield from file.rows(index)
+
+    def _divided(self, rows: Iterable[Row]) -> Iterator[list[Row]]:
+        group: list[Row] = []
+        size = 0
+        for row in rows:
+            group.append(row)
+            size += len(cast("bytes | str", row[_PAYLOAD]))
+            if len(group) >= self._group_events or size >= self._group_bytes:
+                yield group
+                group, size = [], 0
+        if group:
+            yield group
+
+
+def _group(metadata: Any) -> Group:
+    seqs, versions = (metadata.column(index).statistics for index in (_SEQ, _VERSION))
+    return Group(seqs.min, seqs.max, versions.max)
+
+
+def _table(rows: Sequence[Row]) -> pa.Table:
+    columns: list[Any] = [list(column) for column in zip(*rows, strict=True)]
+    columns[_PAYLOAD] = [x.encode() if isinstance(x, str) else x for x in columns[_PAYLOAD]]
+    arrays = [pa.array(x, field.type) for x, field in zip(columns, _SCHEMA, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=_SCHEMA)
+
+
+def _rows(table: pa.Table) -> list[Row]:
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
