@@ -1,11 +1,16 @@
 """What was trimmed, by every door of the real program, over kills (M2)."""
 
 import json
+import re
+import subprocess
+import sys
+from functools import partial
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 
-from serving import Server, rowcast, wait_until
+from serving import PATIENCE_SECONDS, Server, environment, rowcast, wait_until
 from talking import Events, Mqtt, open_websocket, told, user_properties
 
 SCHEMA = """
@@ -30,11 +35,11 @@ def files(server):
     return sorted((number, after, last) for number, after, last in ranges)
 
 
-def is_trimmed(server, after):
-    """Whether all three parts were archived beyond a number."""
+def is_archived(server, after, parts=1):
+    """Whether so many parts were archived beyond a number."""
     rows = server.request("GET", "/$SYS/archive/").json()
     assert not [row["error"] for row in rows if row["error"]]
-    return sum((row["last"] or 0) > after for row in rows) > 2
+    return sum((row["last"] or 0) > after for row in rows) >= parts
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +54,7 @@ def server(tmp_path_factory):
                 client.publish("home/temp", str(number).encode(), retain=False)
                 said = json.dumps({"n": number})
                 running.request("POST", STREAM, content=said, headers=JSON).raise_for_status()
-        wait_until(lambda: is_trimmed(running, 3 * COUNT - 20), "nearly all is archived")
+        wait_until(lambda: is_archived(running, 3 * COUNT - 20, 3), "nearly all is archived")
         running.kill()
         running.start()
         yield running
@@ -131,3 +136,42 @@ def test_m2_the_setting_is_refused_where_it_cannot_work(tmp_path):
     done = rowcast("serve", *words, "--data", tmp_path / "data", folder=tmp_path)
     assert done.returncode != 0
     assert "log.archive is true, and a node of a cluster archives nothing" in done.stderr
+
+
+def test_m2_workers_read_the_files_that_the_server_writes(tmp_path):
+    """M2, K1: also those that are written while a reader is at a worker."""
+    settings = SETTINGS | {"workers.count": 1, "workers.http_port": 0}
+    with Server(tmp_path, SCHEMA, tmp_path / "none", settings) as server:
+        port = int(re.search(r"  1 workers? +http://[\d.]+:(\d+)/", server.log)[1])
+        worker = SimpleNamespace(http_port=port)
+        with server.client() as http:
+            first = http.put("/Counter/a", json={"n": 0}).headers["rowcast-position"]
+            with Events(worker, "/Counter/", since=first) as stream:
+                for turn in range(1, 4):
+                    for number in range(turn * 10, turn * 10 + 10):
+                        http.put("/Counter/a", json={"n": number}).raise_for_status()
+                    wait_until(partial(is_archived, server, 10 * turn), "older ones are in files")
+                    url = f"http://127.0.0.1:{port}/Counter/a?from={first}"
+                    found = [row["value"]["n"] for row in http.get(url).json()]
+                    assert [*range(10, turn * 10 + 10)] == found
+                heard = [stream.next().value["n"] for _ in range(30)]
+            assert [*range(10, 40)] == heard
+            with Events(worker, "/Counter/", since=first) as late:
+                assert heard == [late.next().value["n"] for _ in range(30)]
+
+
+def test_m2_without_the_library_the_setting_is_refused_with_a_remedy(tmp_path):
+    hidden = "import sys; from importlib import util; find = util.find_spec\n"
+    hidden += "util.find_spec = lambda name, *x: None if name == 'pyarrow' else find(name, *x)\n"
+    hidden += "from rowcast.program.cli import main; main()\n"
+    (tmp_path / "schema.graphql").write_text(SCHEMA)
+    words = ["serve", "--set=log.archive=true", "--set=http.port=0", "--set=mqtt.network.port=0"]
+    words += ["--data", str(tmp_path / "data")]
+    done = subprocess.run(
+        [sys.executable, "-c", hidden, *words],
+        cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False,
+        timeout=PATIENCE_SECONDS,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "log.archive: true writes Parquet, which needs pyarrow" in done.stderr
+    assert "pip install 'rowcast[parquet]'" in done.stderr

@@ -84,13 +84,13 @@ class SqlReads:
 
         None if there is no such part, or nothing limits it.
         """
-        part = self._parts.own(source)
-        if part is None or not (keep.seconds or keep.events or keep.bytes):
-            return None
         older = self._reader.older
-        archived = 0 if older is None else older.archived(part.table_id)
-        name = self.log_parts()[part.table_id][0]
         with self._database.reading() as cursor:
+            part = self._parts.own(source)  # as this transaction has it
+            if part is None or not (keep.seconds or keep.events or keep.bytes):
+                return None
+            archived = 0 if older is None else older.archived(part.table_id)
+            name = self.log_parts()[part.table_id][0]
             return sql_log.oldest(cursor, part, (keep, now_seconds), room, (name, archived))
 
     def topic_tables(self) -> list[TopicTable]:

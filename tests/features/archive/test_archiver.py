@@ -1,0 +1,261 @@
+"""What is archived, in which files, and what becomes of faults, kills and age limits (M2)."""
+
+import logging
+import shutil
+
+import pytest
+from archive_world import Archiving, define
+
+from build import ANN, Code, refusal
+from rowcast.core.topic_tables import TopicRoot, TopicTable
+from rowcast.core.topics import TopicFilter
+from rowcast.reads.read_queue import ReadLane
+from rowcast.store.older_rows import OldestRoom
+from rowcast.store.store import Keep
+from rowcast_lake.archive.log_files import ParquetFiles
+
+HOME = TopicRoot("home")
+
+
+class Faulty(ParquetFiles):
+    """Files on a disk that may be full."""
+
+    fault = None
+
+    def write(self, path, rows, facts):
+        if self.fault is not None:
+            raise self.fault
+        super().write(path, rows, facts)
+
+
+async def written(world, count=20, topic="Note/1"):
+    """Write so many events at a topic; return their numbers."""
+    numbers = []
+    for _ in range(count):
+        world.room.time += 1
+        numbers.append((await world.room.put(topic)).event.seq)
+    return numbers
+
+
+def every(world, topic="Note/1"):
+    """Return the numbers of all events at a topic, as a reader gets them."""
+    (source,) = world.room.reader.sources(TopicFilter(topic))
+    return [event.seq for event in world.room.store.follow(source, topic, 0, 10_000)]
+
+
+def ranges(world, number=None):
+    """Return the range of each file of a part, in order."""
+    index = world.feature.index
+    numbers = sorted(index.numbers()) if number is None else [number]
+    return [(x.after, x.last) for n in numbers for x in index.chain(n)]
+
+
+async def test_m2_only_what_is_in_a_file_is_trimmed_and_files_are_few(tmp_path):
+    world = Archiving(tmp_path, keep=5)
+    assert [*range(1, 101)] == await written(world, 100)
+    assert 95 == await world.sweep()
+    note = world.room.tables[1]
+    assert (95, 0) == (world.store.trimmed_here(note), world.store.trimmed(note))
+    assert [*range(1, 101)] == every(world)
+    found = ranges(world)
+    assert (0, 95) == (found[0][0], found[-1][1])
+    assert len(found) < 7 < 95 / 6, found  # files of six events each were merged
+    world.close()
+
+
+async def test_m2_a_kill_between_the_file_and_the_trim_doubles_nothing(tmp_path):
+    """The file is there, and the events are in the log, too; the next sweep does not write them."""
+    world = Archiving(tmp_path, keep=5, step=1_000)
+    await written(world, 20)
+    note = world.room.tables[1]
+    assert 15 == await world.feature.archiver.secure(note, Keep(events=5), world.room.time)
+    assert 0 == world.store.trimmed_here(note)
+    before = world.paths()
+    world.close()
+    again = Archiving(tmp_path, keep=5, step=1_000)
+    assert [*range(1, 21)] == every(again)
+    assert 15 == await again.sweep()
+    assert before == again.paths()
+    new = await written(again, 2)  # after a crash, numbers go on further up
+    assert 2 == await again.sweep()
+    assert [*range(1, 21), *new] == every(again)
+    again.close()
+
+
+async def test_m2_a_kill_while_files_are_merged_or_written_leaves_nothing_that_counts(tmp_path):
+    world = Archiving(tmp_path, keep=5, file_bytes=0)
+    await written(world, 40)
+    await world.sweep()
+    apart = tmp_path / "apart"
+    shutil.copytree(world.feature.index.directory, apart)
+    assert len(ranges(world)) > 3
+    world.close()
+    merging = Archiving(tmp_path, keep=5)
+    new = await written(merging, 10)
+    await merging.sweep()
+    merging.close()
+    shutil.copytree(apart, merging.feature.index.directory, dirs_exist_ok=True)
+    rest = next(merging.feature.index.directory.iterdir()) / "99-120.parquet.new"
+    rest.write_bytes(b"PAR1")
+    again = Archiving(tmp_path, keep=5)
+    assert not rest.exists()
+    assert len(again.paths()) == len(ranges(again))
+    assert [*range(1, 41), *new] == every(again)
+    again.close()
+
+
+async def test_m2_a_full_disk_trims_nothing_is_told_once_and_tried_again(tmp_path, caplog):
+    files = Faulty(group_events=4)
+    world = Archiving(tmp_path, keep=5, files=files)
+    await written(world, 20)
+    await written(world, 8, "Dog/1")
+    files.fault = OSError(28, "No space left on device")
+    with caplog.at_level(logging.INFO, "rowcast.archive"):
+        assert [0, 0] == [await world.sweep(), await world.sweep()]
+        assert 1 == sum("No space left" in line for line in caplog.messages)
+        rows = world.feature._listed().values()
+        assert {"[Errno 28] No space left on device"} == {row["error"] for row in rows}
+        assert [0, 0] == [world.store.trimmed_here(table) for table in world.room.tables[:2]]
+        files.fault = None
+        assert 18 == await world.sweep()
+        assert "events are archived again" in caplog.messages
+    assert {None} == {row["error"] for row in world.feature._listed().values()}
+    assert [*range(1, 21)] == every(world)
+    world.close()
+
+
+async def test_m2_what_parquet_cannot_take_is_not_trimmed_either(tmp_path, caplog):
+    files = Faulty(group_events=4)
+    world = Archiving(tmp_path, keep=5, files=files)
+    await written(world, 20)
+    files.fault = ValueError("odd")
+    assert 0 == await world.sweep()
+    assert "could not be written as Parquet" in world.feature.archiver.problem
+    assert [*range(1, 21)] == every(world)
+    world.close()
+
+
+async def test_m2_after_a_gap_the_archive_begins_anew(tmp_path):
+    """What was trimmed while the archive was off makes older files useless: no cursor skips it."""
+    world = Archiving(tmp_path, keep=5)
+    await written(world, 20)
+    await world.sweep()
+    note = world.room.tables[1]
+    world.room.store.trim(note, Keep(events=2), world.room.time, 100)
+    old = world.paths()
+    world.close()
+    again = Archiving(tmp_path, keep=5)
+    assert (18, [19, 20]) == (again.store.trimmed(note), every(again))
+    new = await written(again, 20)
+    await again.sweep()
+    assert (18, [19, 20, *new]) == (again.store.trimmed(note), every(again))
+    assert {*old} < {*again.paths()}
+    again.close()
+    third = Archiving(tmp_path, keep=5)
+    assert [19, 20, *new] == every(third)
+    third.close()
+
+
+async def test_m2_an_age_limit_removes_whole_files_and_their_cursors(tmp_path):
+    world = Archiving(tmp_path, keep=5, days=1)
+    past, note = world.room.past, world.room.tables[1]
+    for _ in range(4):
+        await written(world, 10)
+        await world.sweep()
+        world.room.time += 40_000
+    assert await world.sweep() == 0
+    first = every(world)[0]
+    assert first > 1
+    assert first - 1 == world.store.trimmed(note)
+    assert [*range(first, 41)] == every(world)
+    window = await past.window(TopicFilter("Note/1"), note, ANN)
+    assert first - 1 == window.trimmed
+    start = past.moment(world.room.kernel.cursor(1), "from")
+    assert Code.GONE is await refusal(past.window(TopicFilter("Note/1"), note, ANN, start))
+    world.room.time += 200_000
+    await world.sweep()
+    assert ([], [*range(36, 41)]) == (world.paths(), every(world))
+    world.close()
+
+
+async def test_m2_a_damaged_file_is_an_error_that_names_it(tmp_path):
+    world = Archiving(tmp_path, keep=5, step=1_000)
+    await written(world, 20)
+    await world.sweep()
+    (name,) = world.paths()
+    (world.feature.index.directory / name).write_bytes(b"no Parquet")
+    with pytest.raises(Exception, match=r"0-15\.parquet.*restore that file") as caught:
+        every(world)
+    assert Code.BUSY is caught.value.code
+    world.close()
+
+
+async def test_m2_a_file_that_was_moved_away_counts_as_trimmed(tmp_path):
+    world = Archiving(tmp_path, keep=5, file_bytes=0)
+    await written(world, 20)
+    await world.sweep()
+    first, *rest = world.paths()
+    (world.feature.index.directory / first).unlink()
+    every(world)
+    note = world.room.tables[1]
+    assert rest
+    assert [*range(world.store.trimmed(note) + 1, 21)] == every(world)
+    world.close()
+
+
+async def test_m2_files_of_a_topic_table_that_is_no_more_are_put_aside(tmp_path):
+    """A number of a part may be used again: its files are not another table's."""
+    world = Archiving(tmp_path, keep=2)
+    world.room.store.define(TopicTable("mqtt_home", HOME))
+    await written(world, 9, "home/x")
+    await world.sweep()
+    assert [*range(1, 10)] == every(world, "home/x")
+    world.close()
+    (place,) = world.feature.index.directory.iterdir()
+    (place / "source").write_text("/work")
+    again = Archiving(tmp_path, keep=2)
+    assert [8, 9] == every(again, "home/x")
+    assert [f"{place.name}.1"] == [x.name for x in world.feature.index.directory.iterdir()]
+    again.close()
+
+
+async def test_m2_a_topic_table_with_archived_events_is_in_use(tmp_path):
+    world = Archiving(tmp_path, keep=1)
+    define(world.room)
+    await written(world, 3, "home/x")
+    figures = world.room.store.figures
+    assert not figures(HOME).archived
+    await world.sweep()
+    assert figures(HOME).archived
+    assert await world.room.reader.events_of(HOME) is None
+    world.close()
+
+
+async def test_m2_metrics_are_trimmed_without_a_file(tmp_path):
+    world = Archiving(tmp_path)
+    assert None is await world.feature.archiver.secure(TopicRoot("$SYS"), Keep(events=1), 0)
+    world.close()
+
+
+async def test_m2_reads_of_files_have_a_lane_of_their_own(tmp_path):
+    """Reads of the log by a key or position do not wait for those of files."""
+    world = Archiving(tmp_path, keep=5)
+    await written(world, 20)
+    reader, note = world.room.reader, world.room.tables[1]
+    assert ReadLane.KEYED is reader._lane_of(0, [note])
+    await world.sweep()
+    lanes = [reader._lane_of(after, [note]) for after in (0, 14, 15, 20)]
+    assert [ReadLane.SEARCH] * 2 + [ReadLane.KEYED] * 2 == lanes
+    world.close()
+
+
+async def test_m2_what_is_read_at_a_time_is_bounded(tmp_path):
+    world = Archiving(tmp_path, keep=1)
+    for _ in range(10):
+        await world.room.put("Note/1", b'{"id": "1", "x": "' + b"y" * 1_000 + b'"}')
+    note, keep = world.room.tables[1], Keep(events=1)
+    by_bytes = world.store.oldest_beyond(note, keep, 0, OldestRoom(100, 2_500))
+    by_events = world.store.oldest_beyond(note, keep, 0, OldestRoom(4, 10**9))
+    assert [3, 4] == [len(by_bytes.rows), len(by_events.rows)]
+    assert [3, 4] == [by_bytes.beyond, by_events.beyond]
+    world.close()
