@@ -70,7 +70,7 @@ class ParquetFile:
     """An open file; closed by its reader."""
 
     def __init__(self, path: Path) -> None:
-        self._file = pq.ParquetFile(path)
+        self._file = pq.ParquetFile(path, pre_buffer=False)
 
     def __enter__(self) -> Self:
         return self
@@ -86,15 +86,19 @@ class ParquetFile:
     def rows(self, index: int, topic: str | None = None) -> list[Row]:
         """Return the rows of a row group, all or those at a topic."""
         if topic is None:
-            return _rows(self._file.read_row_group(index))
+            return _rows(self._group(index))
         known = self._file.metadata.row_group(index).column(_TOPIC).statistics
         if known is not None and known.has_min_max and not known.min <= topic <= known.max:
             return []
-        topics = self._file.read_row_group(index, columns=["topic"])
+        topics = self._file.read_row_group(index, ["topic"], use_threads=False)
         chosen = pc.equal(topics.column(0), topic)
         if not pc.any(chosen).as_py():
             return []
-        return _rows(self._file.read_row_group(index).filter(chosen))
+        return _rows(self._group(index).filter(chosen))
+
+    def _group(self, index: int) -> pa.Table:
+        """Return a row group, decoded on this thread: its priority may be lower."""
+        return self._file.read_row_group(index, use_threads=False)
 
 
 class ParquetFiles:

@@ -15,6 +15,7 @@ from rowcast.store.store import Keep
 from rowcast_lake.archive.log_files import ParquetFiles
 
 HOME = TopicRoot("home")
+CANNOT = "events cannot be archived, so they are not trimmed"
 
 
 class Faulty(ParquetFiles):
@@ -114,13 +115,26 @@ async def test_m2_a_full_disk_trims_nothing_is_told_once_and_tried_again(tmp_pat
         assert [0, 0] == [await world.sweep(), await world.sweep()]
         assert 1 == sum("No space left" in line for line in caplog.messages)
         rows = world.feature._listed().values()
-        assert {"[Errno 28] No space left on device"} == {row["error"] for row in rows}
+        assert {f"{CANNOT}: [Errno 28] No space left on device"} == {row["error"] for row in rows}
         assert [0, 0] == [world.store.trimmed_here(table) for table in world.room.tables[:2]]
         files.fault = None
         assert 18 == await world.sweep()
-        assert "events are archived again" in caplog.messages
+        assert "the archive is written again as it should be" in caplog.messages
     assert {None} == {row["error"] for row in world.feature._listed().values()}
     assert [*range(1, 21)] == every(world)
+    world.close()
+
+
+async def test_m2_files_that_cannot_be_merged_stay_and_trimming_goes_on(tmp_path, caplog):
+    world = Archiving(tmp_path, keep=5)
+    world.files.merge = world.files.open  # which takes no such arguments
+    await written(world, 40)
+    assert 35 == await world.sweep()
+    assert "small files of the archive cannot be merged" in world.feature.archiver.problem
+    del world.files.merge
+    await written(world, 10)
+    await world.sweep()
+    assert (world.feature.archiver.problem, [*range(1, 51)]) == ("", every(world))
     world.close()
 
 
@@ -130,7 +144,7 @@ async def test_m2_what_parquet_cannot_take_is_not_trimmed_either(tmp_path, caplo
     await written(world, 20)
     files.fault = ValueError("odd")
     assert 0 == await world.sweep()
-    assert "could not be written as Parquet" in world.feature.archiver.problem
+    assert f"{CANNOT}: Parquet does not take it (odd)" == world.feature.archiver.problem
     assert [*range(1, 21)] == every(world)
     world.close()
 

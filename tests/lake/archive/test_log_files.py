@@ -3,10 +3,12 @@
 import json
 import random
 import stat
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from rowcast_lake.archive import log_files as module
 from rowcast_lake.archive.log_files import ParquetFiles
 
 ODD = [
@@ -77,6 +79,19 @@ def test_m2_a_file_that_could_not_be_written_is_not_there(tmp_path):
 
     with pytest.raises(OSError, match="No space"):
         ParquetFiles(group_events=1).write(tmp_path / "0-9.parquet", rows(), {})
+    assert not list(tmp_path.iterdir())
+
+
+def test_m2_a_full_disk_is_an_error_of_the_disk(tmp_path, monkeypatch):
+    """full(4): every write to it fails as one to a full disk does."""
+
+    def open_new(path):
+        path.touch()
+        return Path("/dev/full").open("wb")
+
+    monkeypatch.setattr(module, "open_new", open_new)
+    with pytest.raises(OSError, match="No space left"):
+        ParquetFiles().write(tmp_path / "0-9.parquet", ODD, {})
     assert not list(tmp_path.iterdir())
 
 

@@ -34,6 +34,9 @@ log = logging.getLogger("rowcast.archive")
 
 T = TypeVar("T")
 
+_WRITING: Final = "events cannot be archived, so they are not trimmed"
+_MERGING: Final = "small files of the archive cannot be merged"
+_REMOVING: Final = "old files of the archive cannot be removed"
 NOT_ARCHIVED: Final = TopicRoot("$SYS")
 """The server's own metrics, which no reader of all topics gets."""
 
@@ -77,8 +80,8 @@ class Archiver:
         self._now = now
         self._epoch = epoch
         self._bounds = bounds or ArchiverBounds()
-        self.problem = ""
-        """Why nothing is archived; empty while all is well."""
+        self._problems: dict[str, str] = {}
+        """What cannot be done, and why."""
         self.names: dict[int, str] = {}
         """The names of the parts that were archived in this run."""
 
@@ -89,42 +92,49 @@ class Archiver:
         found = await self._read_oldest(source, keep, now_seconds, self._bounds.step)
         if found is None or not found.beyond:
             return 0
-        if found.rows and not await self._done(lambda: self._write(found)):
+        if not found.rows:
+            return found.beyond
+        if not await self._done(_WRITING, lambda: self._write(found)):
             return 0
+        await self._done(_MERGING, lambda: self._merge_all(found.number))
         return found.beyond
 
     async def clean(self) -> int:
         """Remove files in which everything is too old; return how many."""
         before = len(self._ranges())
         if self._bounds.keep_seconds:
-            await self._done(self._remove_old)
+            await self._done(_REMOVING, self._remove_old)
         return before - len(self._ranges())
 
     def _ranges(self) -> Sequence[ArchivedRange]:
         return [item for number in self._index.numbers() for item in self._index.chain(number)]
 
-    async def _done(self, work: Callable[[], None]) -> bool:
+    @property
+    def problem(self) -> str:
+        """What is wrong; empty while all is well."""
+        return "; ".join(f"{what}: {why}" for what, why in self._problems.items())
+
+    async def _done(self, what: str, work: Callable[[], None]) -> bool:
         """Do something on the thread for files; tell its problem once, and return whether."""
         loop = asyncio.get_running_loop()
         try:
             await loop.run_in_executor(self._executor, work)
         except (OSError, Error) as error:
-            self._tell(str(error))
-        except Exception:
-            log.exception("events could not be archived")
-            self._tell("an event could not be written as Parquet; see the server's log")
+            self._tell(what, str(error))
+        except Exception as error:
+            if what not in self._problems:
+                log.exception("a file of the archive could not be made")
+            self._tell(what, f"Parquet does not take it ({error})")
         else:
-            if self.problem:
-                log.info("events are archived again")
-            self.problem = ""
+            if self._problems.pop(what, ""):
+                log.info("the archive is written again as it should be")
             return True
         return False
 
-    def _tell(self, why: str) -> None:
-        if why != self.problem:
-            words = "events cannot be archived, so nothing is trimmed; tried at each sweep: %s"
-            log.error(words, why)
-        self.problem = why
+    def _tell(self, what: str, why: str) -> None:
+        if why != self._problems.get(what):
+            log.error("%s; tried again at a later sweep: %s", what, why)
+        self._problems[what] = why
 
     # -- on the thread for files -------------------------------------------------------------------
 
@@ -136,6 +146,8 @@ class Archiver:
         path = place / f"{found.after}-{last}.parquet"
         self._files.write(path, found.rows, self._facts(number, found.after, last))
         self._index.add(number, ArchivedRange(found.after, last, path))
+
+    def _merge_all(self, number: int) -> None:
         while self._merge(number):
             pass
 
