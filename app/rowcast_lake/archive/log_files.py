@@ -86,7 +86,7 @@ class ParquetFile:
     def rows(self, index: int, topic: str | None = None) -> list[Row]:
         """Return the rows of a row group, all or those at a topic."""
         if topic is None:
-            return _rows(self._group(index))
+            return _rows(self.table(index))
         known = self._file.metadata.row_group(index).column(_TOPIC).statistics
         if known is not None and known.has_min_max and not known.min <= topic <= known.max:
             return []
@@ -94,9 +94,9 @@ class ParquetFile:
         chosen = pc.equal(topics.column(0), topic)
         if not pc.any(chosen).as_py():
             return []
-        return _rows(self._group(index).filter(chosen))
+        return _rows(self.table(index).filter(chosen))
 
-    def _group(self, index: int) -> pa.Table:
+    def table(self, index: int) -> pa.Table:
         """Return a row group, decoded on this thread: its priority may be lower."""
         return self._file.read_row_group(index, use_threads=False)
 
@@ -119,14 +119,22 @@ class ParquetFiles:
 
     def write(self, path: Path, rows: Iterable[Row], facts: Mapping[str, object]) -> None:
         """Write a file that is there whole or not at all, and durable. Raises OSError."""
+        self._write(path, map(_table, self._divided(rows)), facts)
+
+    def merge(self, paths: Sequence[Path], path: Path, facts: Mapping[str, object]) -> None:
+        """Write a file with the rows of others, in their order, a row group at a time."""
+        self._write(path, self._joined(paths), facts)
+
+    @staticmethod
+    def _write(path: Path, groups: Iterable[pa.Table], facts: Mapping[str, object]) -> None:
         fresh = path.with_name(f"{path.name}.new")
         fresh.unlink(missing_ok=True)
         try:
             with open_new(fresh) as file:
                 with pq.ParquetWriter(file, _SCHEMA, **_OPTIONS) as writer:
                     writer.add_key_value_metadata({"rowcast": json.dumps(facts)})
-                    for group in self._divided(rows):
-                        writer.write_table(_table(group))
+                    for group in groups:
+                        writer.write_table(group)
                 file.flush()
                 os.fsync(file.fileno())
             fresh.replace(path)
@@ -135,15 +143,21 @@ class ParquetFiles:
             raise
         sync_directory(path.parent)
 
-    def merge(self, paths: Sequence[Path], path: Path, facts: Mapping[str, object]) -> None:
-        """Write a file with the rows of others, in their order, a row group at a time."""
-        self.write(path, self._every(paths), facts)
-
-    def _every(self, paths: Sequence[Path]) -> Iterator[Row]:
+    def _joined(self, paths: Sequence[Path]) -> Iterator[pa.Table]:
+        """Yield the row groups of files, small ones joined; no row becomes a Python object."""
+        waiting: list[pa.Table] = []
         for path in paths:
             with self.open(path) as file:
                 for index in range(len(file.groups())):
-                    yield from file.rows(index)
+                    table = file.table(index)
+                    both = [*waiting, table]
+                    rows, size = sum(x.num_rows for x in both), sum(x.nbytes for x in both)
+                    if waiting and (rows > self._group_events or size > self._group_bytes):
+                        yield pa.concat_tables(waiting).combine_chunks()
+                        waiting = []
+                    waiting.append(table)
+        if waiting:
+            yield pa.concat_tables(waiting).combine_chunks()
 
     def _divided(self, rows: Iterable[Row]) -> Iterator[list[Row]]:
         group: list[Row] = []
