@@ -13,6 +13,8 @@ from rowcast.core.gateway_limits import PRODUCER_NAME_CHARS_MAX, PRODUCER_NUMBER
 
 MARK: Final = "producer"
 """The event's property with its idempotency key, as text."""
+ORIGIN: Final = "origin"
+"""The property with the log of an event's first write; marks a stamped event."""
 PATH: Final = "path"
 """The event's property with the logs that it has been in, where it is ignored."""
 _HINT: Final = "write it as <producer>:<epoch>:<number>, such as meter-7:1:1041"

@@ -151,7 +151,7 @@ def _decide(write: Write, current: Current) -> int:
             return late
     if shape is not None:
         if shape.managed and event.kind in {PUT, PATCH}:
-            _set_times(event, shape, record)
+            _set_times(write, shape, record)
         if shape.ruled:
             set_before_image(event, record)
     return 0
@@ -188,12 +188,20 @@ def value_of_record(record: Record) -> object:
     )
 
 
-def _set_times(event: Event, shape: CompiledTable, record: Record | None) -> None:
-    """Set the server's attributes; the time of creation survives a replacement."""
+def _set_times(write: Write, shape: CompiledTable, record: Record | None) -> None:
+    """Set the server's attributes; the time of creation survives a replacement.
+
+    A write with a version of its own keeps the time of creation that it brings, so that each server
+    has the same.
+    """
+    event = write.event
     value = dict(cast("dict[str, object]", event.decoded))
+    brought = value if write.versioned else {}
     known = record.decoded if record is not None else None
     for attribute in shape.managed:
-        kept = known.get(attribute.name) if isinstance(known, dict) else None
+        kept = brought.get(attribute.name)
+        if kept is None and isinstance(known, dict):
+            kept = known.get(attribute.name)
         if attribute.role is Role.CREATED_TIME and kept is not None:
             value[attribute.name] = kept
         else:

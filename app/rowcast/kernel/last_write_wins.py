@@ -16,10 +16,9 @@ from rowcast.core.clock import PER_SECOND, version_at
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import RETAINED, Event
 from rowcast.core.limits import ORIGIN_CHARS_MAX, TOMBSTONE_DAYS, TOMBSTONE_DAYS_FORGOTTEN
+from rowcast.core.write_marks import ORIGIN
 from rowcast.store.store import Change
 
-ORIGIN: Final = "origin"
-"""The property with the log of an event's first write; marks a stamped event."""
 GONE: Final = "gone/"
 """The prefix of owners of tombstones, followed by the day, in days since 1970."""
 _PER_DAY: Final = 86_400 * PER_SECOND

@@ -14,6 +14,7 @@ from rowcast.core.event_fields import EventField
 from rowcast.core.events import DELETE, MESSAGE, MISSING, Event
 from rowcast.core.tables import Attribute, Role, Table, Type
 from rowcast.core.values import Checker, parse_id
+from rowcast.core.write_marks import ORIGIN
 
 DATE_TYPES = {Type.DATE}
 TEXT_TYPES = {Type.STRING, Type.ID}
@@ -89,6 +90,8 @@ class CompiledTable:
         checked = self.checker.check(value, partial=event.kind == MESSAGE)
         if event.kind != MESSAGE:
             checked = self.with_id(checked, event.topic)
+            if self.managed and event.properties is not None and ORIGIN in event.properties:
+                checked = self._with_creation(checked, value)
         event.decoded = checked
         if checked is not value:
             media_type = event.content_type or JSON
@@ -124,6 +127,22 @@ class CompiledTable:
             raise
         event.content_type = said or JSON
         return value
+
+    def _with_creation(self, checked: object, given: object) -> object:
+        """Return a value with the time of creation that it had elsewhere (E28).
+
+        A write that brings its version brings the record as it is there; only what is no time of
+        the attribute's type is left out, for which the server sets its own.
+        """
+        if not (isinstance(given, dict) and isinstance(checked, dict)):
+            return checked
+        names = [item.name for item in self.managed if item.role is Role.CREATED_TIME]
+        found = {name: given[name] for name in names if given.get(name) is not None}
+        try:
+            brought = self.restore(found)
+        except Error:
+            return checked
+        return checked | cast("dict[str, object]", brought)
 
     def check_id(self, record_id: str) -> None:
         """Raise INVALID for an id that no record of the table can have."""

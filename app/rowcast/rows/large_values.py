@@ -9,6 +9,7 @@ from rowcast.codecs import decode
 from rowcast.core.errors import Error
 from rowcast.core.events import PATCH, Event
 from rowcast.core.tables import Table
+from rowcast.core.write_marks import ORIGIN
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.transcoder import Transcoder
 
@@ -25,13 +26,22 @@ def _compiled(table: Table) -> CompiledTable:
 
 
 def check(
-    table: Table | None, topic: str, kind: str, payload: bytes, content_type: str | None
+    table: Table | None,
+    topic: str,
+    kind: str,
+    payload: bytes,
+    content_type: str | None,
+    origin: object = None,
 ) -> Checked:
-    """Check the payload of a write, as ``CompiledTable.admit`` does; a patch is only decoded."""
+    """Check the payload of a write, as ``CompiledTable.admit`` does; a patch is only decoded.
+
+    ``origin`` is that of a write that brings its version.
+    """
     if table is None or kind == PATCH:
         decode(payload, content_type)
         return content_type, None
     event = Event(topic, kind, payload, content_type)
+    event.properties = {ORIGIN: origin} if origin is not None else None
     _compiled(table).admit(event)
     return event.content_type, None if event.payload is payload else event.payload
 

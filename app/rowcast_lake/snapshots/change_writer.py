@@ -18,7 +18,7 @@ from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, MESSAGE, MISSING, Event
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import TopicRoot
-from rowcast.kernel.last_write_wins import ORIGIN
+from rowcast.core.write_marks import ORIGIN
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.store.read_transaction import RootInTransaction
 from rowcast.store.read_transaction_log import LogInTransaction, LogRow

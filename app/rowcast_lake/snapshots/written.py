@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 
 from rowcast.core.events import PUT
-from rowcast.kernel.last_write_wins import ORIGIN
+from rowcast.core.write_marks import ORIGIN
 from rowcast_lake.snapshots.shapes import loads
 
 

@@ -20,6 +20,7 @@ from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.large_values.feature import LargeValueProcess
 from rowcast.kernel.bytes_in_hand import WriteBounds
+from rowcast.kernel.last_write_wins import put_stamp
 from rowcast.net.worker_processes import WorkerProcesses
 
 BYTES_MIN = 100
@@ -89,6 +90,15 @@ async def until(condition):
     async with asyncio.timeout(UNTIL_SECONDS):
         while not condition():  # noqa: ASYNC110 - of a thread
             await asyncio.sleep(0)
+
+
+async def test_a_large_value_keeps_the_time_of_creation_that_it_brings(rooms):
+    """E28: it is as old here as where it was first written."""
+    room = rooms()
+    sent = event("Dog/1", dog(created="2020-01-01T00:00:00Z"))
+    put_stamp(sent, str(room.clock.tick()), "there")
+    receipt = await room.kernel.write(sent, ANN)
+    assert (["check"], 2020) == (room.workers.asked, receipt.event.decoded["created"].year)
 
 
 async def test_only_a_large_value_of_a_table_takes_the_detour(rooms):

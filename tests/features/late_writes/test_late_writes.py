@@ -10,7 +10,8 @@ from rowcast.core.clock import version_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.limits import TOMBSTONE_DAYS
-from rowcast.kernel.last_write_wins import ORIGIN, put_stamp, stamp_of
+from rowcast.core.write_marks import ORIGIN
+from rowcast.kernel.last_write_wins import put_stamp, stamp_of
 from rowcast.kernel.resource import Resource
 from rowcast.store.sqlite import SqlStore
 
@@ -228,3 +229,39 @@ async def test_a_resource_class_keeps_the_stamp():
     await write(room, "Dog/1", PUT, b'{"name":"2"}', THEN + 20)
     late = await write(room, "Dog/1", PUT, b'{"name":"1"}', THEN + 10)
     assert (THEN + 20, THEN + 20) == (late.late, room.store.get(DOG, "Dog/1").version)
+
+
+CREATED = "2020-02-29T12:00:00.123456+00:00"
+
+
+async def dog(room):
+    record = await room.kernel.read("Dog/1", ANN)
+    return room.kernel.transcoder.value(record)
+
+
+async def test_a_write_with_its_version_keeps_its_time_of_creation(room):
+    """E28: a record is as old everywhere as where it was first written, whatever was here."""
+    await room.put("Dog/1", b'{"name":"here"}')
+    payload = f'{{"name":"there","created":"{CREATED}","updated":1}}'.encode()
+    receipt = await write(room, "Dog/1", PUT, payload, THEN + 20_000_000)
+    value = await dog(room)
+    assert (CREATED, receipt.event.version // 1000) == (
+        value["created"].isoformat(), value["updated"]
+    )  # fmt: skip
+    await room.put("Dog/1", b'{"name":"here again","created":"2001-01-01T00:00:00Z"}')
+    assert CREATED == (await dog(room))["created"].isoformat()
+
+
+@pytest.mark.parametrize("given", [b"{}", b'{"created":null}', b'{"created":"x"}'])
+async def test_without_a_time_of_creation_the_first_write_here_counts(room, given):
+    """A5: a device that only says when it measured does not make a record new."""
+    await write(room, "Dog/1", PUT, given, THEN)
+    first = (await dog(room))["created"]
+    await write(room, "Dog/1", PUT, given, THEN + 10_000_000)
+    assert (THEN / 1e6, first) == (first.timestamp(), (await dog(room))["created"])
+
+
+async def test_a_message_brings_no_time_of_creation(room):
+    heard = Listener(room)
+    await write(room, "Dog/1", MESSAGE, f'{{"created":"{CREATED}"}}'.encode(), THEN)
+    assert [{}] == [event.decoded for event in heard.events]

@@ -16,6 +16,7 @@ from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, PATCH, Record
 from rowcast.core.fairness_limits import LARGE_VALUE_STOP_SECONDS
 from rowcast.core.memory_limits import WRITE_BYTES
+from rowcast.core.write_marks import ORIGIN
 from rowcast.kernel.write import Examination, Write
 from rowcast.kernel.write_detour import WriteDetour
 from rowcast.net.worker_processes import WorkerProcesses
@@ -110,7 +111,8 @@ class LargeValues(WriteDetour):
         event = write.event
         if not self._is_large(write):
             return None
-        work = (event.table, event.topic, event.kind, event.payload, event.content_type)
+        origin = (event.properties or {}).get(ORIGIN)
+        work = (event.table, event.topic, event.kind, event.payload, event.content_type, origin)
         try:
             content_type, payload = await self._workers.run(large_values.check, *work)
         except Error as error:

@@ -1,9 +1,9 @@
 """The feature: a write may have its own version, and lose against a newer one (E26)."""
 
+from rowcast.core.write_marks import ORIGIN
 from rowcast.features.late_writes.write_version import late_write_step
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.last_write_wins import ORIGIN
 
 
 class LateWrites(Feature):
