@@ -132,7 +132,9 @@ def _note(write: Write, current: Current) -> None:
     if event.kind in RETAINED and event.topic in current:
         current[event.topic] = None if event.kind == DELETE else event
         if event.kind == DELETE:
-            current.gone[event.topic] = stamp_of(event, current.epoch)
+            stamp = current.gone[event.topic] = stamp_of(event, current.epoch)
+            if event.properties is not None:
+                current.left[event.topic, stamp] = event.properties
 
 
 def _decide(write: Write, current: Current) -> int:

@@ -40,7 +40,8 @@ def reads_of(unit: list[Write], work: GroupCommit) -> list[Read]:
         if not write.depends or event.topic in reads or event.topic not in current:
             continue
         record = current[event.topic]
-        stamp = current.gone.get(event.topic, (0, "")) if write.versioned else None
+        last = write.versioned or write.follows
+        stamp = current.gone.get(event.topic, (0, "")) if last else None
         table = None if event.table is None else event.table.name
         seq = 0 if record is None else record.seq
         reads[event.topic] = Read(table, event.topic, seq, stamp)

@@ -11,7 +11,7 @@ from rowcast.core.events import RETAINED, Event
 from rowcast.core.tables import Table
 from rowcast.kernel.batch import Batch
 from rowcast.kernel.decide import decide_all
-from rowcast.kernel.last_write_wins import places_of_tombstones, stamp_in
+from rowcast.kernel.last_write_wins import places_of_tombstones, properties_in, stamp_in
 from rowcast.kernel.write import Current, Outcome
 from rowcast.reads.record_cache import RecordCache, Unknown
 from rowcast.store.store import Appends, Change
@@ -44,7 +44,7 @@ class GroupCommit:
         self.current = Current()
         """The current records at its topics, where its writes depend on them."""
         self.late: list[str] = []
-        """Topics of writes that have a version of their own, and so may be late."""
+        """Topics of writes that may be late, or that follow a deletion that matters."""
         self.outcomes: list[Outcome] = []
         self.events: list[Event] = []
         self.changes: list[Change] = []
@@ -71,6 +71,8 @@ class GroupCommit:
                 ask.append((write.event.table, topic))
                 record = None
             current[topic] = record
+            if write.follows and record is None:
+                self.late.append(topic)
         return ask
 
     def fetch(self, store: Appends, ask: list[tuple[Table | None, str]]) -> None:
@@ -82,7 +84,10 @@ class GroupCommit:
         if absent:
             places = places_of_tombstones(absent, current.now)
             for (_, topic), value in store.facts(places).items():
-                current.gone[topic] = max(stamp_in(value), current.gone.get(topic, (0, "")))
+                stamp = stamp_in(value)
+                current.gone[topic] = max(stamp, current.gone.get(topic, (0, "")))
+                if (kept := properties_in(value)) is not None:
+                    current.left[topic, stamp] = kept
 
     def decide(self, next_seq: Callable[[], int], store: Appends) -> None:
         """Decide its writes, in order, and encode what they write."""

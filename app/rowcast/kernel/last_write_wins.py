@@ -21,6 +21,10 @@ from rowcast.store.store import Change
 
 GONE: Final = "gone/"
 """The prefix of owners of tombstones, followed by the day, in days since 1970."""
+TRAVELLERS: Final = ("seen", "known")
+"""Properties of a deletion that its tombstone keeps (``kernel/known_versions.py``)."""
+_MORE: Final = b"\xff"
+"""Before each of them; it is in no text."""
 _PER_DAY: Final = 86_400 * PER_SECOND
 _HINT: Final = "it is microseconds since 1970, or a time such as 2026-01-31T12:00:00.25Z"
 
@@ -65,6 +69,9 @@ def tombstone(event: Event, epoch: str, now_version: int) -> Change:
     """Return the tombstone of a deletion, with its stamp."""
     version, origin = stamp_of(event, epoch)
     value = version.to_bytes(8, "big") + origin.encode()
+    if event.properties is not None:
+        kept = [(name, event.properties.get(name)) for name in TRAVELLERS]
+        value += b"".join(_MORE + f"{name}={told}".encode() for name, told in kept if told)
     return Change(_owner(now_version // _PER_DAY), event.topic, value)
 
 
@@ -77,7 +84,13 @@ def places_of_tombstones(topics: Iterable[str], now_version: int) -> list[tuple[
 
 def stamp_in(value: bytes) -> Stamp:
     """Return the stamp of a tombstone."""
-    return int.from_bytes(value[:8], "big"), value[8:].decode()
+    return int.from_bytes(value[:8], "big"), value[8:].split(_MORE, 1)[0].decode()
+
+
+def properties_in(value: bytes) -> dict[str, object] | None:
+    """Return the properties of a deletion that its tombstone keeps."""
+    pairs = [item.decode().partition("=") for item in value[8:].split(_MORE)[1:]]
+    return {name: told for name, _, told in pairs} or None
 
 
 def outdated(now_seconds: float) -> list[Change]:

@@ -14,6 +14,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.kernel.door import Door
 from rowcast.kernel.hook_points import HookSeams
 from rowcast.kernel.past_points import PastPoints
+from rowcast.kernel.synced_topics import SyncedTopics
 from rowcast.kernel.visibility import AccessSeams
 from rowcast.store.store import Keep
 
@@ -152,6 +153,8 @@ class Seams(AccessSeams, HookSeams, RetentionSeams):
         AccessSeams.__init__(self)
         HookSeams.__init__(self)
         RetentionSeams.__init__(self)
+        self.synced = SyncedTopics()
+        """Topics that are kept equal at several sites."""
         self.past = PastPoints()
         """Reads of the past; a feature replaces it."""
         self._restores: list[tuple[str, Restore]] = []

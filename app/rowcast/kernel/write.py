@@ -5,7 +5,7 @@ protocol of the answer: ``done`` is called on the event loop with a ``Receipt`` 
 """
 
 from asyncio import Future
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
@@ -144,6 +144,7 @@ class Write:
         "done",
         "event",
         "examination",
+        "follows",
         "group",
         "logged",
         "part_of",
@@ -202,6 +203,8 @@ class Write:
         """Returns further changes of facts, given its receipt."""
         self.versioned = False
         """Whether it has a version of its writer, so that it may be late."""
+        self.follows = False
+        """Whether it needs the deletion before it, as a versioned write does."""
         self.depends = (
             condition is not None
             or event.kind == PATCH
@@ -311,11 +314,12 @@ class Current(dict[str, Record | None]):
     """Known current records by topic; None for an absent record.
 
     ``epoch`` is the log's, ``now`` the newest version. ``gone`` has the stamps of deletions at
-    topics without a record, to detect late writes. A version above ``ceiling`` is from a wrong
-    clock, and wins over nothing.
+    topics without a record, to detect late writes; ``left`` has the properties that are kept of
+    these deletions, by topic and stamp. A version above ``ceiling`` is from a wrong clock, and wins
+    over nothing.
     """
 
-    __slots__ = ("ceiling", "epoch", "gone", "now")
+    __slots__ = ("ceiling", "epoch", "gone", "left", "now")
 
     def __init__(self, epoch: str = "", now: int = 0, ceiling: int = 1 << 63) -> None:
         super().__init__()
@@ -323,3 +327,4 @@ class Current(dict[str, Record | None]):
         self.now = now
         self.ceiling = ceiling
         self.gone: dict[str, Stamp] = {}
+        self.left: dict[tuple[str, Stamp], Mapping[str, object]] = {}

@@ -45,6 +45,7 @@ from rowcast.features.schedules.feature import ScheduledCalls
 from rowcast.features.schedules.schedules import Schedule
 from rowcast.features.schema_proposal.feature import SchemaProposal
 from rowcast.features.shared_subscriptions.feature import SharedSubscriptions
+from rowcast.features.sites.feature import Sites
 from rowcast.features.slow_subscribers.feature import SlowSubscribers
 from rowcast.features.slow_subscribers.settings import SlowSection
 from rowcast.features.snapshots.feature import SnapshotExports
@@ -61,7 +62,7 @@ from rowcast.program import exporting
 from rowcast.program.archiving import archive_of
 from rowcast.program.deriving import JobPlan
 from rowcast.program.parts import Parts
-from rowcast.program.settings.gateway import plan_of, plans
+from rowcast.program.settings.gateway import plan_of, plans, synced
 from rowcast.store.store import Keep
 
 
@@ -147,6 +148,8 @@ FEATURES: Final = (
     Plug("idempotency", lambda it: Idempotency(it.config.http.idempotency_seconds)),
     Plug("durable_streams", lambda it: StreamsOfTopics(it.config.of(DurableStreamsSection))),
     Plug("late_writes", lambda _: LateWrites()),
+    # after idempotency and late_writes, whose decisions it compares
+    Plug("sites", lambda it: Sites(synced(it.config.gateway))),
     Plug("large_values", lambda _: LargeValueProcess()),
     Plug("results", lambda it: BulkResults(it.facts)),
     Plug("transactions", lambda _: Transactions()),

@@ -54,6 +54,7 @@ SAME_EVERYWHERE: Final = frozenset(
         "overload",
         "replay",
         "rights",
+        "sites",
         "transactions",
         "unfit_values",
     }

@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from rowcast.core.errors import Error
 from rowcast.features.bridges.plan import Mode
-from rowcast.program.settings.gateway import GatewaySettings, plan_of, plans
+from rowcast.program.settings.gateway import GatewaySettings, plan_of, plans, synced
 
 
 def settings(*brokers):
@@ -70,12 +70,29 @@ def test_everything_can_be_said():
         {"name": "b", "host": "h", "ordering": "loose"},
         {"name": "b", "host": "h", "hosts": "h"},
         {"name": "b", "host": "h", "client_id": "caf\u00e9"},
+        {"name": "b", "host": "h", "sync": ["a/#/b"]},
+        {"name": "b", "host": "h", "sync": ["$SYS/#"]},
+        {"name": "b", "host": "h", "sync": ["a/#"], "out": [{"filter": "b/#"}]},
+        {"name": "b", "host": "h", "sync": ["a/#"], "version": "3.1.1"},
+        {"name": "b", "host": "h", "sync": ["a/#"], "mode": "memory"},
     ],
 )
 def test_mistakes_are_refused(broker):
     """H30."""
     with pytest.raises(ValidationError):
         settings(broker)
+
+
+def test_synced_topics():
+    """K3: under the same names at both sites, each event once."""
+    given = settings({"name": "b", "host": "h", "sync": ["Dog/#", "u/#"], "in": [{"filter": "x"}]})
+    (plan,) = plans(given)
+    assert ["Dog/#", "u/#"] == [topics.text for topics in plan.syncs]
+    assert ["Dog/#", "u/#"] == [topics.text for topics in synced(given)]
+    assert ("Dog/1", 1, True) == (plan.out[0].topic("Dog/1"), plan.out[0].qos, plan.out[0].sync)
+    (other,) = plans(settings({"name": "b", "host": "h", "sync": ["Dog/#"]}))
+    (none,) = plans(settings({"name": "b", "host": "h"}))
+    assert 3 == len({plan.producer, other.producer, none.producer})
 
 
 def test_each_broker_has_a_name_of_its_own():

@@ -36,11 +36,11 @@ from rowcast.features.bridges.debounced_event import DebouncedEvent
 from rowcast.features.bridges.feed import Feed
 from rowcast.features.bridges.inbound import InboundBridge
 from rowcast.features.bridges.link import Link
-from rowcast.features.bridges.messages import Sender, as_feed, is_news, message_of
+from rowcast.features.bridges.messages import as_feed, is_news, message_of
 from rowcast.features.bridges.outbox import Item, Outbox
 from rowcast.features.bridges.plan import Mode, Plan, Route, direct
 from rowcast.features.bridges.remote import Remote
-from rowcast.features.bridges.state import Saved, change_of, kept_of
+from rowcast.features.bridges.state import Saved, beginning, change_of, kept_of
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.registry import Route as WriteRoute
 from rowcast.kernel.write import Outcome, Step, Write
@@ -82,8 +82,9 @@ class Bridge:
         self._save_at = 0.0
         self._kept = 0
         """The saved position, before which nothing is sent again."""
-        self._seen = 0
-        """The position up to which events may have been sent before the start."""
+        self._seen = self._first = 0
+        """Positions up to which events may have been sent before the start, and up to which
+        messages of the past are not sent at all."""
         self.connected = self._hot = False
         self.sent = self.failed = self.dead = self.dropped = 0
         self.last_error = ""
@@ -132,14 +133,17 @@ class Bridge:
         """Start reading at the saved position, or, if it is new, from now on."""
         announced = self._kernel.committer.announced
         since = None
+        saved = beginning(saved, self.plan, announced)
         if saved is not None and self.plan.mode is not Mode.MEMORY:
             for item in saved.open:
                 item.lane = self._feed.lane(item.topic)
             self.outbox.restore(saved.upto, saved.open)
-            since, self._seen = saved.upto, announced
+            since, self._seen, self._first = saved.upto, announced, saved.first
         for route in self._routes:
             interest = SubscribedFilter(route.topics, qos=2, no_local=True, marks=False)
             self._kernel.watch(self.subscription, interest, SERVER, since, current=False)
+            if route.sync:
+                self._kernel.synced.add(route.topics)
             if self.plan.mode is not Mode.MEMORY:
                 self._kernel.durable.add(route.topics)
         if saved is None:
@@ -201,6 +205,8 @@ class Bridge:
                 await asyncio.wait((task,))
         self._kernel.close(self.subscription)
         self._kernel.steps.remove("backlog", self._step)
+        for topics in self.plan.syncs:
+            self._kernel.synced.remove(topics)
         if self.plan.mode is not Mode.MEMORY:
             for route in self._routes:
                 self._kernel.durable.remove(route.topics)
@@ -208,8 +214,8 @@ class Bridge:
 
     @property
     def saved(self) -> Saved:
-        """The state for the successor of this stopped bridge."""
-        return kept_of(self.outbox, self.backlog)
+        """Its state, for a restart or for its successor."""
+        return kept_of(self.outbox, self.backlog, self.plan.producer, self._first)
 
     async def _run(self) -> None:
         wait = self.plan.reconnect_interval_seconds
@@ -332,7 +338,7 @@ class Bridge:
                 continue  # the event itself is sent, once
             elif event.seq and self.backlog.passes_over(event.seq):
                 self.outbox.upto, self._changed = max(self.outbox.upto, event.seq), True
-            elif is_news(event) and interest is not None:
+            elif is_news(event, self._first) and interest is not None:
                 self.backlog.taken(waiting(event))
                 lane = self._feed.lane(event.topic)
                 self.outbox.take(event, again=0 < event.seq <= self._seen, lane=lane)
@@ -374,7 +380,8 @@ class Bridge:
         waited = item.attempts > 0 or item.again
         message = None
         if route is not None:
-            sender = self._sender(item)
+            low = 0 if item.letter else self._kept + 1
+            sender = self.plan.sender(kernel.reader.epoch, low, syncs=route.sync)
             message = message_of(
                 event, kernel.transcoder, sender, now, again=item.again, waited=waited
             )
@@ -397,13 +404,6 @@ class Bridge:
                 done(error.message)
         except Exception as failure:  # noqa: BLE001 - gmqtt cannot encode it: nor can it ever
             done(f"it cannot be sent: {failure}")
-
-    def _sender(self, item: Item) -> Sender:
-        """Return the sender; a dead letter has a separate number, because its turn has passed."""
-        epoch, name = self._kernel.reader.epoch, self.plan.name
-        return (
-            Sender(epoch, f"{name}/letters") if item.letter else Sender(epoch, name, self._kept + 1)
-        )
 
     def _route(self, event: Event) -> Route | None:
         return next((item for item in self._routes if item.topics.matches(event.topic)), None)
@@ -490,4 +490,4 @@ class Bridge:
             self._kept = self._kept if error else place
             self._changed = self._changed or error is not None
 
-        self._kernel.committer.keep((change_of(self.plan.name, self.outbox, self.backlog),), saved)
+        self._kernel.committer.keep((change_of(self.plan.name, self.saved),), saved)

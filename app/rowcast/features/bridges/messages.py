@@ -12,6 +12,7 @@ from rowcast.codecs import JSON
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, EXPIRY, MESSAGE, PUT, SNAPSHOT, Event
 from rowcast.core.write_marks import put_mark
+from rowcast.kernel.known_versions import NOTHING_SEEN, SEEN, put_seen
 from rowcast.kernel.last_write_wins import put_stamp, stamp_of
 from rowcast.rows.transcoder import Transcoder
 
@@ -29,7 +30,9 @@ PRODUCER: Final = "rowcast-producer"
 """The idempotency key for another Rowcast (M8)."""
 LOW: Final = "rowcast-low"
 """All numbers below this one are done and need not be remembered."""
-_OURS: Final = frozenset({ID, AGAIN, HISTORICAL, PATH, VERSION, ORIGIN, PRODUCER, LOW})
+SEEN_MARK: Final = "rowcast-seen"
+"""What a write of a synced topic had seen of other origins (K3)."""
+_OURS: Final = frozenset({ID, AGAIN, HISTORICAL, PATH, VERSION, ORIGIN, PRODUCER, LOW, SEEN_MARK})
 
 Pairs = Sequence[tuple[str, str]]
 
@@ -53,6 +56,8 @@ class Sender:
     epoch: str
     bridge: str
     low: int = 0
+    syncs: bool = False
+    """Whether the receiver is another site: it gets records whole, as they are here."""
 
 
 def message_of(
@@ -64,7 +69,8 @@ def message_of(
     """
     if 0 < event.expires_at <= now:
         return None
-    payload, media_type = _payload(event, transcoder)
+    whole = sender.syncs and event.kind != MESSAGE
+    payload, media_type = _whole(event) if whole else _payload(event, transcoder)
     given = event.properties or {}
     properties: dict[str, Any] = {
         name: given[name] for name in ("response_topic", "correlation_data") if name in given
@@ -85,6 +91,11 @@ def as_feed(message: Message, told: bytes) -> Message:
     return Message(told, False, message.properties | {"content_type": JSON})
 
 
+def _whole(event: Event) -> tuple[bytes, str | None]:
+    """Return the payload with hidden attributes, which the other site hides itself."""
+    return (b"", None) if event.kind == DELETE else (event.payload, event.content_type)
+
+
 def _payload(event: Event, transcoder: Transcoder) -> tuple[bytes, str | None]:
     if event.kind == DELETE:
         return b"", None
@@ -97,19 +108,22 @@ def _payload(event: Event, transcoder: Transcoder) -> tuple[bytes, str | None]:
 
 
 def _marks(event: Event, sender: Sender, *, again: bool, waited: bool) -> list[tuple[str, str]]:
-    epoch = sender.epoch
+    epoch, given = sender.epoch, event.properties or {}
     if not event.seq:
         return [(PATH, epoch)]
     version, origin = stamp_of(event, epoch)
     marks = [(ID, f"{epoch}:{event.seq}"), (VERSION, str(version)), (ORIGIN, origin)]
     marks.append((PRODUCER, f"{epoch}/{sender.bridge}:1:{event.seq}"))
+    seen = given.get(SEEN)
+    if event.kind != MESSAGE and (sender.syncs or seen is not None):
+        marks.append((SEEN_MARK, str(seen or NOTHING_SEEN)))
     if sender.low:
         marks.append((LOW, str(sender.low)))
     if again:
         marks.append((AGAIN, "1"))
     if waited:
         marks.append((HISTORICAL, str(version)))
-    been = [value for name, value in _pairs((event.properties or {}).get("user_property"))
+    been = [value for name, value in _pairs(given.get("user_property"))
             if name == PATH and value]  # fmt: skip
     marks.append((PATH, ",".join([*been, epoch])))
     return marks
@@ -144,6 +158,8 @@ def event_of(
     event.properties = kept or None
     if VERSION in told:
         put_stamp(event, told[VERSION], told.get(ORIGIN, ""))
+        if SEEN_MARK in told:
+            put_seen(event, told[SEEN_MARK])
     if PRODUCER in told:
         put_mark(event, told[PRODUCER], told.get(LOW))
     return event
@@ -155,6 +171,11 @@ def _first(properties: Mapping[str, Any], name: str) -> Any:
     return value[0] if isinstance(value, list) else value
 
 
-def is_news(event: Event) -> bool:
-    """Whether a bridge forwards this: an event, or a record that replaces lost events."""
+def is_news(event: Event, first: int = 0) -> bool:
+    """Whether a bridge forwards this: an event, or a record that replaces lost events.
+
+    ``first``: the number up to which only records are forwarded, not messages.
+    """
+    if event.kind == MESSAGE and 0 < event.seq <= first:
+        return False
     return event.kind in {PUT, "patch", DELETE, MESSAGE, SNAPSHOT}

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from zlib import crc32
 
 from rowcast.core.gateway_limits import GATEWAY_CROWDED_SECONDS
 from rowcast.core.topics import GATEWAY_PREFIX, TopicFilter
 from rowcast.features.bridges.backlog import Caps
+from rowcast.features.bridges.messages import Sender
 from rowcast.features.bridges.outbox import Rules
 from rowcast.features.bridges.remote import Remote
 
@@ -37,6 +39,8 @@ class Route:
 
     feed: str = ""
     """Forward changes instead of values: by ``row`` or by ``statement``."""
+    sync: bool = False
+    """Whether these topics are kept equal at both sites."""
 
     def topic(self, topic: str) -> str:
         """Return the mapped topic."""
@@ -69,3 +73,25 @@ class Plan:
     """How long the queue may overflow before the bridge is cold; 0: at once."""
     crowded_seconds: float = GATEWAY_CROWDED_SECONDS
     """Interval of checks whether a slow broker has read."""
+
+    @property
+    def syncs(self) -> tuple[TopicFilter, ...]:
+        """The topics that are kept equal at both sites."""
+        return tuple(route.topics for route in self.out if route.sync)
+
+    @property
+    def producer(self) -> str:
+        """The name under which it numbers what it sends.
+
+        With other synced topics it is another one, because then it begins with the log's first
+        event again, whose number the receiver would take for a repeat.
+        """
+        if not self.syncs:
+            return self.name
+        texts = "\n".join(sorted(topics.text for topics in self.syncs))
+        return f"{self.name}/sync-{crc32(texts.encode()):08x}"
+
+    def sender(self, epoch: str, low: int, *, syncs: bool) -> Sender:
+        """Return the sender; without ``low`` of a dead letter, because its turn has passed."""
+        name = self.producer if low else f"{self.producer}/letters"
+        return Sender(epoch, name, low, syncs)

@@ -12,6 +12,7 @@ from rowcast.codecs import CBOR, decode, encode
 from rowcast.core.errors import Error
 from rowcast.features.bridges.backlog import Backlog
 from rowcast.features.bridges.outbox import Item, Outbox
+from rowcast.features.bridges.plan import Plan
 from rowcast.store.store import Change
 
 OWNER: Final = "gateway/"
@@ -31,9 +32,24 @@ class Saved:
     holes: tuple[tuple[int, int], ...] = ()
     conflated: int = 0
     """The dropped ranges of the backlog."""
+    producer: str = ""
+    """The name under which the bridge numbers what it sends (``plan.py:Plan.producer``)."""
+    first: int = 0
+    """The number up to which no messages are sent, only records."""
 
 
-def kept_of(outbox: Outbox, backlog: Backlog) -> Saved:
+def beginning(saved: Saved | None, plan: Plan, announced: int) -> Saved | None:
+    """Return the state that a bridge begins with.
+
+    With topics that it did not sync before it sends what the log has, so that the other site gets
+    what there is; of messages only those after ``announced``, the log's last number.
+    """
+    if plan.syncs and (saved is None or saved.producer != plan.producer):
+        return Saved(0, (), first=announced)
+    return saved
+
+
+def kept_of(outbox: Outbox, backlog: Backlog, producer: str = "", first: int = 0) -> Saved:
     """Return the state of an outbox to save.
 
     Without dead letters, which are records until delivered, and without unlogged events.
@@ -52,15 +68,17 @@ def kept_of(outbox: Outbox, backlog: Backlog) -> Saved:
         backlog.floor,
         tuple(backlog.holes),
         backlog.conflated,
+        producer,
+        first,
     )  # fmt: skip
 
 
-def change_of(name: str, outbox: Outbox, backlog: Backlog) -> Change:
-    """Return the change that saves an outbox."""
-    kept = kept_of(outbox, backlog)
+def change_of(name: str, kept: Saved) -> Change:
+    """Return the change that saves the state of a bridge."""
     items = [[item.seq, item.topic, item.attempts, item.error, item.again] for item in kept.open]
     facts = {"upto": kept.upto, "open": items, "floor": kept.floor,
-             "holes": [list(hole) for hole in kept.holes], "conflated": kept.conflated}  # fmt: skip
+             "holes": [list(hole) for hole in kept.holes], "conflated": kept.conflated,
+             "producer": kept.producer, "first": kept.first}  # fmt: skip
     return Change(OWNER + name, _PLACE, encode(facts, CBOR))
 
 
@@ -81,7 +99,8 @@ def saved_in(facts: Sequence[tuple[str, str, bytes]]) -> dict[str, Saved]:
             found[owner.removeprefix(OWNER)] = Saved(
                 cast("int", known["upto"]), opened, cast("int", known.get("floor", 0)),
                 tuple((first, last) for first, last in holes),
-                cast("int", known.get("conflated", 0)),
+                cast("int", known.get("conflated", 0)), str(known.get("producer", "")),
+                cast("int", known.get("first", 0)),
             )  # fmt: skip
         except (Error, KeyError, TypeError, ValueError):
             continue

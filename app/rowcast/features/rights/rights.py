@@ -54,6 +54,7 @@ ADMINISTERED: Final = (
     "$SYS/delayed/",
     "$SYS/brokers/",
     "$SYS/dead_letters/",
+    "$SYS/conflicts/",
     "$SYS/retained/",
     "$SYS/jobs/",
     "$SYS/rules/",

@@ -43,6 +43,12 @@ def _host(text: str) -> str:
     return text
 
 
+def _synced(text: str) -> str:
+    if _filter(text).startswith("$"):
+        raise ValueError("topics with $ are the server's own and cannot be kept equal elsewhere")
+    return text
+
+
 Part = Annotated[str, AfterValidator(_part)]
 """A prefix of topics."""
 
@@ -96,6 +102,7 @@ class RemoteBroker(Section):
     keep_alive_seconds: Annotated[Number, Field(ge=1, le=65_535)] = 30
     out: tuple[CarriedOut, ...] = ()
     into: tuple[Carried, ...] = Field(default=(), alias="in")
+    sync: tuple[Annotated[str, AfterValidator(_synced)], ...] = ()
     mode: Mode = Mode.HYBRID
     ordering: Literal["strict", "relaxed"] = "strict"
     max_inflight: Annotated[Number, Field(ge=1, le=65_535)] = GATEWAY_FLYING_MAX
@@ -110,6 +117,27 @@ class RemoteBroker(Section):
     queue_size: Annotated[Number, Field(ge=64, le=1_048_576)] | None = None
     publish_timeout_ms: Annotated[Number, Field(ge=0, le=60_000)] = 100
     worker_poll_interval_ms: Annotated[Number, Field(ge=1, le=10_000)] = 10
+
+    @model_validator(mode="after")
+    def _may_sync(self) -> Self:
+        if not self.sync:
+            return self
+        if self.out:
+            raise ValueError(
+                "sync and out cannot be together, because a topic is carried once; give the topics "
+                "of out to a second broker with another name"
+            )
+        if self.version != "5" or self.mode is Mode.MEMORY:
+            raise ValueError(
+                'sync needs version "5", whose properties carry versions, and the mode hybrid or '
+                "outbox, which lose nothing at a restart"
+            )
+        return self
+
+    def _sent(self) -> tuple[Route, ...]:
+        """Return the routes of what is published there."""
+        synced = (Route(TopicFilter(text), sync=True) for text in self.sync)
+        return (*(item.route() for item in self.out), *synced)
 
     def plan(self) -> Plan:
         """Return the bridge's plan; raises OSError for a certificate that cannot be read."""
@@ -129,7 +157,7 @@ class RemoteBroker(Section):
         )  # fmt: skip
         return Plan(
             self.name, remote,
-            tuple(item.route() for item in self.out),
+            self._sent(),
             tuple(item.route() for item in self.into),
             self.mode, rules, caps, self.dead_letter_retain_days,
             self.reconnect_interval_ms / 1000, self.queue_size or 0,
@@ -175,6 +203,11 @@ def plan_of(given: dict[str, Any]) -> Plan:
         raise Error(Code.INVALID, f"this is no broker: {said}") from None
     except OSError as failure:
         raise Error(Code.INVALID, f"its certificate cannot be read: {failure}") from None
+
+
+def synced(settings: GatewaySettings) -> tuple[TopicFilter, ...]:
+    """Return the topics that are kept equal at other sites."""
+    return tuple(TopicFilter(text) for broker in settings.brokers for text in broker.sync)
 
 
 def plans(settings: GatewaySettings) -> tuple[Plan, ...]:

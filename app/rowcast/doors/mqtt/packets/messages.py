@@ -10,6 +10,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.limits import CURSORS_IN_CONDITION_MAX
 from rowcast.core.write_marks import put_mark, put_path
+from rowcast.kernel.known_versions import put_seen
 from rowcast.kernel.last_write_wins import put_stamp
 from rowcast.kernel.write import Condition
 from rowcast.mqtt.packets import Will
@@ -72,11 +73,13 @@ def condition_of(properties: Properties, epoch: str) -> Condition | None:
 
 
 def stamp_from(event: Event, properties: Properties) -> None:
-    """Parse the user properties ``rowcast-version`` and ``rowcast-origin`` (E26)."""
+    """Parse the user properties ``rowcast-version``, ``-origin`` and ``-seen`` (E26, K3)."""
     given = user_properties(properties)
     version = given.get("rowcast-version")
     if version is not None:
         put_stamp(event, version, given.get("rowcast-origin", ""))
+        if "rowcast-seen" in given:
+            put_seen(event, given["rowcast-seen"])
 
 
 def mark_from(event: Event, properties: Properties) -> None:

@@ -1,0 +1,1 @@
+"""Sites: topics that are kept equal at several servers, and the writes that lost there."""
