@@ -9,3 +9,27 @@ that it matches a delivery; a page has some ten."""
 QUERY_INDEX_CHANGES_MAX: Final = 64
 """Changed intervals of one index that are compared one by one, before it is sorted anew: a
 comparison costs a ten thousandth of sorting ten thousand."""
+
+WINDOW_RECORDS_MAX: Final = 1_000
+"""Records up to the end of one live window (``limit``): what a page shows, and what is sent to its
+reader in one piece."""
+
+WINDOW_SPARE_RECORDS_MIN: Final = 16
+"""Records that are known behind a window at least; else as many as it has. When so many more have
+left it than have come, its records are read from the store again."""
+
+WINDOWS_RECORDS_MAX: Final = 1_000_000
+"""Records of all live windows of one process, with spare ones: a gigabyte at a kilobyte each."""
+
+WINDOW_TOUCHED_MAX: Final = 10_000
+"""Records that were written since a reader of a window was away, so that it can go on with exact
+steps: each is looked up as it was; with more, the window begins anew."""
+
+WINDOW_LOAD_EVENTS_MAX: Final = 10_000
+"""Events of one window that are held while its records are read: as many as a second has."""
+
+WINDOW_LOADS_MAX: Final = 5
+"""Attempts to read the records of a window, each with more spare ones than the one before."""
+
+WINDOW_READ_MAX: Final = 100_000
+"""Records that are read at a time for one window, of which rights or hooks withhold the most."""

@@ -26,6 +26,9 @@ class QueryReader(Subscriber, Protocol):
     def begin_anew(self, interests: list[SubscribedFilter], reason: str) -> None:
         """Send some filters a RESET, and then the current records."""
 
+    def go_on_after(self, window: SubscribedFilter, position: int) -> None:
+        """Send what happened to a window after a position, which was not offered."""
+
 
 class QueryPoints:
     """What the kernel asks about live queries."""

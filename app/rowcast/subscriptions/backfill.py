@@ -10,6 +10,7 @@ page is fetched; this module knows neither queues nor readers.
 
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
+from typing import Final
 
 from rowcast.core.evaluation import page_token
 from rowcast.core.events import CURRENT, SNAPSHOT, Event, Record, local_id
@@ -24,12 +25,19 @@ from rowcast.subscriptions.live_query import LiveQuery
 from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.subscribed_filters import Pair, SubscribedFilter
 
+TRIMMED: Final = "no longer in the log"
+
+"""Why a reader begins anew whose part of the log is gone."""
+
 
 class Lost(Exception):  # noqa: N818 - not a mistake: an answer that the page cannot give
     """The log that ``interest`` needs ``after`` a position was trimmed up to ``trimmed``."""
 
-    def __init__(self, interest: SubscribedFilter, after: int, trimmed: int) -> None:
+    def __init__(
+        self, interest: SubscribedFilter, after: int, trimmed: int, reason: str = TRIMMED
+    ) -> None:
         super().__init__(after, trimmed)
+        self.reason = reason
         self.interest = interest
         self.after = after
         self.trimmed = trimmed
@@ -194,9 +202,6 @@ async def _selected(reader: Reader, query: LiveQuery, after: str) -> Page:
     return await reader.selected(
         table, Query(wanted.where, limit=page_records(reader, table), after=last)
     )
-
-
-Backfill = CurrentRecords | Replay
 
 
 def page_records(reader: Reader, table: Table | None) -> int:

@@ -13,11 +13,13 @@ from collections.abc import Container, Iterable
 from itertools import islice
 
 from rowcast.store.store import Page, Scan
-from rowcast.subscriptions.backfill import Backfill, CurrentRecords, Lost, page_records
+from rowcast.subscriptions.backfill import CurrentRecords, Lost, Replay, page_records
 from rowcast.subscriptions.delivery_rate import DeliveryRateLimit
 from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.subscribed_filters import Pair, SubscribedFilter
+from rowcast.subscriptions.window_backfill import WindowBackfill
 
+Backfill = CurrentRecords | Replay | WindowBackfill
 Read = list[tuple[Backfill, list[Pair]]]
 
 
@@ -33,7 +35,7 @@ class BackfillQueue:
 
     def drop(self, interests: Container[SubscribedFilter]) -> None:
         """Discard the backfill of some filters."""
-        self.waiting = [item for item in self.waiting if item.interest not in interests]
+        self.waiting[:] = [item for item in self.waiting if item.interest not in interests]
 
     def replace(self, old: SubscribedFilter, new: SubscribedFilter, *, current: bool) -> None:
         """Transfer a filter's backfill to its replacement; ``current``: restart current records."""
@@ -43,9 +45,32 @@ class BackfillQueue:
                     self.waiting.remove(item)
                 else:
                     item.interest = new
-        if current:
+        if current and new.is_window:
+            self.waiting.append(WindowBackfill(new, records=True))
+        elif current:
             # Records whose events are left out would not come at all, and they were asked for.
             self.waiting.append(CurrentRecords(new, None, new.left_out))
+
+    def follow(
+        self, window: SubscribedFilter, since: int, announced: int, *, current: bool
+    ) -> None:
+        """Bring a window to the log's head, from a position or with its records."""
+        self.drop((window,))
+        window.floor = max(since, announced)
+        if current:
+            window.current = ""
+            self.waiting.append(WindowBackfill(window, fresh=True, records=True))
+        elif since < announced:
+            window.since = since
+            self.waiting.append(WindowBackfill(window, since))
+
+    def go_on(self, window: SubscribedFilter, position: int, announced: int) -> None:
+        """Do so for a window of a suspended cursor, whose backfill may have been interrupted."""
+        since = max(position, window.floor) if window.since is None else window.since
+        self.follow(window, since, announced, current=False)
+        if window.current is not None:
+            self.drop((window,))
+            self.waiting.append(WindowBackfill(window, since, records=True))
 
     async def read(self, position: int) -> list[Pair]:
         """Read a page of the first backfill, or of several that can be combined.

@@ -16,7 +16,7 @@ from rowcast.core.topic_tables import LogSource
 from rowcast.core.topics import TopicFilter
 from rowcast.reads.log_pages import LogPage
 from rowcast.subscriptions.addressed import Addressed
-from rowcast.subscriptions.backfill import CurrentRecords, Lost, Replay
+from rowcast.subscriptions.backfill import TRIMMED, CurrentRecords, Lost, Replay
 from rowcast.subscriptions.backfill_queue import BackfillQueue
 from rowcast.subscriptions.backlog import Backlog
 from rowcast.subscriptions.conflation import superseded
@@ -155,6 +155,9 @@ class CatchUp:
 
     def _join(self, interest: SubscribedFilter, start: int, *, current: bool) -> None:
         """Bring a filter from its position to that of all others."""
+        if interest.is_window:
+            self.backfill.follow(interest, start, self._reader.announced(), current=current)
+            return
         reached = self._progress.read_to
         if self.interests and not self._reads_on:
             reached = max(reached, self._reader.announced())  # not offered for the filter
@@ -228,6 +231,9 @@ class CatchUp:
         for interest in interests:
             interest.sources = self._reader.sources_of(interest)
             self.put(interest)
+            if interest.is_window:
+                self.backfill.go_on(interest, position, self._reader.announced())
+                continue
             if interest.current is not None:
                 waiting.append(CurrentRecords(interest, None))
             if interest.since is not None:
@@ -254,7 +260,7 @@ class CatchUp:
         try:
             pairs = await self.backfill.read(self.position)
         except Lost as lost:
-            self.begin_anew([lost.interest], lost.after, lost=lost.trimmed)
+            self.begin_anew([lost.interest], lost.after, lost.reason, lost=lost.trimmed)
         else:
             self._progress.page.extend(pairs)
 
@@ -262,7 +268,7 @@ class CatchUp:
         self,
         interests: list[SubscribedFilter],
         since: int,
-        reason: str = "no longer in the log",
+        reason: str = TRIMMED,
         lost: int = 0,
     ) -> None:
         """Restart filters: one RESET, then the current records (C11)."""

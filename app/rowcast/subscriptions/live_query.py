@@ -3,14 +3,17 @@
 Its reader gets the matching records, and then each change of that set as a step: ``enter``,
 ``change`` or ``leave``. A step is the event that caused it, in the reader's form: an entering or
 changed record is a PUT, a leaving one a DELETE; ``step_of`` says which it is.
+
+With a limit it is a window: the first records of an order. An event may then mean several steps.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, Protocol
 
 from rowcast.core.event_fields import EventField
-from rowcast.core.events import DELETE, PUT, Event
+from rowcast.core.events import DELETE, PUT, Event, Record
 from rowcast.core.queries import Query
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
@@ -36,6 +39,16 @@ REDEFINED: Final = "the schema has other conditions for this query since"
 STEP: Final[EventField[Step]] = EventField("step")
 
 
+MIDWAY: Final[EventField[bool]] = EventField("midway")
+"""Of a step after which others of the same event follow; its number is that of the event before, to
+which a reader goes back that is interrupted here."""
+
+
+def is_midway(event: Event) -> bool:
+    """Whether other steps of the same event follow a step."""
+    return MIDWAY.of(event, False)
+
+
 def step_of(event: Event) -> Step | None:
     """Return the step that an event is to its reader; None if it is no step of a live query."""
     return STEP.of(event, None)
@@ -57,6 +70,42 @@ def as_step(step: Step, event: Event) -> Event:
     return made
 
 
+class Unknown(Exception):  # noqa: N818 - not a mistake: an answer that a window cannot give
+    """Nobody can tell what happened to a window since a position; ``reason`` says why."""
+
+    def __init__(self, reason: str, trimmed: int = 0) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.trimmed = trimmed
+        """Up to where the log is no longer there."""
+
+
+class WindowReplay(Protocol):
+    """What happened to a window since a position, page by page."""
+
+    position: int
+    """Up to where it goes; the events after it are live."""
+    done: bool
+
+    async def read(self) -> list[Event]:
+        """Return the next steps."""
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """Return the records of the window at the position reached, in order."""
+
+
+class LiveWindow(Protocol):
+    """The window of a live query with a limit."""
+
+    @property
+    def key(self) -> str:
+        """Its name, the same for readers that see the same."""
+
+    async def replay(self, since: int | None) -> WindowReplay:
+        """Begin a replay, None: only of its records as they are; raises Unknown, and BUSY."""
+
+
 @dataclass(frozen=True, slots=True)
 class LiveQuery:
     """The query of one filter, for one caller."""
@@ -75,6 +124,8 @@ class LiveQuery:
     """What else it depends on: the same object for the same rights."""
     since: int = 0
     """The position from which on its name has these conditions."""
+    window: LiveWindow | None = None
+    """The window, if it has a limit."""
 
     def lost(self, position: int) -> str:
         """Return why nobody can continue after a position that a client has; empty if it can."""

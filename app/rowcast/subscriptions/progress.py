@@ -11,7 +11,7 @@ from rowcast.core.events import Event
 from rowcast.core.fairness_limits import SUBSCRIPTION_TAKE_MATCHES_MAX
 from rowcast.rows.topic_rows import Row
 from rowcast.subscriptions.gaps import Gap, GapCause, LossCounter
-from rowcast.subscriptions.live_query import step_of
+from rowcast.subscriptions.live_query import is_midway, step_of
 from rowcast.subscriptions.skipped_ranges import LOGGED, READ_TO, SkippedRange, read_to, told
 from rowcast.subscriptions.subscribed_filters import Pair, SubscribedFilter, SubscribedFilters
 
@@ -107,6 +107,8 @@ class Progress:
             return False
         del pairs[limit:]
         logged = [event.seq for event, _ in rest if event.seq and event.kind in LOGGED]
+        if is_midway(rest[0][0]):  # its number is that of the event before its own
+            logged = [seq for seq in logged if seq > rest[0][0].seq]
         first = min(logged, default=self.position + 1)
         if first <= self.position:
             rest.append((read_to(self.position), None))
@@ -136,5 +138,8 @@ class Progress:
                     losses.add(event.why, event.count or 0)
                     self.position = max(self.position, event.last)  # it is not read again
         del page[:taken]
-        if page and page[0][0].seq == self.position and step_of(page[0][0]) is not None:
+        left = page[0][0] if page else None
+        if left is None or left.seq != self.position or is_midway(left):
+            return
+        if step_of(left) is not None:
             self.position -= 1  # there are more steps of the same event

@@ -114,6 +114,11 @@ class SubscribedFilter:
             return self.replay.topics
         return self.topics if self.query is None else self.query.source
 
+    @property
+    def is_window(self) -> bool:
+        """Whether it is a live query with a limit."""
+        return self.query is not None and self.query.window is not None
+
     def selects(self, topic: str) -> bool:
         """Whether events at a topic may match."""
         rows = self.rows

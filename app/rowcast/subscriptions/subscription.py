@@ -26,8 +26,8 @@ complete then was complete during the read.
 itself. Then both are in the page, the row first, and the position advances with the event: a reader
 that is disconnected between the two gets the row again, but never misses the event.
 
-A subscription does no I/O itself: pages come from the Reader, in one task that exists only while a
-page is fetched. It knows no protocols: a door takes (event, filter) pairs when it can send them.
+A subscription does no I/O itself: pages come from the Reader, in a task that exists only meanwhile.
+It knows no protocols: a door takes (event, filter) pairs when it can send them.
 """
 
 import asyncio
@@ -81,7 +81,6 @@ class Subscription:
         self._on_full = on_full
         self._on_offer = on_offer
         self.interests = SubscribedFilters(reader.topics_cached)
-        """Its filters."""
         most = queue_events_max or reader.queue_events
         self.queue = EventQueue(most, reader.queue_bytes, queue_events_max)
         self.progress = Progress(reader.take_bytes)
@@ -101,7 +100,6 @@ class Subscription:
         self.held_since = 0.0
         """The time since when it has been blocked, in seconds since 1970; 0 if it is not."""
         self.losses = LossCounter(reader.losses)
-        """All losses of this subscription."""
         self.fallbacks = 0
         """The number of queue overflows after which the log was read instead."""
 
@@ -264,8 +262,7 @@ class Subscription:
     def add(self, interest: SubscribedFilter, since: int | None, *, current: bool) -> None:
         """Start a filter that was just added to the bus.
 
-        ``since`` is the position to continue from, None for now. ``current``: begin with the
-        current records. The kernel calls it in the same turn of the loop.
+        ``since`` is the position to continue from, None for now; ``current``: with records first.
         """
         self.join()
         self._catch_up.add(interest, since, self.joined, current=current)
@@ -298,13 +295,11 @@ class Subscription:
 
     def hold_at_most(self, events: int, size: int) -> None:
         """Change the queue's limits, 0: default; excess events are read again, or lost (K9)."""
-        queue = self.queue
-        queue.limit(events, size)
-        if queue.fits:
+        self.queue.limit(events, size)
+        if self.queue.fits:
             return
-        # incoming logged events are refused until they are read again
-        self.progress.behind |= queue.has_logged
-        if dropped := queue.shed(self.counts):
+        self.progress.behind |= self.queue.has_logged  # others are refused until they are read
+        if dropped := self.queue.shed(self.counts):
             self.losses.add(GapCause.SLOW, dropped)
         self.signal()
 
@@ -313,6 +308,11 @@ class Subscription:
     def begin_anew(self, interests: list[SubscribedFilter], reason: str) -> None:
         """Send some filters a RESET, and then the current records."""
         self._catch_up.begin_anew(interests, self.position, reason)
+        self.signal()
+
+    def go_on_after(self, window: SubscribedFilter, position: int) -> None:
+        """Send what happened to a window after a position, which was not offered."""
+        self._catch_up.backfill.follow(window, position, self._announced(), current=False)
         self.signal()
 
     def restart(self, reason: str, token: str, interest: SubscribedFilter | None = None) -> None:
@@ -396,5 +396,5 @@ class Subscription:
 
     @property
     def _drained(self) -> bool:
-        catch_up = self._catch_up
-        return not (self.waiting or self.progress.behind or catch_up.busy or catch_up.failure)
+        reads = self.progress.behind or self._catch_up.busy or self._catch_up.failure
+        return not (self.waiting or reads)

@@ -12,13 +12,22 @@ import json
 import random
 import sys
 from collections import deque
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from random_queries import (
+    RECORDS,
+    few_spare,
+    random_conditions,
+    random_table,
+    random_window,
+    random_write,
+)
 
 from asgi import Asgi
 from build import Server
@@ -36,8 +45,6 @@ from mqtt_server import (
 from rowcast.auth.authenticator import Authenticator
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Error
-from rowcast.core.events import DELETE, PATCH, PUT, Event
-from rowcast.core.tables import Attribute, Table, Type
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast_client.events import Frames
 from virtual import turns
@@ -249,77 +256,6 @@ class OldMqtt(Mqtt):
 DOORS = (Sse, Ws, Mqtt, OldMqtt)
 
 
-# -- random tables, conditions, writes -------------------------------------------------------------
-
-WORDS = ("", "a", "ab", "abc", "b", "Bonn", "Köln", "a/b+c#d", "x&y=1", "null", "12", "~")
-TIMES = ("2026-01-01T00:00:00Z", "2026-01-31T12:00:00Z", "2026-06-01T00:00:00.5Z")
-VALUES = {
-    Type.INT: lambda chance: chance.randint(-2, 5),
-    Type.LONG: lambda chance: chance.choice((-(2**53), 0, 7, 2**53 + 1, 2**60)),
-    Type.FLOAT: lambda chance: chance.choice((-1.5, 0.0, 0.5, 1.0, 2.25, 80.0)),
-    Type.STRING: lambda chance: chance.choice(WORDS),
-    Type.BOOLEAN: lambda chance: chance.random() < 0.5,
-    Type.DATE: lambda chance: chance.choice(TIMES),
-    Type.DECIMAL: lambda chance: chance.choice(("0.10", "1.5", "-3", "80")),
-    Type.ANY: lambda chance: chance.choice((None, True, 1, 1.5, "1", "a", [1], {"a": 1})),
-}
-OWNERS = ("ann", "ben")
-ORDERS = ("=gt=", "=ge=", "=lt=", "=le=", "<", ">", "<=", ">=")
-
-
-def random_table(chance):
-    """Return a table of some attributes, some of them undeclared."""
-    kinds = [chance.choice(list(VALUES)) for _ in range(chance.randint(1, 4))]
-    attributes = [Attribute("id", Type.ID, primary_key=True)]
-    attributes += [Attribute(f"a{number}", kind) for number, kind in enumerate(kinds)]
-    path = chance.choice(("T", "deep/er/table"))
-    return Table("T", path, tuple(attributes))
-
-
-def random_conditions(chance, table, depth=0):
-    """Return conditions that can be asked of the table, as a URL has them."""
-    if depth < 3 and chance.random() < 0.4:
-        joint = chance.choice("&|")
-        parts = [random_conditions(chance, table, depth + 1) for _ in range(chance.randint(2, 3))]
-        inner = joint.join(parts)
-        return f"[{inner}]" if depth else inner
-    attribute = chance.choice(table.attributes[1:])
-    name, kind = attribute.name, attribute.type
-    value = VALUES[kind](chance)
-    text = quote(json.dumps(value) if not isinstance(value, str) else value, safe="")
-    if kind is Type.BOOLEAN:
-        return f"{name}{chance.choice(('==', '!='))}{text}"
-    if kind is Type.ANY:
-        text = chance.choice(("null", "true", "1", "1.5", "a", "string:1"))
-        return f"{name}{chance.choice(('==', '!='))}{text}"
-    if kind is Type.STRING:
-        text = text if text != "null" else "string:null"
-        operator = chance.choice(("==", "!=", "=sw=", "=ct=", "=ew=", *ORDERS))
-        return f"{name}{operator}{text}"
-    if chance.random() < 0.2:
-        others = (VALUES[kind](chance) for _ in range(3))
-        listed = ",".join(str(other) for other in others)
-        return f"{name}=in=({quote(listed, safe=',')})"
-    if chance.random() < 0.2:
-        other = quote(str(VALUES[kind](chance)), safe="")
-        return f"{name}=ge={text}&{name}=lt={other}" if not depth else f"{name}=ge={text}"
-    return f"{name}{chance.choice(('==', '!=', *ORDERS))}{text}"
-
-
-def random_write(chance, table):
-    """Return an event at one of few records."""
-    topic = table.topic(str(chance.randrange(6)))
-    kind = chance.choices((PUT, PATCH, DELETE), (6, 4, 2))[0]
-    value = {}
-    for attribute in table.attributes[1:]:
-        if chance.random() < 0.7:
-            owner = attribute.name == "owner"
-            given = chance.choice(OWNERS) if owner else VALUES[attribute.type](chance)
-            value[attribute.name] = None if chance.random() < 0.1 else given
-    payload = b"" if kind == DELETE else json.dumps(value).encode()
-    return Event(topic, kind, payload, None if kind == DELETE else "application/json", 1, True)
-
-
 # -- the world -------------------------------------------------------------------------------------
 
 
@@ -418,42 +354,67 @@ async def world(table, **options):
         await opened.close()
 
 
-async def run_case(seed, writes, cuts, table=None, **options):
+async def ask_anything(opened, chance, *, window):
+    """Open readers of conditions that REST answers, or of a window of them."""
+    while True:
+        parts = (
+            [random_conditions(chance, opened.table)] if chance.random() < 0.9 or not window else []
+        )
+        asked = "&".join([*parts, random_window(chance, opened.table)] if window else parts)
+        answer = await opened.rest.get(f"/{opened.path}/?{asked}")
+        if answer.status == 200:
+            await opened.open(asked)
+            return
+
+
+async def run_case(seed, writes, cuts, table=None, *, window=False, **options):
     """Run one random case; raises AssertionError with what differs."""
     chance = random.Random(seed)
     table = table or random_table(chance)
-    async with world(table, **options) as opened:
-        for _ in range(chance.randrange(8)):
-            await opened.write(random_write(chance, table))
-        while True:
-            conditions = random_conditions(chance, table)
-            answer = await opened.rest.get(f"/{opened.path}/?{conditions}")
-            if answer.status == 200:
-                break
-        await opened.open(conditions)
-        await opened.check()
-        left = cuts
-        for number in range(writes):
-            if left * writes > cuts * (writes - number):
-                left -= 1
-                some = [random_write(chance, table) for _ in range(chance.randrange(5))]
-                await opened.cut_and_return(chance, some)
-            else:
-                await opened.write(random_write(chance, table))
-                await opened.settle()
+    records = chance.choice(RECORDS) if window else 6
+    with few_spare(chance) if window else nullcontext():
+        async with world(table, **options) as opened:
+            for _ in range(chance.randrange(8 + 2 * records)):
+                await opened.write(random_write(chance, table, records))
+            await ask_anything(opened, chance, window=window)
             await opened.check()
-    assert 0 == len(opened.server.live_queries)
+            await write_and_check(opened, chance, writes, cuts, records)
+        assert 0 == len(opened.server.live_queries)
+        assert 0 == len(opened.server.live_queries.windows)
+
+
+async def write_and_check(opened, chance, writes, cuts, records):
+    """Write, sometimes while readers are away, and compare each time."""
+    left = cuts
+    for number in range(writes):
+        if left * writes > cuts * (writes - number):
+            left -= 1
+            much = chance.choice((5, 5, records))
+            some = [
+                random_write(chance, opened.table, records) for _ in range(chance.randrange(much))
+            ]
+            await opened.cut_and_return(chance, some)
+        else:
+            await opened.write(random_write(chance, opened.table, records))
+            await opened.settle()
+        await opened.check()
 
 
 async def _run(arguments):
+    done = {"conditions": 0, "windows": 0}
     for seed in range(arguments.seed, arguments.seed + arguments.cases):
+        window = arguments.of == "windows" or (arguments.of == "both" and seed % 2 == 1)
         try:
-            await run_case(seed, arguments.writes, arguments.cuts)
+            await run_case(seed, arguments.writes, arguments.cuts, window=window)
         except BaseException:
-            sys.stderr.write(f"case {seed} fails; replay it with --seed {seed} --cases 1\n")
+            again = f"--seed {seed} --cases 1 --of {'windows' if window else 'conditions'}"
+            sys.stderr.write(f"case {seed} fails; replay it with {again}\n")
             raise
+        done["windows" if window else "conditions"] += 1
     each = f"{arguments.writes} writes and {arguments.cuts} cuts"
-    sys.stdout.write(f"{arguments.cases} cases of {each}: equal\n")
+    doors = ", ".join(door.__name__ for door in DOORS)
+    what = ", ".join(f"{number} of {name}" for name, number in done.items())
+    sys.stdout.write(f"{arguments.cases} cases ({what}) of {each} on {doors}: equal\n")
 
 
 def main():
@@ -462,6 +423,12 @@ def main():
     parser.add_argument("--cases", type=int, default=100, help="random tables and conditions")
     parser.add_argument("--writes", type=int, default=100, help="writes in each case")
     parser.add_argument("--cuts", type=int, default=20, help="of the readers, in each case")
+    parser.add_argument(
+        "--of",
+        choices=("both", "conditions", "windows"),
+        default="both",
+        help="live queries without and with a limit, in turn, or only some",
+    )
     parser.add_argument("--seed", type=int, default=0, help="the first case")
     asyncio.run(_run(parser.parse_args()))
 

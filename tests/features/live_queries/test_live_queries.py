@@ -161,7 +161,9 @@ DEEP = "[" * 40 + "temp=1" + "]" * 40
 MANY = "|".join(f"temp=={number}" for number in range(2_000))
 BAD = (
     "temp=gt=warm", "temp=gt=", "temp=near=1", "site=gt=null", DEEP, MANY,
-    "temp=gt=1&sort(temp)", "temp=gt=1&limit(2)", "temp=gt=1&select(id)", "temp=gt=1|site==A&id==2",
+    "temp=gt=1&sort(temp)", "limit(1001)", "temp=gt=1&limit(990,1001)",
+    "temp=gt=1&select(id)", "temp=gt=1|site==A&id==2",
+    "sort(temp)&limit(2)&after(x)", "sort(temp)&limit(-1)",
 )  # fmt: skip
 
 

@@ -6,8 +6,9 @@ import pytest
 from query_world import run_case
 
 from rowcast.core.callers import Caller, Grants
-from rowcast.features.live_queries import table_queries
+from rowcast.features.live_queries import table_queries, window_order
 from rowcast.schema import parse_schema
+from rowcast.subscriptions.live_query import Step
 
 READS = Grants(read=True)
 RULED = parse_schema("""
@@ -34,6 +35,19 @@ async def test_m3_each_door_holds_what_rest_answers(seed):
     await run_case(seed, writes=40, cuts=8)
 
 
+@pytest.mark.parametrize("seed", range(24))
+async def test_m3_a_window_is_the_first_records_of_rest(seed):
+    """M3: with an order and a limit, after each write and after cuts, on each door."""
+    await run_case(seed, writes=40, cuts=8, window=True)
+
+
+@pytest.mark.parametrize("name", PEOPLE)
+@pytest.mark.parametrize("seed", range(6))
+async def test_m3_a_window_within_the_rights_of_the_caller(name, seed):
+    """M3, M9: where a record becomes forbidden, the next one moves up."""
+    await run_case(seed, writes=40, cuts=4, table=RULED, caller=PEOPLE[name], window=True)
+
+
 @pytest.mark.parametrize("name", PEOPLE)
 @pytest.mark.parametrize("seed", range(6))
 async def test_m3_within_the_rights_of_the_caller(name, seed):
@@ -55,3 +69,18 @@ async def test_a_planted_mistake_is_noticed():
     ):
         for seed in range(3):
             await run_case(seed, writes=40, cuts=0)
+
+
+async def test_a_planted_mistake_of_windows_is_noticed():
+    """A window that forgets who is next would lack the record that moves up."""
+
+    def forgets(old, new):
+        return [step for step in difference(old, new) if step.step is not Step.ENTER]
+
+    difference = window_order._difference
+    with (
+        mock.patch.object(window_order, "_difference", forgets),
+        pytest.raises(AssertionError),
+    ):
+        for seed in range(3):
+            await run_case(seed, writes=40, cuts=0, window=True)

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from query_world import VALUES, random_conditions, random_table
+from random_queries import VALUES, random_conditions, random_table
 
 from rowcast.core.conditions import holds
 from rowcast.core.errors import Error

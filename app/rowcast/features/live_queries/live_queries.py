@@ -1,12 +1,17 @@
 """Live queries: reads what filters ask for, and keeps the queries of each table."""
 
 from collections import Counter
+from dataclasses import replace
 from typing import Final
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.queries import Query
-from rowcast.core.query_limits import LIVE_QUERIES_MAX
+from rowcast.core.query_limits import (
+    LIVE_QUERIES_MAX,
+    WINDOW_RECORDS_MAX,
+    WINDOWS_RECORDS_MAX,
+)
 from rowcast.core.query_text import parse_query
 from rowcast.core.query_topics import QUERY_PREFIX, conditions_of
 from rowcast.core.suggestions import did_you_mean
@@ -15,6 +20,9 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.live_queries.definitions import Definitions
 from rowcast.features.live_queries.query_stage import QueryStage
 from rowcast.features.live_queries.table_queries import TableQueries
+from rowcast.features.live_queries.window import Window, WindowQuery, Windows
+from rowcast.features.live_queries.window_order import Extent
+from rowcast.features.live_queries.window_replay import Seat
 from rowcast.kernel.excluded_tables import PROTOCOLS, check_not_excluded
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.query_points import QueryPoints, QueryReader
@@ -33,13 +41,15 @@ class LiveQueries(QueryPoints):
         kernel: Kernel,
         max_per_user: int = LIVE_QUERIES_MAX,
         named: Definitions | None = None,
+        window_records_max: int = WINDOWS_RECORDS_MAX,
     ) -> None:
         self._kernel = kernel
         self._named = named or Definitions(())
         self._max_per_user = max_per_user
         self._tables: dict[str, TableQueries] = {}
+        self.windows = Windows(window_records_max)
         self._counts: Counter[str] = Counter()
-        self._counted: dict[tuple[QueryReader, str], str] = {}
+        self._counted: dict[tuple[QueryReader, str], tuple[str, LiveQuery]] = {}
 
     def __len__(self) -> int:
         return len(self._counted)
@@ -54,21 +64,41 @@ class LiveQueries(QueryPoints):
             check_not_excluded(table, caller.door)
         try:
             query = parse_query(conditions_of(conditions), table)
-            _check(query)
+            extent = extent_of(query)
         except Error as error:
             error.detail["filter"] = text
             raise
         kernel.rights.check_table(table, caller)
         visibility = kernel.visibility
-        readable = visibility.narrowed(caller, table, query)
-        interest.query = LiveQuery(
+        made = LiveQuery(
             table,
             TopicFilter.below(table.path or ""),
             query,
-            readable,
+            visibility.narrowed(caller, table, query),
             exact=not (visibility.limits(caller, table) or visibility.sifts(caller, table)),
             sight=kernel.rights.sight(caller),
             since=since,
+        )
+        if extent is not None:
+            made = replace(made, window=self._seat(text, made, extent, caller))
+        interest.query = made
+
+    def _seat(self, name: str, query: LiveQuery, extent: Extent, caller: Caller) -> Seat:
+        """Return the reader's place at a window: the same one for all who see the same."""
+        sifted = self._kernel.visibility.sifts(caller, query.table)
+        sight = "" if query.exact else f"{id(query.sight)}"  # it lives as long as the query
+        who = f"{caller.user} {caller.client_id} {caller.peer}" if sifted else ""
+        return Seat(
+            WindowQuery(
+                name,
+                f"{name}\n{sight}\n{who}",
+                query.table,
+                query.query.where,
+                query.readable,
+                caller,
+                extent,
+            ),
+            self.windows,
         )
 
     def _asked(self, text: str) -> tuple[Table, str, int]:
@@ -98,13 +128,35 @@ class LiveQueries(QueryPoints):
         query, name = interest.query, interest.topics.text
         if query is None or (reader, name) in self._counted:
             return
-        self._count(reader, name)
+        who = self._count(reader)
         of_table = self._tables.get(query.table.name)
         if of_table is None:
             of_table = self._begin(query)
-        of_table.enter(name, query.query.where, reader)
+        try:
+            self._enter(of_table, name, query, reader)
+        except Error:
+            self._uncount(who)
+            self._end(of_table, query)
+            raise
+        self._counted[reader, name] = who, query
 
-    def _count(self, reader: QueryReader, name: str) -> None:
+    def _enter(
+        self, of_table: TableQueries, name: str, query: LiveQuery, reader: QueryReader
+    ) -> None:
+        seat = query.window
+        if not isinstance(seat, Seat):
+            of_table.enter(name, query.query.where, reader)
+            return
+        kernel = self._kernel
+        asked, values = seat.query, of_table.values
+        window = self.windows.enter(
+            seat.key, reader, lambda: Window(asked, kernel.reader, kernel.visibility, values)
+        )
+        if seat.key not in of_table.windows:
+            of_table.add_window(window)
+
+    def _count(self, reader: QueryReader) -> str:
+        """Count one more query of a reader's user, whose name is returned; raises BUSY."""
         caller = reader.caller
         who = f"{caller.user} {caller.peer}" if caller.user == _ANONYMOUS else caller.user
         if self._counts[who] >= self._max_per_user:
@@ -114,7 +166,12 @@ class LiveQueries(QueryPoints):
                 "one that is no longer needed, or raise live_queries.max_per_user",
             )
         self._counts[who] += 1
-        self._counted[reader, name] = who
+        return who
+
+    def _uncount(self, who: str) -> None:
+        self._counts[who] -= 1
+        if not self._counts[who]:
+            del self._counts[who]
 
     def _begin(self, query: LiveQuery) -> TableQueries:
         """Begin with the first query of a table: its events need the record before."""
@@ -128,15 +185,20 @@ class LiveQueries(QueryPoints):
 
     def leave(self, reader: QueryReader, interest: SubscribedFilter) -> None:
         """Offer them no longer."""
-        query, name = interest.query, interest.topics.text
-        who = self._counted.pop((reader, name), None)
-        if query is None or who is None:
+        name = interest.topics.text
+        who, query = self._counted.pop((reader, name), ("", None))
+        if query is None:
             return
-        self._counts[who] -= 1
-        if not self._counts[who]:
-            del self._counts[who]
+        self._uncount(who)
         of_table = self._tables[query.table.name]
-        of_table.leave(name, reader)
+        if query.window is None:
+            of_table.leave(name, reader)
+        elif self.windows.leave(query.window.key, reader) is not None:
+            of_table.remove_window(query.window.key)
+        self._end(of_table, query)
+
+    def _end(self, of_table: TableQueries, query: LiveQuery) -> None:
+        """End with the last query of a table."""
         if not len(of_table):
             del self._tables[query.table.name]
             self._kernel.bus.remove(query.source, of_table)
@@ -148,30 +210,45 @@ class LiveQueries(QueryPoints):
         sight = kernel.rights.sight(caller)
         if isinstance(reader.stage, QueryStage) and reader.stage.sight is not sight:
             queries = list(reader.interests.queries.values())
-            changed = [item for item in queries if self._is_changed(item, caller)]
+            changed = [item for item in queries if self._is_changed(reader, item, caller)]
             if changed:
                 reader.begin_anew(changed, RIGHTS_CHANGE)
         return QueryStage(reader, caller, inner, kernel.visibility, self._tables, sight)
 
-    def _is_changed(self, interest: SubscribedFilter, caller: Caller) -> bool:
+    def _is_changed(self, reader: QueryReader, interest: SubscribedFilter, caller: Caller) -> bool:
         """Plan a query anew for other rights; return whether its records may be others now."""
         before = interest.query
         self.plan(interest, caller)
+        if interest.is_window:
+            self.leave(reader, interest)
+            self.enter(reader, interest)
         return interest.query is None or not interest.query.continues(before)
 
 
-def _check(query: Query) -> None:
-    """Raise INVALID for a part of a query that has no meaning for a stream."""
-    parts = {
-        "select": query.select,
-        "sort": query.sort,
-        "limit": query.limit,
-        "after": query.after,
-        "_stale": query.stale,
-    }
-    named = next((name for name, part in parts.items() if part not in {None, ()}), None)
+def extent_of(query: Query) -> Extent | None:
+    """Return where the window of a query begins and ends; None if it has no limit.
+
+    Raises INVALID for a part of a query that has no meaning for a stream.
+    """
+    parts = {"select": query.select, "after": query.after, "_stale": query.stale}
+    named = next((name for name, part in parts.items() if part is not None), None)
     if named is not None:
         raise Error(
             Code.INVALID,
-            f"a live query has conditions only, and no {named}; leave it out",
+            f"a live query has conditions, sort and limit, and no {named}; leave it out",
         )
+    if query.limit is None:
+        if query.sort:
+            raise Error(
+                Code.INVALID,
+                "a live query has no order without a limit; add one, such as limit(10)",
+            )
+        return None
+    end = query.offset + query.limit
+    if end > WINDOW_RECORDS_MAX:
+        raise Error(
+            Code.TOO_LARGE,
+            f"the window of a live query ends at record {WINDOW_RECORDS_MAX} at most, and not at "
+            f"{end}; ask for a smaller limit, or for all records without one",
+        )
+    return Extent(query.offset, end)

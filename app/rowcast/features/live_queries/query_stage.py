@@ -10,7 +10,7 @@ record enters and any other leaves: both are right whatever the client has. That
 ids of records that a caller may not read; where rights decide about records, the query begins anew.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rowcast.core.callers import Caller
@@ -24,6 +24,9 @@ from rowcast.subscriptions.gaps import Gap
 from rowcast.subscriptions.live_query import Step, as_step, step_of
 from rowcast.subscriptions.stage import Stage
 from rowcast.subscriptions.subscribed_filters import ANY_QUERY, Pair, SubscribedFilter
+
+_Late = dict[str, tuple[SubscribedFilter, int]]
+"""Windows whose steps are unknown, by name, with the position before them."""
 
 _Made = dict[tuple[Step, int], tuple[Record | None, Event]]
 
@@ -73,6 +76,7 @@ class QueryStage:
         through: list[Pair] = []
         others: list[Pair] = []
         anew: dict[str, SubscribedFilter] = {}
+        late: _Late = {}
         for pair in pairs:
             event, interest = pair
             if not _concerns_queries(interest) or not event.topic:
@@ -85,10 +89,13 @@ class QueryStage:
                 others.append((event, plain))
             through += self._passed(others)
             others = []
-            through += self._steps(event, interest, anew)
+            through += self._steps(event, interest, anew, late)
         through += self._passed(others)
         if anew:
             self._reader.begin_anew(list(anew.values()), MISSED)
+        for name, (window, position) in late.items():
+            if name not in anew:
+                self._reader.go_on_after(window, position)
         return through
 
     def _passed(self, pairs: list[Pair]) -> list[Pair]:
@@ -110,9 +117,16 @@ class QueryStage:
     # -- steps -------------------------------------------------------------------------------------
 
     def _steps(
-        self, event: Event, interest: SubscribedFilter | None, anew: dict[str, SubscribedFilter]
+        self,
+        event: Event,
+        interest: SubscribedFilter | None,
+        anew: dict[str, SubscribedFilter],
+        late: _Late,
     ) -> Iterator[Pair]:
-        """Yield what an event is to the live queries that it concerns."""
+        """Yield what an event is to the live queries that it concerns.
+
+        Those to be begun anew are added to ``anew``, windows that lack the steps to ``late``.
+        """
         if step_of(event) is not None:  # it waited for room
             yield event, interest
         elif event.kind == SNAPSHOT:
@@ -123,8 +137,10 @@ class QueryStage:
             if table is None:
                 return
             for item in self._concerned(table, event, interest):
-                step = self._step(table, event, item, anew)
-                if step is not None:
+                if item.is_window:
+                    for told in _window_steps(table, event, item, anew, late):
+                        yield told, item
+                elif (step := self._step(table, event, item, anew)) is not None:
                     yield step, item
 
     def _concerned(
@@ -135,7 +151,7 @@ class QueryStage:
             return [interest]  # alone, or in a replay of its own part of the log
         queries = self._reader.interests.queries
         found = table.matches(event)
-        names = queries if found is None else found
+        names = queries if found is None else dict.fromkeys(map(table.name_of, found))
         items = [queries[name] for name in names if name in queries]
         return [
             item
@@ -175,6 +191,27 @@ class QueryStage:
     def _seen(self, record: Record) -> Record | None:
         """Return a record as the caller reads it; None if it may not."""
         return next(iter(self._visibility.records(self._caller, [record])), None)
+
+
+def _window_steps(
+    table: TableQueries,
+    event: Event,
+    item: SubscribedFilter,
+    anew: dict[str, SubscribedFilter],
+    late: _Late,
+) -> Sequence[Event]:
+    """Return the steps that an event is to a window, as it was offered; else add it to ``late``."""
+    name, window = item.topics.text, item.query.window if item.query is not None else None
+    if window is None or name in anew or name in late or event.seq <= item.floor:
+        return ()
+    found = table.matches(event)
+    if found is not None and window.key not in found:
+        return ()
+    known = table.windows.get(window.key)
+    steps = None if known is None else known.steps(event)
+    if steps is None:
+        late[name] = item, event.seq - 1
+    return steps or ()
 
 
 def _concerns_queries(interest: SubscribedFilter | None) -> bool:

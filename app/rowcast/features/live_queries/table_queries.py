@@ -10,10 +10,11 @@ from typing import Final, NamedTuple
 from rowcast.bus.subscriber import Subscriber
 from rowcast.core.conditions import Where, holds
 from rowcast.core.event_fields import EventField
-from rowcast.core.events import DELETE, RETAINED, Event, Record, local_id
+from rowcast.core.events import DELETE, RETAINED, Event, Record
 from rowcast.core.tables import Table
-from rowcast.core.values import parse_id
 from rowcast.features.live_queries.query_index import QueryIndex
+from rowcast.features.live_queries.table_values import TableValues
+from rowcast.features.live_queries.window import Window
 from rowcast.kernel.query_points import QueryReader
 from rowcast.reads.before_image import Unsure, before_of
 from rowcast.rows.transcoder import Transcoder
@@ -39,23 +40,42 @@ class TableQueries(Subscriber):
 
     def __init__(self, table: Table, transcoder: Transcoder) -> None:
         self.table = table
-        self._transcoder = transcoder
+        self.values = TableValues(table, transcoder)
+        self.windows: dict[str, Window] = {}
+        """Those of this table, by their keys, which are names in the index, too."""
         self._index = QueryIndex()
         self._generation = 0
         self._wheres: dict[str, Where | None] = {}
         self._readers: dict[str, dict[QueryReader, None]] = {}
 
     def __len__(self) -> int:
-        return len(self._readers)
+        return len(self._wheres)
 
     def enter(self, name: str, where: Where | None, reader: QueryReader) -> None:
         """Offer the events that concern a query to a reader from now on."""
         if name not in self._readers:
-            self._index.add(name, where)
-            self._wheres[name] = where
+            self._add(name, where)
             self._readers[name] = {}
-            self._generation += 1
         self._readers[name][reader] = None
+
+    def add_window(self, window: Window) -> None:
+        """Offer the events that concern a window to it from now on."""
+        self._add(window.query.key, window.query.where)
+        self.windows[window.query.key] = window
+
+    def remove_window(self, key: str) -> None:
+        """Offer them no longer."""
+        del self.windows[key]
+        self._remove(key)
+
+    def _add(self, name: str, where: Where | None) -> None:
+        self._index.add(name, where)
+        self._wheres[name] = where
+        self._generation += 1
+
+    def _remove(self, name: str) -> None:
+        self._index.remove(name)
+        del self._wheres[name]
 
     def leave(self, name: str, reader: QueryReader) -> bool:
         """Offer them no longer; return whether it was a reader of the query."""
@@ -64,8 +84,8 @@ class TableQueries(Subscriber):
             return False
         del readers[reader]
         if not readers:
-            self._index.remove(name)
-            del self._readers[name], self._wheres[name]
+            self._remove(name)
+            del self._readers[name]
         return True
 
     def offer(self, event: Event) -> None:
@@ -77,10 +97,17 @@ class TableQueries(Subscriber):
             return
         found = self.matches(event)
         readers: dict[QueryReader, None] = {}
-        for name in self._readers if found is None else found:
-            readers.update(self._readers.get(name, {}))
+        for name in list(self._wheres) if found is None else found:
+            window = self.windows.get(name)
+            at = self._readers.get(name, {}) if window is None else window.take(event)
+            readers.update(dict.fromkeys(at))
         for reader in readers:
             reader.offer(event)
+
+    def name_of(self, key: str) -> str:
+        """Return the name of a query by its key in the index."""
+        window = self.windows.get(key)
+        return key if window is None else window.query.name
 
     def matches(self, event: Event) -> dict[str, Match] | None:
         """Return the queries that an event concerns; None if the record before it is unknown."""
@@ -94,9 +121,9 @@ class TableQueries(Subscriber):
         if isinstance(before, Unsure):
             return None
         after = None if event.kind == DELETE else event
-        record_id = self._id(event)
+        record_id = self.values.id(event)
         found: dict[str, Match] = {}
-        old, new = self._value(before), self._value(after)
+        old, new = self.values.value(before), self.values.value(after)
         names: set[str] = set()
         if before is not None:
             names.update(self._index.find(old, record_id))
@@ -112,13 +139,4 @@ class TableQueries(Subscriber):
 
     def selects(self, where: Where | None, record: Record) -> bool:
         """Whether conditions hold for a record."""
-        return holds(where, self._value(record), self._id(record))
-
-    def _id(self, record: Record) -> object:
-        return parse_id(self.table, local_id(self.table, record.topic))
-
-    def _value(self, record: Record | None) -> object:
-        """Return a record's value; None for plain bytes, as the store has it."""
-        if record is None or not self._transcoder.structured(record):
-            return None
-        return record.decoded
+        return holds(where, self.values.value(record), self.values.id(record))

@@ -5,7 +5,8 @@ A command is a map with an ``op`` and, if the client wants an answer, an ``id`` 
     {"id": 1, "op": "subscribe", "topic": "Dog/+", "since": "<cursor>"}
         since, start, previousCount, last, startTime or from as in a URL; the answer is
         {"ack": 1, "subscription": 1, "resumed": true, "cursor": "<cursor>"}; with
-        "where": "temp=gt=80" beside "topic": "Sensor/+" it is a live query
+        "where": "temp=gt=80" beside "topic": "Sensor/+" it is a live query; with "sort": "-temp"
+        and "limit": 10 as well, a window of it
     {"id": 2, "op": "unsubscribe", "subscription": 1}
     {"id": 3, "op": "put", "topic": "Dog/1", "value": {...}, "ifMatch": "<cursor>"}
         patch likewise; delete without a value; message without a condition; the answer is
@@ -29,6 +30,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from rowcast.codecs import JSON, decode, encode
 from rowcast.core.cursors import parse_cursor
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
 
 Fields = dict[str, Any]
 _COMMON: Final = ("id", "op")
+_QUERY: Final = ("where", "sort", "limit")
+"""Members of subscribe that make it a live query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +160,18 @@ def _topic(socket: "Socket", fields: Fields) -> str:
 
 
 def _filter(socket: "Socket", fields: Fields) -> str:
-    """Return the filter of a subscription, with the conditions of ``where``."""
-    topic, where = _topic(socket, fields), fields.get("where")
-    if where is None:
+    """Return the filter of a subscription, with what ``where``, ``sort`` and ``limit`` say."""
+    topic, given = _topic(socket, fields), [fields.get(name) for name in _QUERY]
+    if given == [None, None, None]:
         return named_filter(topic)
-    found = query_of(topic, where) if isinstance(where, str) else None
+    where, sort, limit = given
+    parts = [
+        where,
+        None if sort is None else f"sort({_quoted(sort)})",
+        None if limit is None else f"limit({_quoted(limit)})",
+    ]
+    texts = [part for part in parts if part not in {None, ""}]
+    found = query_of(topic, "&".join(texts)) if all(isinstance(it, str) for it in texts) else None
     if found is None:
         raise Error(
             Code.INVALID,
@@ -168,6 +179,11 @@ def _filter(socket: "Socket", fields: Fields) -> str:
             "Sensor/+, all records of a table",
         )
     return found
+
+
+def _quoted(value: object) -> str:
+    """Return the argument of a function of a query, as a URL has it."""
+    return quote(str(value), safe=",-")
 
 
 async def _subscribe(socket: "Socket", fields: Fields) -> Fields | None:
@@ -324,7 +340,7 @@ _CONDITIONS: Final = ("ifMatch", "ifNoneMatch")
 _STAMP: Final = ("version", "origin", "producer")
 COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
     {
-        "subscribe": Command(_subscribe, ("topic",), ("where", *START_WORDS)),
+        "subscribe": Command(_subscribe, ("topic",), (*_QUERY, *START_WORDS)),
         "unsubscribe": Command(_unsubscribe, ("subscription",)),
         "put": Command(_put, ("topic", "value"), (*_CONDITIONS, *_STAMP)),
         "patch": Command(_patch, ("topic", "value"), _CONDITIONS),

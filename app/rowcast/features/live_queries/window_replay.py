@@ -1,0 +1,134 @@
+"""What happened to a window while a reader was away, or slow: exact steps from the log (M3).
+
+The window is known as of now. Taking back what the log has since the reader's position gives the
+window of that position: each record that was written since is put back as it was. From there the
+events are taken one by one, as the window itself took them. So no set is kept for any reader.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import RETAINED, Event, Record
+from rowcast.core.query_limits import WINDOW_LOADS_MAX, WINDOW_TOUCHED_MAX
+from rowcast.features.live_queries.window import Window, WindowQuery, Windows
+from rowcast.features.live_queries.window_order import WindowOrder
+from rowcast.reads.before_image import Unsure, before_of
+from rowcast.reads.log_pages import LogPage
+from rowcast.subscriptions.live_query import Unknown
+
+TRIMMED: Final = "no longer in the log"
+TOO_MUCH: Final = "more records of the table were written since than are compared one by one"
+
+
+class Replay:
+    """The steps of a window after ``since``, up to its position."""
+
+    def __init__(self, window: Window, order: WindowOrder, since: int, position: int) -> None:
+        """Take the order as of ``since``; it is changed."""
+        self._window = window
+        self._order = order
+        self._after = since
+        self.position = position
+        self.done = since >= position
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """Return the records of the window at the position reached, in order."""
+        return [entry.record for entry in self._order.window]
+
+    async def read(self) -> list[Event]:
+        """Return the steps of the next page of the log; raises Unknown."""
+        if self.done:
+            return []
+        page = await read_page(self._window, self._after, self.position)
+        self._after = page.upto
+        self.done = page.upto >= self.position
+        made: list[Event] = []
+        for event in page.events:
+            entry = self._window.entry(event)
+            if entry is None and not self._order.has(event.topic):
+                continue
+            steps = self._order.take(event.topic, entry)
+            if steps is None:
+                raise Unknown(TOO_MUCH)
+            made += self._window.told(steps, event.seq)
+        return made
+
+
+async def replay(
+    window: Window,
+    since: int | None,
+    loads_max: int = WINDOW_LOADS_MAX,
+    touched_max: int = WINDOW_TOUCHED_MAX,
+) -> Replay:
+    """Begin a replay after a position, None: of nothing; raises Unknown, and BUSY."""
+    least = 0
+    for _ in range(loads_max):
+        known, position = await window.known(least)
+        order = known.copy(touched_max)
+        if since is None or since >= position:
+            return Replay(window, order, position, position)
+        touched = await _touched(window, since, position, touched_max)
+        for topic in touched:
+            order.put(topic, None)
+        if order.is_enough:  # of records that nobody touched: so it stays enough
+            for topic, before in touched.items():
+                order.put(topic, window.entry(before))
+            return Replay(window, order, since, position)
+        least = window.query.extent.known + len(touched)
+    raise Unknown(TOO_MUCH)
+
+
+async def _touched(
+    window: Window, since: int, position: int, touched_max: int
+) -> dict[str, Record | None]:
+    """Return the records that were written between two positions, as they were before."""
+    touched: dict[str, Record | None] = {}
+    while since < position:
+        page = await read_page(window, since, position)
+        since = page.upto
+        for event in page.events:
+            before = before_of(event) if event.topic not in touched else None
+            if isinstance(before, Unsure):
+                raise Unknown(TRIMMED)
+            touched.setdefault(event.topic, before)
+        if len(touched) > touched_max:
+            raise Unknown(TOO_MUCH)
+    return touched
+
+
+async def read_page(window: Window, after: int, until: int) -> LogPage:
+    """Return a page of the events of the window's table, none beyond ``until``."""
+    table, reader = window.query.table, window.reader
+    page = await reader.page(after, reader.log_page_events, [table], until)
+    trimmed = reader.trimmed([table])  # checked after the read: it only grows
+    if trimmed > after:
+        raise Unknown(TRIMMED, trimmed)
+    events = [
+        event
+        for event in page.events
+        if event.seq <= until and event.kind in RETAINED and event.table is not None
+        if event.table.name == table.name
+    ]
+    return LogPage(events, page.upto)
+
+
+class Seat:
+    """The window of one reader, by its key: it is there while somebody reads it."""
+
+    def __init__(self, query: WindowQuery, windows: Windows) -> None:
+        self.query = query
+        self._windows = windows
+
+    @property
+    def key(self) -> str:
+        """Its name, the same for readers that see the same."""
+        return self.query.key
+
+    async def replay(self, since: int | None) -> Replay:
+        """Begin a replay, None: only of its records as they are; raises Unknown, and BUSY."""
+        window = self._windows.get(self.key)
+        if window is None:
+            raise Error(Code.BUSY, "the window has ended; subscribe again", retry_after_seconds=1)
+        return await replay(window, since)
