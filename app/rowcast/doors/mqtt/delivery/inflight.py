@@ -15,9 +15,10 @@ from rowcast.core.events import MESSAGE, Event
 from rowcast.core.limits import SUBSCRIPTION_TAKE_BYTES_MAX
 from rowcast.doors.mqtt.delivery.delivery_format import UNSENDABLE, DeliveryFormat, Parts
 from rowcast.doors.mqtt.delivery.outgoing import Outgoing
-from rowcast.doors.mqtt.delivery.sent import Sent, sent_of, step_again
+from rowcast.doors.mqtt.delivery.sent import Sent, sent_of, step_again, step_topic
 from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.features.shared_subscriptions.assignments import Assignment
+from rowcast.kernel.kernel import Kernel
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Pubrel
 from rowcast.mqtt.window import Flight
@@ -175,7 +176,22 @@ async def read_again(client: Outgoing, session: Session) -> None:
                 record = await kernel.read(topic, SERVER)
                 event = snapshot_of(record) if record.seq == seq else None
         for sent in flights:
-            again = row_again(event, sent.topic) if event is not None else None
+            known = await _of_step(kernel, sent, event)
+            again = row_again(known, sent.topic) if known is not None else None
             if again is not None and stage is not None:
                 again = stage.show(again, sent.qos)
-            sent.event = step_again(sent, event, again)
+            sent.event = step_again(sent, known, again)
+
+
+async def _of_step(kernel: Kernel, sent: Sent, event: Event | None) -> Event | None:
+    """Return the event at the topic of a step, which another one's may have moved; else itself."""
+    topic = step_topic(sent)
+    if not topic or (event is not None and event.topic == topic):
+        return event
+    table = kernel.registry.route(topic).table
+    if table is None:
+        return None
+    record = await kernel.reader.get(table, topic)
+    if record is not None and record.seq <= sent.seq:
+        return record
+    return await kernel.reader.change(table, topic, sent.seq)

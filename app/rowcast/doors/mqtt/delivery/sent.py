@@ -66,18 +66,28 @@ class Sent:
         """The assignment of a group, completed with this flight."""
 
 
+def step_topic(sent: Sent) -> str:
+    """Return the topic of a step of a live query; empty for any other message."""
+    if not sent.topic.startswith(QUERY_PREFIX):
+        return ""
+    return sent.topic.removeprefix(QUERY_PREFIX).partition("/")[2]
+
+
 def step_again(sent: Sent, event: Event | None, shown: Event | None) -> Event | None:
     """Return what was delivered for a live query; else ``shown``, the client's form of an event.
 
-    ``event`` is that of the log; None if it was trimmed.
+    ``event`` is that of the log at its topic; None if it was trimmed.
     """
-    if not sent.topic.startswith(QUERY_PREFIX):
+    topic = step_topic(sent)
+    if not topic:
         return shown
-    said, _, topic = sent.topic.removeprefix(QUERY_PREFIX).partition("/")
-    if Step(said) is Step.LEAVE:
-        left = event or Event(topic, DELETE, b"", qos=sent.qos, seq=sent.seq)
-        return as_step(Step.LEAVE, left)
-    return as_step(Step(said), shown) if shown is not None else None
+    step = Step(sent.topic.removeprefix(QUERY_PREFIX).partition("/")[0])
+    told = event or Event(topic, DELETE, b"", qos=sent.qos) if step is Step.LEAVE else shown
+    if told is None:
+        return None
+    made = as_step(step, told)
+    made.seq = sent.seq  # of the event that moved it in or out of a window
+    return made
 
 
 class CompactInflight(Enum):
