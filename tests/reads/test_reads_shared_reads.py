@@ -6,11 +6,13 @@ import random
 import pytest
 
 from build import ANN, DOG, Server, turns
+from rowcast.core.conditions import Condition, Operator
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import CURRENT, SNAPSHOT
+from rowcast.core.queries import Query
 from rowcast.core.query_text import parse_query
 from rowcast.core.topics import TopicFilter
-from rowcast.reads.shared_reads import SharedReads
+from rowcast.reads.shared_reads import SharedReads, query_key
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 from rowcast.subscriptions.subscription import Subscription
 from virtual import Threads
@@ -203,3 +205,13 @@ async def test_equal_live_queries_that_begin_together_are_one_search():
     server.readers.release()
     await turns()
     assert [["Dog/1"]] * 10 == [[item.topic for item in task.result().records] for task in asked]
+
+
+def test_queries_that_python_takes_for_equal_are_not_shared():
+    """C25: 1, 1.0 and true are different conditions."""
+    values = (1, 1.0, True)
+    keys = {
+        query_key(DOG, Query(where=Condition(("age",), Operator.EQ, value))) for value in values
+    }
+    assert 3 == len(keys)
+    assert query_key(DOG, Query(where=Condition(("age",), Operator.EQ, [1]))) is None

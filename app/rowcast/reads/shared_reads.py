@@ -7,8 +7,12 @@ read fails, or its first reader leaves, the others read for themselves.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Generic, TypeVar, cast
+
+from rowcast.core.queries import Query
+from rowcast.core.tables import Table
+from rowcast.store.store import Scan
 
 T = TypeVar("T")
 
@@ -41,7 +45,12 @@ class SharedReads:
         call: Callable[[], T],
         run: Callable[[Callable[[], T]], Awaitable[T]],
     ) -> T:
-        """Return what ``call`` returns on a thread of ``run``; equal keys are equal reads."""
+        """Return what ``call`` returns on a thread of ``run``; equal keys are equal reads.
+
+        Without a key it is not shared.
+        """
+        if key is None:
+            return await run(call)
         came = self._number
         while (flight := self._flights.get(key)) is not None:
             is_later = flight.number > came or not flight.begun
@@ -74,3 +83,24 @@ class SharedReads:
                 flight.answer.cancel()
             if self._flights.get(key) is flight:
                 del self._flights[key]
+
+
+def scans_key(scans: Sequence[Scan], limit: int) -> Hashable:
+    """Return the key of a page of one pattern; None for several, and for single topics."""
+    (asked, *others) = scans
+    if others or asked.topics.exact:
+        return None
+    # By name: the hash of a table is that of all its attributes.
+    table = asked.table.name if asked.table is not None else None
+    return table, asked.topics.text, asked.after, limit
+
+
+def query_key(table: Table, query: Query) -> Hashable:
+    """Return the key of a query; None for one with a condition on a list or an object.
+
+    Values that Python takes for equal, such as 1 and true, differ in their text.
+    """
+    try:
+        return table.name, hash(query), query, repr(query)
+    except TypeError:
+        return None

@@ -25,7 +25,7 @@ from rowcast.reads.log_pages import LogPage, Pages
 from rowcast.reads.read_queue import ReadLane, ReadQueue
 from rowcast.reads.record_cache import RecordCache, Unknown
 from rowcast.reads.row_limits import USUAL, RowLimits
-from rowcast.reads.shared_reads import SharedReads
+from rowcast.reads.shared_reads import SharedReads, query_key, scans_key
 from rowcast.store.records import Layout
 from rowcast.store.store import Lag, LogAndRecords, Page, Records, Scan
 
@@ -234,29 +234,16 @@ class StoreReader:
 
     async def _scanned(self, scans: list[Scan], limit: int, lane: ReadLane) -> list[Page]:
         """Return pages from the store; those of a single pattern with all who ask for it now."""
-        store, most = self._store, self.scan_bytes
-
-        def scan() -> list[Page]:
-            return store.scan_all(scans, limit, most)
-
-        if len(scans) > 1 or scans[0].topics.exact:
-            return await self._run(scan, lane)
-        (asked,) = scans
-        table = asked.table.name if asked.table is not None else None
-        key = (table, asked.topics.text, asked.after, limit)
-        return await self.shared.read(key, scan, lambda call: self._run(call, lane))
+        scan = partial(self._store.scan_all, scans, limit, self.scan_bytes)
+        return await self.shared.read(
+            scans_key(scans, limit), scan, lambda call: self._run(call, lane)
+        )
 
     async def selected(self, table: Table, query: Query) -> Page:
         """Return one page of a query's answer, with all who ask for the same now."""
-        store, lane = self._store, _lane(table, query)
-        try:
-            key = (table.name, hash(query), query)
-        except TypeError:  # a condition on a list or an object
-            return await self.search(table, query)
+        search, lane = partial(self._store.search, table, query), _lane(table, query)
         return await self.shared.read(
-            key,
-            lambda: store.search(table, query),
-            lambda call: self._run(call, lane),
+            query_key(table, query), search, lambda call: self._run(call, lane)
         )
 
     def _known(self, scan: Scan) -> Page | None:
