@@ -40,6 +40,7 @@ QUIET_SECONDS = 0.5
 QUIET_CPU_SECONDS = 0.02
 SUBSCRIBED_AT_ONCE = 100
 MATCHING = "v=lt=1000"
+WINDOW = "&sort(-v)&limit(10)"
 FORMS: tuple[Callable[[int], str], ...] = (
     lambda n: f"v=gt={1_000 + n}",
     lambda n: f"t=={1_000 + n}",
@@ -176,6 +177,11 @@ def main() -> None:
         f"{options.queries:,}, 10 of which match": [
             *others[10:],
             *(f"v=lt={1_000 + n}" for n in range(10)),
+        ],
+        f"{options.queries:,} windows that match none": [text + WINDOW for text in others],
+        f"{options.queries:,} windows, 10 of which match": [
+            *(text + WINDOW for text in others[10:]),
+            *(f"v=lt={1_000 + n}{WINDOW}" for n in range(10)),
         ],
     }
     found: dict[str, list[float]] = {name: [] for name in phases}

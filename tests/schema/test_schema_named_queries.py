@@ -23,6 +23,13 @@ def test_a_table_of_another_name_and_path_is_found():
     assert query.table.path == "p/q"
 
 
+@pytest.mark.parametrize("window", ["temp=gt=80&sort(-temp)&limit(10)", "limit(2)"])
+def test_a_named_query_may_be_a_window(window):
+    """M3: with an order and a limit, also without conditions."""
+    (query,) = parse_schema(SOURCE + GOOD.replace("temp=gt=80&site==A", window)).queries
+    assert window == query.conditions
+
+
 @pytest.mark.parametrize(
     ("old", "new", "at", "said", "hint"),
     [
@@ -32,7 +39,10 @@ def test_a_table_of_another_name_and_path_is_found():
         (', where: "temp=gt=80&site==A"', "", "@query", "@query needs a table and conditions", ""),
         ("gt=80", "gt=warm", '"temp=gt=warm', "where: ", ""),
         ("temp=gt", "tmp=gt", '"tmp', 'Sensor declares no attribute "tmp", which a query', "temp"),
-        ("site==A", "sort(temp)", '"temp', "where takes conditions alone", ""),
+        ("site==A", "sort(temp)", '"temp', "no order without a limit", ""),
+        ("site==A", "limit(1001)", '"temp', "ends at record 1000 at most", ""),
+        ("site==A", "select(temp)", '"temp', "and no select", ""),
+        ("site==A", "sort(tmp)&limit(3)", '"temp', 'declares no attribute "tmp"', "temp"),
         ("Hot", "Sensor", "query", 'a table is exported at "Sensor"; rename the query', ""),
         (" Hot", "", "query", "a named query has a name and @query, and no braces", ""),
         ("@query(table", "@quary(table", "@quary", "Unknown directive '@quary'", "query"),

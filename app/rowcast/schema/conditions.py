@@ -4,8 +4,9 @@ from graphql import Node
 
 from rowcast.core.conditions import ID_PATH, NOTHING, Where, compared
 from rowcast.core.errors import Error
-from rowcast.core.queries import Query
+from rowcast.core.queries import Query, Sort
 from rowcast.core.query_text import parse_query
+from rowcast.core.query_windows import extent_of
 from rowcast.core.suggestions import nearest
 from rowcast.core.tables import Table
 from rowcast.schema.arguments import Arguments
@@ -39,11 +40,31 @@ def condition(
     return query.where
 
 
+def window_or_conditions(settings: Arguments, name: str, table: Table, problems: Problems) -> None:
+    """Check the conditions of a named query, which may have an order and a limit."""
+    text = settings.text(name)
+    blamed = settings.value_node(name)
+    try:
+        query = parse_query(text or "", table)
+        extent = extent_of(query)
+    except Error as error:
+        problems.at(blamed, f"{name}: {error.message}")
+        return
+    if query.where is None and extent is None:
+        problems.at(blamed, f'{name} takes conditions, such as "temp=gt=80&sort(-temp)&limit(10)"')
+    _check_names(query.where, blamed, table, problems, "a query", query.sort)
+
+
 def _check_names(
-    where: Where | None, blamed: Node, table: Table, problems: Problems, needed_by: str
+    where: Where | None,
+    blamed: Node,
+    table: Table,
+    problems: Problems,
+    needed_by: str,
+    sort: tuple[Sort, ...] = (),
 ) -> None:
     known = [item.name for item in table.attributes]
-    for path in compared(where):
+    for path in [*compared(where), *(key.path for key in sort)]:
         if not table.open and path != ID_PATH and path[0] not in known:
             message = f'{table.name} declares no attribute "{path[0]}", which {needed_by} needs'
             problems.at(blamed, message, nearest(path[0], known))

@@ -12,7 +12,7 @@ from rowcast.core.named_queries import NamedQuery
 from rowcast.core.suggestions import nearest
 from rowcast.core.tables import Table
 from rowcast.schema.arguments import Arguments
-from rowcast.schema.conditions import condition
+from rowcast.schema.conditions import window_or_conditions
 from rowcast.schema.problems import Problems, place
 
 _EXAMPLE: Final = 'query Hot @query(table: "Sensor", where: "temp=gt=80")'
@@ -61,6 +61,6 @@ def _read(
             f"{name} needs @export: without, its records have no topics, which a query tells",
         )
     else:
-        condition(settings, "where", table, problems, "a query")
+        window_or_conditions(settings, "where", table, problems)
         return NamedQuery(node.name.value, table, where)
     return None

@@ -4,9 +4,9 @@ import json
 from unittest import mock
 from urllib.parse import quote
 
+from rowcast.core import query_windows
 from rowcast.core.events import DELETE, PATCH, PUT, Event
 from rowcast.core.tables import Attribute, Table, Type
-from rowcast.features.live_queries import window_order
 
 WORDS = ("", "a", "ab", "abc", "b", "Bonn", "Köln", "a/b+c#d", "x&y=1", "null", "12", "~")
 TIMES = ("2026-01-01T00:00:00Z", "2026-01-31T12:00:00Z", "2026-06-01T00:00:00.5Z")
@@ -97,4 +97,4 @@ def random_window(chance, table):
 
 def few_spare(chance):
     """Return a context in which few records are known behind a window."""
-    return mock.patch.object(window_order, "WINDOW_SPARE_RECORDS_MIN", chance.choice(SPARE))
+    return mock.patch.object(query_windows, "WINDOW_SPARE_RECORDS_MIN", chance.choice(SPARE))

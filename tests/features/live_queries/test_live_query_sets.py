@@ -8,6 +8,7 @@ from query_world import run_case
 from rowcast.core.callers import Caller, Grants
 from rowcast.features.live_queries import table_queries, window_order
 from rowcast.schema import parse_schema
+from rowcast.store.sqlite import SqlStore
 from rowcast.subscriptions.live_query import Step
 
 READS = Grants(read=True)
@@ -39,6 +40,13 @@ async def test_m3_each_door_holds_what_rest_answers(seed):
 async def test_m3_a_window_is_the_first_records_of_rest(seed):
     """M3: with an order and a limit, after each write and after cuts, on each door."""
     await run_case(seed, writes=40, cuts=8, window=True)
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_m3_a_window_of_tables_on_disk(seed, tmp_path):
+    """M3: they are behind the log, and are waited for."""
+    store = SqlStore(f"sqlite:///{tmp_path / 'log.db'}")
+    await run_case(seed, writes=30, cuts=6, window=True, store=store)
 
 
 @pytest.mark.parametrize("name", PEOPLE)

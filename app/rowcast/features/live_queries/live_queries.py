@@ -6,14 +6,13 @@ from typing import Final
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
-from rowcast.core.queries import Query
 from rowcast.core.query_limits import (
     LIVE_QUERIES_MAX,
-    WINDOW_RECORDS_MAX,
     WINDOWS_RECORDS_MAX,
 )
 from rowcast.core.query_text import parse_query
 from rowcast.core.query_topics import QUERY_PREFIX, conditions_of
+from rowcast.core.query_windows import Extent, extent_of
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
@@ -21,7 +20,6 @@ from rowcast.features.live_queries.definitions import Definitions
 from rowcast.features.live_queries.query_stage import QueryStage
 from rowcast.features.live_queries.table_queries import TableQueries
 from rowcast.features.live_queries.window import Window, WindowQuery, Windows
-from rowcast.features.live_queries.window_order import Extent
 from rowcast.features.live_queries.window_replay import Seat
 from rowcast.kernel.excluded_tables import PROTOCOLS, check_not_excluded
 from rowcast.kernel.kernel import Kernel
@@ -223,32 +221,3 @@ class LiveQueries(QueryPoints):
             self.leave(reader, interest)
             self.enter(reader, interest)
         return interest.query is None or not interest.query.continues(before)
-
-
-def extent_of(query: Query) -> Extent | None:
-    """Return where the window of a query begins and ends; None if it has no limit.
-
-    Raises INVALID for a part of a query that has no meaning for a stream.
-    """
-    parts = {"select": query.select, "after": query.after, "_stale": query.stale}
-    named = next((name for name, part in parts.items() if part is not None), None)
-    if named is not None:
-        raise Error(
-            Code.INVALID,
-            f"a live query has conditions, sort and limit, and no {named}; leave it out",
-        )
-    if query.limit is None:
-        if query.sort:
-            raise Error(
-                Code.INVALID,
-                "a live query has no order without a limit; add one, such as limit(10)",
-            )
-        return None
-    end = query.offset + query.limit
-    if end > WINDOW_RECORDS_MAX:
-        raise Error(
-            Code.TOO_LARGE,
-            f"the window of a live query ends at record {WINDOW_RECORDS_MAX} at most, and not at "
-            f"{end}; ask for a smaller limit, or for all records without one",
-        )
-    return Extent(query.offset, end)

@@ -24,9 +24,10 @@ from rowcast.core.query_limits import (
     WINDOW_LOADS_MAX,
     WINDOW_READ_MAX,
 )
+from rowcast.core.query_windows import Extent
 from rowcast.core.tables import Table
 from rowcast.features.live_queries.table_values import TableValues
-from rowcast.features.live_queries.window_order import Entry, Extent, WindowOrder, WindowStep
+from rowcast.features.live_queries.window_order import Entry, WindowOrder, WindowStep
 from rowcast.kernel.query_points import QueryReader
 from rowcast.kernel.visibility import Visibility
 from rowcast.subscriptions.live_query import MIDWAY, Step, as_step
@@ -165,6 +166,7 @@ class Window:
         most = max(self.query.extent.known, least)
         try:
             self._held = []
+            await self.reader.caught_up()
             order, position = await self._read(most)
             held = self._held
             if len(held) > self._load_events_max:

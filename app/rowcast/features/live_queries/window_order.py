@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from rowcast.core.comparison import Place
 from rowcast.core.events import Record
-from rowcast.core.query_limits import WINDOW_SPARE_RECORDS_MIN
+from rowcast.core.query_windows import Extent
 from rowcast.subscriptions.live_query import Step
 
 Key = tuple[Place, ...]
@@ -30,18 +30,6 @@ class WindowStep(NamedTuple):
 
     step: Step
     record: Record
-
-
-class Extent(NamedTuple):
-    """Where a window begins and ends in the order, in records."""
-
-    begin: int
-    end: int
-
-    @property
-    def known(self) -> int:
-        """How many records are to be known, with spare ones."""
-        return self.end + max(self.end - self.begin, WINDOW_SPARE_RECORDS_MIN)
 
 
 class WindowOrder:
