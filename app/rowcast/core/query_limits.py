@@ -33,3 +33,6 @@ WINDOW_LOADS_MAX: Final = 5
 
 WINDOW_READ_MAX: Final = 100_000
 """Records that are read at a time for one window, of which rights or hooks withhold the most."""
+
+WINDOW_BYTES_MAX: Final = 16 * 1_048_576
+"""Payload bytes of the records of one live window, 16 MiB: 1,000 records of 16 KiB."""

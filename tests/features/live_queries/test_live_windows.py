@@ -1,6 +1,7 @@
 """Live windows: how they are asked for, told, bounded and gone on with (M3)."""
 
 import json
+from unittest import mock
 
 import pytest
 from query_world import Mqtt, OldMqtt, Sse, World, Ws, world
@@ -8,6 +9,7 @@ from query_world import Mqtt, OldMqtt, Sse, World, Ws, world
 import mqtt_server as mqtt
 from build import turns
 from mqtt_server import Connect, Peer, Puback, Publish, Subscribe, user
+from rightful import Rightful, person
 from rowcast.core.callers import ALL, Caller, Grants
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PUT, Event
@@ -15,6 +17,8 @@ from rowcast.core.query_topics import named_filter
 from rowcast.core.tables import Attribute, Table, Type
 from rowcast.core.topics import TopicFilter
 from rowcast.features.live_queries.live_queries import LiveQueries
+from rowcast.features.live_queries.window_order import WindowOrder
+from rowcast.kernel.reauthorization import stay
 from rowcast.subscriptions.live_query import step_of
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
@@ -198,6 +202,57 @@ async def test_m3_a_filter_that_is_subscribed_again_gets_its_records_again(hot):
     records = [("snapshot", "3"), ("snapshot", "1"), ("current", "")]
     assert steps + records == await heard()
     assert 1 == len(hot.server.live_queries)
+
+
+async def test_m3_what_happens_while_the_records_are_read_is_in_them(hot):
+    """M3: with the same cursor for all who wait."""
+    kernel, ann = hot.server.kernel, Caller("ann", ALL)
+    hot.server.readers.hold()
+    both = [await watch(kernel, f"$query/Sensor/{TOP}", ann) for _ in range(2)]
+    for reader, _ in both:
+        reader.take(1)
+    await turns(4)
+    await hot.write(put("3", temp=99))
+    hot.server.readers.release()
+    for _, heard in both:
+        assert [("snapshot", "3"), ("snapshot", "1"), ("current", "")] == await heard()
+    await hot.write(put("2", temp=98))
+    for _, heard in both:
+        assert [("leave", "1"), ("enter", "2")] == await heard()
+
+
+async def test_m3_a_window_of_too_many_bytes_is_refused(hot):
+    """M3: it is in memory with its payloads."""
+    with mock.patch.object(WindowOrder, "fits", False):
+        _, heard = await watch(hot.server.kernel, "$query/Sensor/limit(2)", Caller("ann", ALL))
+        with pytest.raises(Error, match="smaller limit"):
+            await heard()
+
+
+# -- rights ----------------------------------------------------------------------------------------
+
+
+async def test_m3_changed_rights_begin_a_window_anew():
+    """M3, M9: and then the window is that of the new rights."""
+    server = Rightful()
+    for number in "123":
+        await server.write(f"Dog/{number}", {"owner": "ann", "name": "Rex"})
+    vet = person("vi", "vet", grants=Grants(read=True))
+    reader, heard = await watch(server.kernel, "$query/Dog/sort(-$id)&limit(2)", vet)
+    assert [("snapshot", "3"), ("snapshot", "2"), ("current", "")] == await heard()
+    await server.rule("no", filter="Dog/3", actions=["read"], effect="deny")
+    stay(server.kernel, reader)
+    assert ["reset", "snapshot", "snapshot", "current"] == [kind for kind, _ in await heard()]
+    await server.write("Dog/4", {"owner": "ann", "name": "Rex"})
+    assert [("leave", "1"), ("enter", "4")] == await heard()
+    await server.write("Dog/3", {"owner": "ann", "name": "Max"})
+    assert [] == await heard()
+
+
+async def test_m3_one_does_not_sort_by_what_one_may_not_see():
+    """M3, L13: the sentence is that of REST."""
+    with pytest.raises(Error, match="that you may compare or sort by"):
+        await watch(Rightful().kernel, "$query/Dog/sort(weight)&limit(2)", person("ann"))
 
 
 # -- bounds ----------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from rowcast.core.event_fields import EventField
 from rowcast.core.events import DELETE, Event, Record
 from rowcast.core.queries import Query
 from rowcast.core.query_limits import (
+    WINDOW_BYTES_MAX,
     WINDOW_LOAD_EVENTS_MAX,
     WINDOW_LOADS_MAX,
     WINDOW_READ_MAX,
@@ -147,10 +148,10 @@ class Window:
     # -- what is known -----------------------------------------------------------------------------
 
     async def known(self, least: int = 0) -> tuple[WindowOrder, int]:
-        """Return what is known, at least so many records, and as of which position. Raises BUSY."""
-        for _ in range(self._loads_max):
+        """Return what is known, if possible so many records, and its position; raises BUSY."""
+        for number in range(self._loads_max):
             order = self._order
-            if order is not None and order.reaches(least):
+            if order is not None and (number or order.reaches(least)):
                 return order, max(self._applied, self.reader.announced())
             if self._loading is None:
                 self._loading = asyncio.get_running_loop().create_task(self._load(least))
@@ -196,7 +197,14 @@ class Window:
                 raise Error(Code.BUSY, "too many records of this window are withheld from you")
             asked *= 2  # some were withheld: one read, since two would be of different times
         horizon = entries[-1].key if page.after and entries else None
-        return WindowOrder(extent, entries, horizon, 2 * most), page.position
+        order = WindowOrder(extent, entries, horizon, 2 * most)
+        if not order.fits:
+            raise Error(
+                Code.TOO_LARGE,
+                f"the records of this window have more than {WINDOW_BYTES_MAX} bytes; ask for a "
+                "smaller limit",
+            )
+        return order, page.position
 
 
 Make = Callable[[], Window]

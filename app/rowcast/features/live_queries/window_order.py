@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from rowcast.core.comparison import Place
 from rowcast.core.events import Record
+from rowcast.core.query_limits import WINDOW_BYTES_MAX
 from rowcast.core.query_windows import Extent
 from rowcast.subscriptions.live_query import Step
 
@@ -36,21 +37,35 @@ class WindowOrder:
     """The records that are known: all up to the horizon, or all that there are."""
 
     def __init__(
-        self, extent: Extent, entries: Iterable[Entry], horizon: Key | None, most: int
+        self,
+        extent: Extent,
+        entries: Iterable[Entry],
+        horizon: Key | None,
+        most: int,
+        bytes_max: int = WINDOW_BYTES_MAX,
     ) -> None:
         """Take entries in order; ``horizon`` is None when there are no others.
 
-        At most ``most`` are kept.
+        At most ``most`` are kept, and spare ones only within ``bytes_max`` of payload.
         """
         self._extent: Final = extent
         self._entries = list(entries)
         self._keys = {entry.record.topic: entry.key for entry in self._entries}
         self._horizon = horizon
         self._most = most
+        self._bytes = sum(len(entry.record.payload) for entry in self._entries)
+        self._bytes_max = bytes_max
+        self._shrink()
 
     def copy(self, more: int = 0) -> "WindowOrder":
         """Return a copy that has room for some more."""
-        return WindowOrder(self._extent, self._entries, self._horizon, self._most + more)
+        most = self._most + more
+        return WindowOrder(self._extent, self._entries, self._horizon, most, self._bytes_max)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the payloads of the window are within their bound."""
+        return self._bytes <= self._bytes_max
 
     @property
     def is_enough(self) -> bool:
@@ -88,15 +103,24 @@ class WindowOrder:
         """Put a record at its place, or nowhere."""
         key = self._keys.pop(topic, None)
         if key is not None:
-            del self._entries[bisect_left(self._entries, key, key=_key)]
+            left = self._entries.pop(bisect_left(self._entries, key, key=_key))
+            self._bytes -= len(left.record.payload)
         horizon = self._horizon
         if entry is None or (horizon is not None and horizon < entry.key):
             return
         insort(self._entries, entry, key=_key)
         self._keys[topic] = entry.key
-        if len(self._entries) > self._most:
+        self._bytes += len(entry.record.payload)
+        self._shrink()
+
+    def _shrink(self) -> None:
+        """Forget the last spare records, while there are too many."""
+        while len(self._entries) > self._extent.end and (
+            len(self._entries) > self._most or self._bytes > self._bytes_max
+        ):
             beyond = self._entries.pop()
             del self._keys[beyond.record.topic]
+            self._bytes -= len(beyond.record.payload)
             self._horizon = beyond.key  # all before it are known
 
 
