@@ -27,6 +27,7 @@ from random_queries import (
     random_table,
     random_window,
     random_write,
+    random_write_at,
 )
 
 from asgi import Asgi
@@ -50,6 +51,8 @@ from rowcast_client.events import Frames
 from virtual import turns
 
 WRITER = Caller("writer", ALL, "http", roles=frozenset({"admin"}))
+FEW = 6
+"""Records of a table without a window."""
 SETTLED = 12
 """Turns of the loop after which everything that is due has happened, as a rule."""
 PATIENCE = 20
@@ -358,7 +361,7 @@ async def ask_anything(opened, chance, *, window):
     """Open readers of conditions that REST answers, or of a window of them."""
     while True:
         parts = (
-            [random_conditions(chance, opened.table)] if chance.random() < 0.9 or not window else []
+            [random_conditions(chance, opened.table)] if chance.random() < 0.5 or not window else []
         )
         asked = "&".join([*parts, random_window(chance, opened.table)] if window else parts)
         answer = await opened.rest.get(f"/{opened.path}/?{asked}")
@@ -371,10 +374,10 @@ async def run_case(seed, writes, cuts, table=None, *, window=False, **options):
     """Run one random case; raises AssertionError with what differs."""
     chance = random.Random(seed)
     table = table or random_table(chance)
-    records = chance.choice(RECORDS) if window else 6
+    records = chance.choice(RECORDS) if window else FEW
     with few_spare(chance) if window else nullcontext():
         async with world(table, **options) as opened:
-            for _ in range(chance.randrange(8 + 2 * records)):
+            for _ in range(chance.randrange(8 + 4 * (records if window else 0))):
                 await opened.write(random_write(chance, table, records))
             await ask_anything(opened, chance, window=window)
             await opened.check()
@@ -386,16 +389,19 @@ async def run_case(seed, writes, cuts, table=None, *, window=False, **options):
 async def write_and_check(opened, chance, writes, cuts, records):
     """Write, sometimes while readers are away, and compare each time."""
     left = cuts
+
+    def some_write():
+        held = opened.readers[0].records if records > FEW else ()
+        return random_write_at(chance, opened.table, records, held)
+
     for number in range(writes):
         if left * writes > cuts * (writes - number):
             left -= 1
             much = chance.choice((5, 5, records))
-            some = [
-                random_write(chance, opened.table, records) for _ in range(chance.randrange(much))
-            ]
+            some = [some_write() for _ in range(chance.randrange(much))]
             await opened.cut_and_return(chance, some)
         else:
-            await opened.write(random_write(chance, opened.table, records))
+            await opened.write(some_write())
             await opened.settle()
         await opened.check()
 

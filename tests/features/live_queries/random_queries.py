@@ -79,8 +79,8 @@ def random_write(chance, table, records=6):
 
 # -- windows --------------------------------------------------------------------------------------
 
-SPARE = (0, 1, 3, 16)
-RECORDS = (6, 6, 12, 30)
+SPARE = (0, 0, 0, 16)
+RECORDS = (6, 20, 40, 60)
 
 
 def random_window(chance, table):
@@ -89,10 +89,20 @@ def random_window(chance, table):
     keys = [chance.choice(("", "%2B", "-")) + chance.choice(names)]
     if chance.random() < 0.3:
         keys.append(chance.choice(("", "-")) + chance.choice(names))
-    start = chance.choice((0, 0, 0, 1, 3))
-    end = start + chance.choice((0, 1, 1, 2, 3, 5, 8))
+    start = chance.choice((0, 0, 0, 1, 2))
+    end = start + chance.choice((0, 1, 1, 2, 3, 5))
     limit = f"limit({start},{end})" if start else f"limit({end})"
     return limit if chance.random() < 0.1 else f"sort({','.join(keys)})&{limit}"
+
+
+def random_write_at(chance, table, records, held):
+    """Return an event, often at one of the records that a reader of the window holds."""
+    event = random_write(chance, table, records)
+    if held and chance.random() < 0.5:
+        event.topic = chance.choice(sorted(held))
+        if chance.random() < 0.5:
+            return Event(event.topic, DELETE, b"", None, 1, True)
+    return event
 
 
 def few_spare(chance):

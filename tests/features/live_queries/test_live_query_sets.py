@@ -6,7 +6,7 @@ import pytest
 from query_world import run_case
 
 from rowcast.core.callers import Caller, Grants
-from rowcast.features.live_queries import table_queries, window_order
+from rowcast.features.live_queries import table_queries, window_order, window_replay
 from rowcast.schema import parse_schema
 from rowcast.store.sqlite import SqlStore
 from rowcast.subscriptions.live_query import Step
@@ -77,6 +77,24 @@ async def test_a_planted_mistake_is_noticed():
     ):
         for seed in range(3):
             await run_case(seed, writes=40, cuts=0)
+
+
+async def _nothing(*_asked):
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "mistake"),
+    [
+        (window_order.WindowOrder, "is_enough", property(lambda _self: True)),
+        (window_replay, "_touched", _nothing),
+    ],
+)
+async def test_a_window_that_guesses_is_noticed(of, name, mistake):
+    """Spare records that are used up, and what was written meanwhile, are in the cases."""
+    with mock.patch.object(of, name, mistake), pytest.raises(AssertionError):
+        for seed in range(8):
+            await run_case(seed, writes=40, cuts=8, window=True)
 
 
 async def test_a_planted_mistake_of_windows_is_noticed():
