@@ -23,6 +23,8 @@ class Way:
         self.choke: bytes | None = None
         """What ends a connection that carries it to the broker, as if the broker choked on it."""
         self.choked = 0
+        self.shut = False
+        """Whether nobody comes through."""
         self.cuts = 0
         self._cut = self._ended = False
         self._peers: dict[socket.socket, socket.socket] = {}
@@ -56,6 +58,9 @@ class Way:
 
     def _open(self) -> None:
         near, _ = self._door.accept()
+        if self.shut:
+            cut(near)
+            return
         try:
             far = socket.create_connection(("127.0.0.1", self._to), 5)
         except OSError:
