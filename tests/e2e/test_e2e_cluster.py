@@ -322,7 +322,7 @@ def test_verify_finds_a_record_that_differs(tmp_path):
         rowcast("backup", backup, "--data", first.folder / "data")
         restored = rowcast("restore", backup, "--data", other.folder / "data", "--same-log")
         assert restored.returncode == 0, restored.stderr
-        other.launch()
+        other.start()
         same = rowcast("cluster", "verify", first.url, other.url)
         assert same.returncode == 0, same.stdout + same.stderr
         assert "Dog  30 records  " in same.stdout

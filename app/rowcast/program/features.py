@@ -138,8 +138,8 @@ def _undeclared_topics(it: Parts) -> Feature:
 
 
 FEATURES: Final = (
-    Plug("archive", archive_of),  # before anything reads the log
     Plug("rights", _rights),  # its rules before wills
+    Plug("archive", archive_of),  # before anything reads what the log had trimmed
     Plug("hooks", lambda it: UserHooks(it.hooks)),  # asked before others see a write
     # before topic_statistics, which samples messages where no topic table logs them
     Plug("undeclared_topics", _undeclared_topics),
