@@ -323,25 +323,25 @@ SESSION_PLANTS = (
 
 HIDDEN_PLANTS = {
     save_flights_without_their_groups: (9, 8, 1),
-    forget_what_groups_have_open: (128, 5, 9),
+    forget_what_groups_have_open: (77, 181),
     send_pubrel_before_the_release_is_on_disk: (9, 5, 135),
-    send_pubcomp_before_the_identifier_is_free_on_disk: (24, 8, 10),
+    send_pubcomp_before_the_identifier_is_free_on_disk: (11, 15),
     send_suback_before_the_filter_is_on_disk: (5, 76, 1),
-    send_qos_2_before_its_flight_is_on_disk: (5, 4, 7),
+    send_qos_2_before_its_flight_is_on_disk: (8, 9),
     commit_identifiers_without_their_events: (0, 1, 4),
     save_the_place_ahead_of_the_flights: (5, 8, 14),
     save_no_place: (13, 2, 19),
     send_again_without_dup: (5, 0, 4),
     send_nothing_again: (5, 1, 2),
-    send_again_in_another_order: (5, 42, 46),
+    send_again_in_another_order: (11, 89),
     keep_filters_that_have_ended: (20, 11, 2),
     forget_what_must_be_logged: (2, 8, 0),
     send_qos_0_again_after_a_kill: (2, 5, 41),
-    send_current_records_again_after_a_kill: (4, 25, 43),
-    do_not_try_removals_again: (1, 8, 41),
+    send_current_records_again_after_a_kill: (22, 28),
+    do_not_try_removals_again: (39, 50),
     let_sessions_live_for_ever: (0, 2, 1),
-    keep_wills_in_memory: (0, 3, 17),
-    lose_wills_that_the_disk_refuses: (167, 223, 257),
+    keep_wills_in_memory: (5, 14),
+    lose_wills_that_the_disk_refuses: (49, 62),
 }
 """Those that need a kill or a fault at the right moment, and seeds whose rough runs notice them."""
 RARE_PLANTS = (do_not_save_that_a_client_left,)
