@@ -6,7 +6,6 @@ as the access list ``hooks.acl``.
 """
 
 import json
-import random
 from dataclasses import dataclass, field
 
 OWNERS = ("ann", "ben", "cem")
@@ -154,10 +153,7 @@ class Policy:
             return True
         denied = allowed = False
         for rule in self.rules.values():
-            about = not rule.get("roles") and not rule.get("users")
-            about = about or person.name in rule.get("users", ())
-            about = about or bool(person.roles & set(rule.get("roles", ())))
-            if not about or not self._fits(rule["filter"], topic, person):
+            if not self._about(rule, person) or not self._fits(rule["filter"], topic, person):
                 continue
             named = set(rule["actions"])
             if rule["effect"] == "deny":
@@ -200,6 +196,40 @@ class Policy:
                 return False
         return len(wanted) == len(levels)
 
+    # -- rules about records -----------------------------------------------------------------------
+
+    def _ruled(self, person, action):
+        """What rules allow a person of the table: (attributes or None, [(where, mask)] or None)."""
+        words = {"read": {"read", "subscribe", "all"}, "write": {"write", "all"}}[action]
+        found = [
+            rule
+            for rule in self.rules.values()
+            if rule["effect"] == "allow" and rule["filter"] in {"Doc/#", "#"}
+            if set(rule["actions"]) & words and self._about(rule, person)
+        ]
+        narrow = [rule for rule in found if "where" in rule or "mask" in rule]
+        named = [set(rule["attributes"]) for rule in found if rule.get("attributes")]
+        if "admin" in person.roles or len(narrow) + len(named) < len(found) or not found:
+            return None, None
+        ways = [(rule.get("where", True), rule.get("mask", {})) for rule in found]
+        return set().union(*named) if named else None, ways if narrow else None
+
+    @staticmethod
+    def _about(rule, person):
+        if not rule.get("roles") and not rule.get("users"):
+            return True
+        roles = person.roles & set(rule.get("roles", ()))
+        return person.name in rule.get("users", ()) or bool(roles)
+
+    def _allows(self, person, action, value):
+        """Whether rules about records let a person read or write one of this value."""
+        ways = self._ruled(person, action)[1]
+        return ways is None or any(true_of(where, person, value) for where, _ in ways)
+
+    def _allows_none(self, person, action):
+        ways = self._ruled(person, action)[1]
+        return ways is not None and all(never(where, person) for where, _ in ways)
+
     # -- records -----------------------------------------------------------------------------------
 
     @staticmethod
@@ -231,16 +261,19 @@ class Policy:
     def opens(self, person):
         """Whether a person may see any record at all, as far as roles decide."""
         reading = self._reading(self.auth, person)
-        if reading is None or "admin" in person.roles:
+        if "admin" in person.roles:
             return True
-        return any(not never(rule, person) for rule, _ in reading)
+        if self._allows_none(person, "read"):
+            return False
+        return reading is None or any(not never(rule, person) for rule, _ in reading)
 
     def sees(self, person, value):
         """Whether a person sees a record of this value."""
         if "admin" in person.roles:
             return True
         reading = self._reading(self.auth, person)
-        return reading is None or any(true_of(rule, person, value) for rule, _ in reading)
+        seen = reading is None or any(true_of(rule, person, value) for rule, _ in reading)
+        return seen and self._allows(person, "read", value)
 
     def hidden(self, person, value):
         """Which attributes of a record that a person sees are masked ('' is left out)."""
@@ -258,7 +291,13 @@ class Policy:
                 masks = [item.mask for rule, item in own if true_of(rule, person, value)]
                 if None not in masks:
                     found[name] = next(iter(masks), "")
-        return found
+        only, ways = self._ruled(person, "read")
+        holding = [mask for where, mask in ways or () if true_of(where, person, value)]
+        for name in FIELDS:
+            masks = [mask.get(name) for mask in holding]
+            if masks and None not in masks:
+                found[name] = min(found.get(name, masks[0]), masks[0], key=_strictness)
+        return found | dict.fromkeys(set(value) - only if only is not None else (), "")
 
     def shown(self, person, value):
         """What a person is shown of a record that it sees."""
@@ -275,9 +314,13 @@ class Policy:
         """The attributes that a person may not see in every record as they are."""
         if "admin" in person.roles:
             return set()
-        found = set()
         reading = self._reading(self.auth, person)
+        only, ways = self._ruled(person, "read")
+        found = set(FIELDS) - only if only is not None else set()
         for name in FIELDS:
+            plain = [where for where, mask in ways or () if name not in mask]
+            if any(name in mask for _, mask in ways or ()) and True not in plain:
+                found.add(name)
             masking = [rule for rule, item in reading or () if name in (item.mask or {})]
             masked = [rule for rule in masking if not never(rule, person)]
             plain = [rule for rule, item in reading or () if name not in (item.mask or {})]
@@ -291,15 +334,22 @@ class Policy:
 
     def writes(self, person, value):
         """Whether a person may write a record of this value."""
-        if "admin" in person.roles or not self.auth:
+        if "admin" in person.roles:
             return True
-        return any(true_of(rule, person, value) for rule in self._writing(self.auth, person))
+        if not self._allows(person, "write", value):
+            return False
+        rules = self._writing(self.auth, person)
+        return not self.auth or any(true_of(rule, person, value) for rule in rules)
 
     def closed(self, person):
         """Whether a person may write no record at all."""
-        if "admin" in person.roles or not self.auth:
+        if "admin" in person.roles:
             return False
-        return all(never(rule, person) for rule in self._writing(self.auth, person))
+        if self._allows_none(person, "write"):
+            return True
+        return bool(self.auth) and all(
+            never(rule, person) for rule in self._writing(self.auth, person)
+        )
 
     def after(self, person, topic, kind, old, given):
         """What becomes of a write: (status, the value then); None is no record."""
@@ -326,12 +376,12 @@ class Policy:
 
     def sees_all(self, person):
         """Whether a person sees every record, by what is said or because nothing is."""
-        free = "admin" in person.roles or self._reading(self.auth, person) is None
-        return free or self._sees_all(person)
-
-    def _sees_all(self, person):
-        """Whether a person sees every record, whatever is in it."""
-        return any(rule is True for rule, _ in self._reading(self.auth, person))
+        if "admin" in person.roles:
+            return True
+        reading, (_, ways) = self._reading(self.auth, person), self._ruled(person, "read")
+        return all(
+            rules is None or any(rule is True for rule, _ in rules) for rules in (reading, ways)
+        )
 
     def _kept(self, person, value):
         """The attributes that a person may not write."""
@@ -344,7 +394,8 @@ class Policy:
                 rules = self._writing(clauses, person)
                 if not any(true_of(rule, person, value) for rule in rules):
                     out.add(name)
-        return out
+        only = self._ruled(person, "write")[0]
+        return out if only is None else out | (set(FIELDS) - only)
 
     def event(self, person, topic, kind, old, new):
         """What a person hears of a change: (kind, value), or None."""
@@ -359,117 +410,12 @@ class Policy:
         return ("delete", None) if had else None
 
 
+def _strictness(mask):
+    return {"": -2, "null": -1}[mask] if mask in {"", "null"} else int(mask[-1])
+
+
 def _mask(value, mask):
     if not isinstance(value, str) or mask == "null":
         return None
     count = int(mask[-1])
     return "***" if len(value) <= count else "***" + value[-count:]
-
-
-# -- chance ----------------------------------------------------------------------------------------
-
-
-def random_rule(dice, depth=0):
-    """A random row rule."""
-    roll = dice.random()
-    if depth < 2 and roll < 0.3:
-        items = [random_rule(dice, depth + 1) for _ in range(2)]
-        return dice.choice(("and", "or")), items
-    return dice.choice(
-        (
-            ("eq", "owner", ("user",)),
-            ("in", "site", ("claim", "sites")),
-            ("eq", "site", dice.choice(SITES)),
-            ("le", "level", dice.randrange(4)),
-            ("gt", "level", ("claim", "rank")),
-            ("ne", "owner", ("claim", "rival")),
-            ("ne", "site", dice.choice(SITES)),
-            ("has", "team", ("user",)),
-            ("has", "team", ("claim", "rival")),
-            ("has", "team", dice.choice(OWNERS)),
-        )
-    )
-
-
-def random_policy(dice):
-    """A random policy of a few clauses and rules."""
-    auth = tuple(_clause(dice, fields=True) for _ in range(dice.randrange(3)))
-    fields = {
-        name: tuple(_clause(dice) for _ in range(1 + dice.randrange(2)))
-        for name in ("phone", "salary")
-        if dice.random() < 0.5
-    }
-    rules = {f"r{number}": _topic_rule(dice) for number in range(dice.randrange(3))}
-    return Policy(auth, fields, rules)
-
-
-def random_list(dice):
-    """A random access list of a few rules."""
-    rules = tuple(_list_rule(dice) for _ in range(1 + dice.randrange(3)))
-    rest = {"effect": "allow", "actions": ["all"], "topics": ["#"]}
-    return (*rules, rest) if dice.random() < 0.6 else rules
-
-
-def _list_rule(dice):
-    actions = ("read", "write", "publish", "subscribe", "all", "all")
-    topics = ("Doc/#", "Doc/1", "Doc/+", "Doc/${username}", "Doc/${clientid}", "#", "Open/#", "+/2")
-    rule = {
-        "effect": dice.choice(("allow", "deny")),
-        "actions": dice.sample(actions, 1 + dice.randrange(2)),
-        "topics": dice.sample(topics, 1 + dice.randrange(2)),
-    }
-    return rule | ({"users": dice.sample(OWNERS, 1)} if dice.random() < 0.3 else {})
-
-
-def _clause(dice, *, fields=False):
-    roles = tuple(sorted(dice.sample(ROLES, 1))) if dice.random() < 0.4 else ()
-    read = random_rule(dice) if dice.random() < 0.6 else None
-    write = random_rule(dice) if dice.random() < 0.3 else None
-    masking = dice.random() < 0.3 and write is None
-    mask = ({"phone": "last2"} if fields else dice.choice(("last4", "null"))) if masking else None
-    if not roles and read is None and write is None and mask is None:
-        read = random_rule(dice)
-    return Auth(roles, read, write, mask)
-
-
-def _topic_rule(dice):
-    return {
-        "filter": dice.choice(("Doc/#", "Doc/1", "Doc/+", "Doc/${username}", "#", "Open/#")),
-        "effect": dice.choice(("allow", "deny", "deny")),
-        "actions": dice.sample(("read", "write", "all", "subscribe"), 1),
-        "roles": dice.sample(ROLES, 1) if dice.random() < 0.7 else [],
-        "users": dice.sample(OWNERS, 1) if dice.random() < 0.3 else [],
-    }
-
-
-def random_person(dice, name=None):
-    """A random user."""
-    claims = {}
-    if dice.random() < 0.7:
-        claims["sites"] = dice.sample(SITES, dice.randrange(3))
-    if dice.random() < 0.7:
-        claims["rank"] = dice.randrange(4)
-    if dice.random() < 0.5:
-        claims["rival"] = dice.choice(OWNERS)
-    roles = frozenset(dice.sample(ROLES, dice.choice((0, 1, 1, 2))))
-    if dice.random() < 0.05:
-        roles |= {"admin"}
-    return Person(
-        name or dice.choice(OWNERS), roles, claims, dice.random() < 0.9, dice.random() < 0.9
-    )
-
-
-def random_value(dice):
-    """A random record of Doc, without its id."""
-    value = {"owner": dice.choice(OWNERS), "site": dice.choice(SITES), "level": dice.randrange(5)}
-    value |= {"phone": str(dice.randrange(10**8)), "salary": dice.randrange(100)}
-    value["team"] = dice.sample(OWNERS, dice.randrange(3))
-    for name in FIELDS:
-        if dice.random() < 0.15:
-            del value[name]
-    return value
-
-
-def dice_of(seed):
-    """Dice that fall the same way for the same seed."""
-    return random.Random(seed)

@@ -9,7 +9,14 @@ from contextlib import suppress
 from websockets.exceptions import WebSocketException
 
 from http_clients import http_client
-from rights_reference import dice_of, random_list, random_person, random_policy, random_value
+from rights_chance import (
+    as_row,
+    dice_of,
+    random_list,
+    random_person,
+    random_policy,
+    random_value,
+)
 from rowcast.core.callers import ALL, Caller, Grants
 from rowcast.features.rights.rule_syntax import rule_of
 from serving import PATIENCE_SECONDS
@@ -107,7 +114,8 @@ class Doors:
         self.kernel = application.kernel
         application.identity.authenticator.identify = self._identify
         self.kernel.access.judges.clear()
-        rules = [rule_of(name, row) for name, row in self.policy.rules.items()]
+        tables = self.kernel.rights.policy.tables
+        rules = [rule_of(name, as_row(rule), tables) for name, rule in self.policy.rules.items()]
         self.kernel.rights.replace(rules)
         self.ports = Ports(application)
         url = f"http://127.0.0.1:{self.ports.http_port}"

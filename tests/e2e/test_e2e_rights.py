@@ -109,6 +109,24 @@ async def test_a_session_is_told_what_happened_to_its_sight_while_it_was_away(pr
     ] == told
 
 
+async def test_a_rule_about_records_narrows_who_watches_already(program):
+    """M9, C28: of a table without @auth; the record before an event is kept from then on."""
+    await write(program, "Cat/1", {"name": "ann"})
+    peer = await asyncio.to_thread(client, program, "ann")
+    await asyncio.to_thread(peer.subscribe, "Cat/#")
+    told = await asyncio.to_thread(messages, peer, 1)
+    rule = {"filter": "Cat/#", "actions": ["read"], "users": ["ann"], "where": "name == $user"}
+    await write(program, "$SYS/rules/own", rule)
+    await write(program, "Cat/2", {"name": "ben"})
+    await write(program, "Cat/1", {"name": "ben"}, PATCH)
+    await write(program, "Cat/1", {"name": "cem"}, PATCH)
+    await write(program, "Cat/2", {"name": "ann"}, PATCH)
+    told += await asyncio.to_thread(messages, peer, 2)
+    one, two = {"id": "1", "name": "ann"}, {"id": "2", "name": "ann"}
+    assert [("Cat/1", one), ("Cat/1", None), ("Cat/2", two)] == told
+    peer.cut()
+
+
 async def test_a_group_deals_to_those_who_may_see(program):
     """M9: shared subscriptions; a member never gets what it may not read."""
     peers = {name: await asyncio.to_thread(client, program, name) for name in ("ann", "ben")}

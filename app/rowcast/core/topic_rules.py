@@ -6,7 +6,8 @@ the spellings mean differently is data here: which actions a rule answers, what 
 caller's names in its filters, and by ``Combining`` which of several rules decides. What holds where
 no rule decides is for whoever asks.
 
-It knows no grants, no tables and no records; rules about what is in a record are ``conditions``.
+It knows no grants and no records; which records of a table a rule allows is kept here, for others
+to evaluate.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from itertools import islice, product
 from typing import Final
 
 from rowcast.core.claims import Facts
-from rowcast.core.conditions import Path
+from rowcast.core.conditions import EVERYTHING, Path, Where
 from rowcast.core.patterns import filled
 from rowcast.core.right_limits import RULE_PATTERNS_MAX
 from rowcast.core.topics import Levels, covers, overlaps
@@ -50,6 +51,12 @@ class TopicRule:
 
     attributes: frozenset[str] = frozenset()
     """It is about these parts of a table's records only, and denies no topic as a whole."""
+
+    table: str = ""
+    """The table of which it allows the records that satisfy ``where`` only, or with ``masks``."""
+    where: Where = EVERYTHING
+    masks: tuple[tuple[str, str], ...] = ()
+    """Attributes of those records that readers see in part, and how (``masks.py``)."""
 
     places: Mapping[str, Path] = field(default_factory=dict, compare=False)
     """What stands in the filters for claims of the caller, by how it is written there."""

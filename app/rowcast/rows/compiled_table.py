@@ -40,11 +40,13 @@ class CompiledTable:
     """A declared table, compiled."""
 
     __slots__ = (
+        "_needing",
         "_path_length",
         "_restorer",
         "checker",
         "ends",
         "expires",
+        "guarded",
         "hides",
         "key",
         "managed",
@@ -65,8 +67,11 @@ class CompiledTable:
         self._path_length = len(table.path) + 1 if table.path else 0
         self.open = table.open
         self.hides = table.hides
+        self.guarded = table.restricted
+        """Whether rights may depend on what is in a record."""
         self.ruled = table.ruled
         """Whether events need the record before them: rights depend on it, or live queries do."""
+        self._needing = {"@auth"} if table.ruled else set[str]()
         times = {Role.CREATED_TIME, Role.UPDATED_TIME}
         self.managed = tuple(item for item in table.attributes if item.role in times)
         """Attributes whose value is the server's: times of creation and of the last change."""
@@ -75,6 +80,21 @@ class CompiledTable:
         )
         self.ends = table.expiration_seconds > 0 or self.expires is not None
         """Whether records end by themselves."""
+
+    def guard(self) -> None:
+        """Let rights depend on records from now on, because a rule says so."""
+        self.guarded = True
+        self.need_before("rules")
+
+    def need_before(self, what: str) -> None:
+        """Give events the record before them, as something needs."""
+        self._needing.add(what)
+        self.ruled = True
+
+    def need_no_more(self, what: str) -> None:
+        """Note that something needs the record before no more."""
+        self._needing.discard(what)
+        self.ruled = bool(self._needing)
 
     def admit(self, event: Event) -> None:
         """Check an event of this table and give it its decoded value.

@@ -71,7 +71,7 @@ class Transcoder:
             value = decode(event.payload, said)
         except Error:
             shape = self._shape(event)
-            if shape is not None and (shape.hides or shape.table.restricted):
+            if shape is not None and (shape.hides or shape.guarded):
                 _empty(event)
             else:
                 event.decoded = PLAIN  # an open topic's bytes need not be what they claim

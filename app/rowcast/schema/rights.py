@@ -19,7 +19,7 @@ from graphql import (
 
 from rowcast.core.clauses import Clause
 from rowcast.core.conditions import NOTHING, Where
-from rowcast.core.masks import is_mask
+from rowcast.core.masks import MASKS, is_mask
 from rowcast.core.query_terms import Unreadable
 from rowcast.core.row_rules import parse_rule
 from rowcast.core.suggestions import nearest
@@ -28,7 +28,7 @@ from rowcast.schema.arguments import Arguments
 from rowcast.schema.problems import Problems
 
 AUTH: Final = "auth"
-_MASKS: Final = 'last4 (any number), first2, stars or null, as in @auth(mask: "last4")'
+_WRONG_MASK: Final = f'a mask is {MASKS}, as in @auth(mask: "last4")'
 
 
 def with_rights(node: ObjectTypeDefinitionNode, table: Table, problems: Problems) -> Table:
@@ -123,7 +123,7 @@ def _masks(settings: Arguments, table: Table, problems: Problems) -> tuple[tuple
             message = f'{table.name} has no attribute "{name}" that could be masked'
             problems.at(field, message, nearest(name, known))
         elif not isinstance(value, StringValueNode) or not is_mask(value.value):
-            problems.at(field, f"a mask is {_MASKS}")
+            problems.at(field, _WRONG_MASK)
         else:
             found.append((name, value.value))
     return tuple(found)
@@ -135,6 +135,6 @@ def _mask(settings: Arguments, attribute: str, problems: Problems) -> tuple[tupl
     if text is None:
         return ()
     if not is_mask(text):
-        problems.at(settings.value_node("mask"), f"a mask is {_MASKS}")
+        problems.at(settings.value_node("mask"), _WRONG_MASK)
         return ()
     return ((attribute, text),)

@@ -20,7 +20,7 @@ from rowcast.core.tables import Table
 from rowcast.core.topic_rules import TopicRule
 from rowcast.features.rights.compiled_policy import CompiledPolicy, Subject
 from rowcast.features.rights.policy import Policy
-from rowcast.features.rights.rule_syntax import rule_of
+from rowcast.features.rights.rule_syntax import stored_rule_of
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.transcoder import Transcoder
 from rowcast.store.read_transaction import ReadTransaction
@@ -42,7 +42,7 @@ class RoleView:
         """
         self._contents = Transcoder({table.name: CompiledTable(table) for table in tables})
         subject = Subject("", frozenset({role}), Grants(read=True), lambda _path: None)
-        policy = Policy(tables, tuple(_rules(cut)))
+        policy = Policy(tables, tuple(_rules(cut, tables)))
         known = sorted(policy.roles.union(roles))
         if role not in known:
             raise Error(
@@ -72,12 +72,13 @@ class RoleView:
         return self._sight.lets("read", topic)
 
 
-def _rules(cut: ReadTransaction) -> Iterator[TopicRule]:
+def _rules(cut: ReadTransaction, tables: Sequence[Table]) -> Iterator[TopicRule]:
     """Return the server's rules in the cut."""
     for rows in cut.retained(_RULES):
         for row in rows:
             topic, payload, content_type = cast("tuple[str, bytes, str | None]", row[:3])
-            yield rule_of(topic.removeprefix(_RULES), decode(payload, content_type))
+            value = decode(payload, content_type)
+            yield stored_rule_of(topic.removeprefix(_RULES), value, tables)
 
 
 class SeenTable:

@@ -8,7 +8,14 @@ import json
 import pytest
 
 from build import Server, turns
-from rights_reference import dice_of, random_list, random_person, random_policy, random_value
+from rights_chance import (
+    as_row,
+    dice_of,
+    random_list,
+    random_person,
+    random_policy,
+    random_value,
+)
 from rowcast.core.callers import ALL, SERVER, Caller, Grants
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PATCH, PUT, Event
@@ -46,7 +53,9 @@ class World:
         self.room = Server(schema.tables, access=access)
         self.table = schema.tables[0]
         self.kernel = self.room.kernel
-        rules = [rule_of(name, row) for name, row in self.policy.rules.items()]
+        rules = [
+            rule_of(name, as_row(rule), schema.tables) for name, rule in self.policy.rules.items()
+        ]
         self.kernel.rights.replace(rules)
         self.people = [random_person(self.dice) for _ in range(4)]
         self.callers = {id(person): caller_of(person) for person in self.people}

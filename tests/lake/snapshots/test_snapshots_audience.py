@@ -35,6 +35,9 @@ def world(tmp_path):
     made.put("Mine", "1", {"owner": ""})
     rule = {"filter": "home/attic/#", "effect": "deny", "actions": ["read"], "roles": ["clerk"]}
     made.put(None, "$SYS/rules/attic", payload=json.dumps(rule).encode(), content_type=JSON)
+    few = {"filter": "Open/#", "actions": ["read"], "roles": ["clerk"], "where": "n < 3"}
+    made.put(None, "$SYS/rules/few", payload=json.dumps(few).encode(), content_type=JSON)
+    made.put("Open", "5", {"n": 5})
     made.put(None, "home/attic/t", payload=b"7")
     made.put(None, "home/hall/t", payload=b"8")
     yield made

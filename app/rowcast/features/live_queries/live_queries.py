@@ -176,7 +176,7 @@ class LiveQueries(QueryPoints):
         kernel, table = self._kernel, query.table
         of_table = TableQueries(table, kernel.transcoder)
         self._tables[table.name] = of_table
-        kernel.registry.shapes[table.name].ruled = True
+        kernel.registry.shapes[table.name].need_before("live queries")
         kernel.reader.remember_before(table)
         kernel.bus.add(query.source, of_table)
         return of_table
@@ -200,7 +200,7 @@ class LiveQueries(QueryPoints):
         if not len(of_table):
             del self._tables[query.table.name]
             self._kernel.bus.remove(query.source, of_table)
-            self._kernel.registry.shapes[query.table.name].ruled = query.table.ruled
+            self._kernel.registry.shapes[query.table.name].need_no_more("live queries")
 
     def stage(self, reader: QueryReader, caller: Caller, inner: Stage | None) -> Stage:
         """Return the stage of a reader; its queries begin anew when its rights have changed."""

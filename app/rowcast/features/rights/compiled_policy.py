@@ -24,6 +24,7 @@ from rowcast.features.rights.access_list import ListedRights
 from rowcast.features.rights.decision import Decision
 from rowcast.features.rights.policy import Policy
 from rowcast.features.rights.row_policy import RowPolicy
+from rowcast.features.rights.table_rules import TableRules, table_rules
 from rowcast.rows.topic_rows import Row
 from rowcast.rows.transcoder import Transcoder
 
@@ -93,22 +94,18 @@ class CompiledPolicy:
 
     def _table_policy(self, table: Table) -> RowPolicy | None:
         """Return what it sees of a table; None if that is all of it."""
-        out: dict[bool, frozenset[str]] = {}
-        only: dict[bool, frozenset[str] | None] = {}
-        wanted = levels_below(table.path or "")
-        for writing, action in ((False, "read"), (True, "write")):
-            answering = self._rules.answering(action)
-            rules = [item.rule for item in answering if item.covers(wanted)]
-            denied = (rule.attributes for rule in rules if not rule.allows)
-            out[writing] = frozenset[str]().union(*denied)
-            allowed = [rule.attributes for rule in rules if rule.allows]
-            whole = not allowed or any(not names for names in allowed)
-            only[writing] = None if whole else frozenset[str]().union(*allowed)
-        plain = not any(out.values()) and all(names is None for names in only.values())
-        if plain and not table.restricted:
-            return None
         roles, facts = self._subject.roles, self._subject.facts
-        return RowPolicy(table, roles, facts, self._transcoder, out, only)
+        wanted = levels_below(table.path or "")
+
+        def said_of(action: str) -> TableRules:
+            answering = self._rules.answering(action)
+            rules = (item.rule for item in answering if item.covers(wanted))
+            return table_rules(rules, table, facts)
+
+        reading, writing = said_of("read"), said_of("write")
+        if reading.says_nothing and writing.says_nothing and not table.restricted:
+            return None
+        return RowPolicy(table, roles, facts, self._transcoder, reading, writing)
 
     # -- topics ------------------------------------------------------------------------------------
 
@@ -214,7 +211,7 @@ class CompiledPolicy:
         )
 
     def _by_table(self, action: str, topic: str) -> Decision | None:
-        """Return that a table's @auth refuses it, whatever the record."""
+        """Return that what is said of a table's records refuses it, whatever the record."""
         table = owner_of(topic, self._policy.tables)
         row_policy = self._tables.get(table.name) if table is not None else None
         if table is None or row_policy is None:
@@ -222,7 +219,9 @@ class CompiledPolicy:
         refused = row_policy.closed if action in {"write", "publish"} else row_policy.sees_nothing
         if action == "administer" or not refused:
             return None
-        return Decision(False, f"no @auth of {table.name} lets it {action}")
+        return Decision(
+            False, f"no @auth and no rule about records of {table.name} lets it {action}"
+        )
 
     def _is_private(self, levels: list[str]) -> bool:
         """Whether a topic is what the server tells of itself, for administrators."""

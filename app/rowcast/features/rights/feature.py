@@ -27,6 +27,9 @@ class AccessRights(Feature):
         rights = Rights(tables, kernel.transcoder, kernel.reader, kernel.listeners, self._access)
 
         def changed() -> None:
+            for table in rights.policy.guarded:  # what a change means depends on the record before
+                kernel.registry.shapes[table.name].guard()
+                kernel.reader.remember_before(table)
             kernel.steps.may_announce = rights.may_publish if rights.active else None
             kernel.steps.changed()
             kernel.access.changed()

@@ -65,6 +65,7 @@ class Policy:
     def paths(self) -> tuple[tuple[str, ...], ...]:
         """Return the facts of callers that it uses."""
         found = {path for rule in self.rules for path in rule.places.values()}
+        found.update(path for rule in self.rules for path in claims_of(rule.where))
         for clause in self._clauses():
             found.update(claims_of(clause.read), claims_of(clause.write))
         return tuple(sorted(found))
@@ -74,6 +75,12 @@ class Policy:
         """Return the roles that it names."""
         named = [rule.roles for rule in self.rules] + [item.roles for item in self._clauses()]
         return frozenset({ADMIN}.union(*named))
+
+    @property
+    def guarded(self) -> list[Table]:
+        """Return the tables of which rules show some callers some records only."""
+        named = {rule.table for rule in self.rules}
+        return [table for table in self.tables if table.name in named]
 
     @property
     def users(self) -> frozenset[str]:

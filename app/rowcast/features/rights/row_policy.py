@@ -19,17 +19,20 @@ from rowcast.core.conditions import EVERYTHING, NOTHING, Where, compared, holds,
 from rowcast.core.errors import Code, Error
 from rowcast.core.event_fields import EventField
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event, Record, local_id
-from rowcast.core.masks import masked
+from rowcast.core.masks import masked, stricter
 from rowcast.core.queries import Query
 from rowcast.core.right_limits import SHOWN_COPIES_MAX
 from rowcast.core.tables import Table
 from rowcast.core.values import parse_id
 from rowcast.features.rights.decision import Decision
+from rowcast.features.rights.table_rules import Alternative, TableRules, View
 from rowcast.reads.before_image import UNSURE, before_of
 from rowcast.rows.transcoder import Transcoder
 
 LEFT_OUT: Final = ""
 """The mask of a removed attribute."""
+
+_UNSAID: Final = TableRules()
 
 _ITSELF: Final = Event("", MESSAGE, b"")
 """Stands for the event itself in its own cache, to avoid a cycle."""
@@ -48,13 +51,13 @@ class RowPolicy:
 
     __slots__ = (
         "_fields",
-        "_masking",
         "_name",
         "_only",
         "_out",
-        "_reading",
         "_table",
+        "_texts",
         "_transcoder",
+        "_views",
         "_write_only",
         "_write_out",
         "_writes",
@@ -68,29 +71,28 @@ class RowPolicy:
         roles: frozenset[str],
         facts: Facts,
         transcoder: Transcoder,
-        out: Mapping[bool, frozenset[str]],
-        only: Mapping[bool, frozenset[str] | None],
+        reading: TableRules = _UNSAID,
+        writing: TableRules = _UNSAID,
     ) -> None:
-        """``out`` and ``only`` are what topic rules say of attributes; True: of writing them."""
+        """``reading`` and ``writing`` are what topic rules say beside the table's ``@auth``."""
         self._table = table
         self._transcoder = transcoder
 
-        def bound(clauses: tuple[Clause, ...]) -> list[tuple[Where, dict[str, str]]]:
-            if not rules_reading(clauses):
-                return [(EVERYTHING, {})]
-            found = [(bind(rule, facts), one) for rule, one in read_rules(clauses, roles)]
-            return [(rule, dict(one.masks)) for rule, one in found if rule is not NOTHING]
-
-        self._reading = [(bind(rule, facts), one) for rule, one in read_rules(table.auth, roles)]
-        self._masking = bound(table.auth)
-        self.read: Where = join([rule for rule, _ in self._masking], all_of=False)
+        self._texts = [one.text for _, one in read_rules(table.auth, roles)]
+        self._views = [_view(table.auth, roles, facts)]
+        """What is said of reading, of which all must hold: ``@auth``, and topic rules."""
+        if reading.view is not None:
+            self._views.append(reading.view)
+        self.read: Where = join(map(_any_of, self._views), all_of=True)
         """The condition of visible records."""
-        self._writes = bind(write_rule(table.auth, roles), facts) if table.auth else EVERYTHING
+        writes = bind(write_rule(table.auth, roles), facts) if table.auth else EVERYTHING
+        ruled = EVERYTHING if writing.view is None else _any_of(writing.view)
+        self._writes = join([writes, ruled], all_of=True)
         guarded = [item for item in table.attributes if item.auth]
-        self._fields = {item.name: bound(item.auth) for item in guarded}
+        self._fields = {item.name: _view(item.auth, roles, facts) for item in guarded}
         self._written = {item.name: bind(write_rule(item.auth, roles), facts) for item in guarded}
-        self._out, self._only = out[False], only[False]
-        self._write_out, self._write_only = out[True], only[True]
+        self._out, self._only = reading.out, reading.only
+        self._write_out, self._write_only = writing.out, writing.only
 
     # -- summary -----------------------------------------------------------------------------------
 
@@ -117,7 +119,7 @@ class RowPolicy:
     @property
     def _partial(self) -> bool:
         """Whether attributes may be hidden from it."""
-        masks = any(masks for _, masks in self._masking)
+        masks = any(masks for view in self._views for _, masks, _ in view)
         rows = self._out or self._write_out or self._only is not None
         return bool(masks or self._fields or rows or self._write_only is not None)
 
@@ -144,16 +146,25 @@ class RowPolicy:
         name, where = self._table.name, "as it is now"
         if record is None:
             return None
-        if not self.sees(record):
-            said = "; ".join(one.text for _, one in self._reading) or "nothing that applies"
-            return Decision(False, f"{name} lets it see by {said}, which does not hold {where}")
+        for number, view in enumerate(self._views):
+            if not self._holds(_any_of(view), record):
+                texts = [one.text for one in view] if number else self._texts
+                said = "; ".join(texts) or "nothing that applies"
+                return Decision(False, f"{name} lets it see by {said}, which does not hold {where}")
         if writing:
             if not self._holds(self._writes, record):
-                return Decision(False, f"no @auth of {name} lets it write the record {where}")
-            return Decision(True, f"@auth of {name} lets it write the record {where}")
-        by = next((one.text for rule, one in self._reading if self._holds(rule, record)), "")
+                words = f"no @auth and no rule about records of {name}"
+                return Decision(False, f"{words} lets it write the record {where}")
+            by = "@auth" if self._table.auth else "a rule about records"
+            return Decision(True, f"{by} of {name} lets it write the record {where}")
+        firsts = [self._first(view, record).text for view in self._views]
+        by = " and ".join(text for text in firsts if text)
         words = f"{by} of {name} holds {where}" if by else f"{name} lets everybody read it"
         return Decision(True, words)
+
+    def _first(self, view: View, record: Record) -> Alternative:
+        """Return the first alternative that holds of a record."""
+        return next(one for one in view if self._holds(one.where, record))
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -195,15 +206,15 @@ class RowPolicy:
         if not self._partial:
             return ()
         values, record_id = self._values(record), self._id(record)
-        hidden: dict[str, str] = {}
-        whole = [masks for bound, masks in self._masking if holds(bound, values, record_id)]
-        for name in {name for masks in whole for name in masks}:
-            if all(name in masks for masks in whole):
-                hidden[name] = next(masks[name] for masks in whole)
+        by_auth, *by_rules = self._views
+        hidden = _masks_of(by_auth, values, record_id)
         for name, rules in self._fields.items():
-            given = [masks.get(name) for bound, masks in rules if holds(bound, values, record_id)]
+            given = [one.masks.get(name) for one in rules if holds(one.where, values, record_id)]
             if None not in given:
                 hidden[name] = next((mask for mask in given if mask is not None), LEFT_OUT)
+        for view in by_rules:
+            for name, mask in _masks_of(view, values, record_id).items():
+                hidden[name] = stricter(hidden.get(name, mask), mask)
         hidden |= dict.fromkeys(self._out, LEFT_OUT)
         if self._only is not None:
             key = self._table.primary_key
@@ -252,12 +263,9 @@ class RowPolicy:
     def _blind(self) -> frozenset[str]:
         """Return the attributes masked in some records."""
         found = set(self._out)
-        for name in {name for _, masks in self._masking for name in masks}:
-            if not any(bound is EVERYTHING and name not in masks for bound, masks in self._masking):
-                found.add(name)
-        for name, rules in self._fields.items():
-            if not any(bound is EVERYTHING and name not in masks for bound, masks in rules):
-                found.add(name)
+        for view in self._views:
+            found.update(name for one in view for name in one.masks if not _bare(view, name))
+        found.update(name for name, rules in self._fields.items() if not _bare(rules, name))
         return frozenset(found)
 
     # -- writing -----------------------------------------------------------------------------------
@@ -323,6 +331,33 @@ class RowPolicy:
             out |= (values.keys() | sent.keys()) - self._write_only
             out.discard(key.name if key is not None else "")
         return out
+
+
+def _view(clauses: tuple[Clause, ...], roles: frozenset[str], facts: Facts) -> View:
+    """Return what ``@auth`` says of reading, for one kind of caller."""
+    if not rules_reading(clauses):
+        return (Alternative(EVERYTHING, {}),)
+    found = [
+        Alternative(bind(rule, facts), dict(one.masks), one.text)
+        for rule, one in read_rules(clauses, roles)
+    ]
+    return tuple(item for item in found if item.where is not NOTHING)
+
+
+def _any_of(view: View) -> Where:
+    return join([one.where for one in view], all_of=False)
+
+
+def _masks_of(view: View, values: Values, record_id: object) -> dict[str, str]:
+    """Return the attributes that are masked by every alternative that holds."""
+    whole = [one.masks for one in view if holds(one.where, values, record_id)]
+    names = {name for masks in whole for name in masks}
+    return {n: whole[0][n] for n in names if all(n in masks for masks in whole)}
+
+
+def _bare(view: View, name: str) -> bool:
+    """Whether an attribute is shown of every record without a mask."""
+    return any(one.where is EVERYTHING and name not in one.masks for one in view)
 
 
 def _auth_of(table: Table, name: str) -> tuple[Clause, ...]:

@@ -26,7 +26,7 @@ from rowcast.core.topic_rules import TopicRule
 from rowcast.core.topics import RULES, TopicFilter
 from rowcast.core.values import merge_patch
 from rowcast.features.rights.rights import Rights
-from rowcast.features.rights.rule_syntax import rule_of
+from rowcast.features.rights.rule_syntax import rule_of, stored_rule_of
 from rowcast.kernel.resource import Resource
 from rowcast.kernel.write import Receipt
 from rowcast.store.store import Change
@@ -78,7 +78,7 @@ class RuleTable:
         name = record.topic.removeprefix(f"{PATH}/")
         value = self._kernel.transcoder.value(record)
         try:
-            rule = rule_of(name, value)
+            rule = stored_rule_of(name, value, self._rights.policy.tables)
         except Error as error:
             raise Error(Code.INVALID, f"{record.topic}: {error.message}") from None
         self._keep(name, rule, value)
@@ -97,7 +97,7 @@ class RuleTable:
             )
         if name not in self._rules and len(self._rules) >= RULE_ROWS_MAX:
             raise Error(Code.TOO_LARGE, f"there are {RULE_ROWS_MAX} rules already; join some")
-        return rule_of(name, value)
+        return rule_of(name, value, self._rights.policy.tables)
 
     def put(self, name: str, rule: TopicRule, value: object) -> None:
         """Apply a stored rule."""
