@@ -127,6 +127,61 @@ async def test_a_failed_call_is_repeated_and_then_kept(collected, caplog):
     assert not world.feature.dead.names()
 
 
+async def test_a_failed_event_is_kept_until_a_call_for_it_has_succeeded(collected):
+    """G23: a kill before that loses nothing; asked for twice it is called once."""
+    called, going, broken = [], asyncio.Event(), True
+
+    @on("Dog/+")
+    async def bark(event):
+        called.append(event.topic)
+        if broken:
+            raise ValueError("no voice")
+        await going.wait()
+
+    world = await World(collected).start()
+    await world.room.put("Dog/1")
+    await world.turn()
+    (name,) = world.feature.dead.names()
+    broken = False
+    await world.room.kernel.resource(f"{FAILURES}/{name}", ANN).patch({"state": "waiting"})
+    await world.turn()
+    assert (4, [name]) == (len(called), world.feature.dead.names()), "it waits in the call"
+    world = await (await world.kill()).start()
+    assert [name] == world.feature.dead.names()
+    rows = world.room.kernel.resource(f"{FAILURES}/{name}", ANN)
+    await rows.patch({"state": "waiting"})
+    await rows.patch({"state": "waiting"})
+    going.set()
+    await world.turn()
+    assert (5, []) == (len(called), world.feature.dead.names())
+
+
+@pytest.mark.parametrize("succeeds", [True, False])
+async def test_a_failed_event_that_is_discarded_during_a_call_stays_so(collected, succeeds):
+    """G23."""
+    called, going = [], asyncio.Event()
+
+    @on("Dog/+")
+    async def bark(event):
+        called.append(event.topic)
+        if len(called) > 3:
+            await going.wait()
+        if len(called) <= 3 or not succeeds:
+            raise ValueError("no voice")
+
+    world = await World(collected).start()
+    await world.room.put("Dog/1")
+    await world.turn()
+    (name,) = world.feature.dead.names()
+    rows = world.room.kernel.resource(f"{FAILURES}/{name}", ANN)
+    await rows.patch({"state": "waiting"})
+    await world.turn()
+    await rows.delete()
+    going.set()
+    await world.turn()
+    assert (4 if succeeds else 6, []) == (len(called), world.feature.dead.names())
+
+
 async def test_a_repeated_call_of_one_that_failed_writes_once(collected):
     """G23, M8: what the failed call had written is not written again."""
     local, failures = server.client("job"), [1]

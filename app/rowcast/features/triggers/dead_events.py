@@ -89,6 +89,11 @@ class DeadEvents:
         """Return one."""
         return self._events.get(name)
 
+    def find(self, trigger: str, seq: int) -> DeadEvent | None:
+        """Return that of a trigger at a position."""
+        found = (item for item in self if (item.trigger, item.seq) == (trigger, seq))
+        return next(found, None)
+
     def discard(self, name: str) -> DeadEvent:
         """Forget one; raises NOT_FOUND."""
         found = self._events.pop(name, None)

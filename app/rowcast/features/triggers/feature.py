@@ -85,7 +85,6 @@ class TriggersOfEvents(Feature):
         events = await self._kernel.reader.read(found.seq - 1, 1, source) if found.seq else []
         if not events or events[0].seq != found.seq:
             raise Error(Code.GONE, f"the log has the event of {name!r} no more; discard it")
-        self.dead.discard(name)
         runner.call_again(events[0])
 
     async def start(self) -> None:

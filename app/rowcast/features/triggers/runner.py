@@ -117,7 +117,8 @@ class Runner:
             for event, _ in pairs:
                 await self._take(event)
             while self._again:
-                await self._call_all(self._again.pop(0), marked=False)
+                await self._revive(self._again[0])
+                del self._again[0]
             self._keep(self._subscription.settled)
             if not pairs:
                 await self._rest()
@@ -135,9 +136,13 @@ class Runner:
             self._kernel.durable.remove(topics)
 
     def call_again(self, event: Event) -> None:
-        """Have a dead event called again, soon; what it writes is written anew."""
-        self._again.append(event)
-        self._wake.set()
+        """Have a dead event called again, soon; what it writes is written anew.
+
+        It is dead until a call has succeeded, so a kill does not lose it.
+        """
+        if event.seq not in {waiting.seq for waiting in self._again}:
+            self._again.append(event)
+            self._wake.set()
 
     async def _take(self, event: Event) -> None:
         if event.kind in {GAP, RESET}:
@@ -147,23 +152,36 @@ class Runner:
         elif depth_of(event) >= self._bounds.depth_max:
             self._note_circle(event)
         else:
-            await self._call_all(event)
+            if not await self._call_all(event):
+                self._bury(event)
             self._keep(event.seq)
 
-    async def _call_all(self, event: Event, *, marked: bool = True) -> None:
-        """Call until it succeeds, or was tried often enough."""
+    async def _revive(self, event: Event) -> None:
+        """Call for a dead event, unless somebody has discarded it meanwhile."""
+        name, seq = self.trigger.name, event.seq
+        if self._dead.find(name, seq) is None:
+            return
+        succeeded = await self._call_all(event, marked=False)
+        dead = self._dead.find(name, seq)
+        if dead is not None and succeeded:
+            self._dead.discard(dead.id)
+        elif dead is not None:
+            self._bury(event)
+
+    async def _call_all(self, event: Event, *, marked: bool = True) -> bool:
+        """Call until it succeeds, or was tried often enough; return whether it did."""
         retries = self.trigger.retries
         for attempt in range(1, retries.attempts_max + 1):
             problem = await self._call(event, event.seq if marked else 0)
             if not problem:
                 self.calls += 1
                 self.problem = ""
-                return
+                return True
             self.failures += 1
             self.problem = problem
             if attempt < retries.attempts_max:
                 await asyncio.sleep(retries.seconds_after(attempt))
-        self._bury(event, retries.attempts_max)
+        return False
 
     async def _call(self, event: Event, number: int) -> str:
         """Make one call, whose writes have marks of this number; return why it failed, or ""."""
@@ -182,8 +200,9 @@ class Runner:
             CALL.set(None)
         return ""
 
-    def _bury(self, event: Event, attempts: int) -> None:
-        name = self.trigger.name
+    def _bury(self, event: Event) -> None:
+        """Keep an event for which all calls have failed."""
+        name, attempts = self.trigger.name, self.trigger.retries.attempts_max
         log.error("the trigger %s gives up %s: %s", name, event.topic, self.problem)
         seq = event.seq
         self._dead.add(DeadEvent(name, seq, event.topic, attempts, self.problem, self._now()))
