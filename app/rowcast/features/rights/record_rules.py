@@ -56,11 +56,8 @@ def _table_of(text: str, tables: Sequence[Table]) -> Table:
     known = {f"{table.path}/#": table for table in tables if table.path}
     table = known.get(text)
     if table is None:
-        sample = f"; known are {', '.join(sorted(known)[:9])}" if known else ""
-        raise wrong(
-            f"with where or mask is about a whole declared table, and {text!r} is none"
-            f"{did_you_mean(text, list(known))}{sample}"
-        )
+        hint = did_you_mean(text, known) or f"; known are {', '.join(sorted(known)[:9]) or 'none'}"
+        raise wrong(f"with where or mask is about a whole declared table; {text!r} is none{hint}")
     return table
 
 
