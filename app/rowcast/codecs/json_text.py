@@ -64,6 +64,19 @@ def encode(value: object) -> bytes:
         raise Error(Code.INVALID, model.SURROGATE) from None
 
 
+def written(payload: bytes) -> object:
+    """Return a text that ``decode`` accepts as what is written, every spelling as the map it is.
+
+    So readers see it who know JSON and no spellings; ``text`` gives it back.
+    """
+    return orjson.loads(payload)
+
+
+def text(value: object) -> bytes:
+    """Return what is written as JSON text; nothing is spelled."""
+    return orjson.dumps(value)
+
+
 def _spelled(value: object) -> object:
     if isinstance(value, dict):
         spelled = {key: _spelled(item) for key, item in value.items()}

@@ -5,6 +5,7 @@ values only, and no table.
 """
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import cast
 
 
@@ -42,7 +43,7 @@ def has_null(value: object) -> bool:
 
 
 def is_same(one: object, other: object) -> bool:
-    """Whether two values are written alike: 1, 1.0 and true differ."""
+    """Whether two values are written alike: 1, 1.0 and true differ, and so do 1.10 and 1.1."""
     if type(one) is not type(other):
         return False
     if isinstance(one, Mapping):
@@ -53,4 +54,6 @@ def is_same(one: object, other: object) -> bool:
     if isinstance(one, list):
         items = cast("list[object]", other)
         return len(one) == len(items) and all(map(is_same, one, items))
+    if isinstance(one, float | Decimal):
+        return repr(one) == repr(other)  # what is equal may be written with more digits, or a sign
     return one == other

@@ -156,3 +156,40 @@ async def test_c16_a_patch_is_computed_once_for_all_readers(doors, monkeypatch):
         told = {deltas.envelope(event, 0) for deltas in readers}
         assert 1 == len(told)
     assert [1] == made
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"$decimal": "1.10"}, {"$date": "2026-01-01T00:00:00Z"}),
+        ({"$decimal": "1.10"}, {"$decimal": "1.1"}),
+        ({"$decimal": "1.10"}, {"b": 1}),
+        ({"b": 1, "c": 2}, {"$float": "NaN"}),
+        ({"$date": "q", "b": 1}, {"$date": "r", "b": 1}),
+        ({"$map": {"$date": 5}}, {"$date": 5, "b": 1}),
+        (0.0, -0.0),
+    ],
+)
+async def test_c16_spellings_are_merged_as_what_is_written(doors, old, new):
+    """C16: a reader merges {"$decimal": "1"} like any object, so a patch must say all of it."""
+    frames, reader = Frames(doors.kernel, JSON), Reader()
+    deltas = Deltas(frames)
+    for seq, value in enumerate((old, new), 1):
+        payload = json.dumps({"text": "x" * 200, "value": value}).encode()
+        event = Event("yard/1", PUT, payload, JSON, seq=seq, version=seq)
+        reader.take(json.loads(deltas.envelope(event, 0) or frames.envelope(event)))
+    assert 1 == reader.deltas
+    assert json.dumps(new) == json.dumps(reader.state["yard/1"]["value"])
+
+
+async def test_c16_a_patch_is_not_for_who_was_shown_another_value(doors):
+    """C16: rights and hooks show readers different values of one event."""
+    frames = Frames(doors.kernel, JSON)
+    whole, hidden = Deltas(frames), Deltas(frames)
+    first = Event("Note/1", PUT, encode(BIG | {"key": 7}, JSON), JSON, seq=1, version=1)
+    shown = first.changed(payload=encode(BIG, JSON))
+    then = Event("Note/1", PUT, encode(BIG | {"key": 7, "n": 2}, JSON), JSON, seq=2, version=2)
+    for deltas, event in ((whole, first), (hidden, shown)):
+        assert deltas.envelope(event, 0) is None
+    told = [decode(deltas.envelope(then, 0), JSON)["delta"] for deltas in (whole, hidden)]
+    assert [{"n": 2}, {"n": 2, "key": 7}] == told

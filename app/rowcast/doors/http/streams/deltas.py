@@ -58,7 +58,9 @@ class Deltas:
         kept = event.encodings
         if kept is None:
             kept = event.encodings = {}
-        key = (self._frames.name, "delta", event.kind, before.seq, before.version)
+        # Readers may have been shown different values of one event, by their rights or by hooks.
+        shown = hash(before.payload)
+        key = (self._frames.name, "delta", event.kind, before.seq, before.version, shown)
         made = kept.get(key)
         if made is None:
             made = kept[key] = self._made(before, event)

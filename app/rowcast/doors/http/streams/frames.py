@@ -10,7 +10,7 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from rowcast.codecs import JSON, decode, encode
+from rowcast.codecs import JSON, encode, json_text
 from rowcast.core.events import CURRENT, DELETE, END, GAP, RESET, SNAPSHOT, Event
 from rowcast.core.freshness import FRESH, SILENT, STALE_PREFIX
 from rowcast.core.meta import meta_of
@@ -103,13 +103,19 @@ class Frames:
 
     def with_delta(self, event: Event, patch: Mapping[str, object]) -> bytes:
         """Return the envelope with a merge patch as ``delta`` in place of the value (C16)."""
+        if self.media_type == JSON:
+            head, end = self._ends(event)
+            return b'%b,"delta":%b%b' % (head, json_text.text(patch), end)
         members = {**self._members(event), "delta": patch}
         return encode(members | self._told(event), self.media_type)
 
     def spelled(self, event: Event) -> object:
-        """Return the value of an event as readers of this format decode it; nothing keeps it."""
+        """Return the value of an event as readers of this format decode it; nothing keeps it.
+
+        In JSON that is what is written: a reader merges ``{"$decimal": "1"}`` like any object.
+        """
         if self.media_type == JSON:
-            return decode(self._json_value(event), JSON)
+            return json_text.written(self._json_value(event))
         return self._value(event)
 
     def _told(self, event: Event) -> dict[str, object]:
@@ -123,6 +129,15 @@ class Frames:
 
         A line end in JSON is white space between tokens, so it may become a space.
         """
+        head, end = self._ends(event)
+        if event.kind in {DELETE, CURRENT}:
+            return head + end
+        if isinstance(event, Gap):
+            return head + b',"gap":' + encode(event.facts(self._kernel.cursor), JSON) + end
+        return head + b',"value":' + self._json_value(event).translate(_LINE_ENDS) + end
+
+    def _ends(self, event: Event) -> tuple[bytes, bytes]:
+        """Return what is before and after the value in a JSON envelope."""
         cursor = self.cursor(event)
         kind, topic = _said(event)
         head = b'{"cursor":%b,"topic":%b,"kind":"%b","version":%b' % (
@@ -132,12 +147,7 @@ class Frames:
             str(event.version).encode() if event.version else b"null",
         )
         told = self._told(event)
-        end = b"," + encode(told, JSON)[1:] if told else _JSON_END
-        if event.kind in {DELETE, CURRENT}:
-            return head + end
-        if isinstance(event, Gap):
-            return head + b',"gap":' + encode(event.facts(self._kernel.cursor), JSON) + end
-        return head + b',"value":' + self._json_value(event).translate(_LINE_ENDS) + end
+        return head, b"," + encode(told, JSON)[1:] if told else _JSON_END
 
     def _json_value(self, event: Event) -> bytes:
         if event.kind in MARKS:
