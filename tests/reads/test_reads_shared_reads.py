@@ -114,6 +114,25 @@ async def test_when_the_first_leaves_or_fails_the_others_read_for_themselves(how
     assert first.cancelled() or Code.BUSY == first.exception().code
 
 
+async def test_nobody_waits_for_more_than_two_reads_that_fail():
+    """C25: where all reads fail, the last of many readers has its answer with the others."""
+    store = Store()
+
+    def read():
+        store.reads += 1
+        raise Error(Code.BUSY, "the time is over")
+
+    store.read = read
+    asked = [store.ask() for _ in range(50)]
+    for waiting in (1, 1, 48):
+        await turns()
+        assert waiting == len(store.threads.waiting)
+        while store.threads.waiting:
+            store.threads.step()
+    await turns()
+    assert {Code.BUSY} == {task.exception().code for task in asked}
+
+
 class Joined:
     """A client that keeps what it is told."""
 

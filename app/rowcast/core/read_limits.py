@@ -24,3 +24,5 @@ LONG_POLL_EVENTS = 1_000
 """Events of one answer to a long poll without a limit of its own."""
 HISTORY_SORTED_RECORDS_MAX = 100_000
 """Records of a past moment held at once, to sort them: as many as may have changed since."""
+SHARED_READ_FAILURES_MAX = 2
+"""Failed reads that a reader waits for: one may be its first reader's fault, two are not."""

@@ -3,7 +3,8 @@
 A reader may share a read that begins after it asked: it sees everything that was there then. A read
 that had begun before may lack that, so the reader waits for the next one, with all others who do.
 So any number of equal reads that are asked for at a time take two turns of a thread. When a shared
-read fails, or its first reader leaves, the others read for themselves.
+read fails, or its first reader leaves, the next one reads for all others. Who has waited for two
+reads that failed reads for itself: else the last of many would wait as long as all of them take.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Generic, TypeVar, cast
 
 from rowcast.core.queries import Query
+from rowcast.core.read_limits import SHARED_READ_FAILURES_MAX
 from rowcast.core.tables import Table
 from rowcast.store.store import Scan
 
@@ -20,14 +22,16 @@ T = TypeVar("T")
 class _Flight(Generic[T]):
     """One read on its way."""
 
-    __slots__ = ("answer", "begun", "number")
+    __slots__ = ("answer", "begun", "failed", "number")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.begun = False
         """Whether a thread has begun; set by the thread, before it reads."""
         self.answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        """Cancelled when the read failed."""
+        """Cancelled when the read has no answer."""
+        self.failed = False
+        """Whether the read failed; else its first reader has left."""
 
 
 class SharedReads:
@@ -51,13 +55,16 @@ class SharedReads:
         """
         if key is None:
             return await run(call)
-        came = self._number
+        came, failures = self._number, 0
         while (flight := self._flights.get(key)) is not None:
             is_later = flight.number > came or not flight.begun
             await asyncio.wait((flight.answer,))  # which is not cancelled with one of its readers
             if is_later and not flight.answer.cancelled():
                 self.shared += 1
                 return cast("T", flight.answer.result())
+            failures += flight.failed
+            if failures >= SHARED_READ_FAILURES_MAX:
+                return await run(call)
         return await self._lead(key, call, run)
 
     async def _lead(
@@ -76,6 +83,10 @@ class SharedReads:
 
         try:
             found = await run(begin)
+        except Exception:
+            flight.failed = True
+            raise
+        else:
             flight.answer.set_result(found)
             return found
         finally:
