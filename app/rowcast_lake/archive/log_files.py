@@ -13,7 +13,8 @@ is decoded to find one row; their statistics (least and greatest ``seq`` and ``t
 part, and the range that the file covers, whose first row may be later. Source: the format of Apache
 Parquet, Encodings.md and ``Statistics`` in parquet.thrift.
 
-A file is written under another name, synced, and then renamed: it is whole or not there.
+A file is written under another name, synced, and then renamed: it is whole or not there. What a
+disk has changed later is found by the checksums of the pages and the footer, and not returned.
 """
 
 import json
@@ -32,6 +33,7 @@ from rowcast.features.archive.file_format import Group
 from rowcast.log.segment import sync_directory
 from rowcast.store.private import open_new
 from rowcast.store.sql_rows import Row
+from rowcast_lake.archive.footers import check, seal
 
 _SCHEMA: Final = pa.schema(
     [
@@ -63,6 +65,7 @@ _OPTIONS: Final[Mapping[str, Any]] = {
     "column_encoding": {"seq": "DELTA_BINARY_PACKED", "version": "DELTA_BINARY_PACKED"},
     "write_statistics": ["seq", "topic", "version"],
     "store_schema": False,
+    "write_page_checksum": True,
 }  # fmt: skip
 
 
@@ -70,7 +73,8 @@ class ParquetFile:
     """An open file; closed by its reader."""
 
     def __init__(self, path: Path) -> None:
-        self._file = pq.ParquetFile(path, pre_buffer=False)
+        self._path = path
+        self._file = pq.ParquetFile(path, pre_buffer=False, page_checksum_verification=True)
 
     def __enter__(self) -> Self:
         return self
@@ -84,21 +88,27 @@ class ParquetFile:
         return tuple(_group(metadata.row_group(i)) for i in range(metadata.num_row_groups))
 
     def rows(self, index: int, topic: str | None = None) -> list[Row]:
-        """Return the rows of a row group, all or those at a topic."""
+        """Return the rows of a row group, all or those at a topic. Raises OSError if damaged."""
         if topic is None:
             return _rows(self.table(index))
         known = self._file.metadata.row_group(index).column(_TOPIC).statistics
         if known is not None and known.has_min_max and not known.min <= topic <= known.max:
             return []
-        topics = self._file.read_row_group(index, ["topic"], use_threads=False)
+        topics = self.table(index, ["topic"])
         chosen = pc.equal(topics.column(0), topic)
         if not pc.any(chosen).as_py():
             return []
         return _rows(self.table(index).filter(chosen))
 
-    def table(self, index: int) -> pa.Table:
-        """Return a row group, decoded on this thread: its priority may be lower."""
-        return self._file.read_row_group(index, use_threads=False)
+    def table(self, index: int, columns: list[str] | None = None) -> pa.Table:
+        """Return a row group, decoded on this thread: its priority may be lower.
+
+        Raises OSError for a damaged page, whose checksum is another.
+        """
+        try:
+            return self._file.read_row_group(index, columns, use_threads=False)
+        except pa.ArrowInvalid as error:
+            raise _damaged(self._path, error) from error
 
 
 class ParquetFiles:
@@ -112,10 +122,11 @@ class ParquetFiles:
 
     def open(self, path: Path) -> ParquetFile:
         """Open a file. Raises OSError, also for a damaged one; FileNotFoundError."""
+        check(path)
         try:
             return ParquetFile(path)
         except pa.ArrowInvalid as error:
-            raise OSError(f"{path} is damaged: {error}") from error
+            raise _damaged(path, error) from error
 
     def write(self, path: Path, rows: Iterable[Row], facts: Mapping[str, object]) -> None:
         """Write a file that is there whole or not at all, and durable. Raises OSError."""
@@ -130,11 +141,15 @@ class ParquetFiles:
         fresh = path.with_name(f"{path.name}.new")
         fresh.unlink(missing_ok=True)
         try:
-            with open_new(fresh) as file:
-                with pq.ParquetWriter(file, _SCHEMA, **_OPTIONS) as writer:
-                    writer.add_key_value_metadata({"rowcast": json.dumps(facts)})
-                    for group in groups:
-                        writer.write_table(group)
+            with (
+                open_new(fresh) as file,
+                pq.ParquetWriter(file, _SCHEMA, **_OPTIONS) as writer,
+            ):
+                writer.add_key_value_metadata({"rowcast": json.dumps(facts)})
+                for group in groups:
+                    writer.write_table(group)
+            with fresh.open("r+b") as file:
+                seal(file)
                 file.flush()
                 os.fsync(file.fileno())
             fresh.replace(path)
@@ -170,6 +185,10 @@ class ParquetFiles:
                 group, size = [], 0
         if group:
             yield group
+
+
+def _damaged(path: Path, error: Exception) -> OSError:
+    return OSError(f"{path} is damaged: {error}")
 
 
 def _group(metadata: Any) -> Group:

@@ -100,3 +100,41 @@ def test_m2_a_damaged_file_is_an_error_of_the_disk(tmp_path):
     path.write_bytes(b"PAR1 is not all")
     with pytest.raises(OSError, match="damaged"):
         ParquetFiles().open(path)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_m2_a_bit_that_a_disk_has_changed_is_an_error_or_changes_nothing(tmp_path, seed):
+    """Anywhere in the file: no row is returned as another one, and the process goes on."""
+    chance = random.Random(seed)
+    files, path = ParquetFiles(group_events=20), tmp_path / "0-60.parquet"
+    kinds = ("put", "delete", "message")
+    rows = [
+        (i, 7, f"t{i % 5}", kinds[i % 3], i, 1, 1, "ann", None, chance.randbytes(20), i / 3, "{}")
+        for i in range(1, 61)
+    ]
+    files.write(path, rows, {})
+    whole = path.read_bytes()
+    refused = 0
+    for _ in range(50):
+        damaged, place = bytearray(whole), chance.randrange(len(whole))
+        damaged[place] ^= 1 << chance.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            assert rows == read(files, path)
+        except OSError:
+            refused += 1
+    assert refused > 25
+
+
+@pytest.mark.parametrize("place", range(8))
+def test_m2_a_footer_of_another_checksum_is_not_read(tmp_path, place):
+    """The library ends the process on some of these."""
+    files, path = ParquetFiles(), tmp_path / "0-9.parquet"
+    files.write(path, ODD, {})
+    assert len(ODD) == pq.read_table(path).num_rows
+    damaged = bytearray(path.read_bytes())
+    length = int.from_bytes(damaged[-8:-4], "little")
+    damaged[-9 - place * (length // 8)] ^= 4
+    path.write_bytes(damaged)
+    with pytest.raises(OSError, match="damaged"):
+        files.open(path)
