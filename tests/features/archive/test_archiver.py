@@ -2,6 +2,7 @@
 
 import logging
 import shutil
+import stat
 
 import pytest
 from archive_world import Archiving, define
@@ -9,6 +10,9 @@ from archive_world import Archiving, define
 from build import ANN, Code, refusal
 from rowcast.core.topic_tables import TopicRoot, TopicTable
 from rowcast.core.topics import TopicFilter
+from rowcast.features.archive import archive_index
+from rowcast.features.archive.archive_index import ArchivedRange
+from rowcast.features.archive.file_format import Group
 from rowcast.reads.read_queue import ReadLane
 from rowcast.store.older_rows import OldestRoom
 from rowcast.store.store import Keep
@@ -231,6 +235,66 @@ async def test_m2_files_of_a_topic_table_that_is_no_more_are_put_aside(tmp_path)
     assert [8, 9] == every(again, "home/x")
     assert [f"{place.name}.1"] == [x.name for x in world.feature.index.directory.iterdir()]
     again.close()
+
+
+async def test_m2_an_age_limit_holds_for_files_that_are_not_read_any_more(tmp_path):
+    """Those from before a gap, too: what is in them is promised to be gone."""
+    world = Archiving(tmp_path, keep=5, days=1)
+    await written(world, 20)
+    await world.sweep()
+    place = world.feature.index.place(*world.feature.index.numbers())
+    world.feature.index.add(int(place.name), ArchivedRange(1_000, 1_001, place / "none"))
+    await world.sweep()
+    assert world.paths()
+    world.room.time += 2 * 86_400
+    world.feature.rows._groups.keep(place / "none", (Group(1_001, 1_001, 1 << 62),))
+    await world.sweep()
+    assert not world.paths()
+    world.close()
+
+
+async def test_m2_a_number_that_is_used_again_while_the_server_runs(tmp_path):
+    """The former table's files are too old; those of the next one are read after a start."""
+    world = Archiving(tmp_path, keep=2, days=1)
+    store = world.room.store
+    store.define(TopicTable("mqtt_home", HOME))
+    await written(world, 9, "home/x")
+    await world.sweep()
+    await world.room.delete("home/x")
+    world.room.time += 2 * 86_400
+    await world.retention._trim(HOME, Keep(seconds=60))
+    await world.sweep()
+    assert not store.figures(HOME).archived
+    assert not store.figures(HOME).events
+    store.drop(TopicTable("mqtt_home", HOME))
+    store.define(TopicTable("mqtt_work", TopicRoot("work")))
+    await written(world, 9, "work/x")
+    await world.sweep()
+    expected = every(world, "work/x")
+    assert 9 == len(expected)
+    world.close()
+    again = Archiving(tmp_path, keep=2, days=1)
+    assert expected == every(again, "work/x")
+    again.close()
+
+
+async def test_m2_a_name_that_a_full_disk_did_not_take_is_written_later(tmp_path, monkeypatch):
+    """Else nobody would know whose files they are."""
+
+    def full(path, data):
+        raise OSError(28, "No space left on device")
+
+    world = Archiving(tmp_path, keep=2)
+    await written(world, 9)
+    with monkeypatch.context() as patch:
+        patch.setattr(archive_index, "replace_file", full)
+        await world.sweep()
+    await world.sweep()
+    (place,) = world.feature.index.directory.iterdir()
+    assert "Note" == (place / "source").read_text()
+    places = (tmp_path / "archive", place.parent, place)
+    assert [0o700] * 3 == [stat.S_IMODE(path.stat().st_mode) for path in places]
+    world.close()
 
 
 async def test_m2_a_topic_table_with_archived_events_is_in_use(tmp_path):

@@ -104,14 +104,22 @@ class ArchiveIndex:
         return self.directory / str(number)
 
     def prepare(self, number: int, name: str) -> Path:
-        """Make the directory of a part's files, and return it."""
+        """Make the directory of a part's files, and return it.
+
+        One of a part whose number this one has got is put aside: its files are too old, or unread.
+        """
         place = self.place(number)
-        if not place.is_dir():
-            make_directory(place)
-            replace_file(place / _SOURCE, name.encode())
-            sync_directory(place)
-            for parent in (self.directory, *self.directory.parents[:2]):
-                sync_directory(parent)
+        known = _name_of(place)
+        if known == name:
+            return place
+        if known:
+            _put_aside(place)
+        parents = (self.directory, *self.directory.parents[:2])
+        for path in (*reversed(parents[:2]), place):
+            make_directory(path)
+        replace_file(place / _SOURCE, name.encode())
+        for path in (place, *parents):
+            sync_directory(path)
         return place
 
     def add(self, number: int, new: ArchivedRange) -> None:
@@ -129,6 +137,11 @@ class ArchiveIndex:
             left = [item for item in chain if item not in gone]
             self._chains[number] = tuple(sorted([*left, new]))
             return gone
+
+    def unread(self, number: int) -> list[ArchivedRange]:
+        """Return the files of a part that do not count; reads a directory."""
+        chain = self.chain(number)
+        return [item for item in _ranges(self.place(number)) if item not in chain]
 
     def forget(self, number: int) -> ArchivedRange:
         """Note that a part's oldest file is to be removed; return it."""
@@ -164,7 +177,7 @@ def _ranges(place: Path) -> list[ArchivedRange]:
 
 def _name_of(place: Path) -> str:
     try:
-        return (place / _SOURCE).read_text()
+        return (place / _SOURCE).read_text(encoding="utf-8")
     except FileNotFoundError:
         return ""
 

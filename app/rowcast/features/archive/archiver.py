@@ -188,3 +188,6 @@ class Archiver:
                 if seconds_of(self._rows.newest(chain[0])) >= oldest:
                     break
                 self._index.forget(number).path.unlink(missing_ok=True)
+            for item in self._index.unread(number):  # from before a gap
+                if seconds_of(self._rows.newest(item)) < oldest:
+                    item.path.unlink(missing_ok=True)
