@@ -35,8 +35,15 @@ Versions = Mapping[str, int]
 
 
 def put_seen(event: Event, text: str) -> None:
-    """Set what an event's writer had seen; raises INVALID for malformed text."""
-    event.properties = {**(event.properties or {}), SEEN: text_of(versions_in(text))}
+    """Set what the writer of an event with a version had seen; raises INVALID for malformed text.
+
+    Nobody has seen what is newer than the own write. Without such a bound a forged vector would
+    hide all conflicts to come at the topic, because later writes take over what it names. A site
+    whose clock was set back may name such versions: it gets a row too many, and none too few.
+    """
+    seen = versions_in(text).items()
+    kept = {origin: version for origin, version in seen if version <= event.version}
+    event.properties = {**(event.properties or {}), SEEN: text_of(kept)}
 
 
 def versions_in(text: str) -> dict[str, int]:

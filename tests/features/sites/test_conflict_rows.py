@@ -17,7 +17,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.sites.conflict_rows import PATH
 from rowcast.features.sites.conflicts import OWNER, VALUE_BYTES_MAX
 from rowcast.features.sites.feature import Sites
-from rowcast.kernel.known_versions import put_seen
+from rowcast.kernel.known_versions import put_seen, seen_by
 from rowcast.kernel.last_write_wins import put_stamp
 
 HERE = "0000000a"
@@ -38,6 +38,20 @@ async def lose(site, topic, payload=b"{}", *, kind=PUT, content_type=None, befor
 
 async def read(site, name="", caller=ANN):
     return await site.kernel.resource(f"{PATH}/{name}", caller).get()
+
+
+async def test_a_client_that_says_it_has_seen_what_is_to_come_hides_no_conflict():
+    """K3: later writes take over what it names, so only what is older than its own write counts."""
+    site = Site(HERE)
+    first = await Server.put(site.server, "Dog/1")
+    forged = Event("Dog/1", PUT, b"{}", None, 1, True)
+    put_stamp(forged, str(first.event.version + 1), "anybody")
+    put_seen(forged, json.dumps({THERE: (1 << 53) - 1, HERE: first.event.version}))
+    await site.kernel.write(forged, ANN)
+    site.server.time += 10
+    version = await lose(site, "Dog/1")
+    assert [f"{version}@{THERE}/Dog/1"] == site.conflicts.names
+    assert {HERE: first.event.version} == seen_by(forged.properties)
 
 
 async def test_a_row_says_who_lost_against_whom():
@@ -145,7 +159,7 @@ async def test_what_is_no_vector_is_refused(text):
 
 async def test_a_vector_has_at_most_sixteen_origins():
     """K3: the newest; what is left out counts as not seen."""
-    event = Event("u/1", PUT, b"")
+    event = Event("u/1", PUT, b"", version=50)
     put_seen(event, json.dumps({str(number): number for number in range(1, 41)}))
     kept = event.properties["seen"]
     assert ('"40":40' in kept, '"24":24' in kept, 16) == (True, False, kept.count(":"))
