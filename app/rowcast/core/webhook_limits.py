@@ -1,7 +1,10 @@
 """Limits of webhooks: each with its unit and its reason."""
 
 WEBHOOK_TIMEOUT_SECONDS = 10.0
-"""Time for one call, in seconds, for each of connecting and answering; the usual one of senders."""
+"""Time for each step of a call, such as connecting, in seconds; the usual one of senders."""
+WEBHOOK_CALL_SECONDS_MAX = 30.0
+"""Time for a whole call once it is connected, in seconds: a receiver that answers a byte at a time
+would hold its thread, and all later calls, for days."""
 WEBHOOK_ATTEMPTS_MAX = 8
 """Calls for one notification; the last is made about two hours after the first."""
 WEBHOOK_BACKOFF_SECONDS = 1.0

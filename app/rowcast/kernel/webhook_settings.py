@@ -1,7 +1,7 @@
 """Types of settings of webhooks: the address, and the secret of signatures."""
 
 from typing import Annotated
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, Field
 
@@ -15,9 +15,17 @@ def _url(text: str) -> str:
         complete = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         complete = False
-    if text and (not complete or parts.username or parts.fragment):
-        raise ValueError("should be an address such as https://ops.example/alarms, without a user")
+    if text and (not complete or parts.username or parts.fragment or not _is_sent(parts)):
+        raise ValueError(
+            "should be an address such as https://ops.example/alarms, without a user, its "
+            "path percent-encoded where it has spaces or other letters"
+        )
     return text
+
+
+def _is_sent(parts: SplitResult) -> bool:
+    """Whether path and query are what a request line may have: ASCII without spaces."""
+    return all("!" <= sign <= "~" for sign in parts.path + parts.query)
 
 
 def _secret(text: str) -> str:

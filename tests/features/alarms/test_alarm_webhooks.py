@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import socket
 import threading
 from base64 import b64decode, b64encode
+from contextlib import ExitStack, suppress
 from hashlib import sha256
 from hmac import compare_digest, digest
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -144,7 +146,8 @@ async def test_an_alarm_names_its_webhook_and_an_unknown_one_stops_the_start():
 @pytest.mark.parametrize(
     "settings",
     [{"webhook": "ops"}, {"webhook": "file:///etc"}, {"webhook": "http://a:b@ops.example/"},
-     {"webhook": "http://ops.example:x/"}, {"webhook_secret": "whsec_???"}],
+     {"webhook": "http://ops.example:x/"}, {"webhook_secret": "whsec_???"},
+     {"webhook": "http://ops.example/a b"}, {"webhook": "http://ops.example/?x=\u00e9"}],
 )  # fmt: skip
 def test_a_setting_that_cannot_be_meant_is_refused(settings):
     with pytest.raises(ValidationError):
@@ -216,3 +219,47 @@ async def test_what_cannot_be_called_is_said_without_the_url(monkeypatch):
     with pytest.raises(CallError) as caught:
         await in_thread(lambda: call("http://secret.example", {}, b""))
     assert "secret" not in str(caught.value)
+
+
+@pytest.fixture
+def raw():
+    """Return what serves one connection on a thread with a function of its socket."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, ExitStack() as ends:
+        listener.settimeout(10)  # where the call never comes
+
+        def serve(answer):
+            def work():
+                with suppress(TimeoutError), listener.accept()[0] as peer:
+                    peer.recv(10_000)
+                    answer(peer)
+
+            thread = threading.Thread(target=work)
+            thread.start()
+            ends.callback(thread.join)
+            return f"http://127.0.0.1:{listener.getsockname()[1]}/in?token=secret"
+
+        yield serve
+
+
+def test_nothing_of_an_answer_or_of_the_url_is_shown(raw):
+    """V5, G24: rows and logs have the problem; an address may lead to what speaks no HTTP."""
+    url = raw(lambda peer: peer.sendall(b"SSH-2.0-inner\r\n"))
+    with pytest.raises(CallError) as caught:
+        call(url, {}, b"{}")
+    assert "BadStatusLine" == str(caught.value)
+    with pytest.raises(CallError) as caught:
+        call(raw(lambda peer: None) + "&a b", {}, b"{}")
+    assert "InvalidURL" == str(caught.value)
+
+
+def test_an_answer_without_end_is_cut(raw):
+    """V5, G24: each byte comes in time, and the whole does not."""
+
+    def dribble(peer):
+        with suppress(OSError):
+            peer.sendall(b"HTTP/1.1 200 OK\r\nx: ")
+            while peer.recv(1):  # until it is cut
+                pass
+
+    with pytest.raises(CallError, match=r"took longer than 0\.05 s"):
+        call(raw(dribble), {}, b"{}", whole_seconds=0.05)

@@ -89,6 +89,38 @@ async def test_what_is_refused_is_posted_again_before_what_follows():
     assert "example" not in json.dumps(row), "the URL is not for readers"
 
 
+async def test_unlogged_events_have_ids_of_their_own():
+    """G24: receivers leave out what has an id that they know; a header takes not every topic."""
+    posts = Posts(refused=1)
+    world = await world_with(posts, Retries(9, 0.0, 1, 0.0), secret="s")
+    refused = []
+    send, action = posts, world.feature.runners["ops"].trigger.action
+
+    async def noted(url, headers, body):
+        refused.append(headers["webhook-id"])
+        await send(url, headers, body)
+
+    action._send = noted
+    for _ in range(2):
+        await world.room.say("yard/π\r\n", b"open")
+    await world.turn()
+    first, again, second = refused
+    assert first == again != second
+    assert all(each.isascii() and each.isprintable() for each in refused)
+
+
+async def test_what_is_signed_is_what_is_posted():
+    """G24: of an unlogged event, whose time is that of the call, too."""
+    posts, times = Posts(), iter(range(1_000))
+    world = await world_with(posts, secret="s")
+    world.feature.runners["ops"].trigger.action._now = lambda: float(next(times))
+    await world.room.say("yard/gate", b"open")
+    await world.turn()
+    ((_, headers, body),) = posts.taken
+    at = int(headers["webhook-timestamp"])
+    assert signed_headers("s", headers["webhook-id"], at, body) == headers
+
+
 def test_the_waits_of_webhooks_span_hours():
     """G24: as those of alarms."""
     waits = [RETRIES.seconds_after(number) for number in range(1, RETRIES.attempts_max)]

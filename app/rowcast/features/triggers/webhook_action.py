@@ -7,6 +7,7 @@ from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final
+from uuid import uuid4
 
 from rowcast.codecs import JSON, decode, encode
 from rowcast.core.clock import WallClock, seconds_of
@@ -47,6 +48,8 @@ class WebhookAction:
         self._url, self._secret, self._send = url, secret, send
         self._kernel: Kernel
         self._now: WallClock
+        self._unlogged: tuple[Event, str] | None = None
+        """The unlogged event that was posted last, and its id: it keeps it when it is repeated."""
 
     def bind(self, kernel: Kernel) -> None:
         """Set its kernel."""
@@ -54,16 +57,23 @@ class WebhookAction:
 
     async def __call__(self, event: Event) -> None:
         """Post an event; raises CallError when it is not accepted."""
-        cursor = self._kernel.cursor(event.seq)
-        name = cursor if event.seq else f"{event.topic}:{event.version}"
-        headers = signed_headers(self._secret, name, int(self._now()), self._body(event, cursor))
-        await self._send(self._url, headers, self._body(event, cursor))
+        body = self._body(event)
+        headers = signed_headers(self._secret, self._id(event), int(self._now()), body)
+        await self._send(self._url, headers, body)
 
-    def _body(self, event: Event, cursor: str) -> bytes:
+    def _id(self, event: Event) -> str:
+        """Return what no other event has: the cursor; of an unlogged one, which has none, any."""
+        if event.seq:
+            return self._kernel.cursor(event.seq)
+        if self._unlogged is None or self._unlogged[0] is not event:
+            self._unlogged = event, f"unlogged:{uuid4()}"
+        return self._unlogged[1]
+
+    def _body(self, event: Event) -> bytes:
         """Return type, time and data, as Standard Webhooks recommends."""
         data: dict[str, object] = {"topic": event.topic, "client": event.client or None}
         if event.seq:
-            data["seq"] = cursor
+            data["seq"] = self._kernel.cursor(event.seq)
         if event.kind != DELETE:
             data |= self._value(event)
         at = time_text(seconds_of(event.version) if event.version else self._now())
