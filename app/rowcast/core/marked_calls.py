@@ -30,6 +30,13 @@ class MarkedCall:
     """How many triggers led to it, itself too."""
     writes: int = 0
 
+    def end(self) -> None:
+        """Have no more writes marked: those of a task that outlives the call.
+
+        A repeated call would not make them in the same order, and a later one has its own numbers.
+        """
+        self.number = 0
+
 
 CALL: ContextVar[MarkedCall | None] = ContextVar("rowcast call", default=None)
 """The running call."""

@@ -217,6 +217,113 @@ async def test_a_call_that_takes_too_long_is_a_failed_one(collected):
     assert ("Dog/1", "it took longer than 0.001 s") == (kept.topic, kept.problem)
 
 
+@pytest.mark.parametrize("fault", ["cancelled", "time out"])
+async def test_what_a_function_waits_for_may_be_cancelled_or_time_out(collected, fault):
+    """G23: both are failures of the call; they end no trigger, and are told as what they are."""
+
+    @on("Dog/+")
+    async def ask(event):
+        if event.topic == "Dog/1" and fault == "cancelled":
+            task = asyncio.ensure_future(asyncio.Event().wait())
+            task.cancel()
+            await task
+        elif event.topic == "Dog/1":
+            raise TimeoutError("the database is away")
+
+    world = await World(collected).start()
+    await world.room.put("Dog/1")
+    await world.room.put("Dog/2")
+    await world.turn()
+    (kept,) = world.feature.dead
+    assert ("cancelled" if fault == "cancelled" else "TimeoutError: the database") in kept.problem
+    assert 1 == world.row(named(ask))["calls"]
+
+
+async def test_a_task_that_outlives_its_call_can_still_write(collected):
+    """G23: unmarked, or a later event would end its numbers; what it leads to counts on."""
+    local, going, tasks = server.client("job"), asyncio.Event(), []
+
+    @on("Dog/+")
+    async def start(event):
+        async def late():
+            await going.wait()
+            await local.publish(f"Note/{event.topic[4:]}", {}, retain=True)
+
+        tasks.append(asyncio.ensure_future(late()))
+        await local.publish("Counter/1", {}, retain=True)
+
+    world = await World(collected).start()
+    await world.room.put("Dog/1")
+    await world.room.put("Dog/2")
+    await world.turn()
+    going.set()
+    await asyncio.gather(*tasks)
+    notes = [event for event in world.room.store.read(0, 100) if event.topic.startswith("Note/")]
+    assert [("Note/1", 1), ("Note/2", 1)] == [(event.topic, depth_of(event)) for event in notes]
+
+
+async def test_a_kill_before_a_failed_event_is_called_for_again_loses_nothing(collected):
+    """G23: its row is there until the call is done."""
+    called, going = [], asyncio.Event()
+
+    @on("Dog/+")
+    async def bark(event):
+        called.append(event.topic)
+        if len(called) <= 3:
+            raise ValueError("no voice")
+        await going.wait()
+
+    async def again():
+        rows = world.room.kernel.resource(f"{FAILURES}/{kept.id}", ANN)
+        await rows.patch({"state": "waiting"})
+        await world.turn()
+
+    world = await World(collected).start()
+    await world.room.put("Dog/1")
+    await world.turn()
+    (kept,) = world.feature.dead
+    for _ in range(2):  # it is called for once
+        await again()
+    assert 4 == len(called)
+    world = await (await world.kill()).start()
+    assert [kept] == list(world.feature.dead)
+    going.set()
+    await again()
+    assert (5, []) == (len(called), world.feature.dead.names())
+
+
+@pytest.mark.parametrize("failure", [Error(Code.BUSY, "the log is busy"), OSError("the disk")])
+async def test_a_trigger_begins_again_when_it_cannot_read(collected, failure):
+    """G23: whatever the reason; what is said meanwhile is logged for it, and it can be stopped."""
+    called = []
+
+    @on("Note/+")
+    def bark(event):
+        called.append(event.topic)
+
+    def fail(_limit):
+        raise failure
+
+    world = await World(collected, retry_seconds=0.0).start()
+    (runner,) = world.feature.runners.values()
+    runner._subscription.take = fail
+    world.room.kernel.close = lambda subscription, close=world.room.kernel.close: (
+        close(subscription),
+        asyncio.get_running_loop().create_task(world.room.say("Note/1", b"{}", qos=1)),
+    )
+    runner._wake.set()
+    await world.turn()
+    assert ["Note/1"] == called[:1]
+    stopped = World(collected, retry_seconds=1_000.0)
+    await stopped.start()
+    (runner,) = stopped.feature.runners.values()
+    runner._subscription.take = fail
+    runner._wake.set()
+    await stopped.turn()
+    await stopped.feature.stop()
+    assert not stopped.room.kernel.durable.wanted("Note/1")
+
+
 async def test_a_circle_of_triggers_ends(collected, caplog):
     """G23: the loop guard; a chain that ends by itself does not notice it."""
     local = server.client("job")

@@ -32,7 +32,7 @@ class DeadEvent:
     @property
     def id(self) -> str:
         """The name of its row: of an unlogged event, by its time in milliseconds."""
-        return f"{self.trigger}-{self.seq or int(self.at * 1000)}"
+        return dead_id(self.trigger, self.seq or int(self.at * 1000))
 
     @property
     def change(self) -> Change:
@@ -89,11 +89,6 @@ class DeadEvents:
         """Return one."""
         return self._events.get(name)
 
-    def find(self, trigger: str, seq: int) -> DeadEvent | None:
-        """Return that of a trigger at a position."""
-        found = (item for item in self if (item.trigger, item.seq) == (trigger, seq))
-        return next(found, None)
-
     def discard(self, name: str) -> DeadEvent:
         """Forget one; raises NOT_FOUND."""
         found = self._events.pop(name, None)
@@ -116,3 +111,8 @@ class DeadEvents:
 
     def __len__(self) -> int:
         return len(self._events)
+
+
+def dead_id(trigger: str, number: int) -> str:
+    """Return the name of the row of an event at a position."""
+    return f"{trigger}-{number}"

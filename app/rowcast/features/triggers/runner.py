@@ -28,7 +28,7 @@ from rowcast.core.trigger_limits import (
     TRIGGER_PROBLEM_CHARS_MAX,
     TRIGGER_RETRY_SECONDS,
 )
-from rowcast.features.triggers.dead_events import DeadEvent, DeadEvents
+from rowcast.features.triggers.dead_events import DeadEvent, DeadEvents, dead_id
 from rowcast.features.triggers.trigger import Trigger
 from rowcast.rows.topic_rows import Row
 from rowcast.store.store import Change
@@ -73,7 +73,8 @@ class Runner:
         self._subscription = self._new_subscription()
         self._kept: int | None = None
         """The position that is stored; None: the trigger is new."""
-        self._again: list[Event] = []
+        self._again: dict[int, Event] = {}
+        """Dead events to call for again, by their positions; each stays dead until that is done."""
         self.calls = self.failures = self.circles = self.missed = 0
         """Calls that were completed, and that failed; events that were left out, for triggers led
         to them in a circle; and those that the log had no more."""
@@ -89,13 +90,18 @@ class Runner:
         return Subscription(self._kernel.reader, name, self._wake.set, skips_trimmed=True)
 
     def begin(self) -> None:
+        """Subscribe, and have what it wants logged until ``close``."""
+        for topics in self.trigger.filters:
+            self._kernel.durable.add(topics)
+        self._subscribe()
+
+    def _subscribe(self) -> None:
         """Subscribe: from the stored position, or, if it is new, from now on."""
         announced = self._kernel.committer.announced
         since = announced if self._kept is None else min(self._kept, announced)
         for topics in self.trigger.filters:
             interest = SubscribedFilter(topics, qos=2, marks=False)
             self._kernel.watch(self._subscription, interest, SERVER, since, current=False)
-            self._kernel.durable.add(topics)
         self._keep(since)
 
     async def run(self) -> None:
@@ -105,10 +111,12 @@ class Runner:
                 await self._run()
             except Error as failure:
                 log.warning("the trigger %s cannot read: %s", self.trigger.name, failure)
-            self.close()
+            except Exception:
+                log.exception("the trigger %s begins again", self.trigger.name)
+            self._kernel.close(self._subscription)
             await asyncio.sleep(self._bounds.retry_seconds)
             self._subscription = self._new_subscription()
-            self.begin()
+            self._subscribe()
 
     async def _run(self) -> None:
         while True:
@@ -117,8 +125,7 @@ class Runner:
             for event, _ in pairs:
                 await self._take(event)
             while self._again:
-                await self._revive(self._again[0])
-                del self._again[0]
+                await self._take_again(next(iter(self._again.values())))
             self._keep(self._subscription.settled)
             if not pairs:
                 await self._rest()
@@ -136,13 +143,18 @@ class Runner:
             self._kernel.durable.remove(topics)
 
     def call_again(self, event: Event) -> None:
-        """Have a dead event called again, soon; what it writes is written anew.
+        """Have a dead event called for again, soon; what it writes is written anew."""
+        self._again[event.seq] = event
+        self._wake.set()
 
-        It is dead until a call has succeeded, so a kill does not lose it.
-        """
-        if event.seq not in {waiting.seq for waiting in self._again}:
-            self._again.append(event)
-            self._wake.set()
+    async def _take_again(self, event: Event) -> None:
+        """Call for a dead event, unless it was discarded; after a kill it is dead as before."""
+        name = dead_id(self.trigger.name, event.seq)
+        if self._dead.get(name) is not None:
+            succeeded = await self._call_all(event, marked=False)
+            if self._dead.get(name) is not None:  # nobody has discarded it during the call
+                self._dead.discard(name) if succeeded else self._bury(event)
+        self._again.pop(event.seq, None)
 
     async def _take(self, event: Event) -> None:
         if event.kind in {GAP, RESET}:
@@ -155,18 +167,6 @@ class Runner:
             if not await self._call_all(event):
                 self._bury(event)
             self._keep(event.seq)
-
-    async def _revive(self, event: Event) -> None:
-        """Call for a dead event, unless somebody has discarded it meanwhile."""
-        name, seq = self.trigger.name, event.seq
-        if self._dead.find(name, seq) is None:
-            return
-        succeeded = await self._call_all(event, marked=False)
-        dead = self._dead.find(name, seq)
-        if dead is not None and succeeded:
-            self._dead.discard(dead.id)
-        elif dead is not None:
-            self._bury(event)
 
     async def _call_all(self, event: Event, *, marked: bool = True) -> bool:
         """Call until it succeeds, or was tried often enough; return whether it did."""
@@ -185,18 +185,25 @@ class Runner:
 
     async def _call(self, event: Event, number: int) -> str:
         """Make one call, whose writes have marks of this number; return why it failed, or ""."""
-        CALL.set(MarkedCall(f"trigger {self.trigger.name}", number, depth_of(event) + 1))
+        call = MarkedCall(f"trigger {self.trigger.name}", number, depth_of(event) + 1)
+        CALL.set(call)
+        limit = asyncio.timeout(self._bounds.call_seconds)
         try:
-            async with asyncio.timeout(self._bounds.call_seconds):
+            async with limit:
                 result = self.trigger.action(event)
                 if inspect.isawaitable(result):
                     await result
-        except TimeoutError:
-            return f"it took longer than {self._bounds.call_seconds:g} s"
+        except asyncio.CancelledError:
+            if is_cancelled():
+                raise
+            return "CancelledError: what it waited for was cancelled"
         except Exception as failure:
+            if limit.expired():
+                return f"it took longer than {self._bounds.call_seconds:g} s"
             log.exception("the trigger %s failed for %s", self.trigger.name, event.topic)
             return f"{type(failure).__name__}: {failure}"[:TRIGGER_PROBLEM_CHARS_MAX]
         finally:
+            call.end()
             CALL.set(None)
         return ""
 
@@ -243,3 +250,9 @@ class Runner:
             "circles": self.circles,
             "missed": self.missed,
         }
+
+
+def is_cancelled() -> bool:
+    """Whether the running task is to end, and not only something that it waits for."""
+    task = asyncio.current_task()
+    return task is None or bool(task.cancelling())
