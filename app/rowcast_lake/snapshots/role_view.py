@@ -40,9 +40,12 @@ class RoleView:
 
         Otherwise a misspelt role would silently get only what rules for everybody allow.
         """
-        self._contents = Transcoder({table.name: CompiledTable(table) for table in tables})
+        shapes = {table.name: CompiledTable(table) for table in tables}
+        self._contents = Transcoder(shapes)
         subject = Subject("", frozenset({role}), Grants(read=True), lambda _path: None)
         policy = Policy(tables, tuple(_rules(cut, tables)))
+        for table in policy.guarded:
+            shapes[table.name].guard()
         known = sorted(policy.roles.union(roles))
         if role not in known:
             raise Error(

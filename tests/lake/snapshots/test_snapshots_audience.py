@@ -61,6 +61,16 @@ def test_a_role_gets_what_it_may_see(world):
     assert (made.manifest.audience, made.manifest.schema) == ("clerk", "")
 
 
+def test_what_cannot_be_read_is_not_shown_where_a_rule_judges_it(world):
+    """S18, M9: as where @auth does; a rule cannot know what is in it."""
+    world.put("Free", "x", payload=b'{"secret": 1', content_type=JSON)
+    rule = {"filter": "Free/#", "actions": ["read"], "roles": ["clerk"], "where": "a != 2"}
+    world.put(None, "$SYS/rules/free", payload=json.dumps(rule).encode(), content_type=JSON)
+    world.export(audience="clerk")
+    rows = world.rows("Free")
+    assert (3, False) == (len(rows), "secret" in str(rows)), rows
+
+
 def test_a_role_that_nothing_knows_is_refused(world):
     """S18: a misspelt one would silently be given what everybody may see."""
     with pytest.raises(Error, match='no role clrek; did you mean "clerk"'):
