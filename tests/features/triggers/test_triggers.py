@@ -292,6 +292,7 @@ async def test_a_kill_before_a_failed_event_is_called_for_again_loses_nothing(co
     assert (5, []) == (len(called), world.feature.dead.names())
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("failure", [Error(Code.BUSY, "the log is busy"), OSError("the disk")])
 async def test_a_trigger_begins_again_when_it_cannot_read(collected, failure):
     """G23: whatever the reason; what is said meanwhile is logged for it, and it can be stopped."""
