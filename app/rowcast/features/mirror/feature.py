@@ -51,11 +51,11 @@ class MirrorOfTables(Feature):
 
 
 class _Wake(Subscriber):
-    """Wakes the mirror when a table is written."""
+    """Tells the mirror what is written to a table."""
 
     def __init__(self, mirror: Mirror) -> None:
         self._mirror = mirror
 
-    def offer(self, event: Event) -> None:  # noqa: ARG002 - it reads the log
+    def offer(self, event: Event) -> None:
         """Note that there is something in the log."""
-        self._mirror.woken.set()
+        self._mirror.offer(event)

@@ -3,7 +3,8 @@
 It is on no write's path. Where the database is away or slow, it is behind, says so, and goes on
 from the position that is stored there. A new one, one of another log, and one that is further
 behind than the log reaches, is filled with the records first; meanwhile it has the old rows, and
-new ones, of which none is older than what was there.
+new ones, of which none is older than what was there. Where retention has removed what it has not
+applied yet, it reads the records that have changed since (``changed_records.py``).
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, RETAINED, Event, Record
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
+from rowcast.features.mirror.changed_records import ChangedRecords
 from rowcast.features.mirror.columns import KEY, Row, key_of, row_of
 from rowcast.features.mirror.database import STATEMENT_SECONDS, MirrorDatabase, Place
 from rowcast.kernel.kernel import Kernel
@@ -62,7 +64,13 @@ class Mirror:
         """Events whose record has a key that no index takes."""
         self.events = 0
         """Events applied since the start of the server."""
+        self.changed = ChangedRecords()
         self.woken = asyncio.Event()
+        self.woken.set()
+
+    def offer(self, event: Event) -> None:
+        """Note an event that is announced."""
+        self.changed.note(event)
         self.woken.set()
 
     @property
@@ -90,6 +98,7 @@ class Mirror:
     async def run(self) -> None:
         """Follow the log for ever."""
         wait = RETRY_SECONDS
+        self.changed.restart(self._kernel.reader.announced())
         while True:
             try:
                 self._place = await self._do(self._database.open)
@@ -133,20 +142,24 @@ class Mirror:
     async def _begin(self) -> None:
         reader, place = self._kernel.reader, self._place
         same = place.epoch == reader.epoch and place.position <= reader.announced()
-        if not same or reader.trimmed(self._tables) > place.position:
+        if not same or self._is_trimmed():
             await self._fill()
         self.state = "following"
 
     async def _fill(self) -> None:
-        """Write the records as they are now, then what has changed since."""
+        """Write the records as they are now, and those that change meanwhile."""
         self.state = "filling"
         reader, database = self._kernel.reader, self._database
-        position, generation = reader.announced(), await self._do(database.begin_filling)
+        generation = await self._do(database.begin_filling)
+        position, unfilled = reader.announced(), Place("", 0, generation)
+        self.changed.restart(position)
         for table in self._tables:
             async for records in self._records(table):
                 of_table = [one for one in records if _is_of(table, one)]
                 rows = [row for row in (self._row(table, one) for one in of_table) if row[KEY]]
                 await self._do(partial(database.fill, table.name, rows, generation))
+                if len(self.changed) >= PAGE_EVENTS and self.changed.covers(position):
+                    position = await self._apply_changed(unfilled)
         place = Place(reader.epoch, position, generation)
         await self._do(partial(database.filled, place))
         self._place = place
@@ -169,15 +182,47 @@ class Mirror:
         """Apply the log up to what is announced, a page in each transaction."""
         reader = self._kernel.reader
         while self._place.position < reader.announced():
-            if reader.trimmed(self._tables) > self._place.position:
-                await self._fill()
+            before = self._place
+            if not self._is_trimmed():
+                page = await reader.page(before.position, PAGE_EVENTS, self._tables)
+            if self._is_trimmed():  # also while the page was read, which may lack something then
+                await self._catch_up_without_log()
                 continue
-            page = await reader.page(self._place.position, PAGE_EVENTS, self._tables)
-            before, after = self._place, self._place._replace(position=page.upto)
+            after = before._replace(position=page.upto)
             changes = await self._changes(page.events)
             await self._do(partial(self._database.apply, changes, before, after))
             self._place = after
             self.events += len(page.events)
+        self.changed.restart(self._place.position)
+
+    def _is_trimmed(self) -> bool:
+        return self._kernel.reader.trimmed(self._tables) > self._place.position
+
+    async def _catch_up_without_log(self) -> None:
+        """Write the records that have changed since, as they are now; all, if it is not known."""
+        if not self.changed.covers(self._place.position):
+            await self._fill()
+            return
+        position = await self._apply_changed(self._place)
+        after = self._place._replace(position=position)
+        await self._do(partial(self._database.apply, {}, self._place, after))
+        self._place = after
+
+    async def _apply_changed(self, place: Place) -> int:
+        """Write the noted records as they are; return the position that they are of, at least."""
+        position = self._kernel.reader.announced()
+        topics = list(self.changed.take(position).items())
+        for start in range(0, len(topics), PAGE_EVENTS):
+            changes: dict[str, dict[str, Row | None]] = {}
+            for topic, name in topics[start : start + PAGE_EVENTS]:
+                table = self._by_name.get(name)
+                key = "" if table is None else key_of(table, topic)
+                if table is not None and key:
+                    record = await self._kernel.reader.get(table, topic)
+                    row = None if record is None else self._row(table, record)
+                    changes.setdefault(name, {})[key] = row
+            await self._do(partial(self._database.apply, changes, place, place))
+        return position
 
     async def _changes(self, events: Sequence[Event]) -> dict[str, dict[str, Row | None]]:
         """Return the last of each record's events, by table and key."""
