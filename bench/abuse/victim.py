@@ -19,7 +19,6 @@ from typing import Self
 from bench.proc import PAGE_BYTES, Process, free_port
 from securing import Authority, ServerFiles
 
-ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = """\
 type Probe @table @export { id: ID @primaryKey v: Long }
 type Free @table @export
@@ -123,7 +122,6 @@ class Victim:
             subprocess.run(
                 [*program, "--role", "admin", "--data", folder / "data"],
                 input=password.encode() + b"\n",
-                env=os.environ | {"PYTHONPATH": str(ROOT)},
                 cwd=folder,
                 check=True,
                 stdout=subprocess.DEVNULL,
@@ -132,7 +130,7 @@ class Victim:
         command += ["--schema", schema, "--data", folder / "data"]
         command += [f"--set={name}={value}" for name, value in given.items()]
         command += [f"--set={setting}" for setting in settings]
-        self.process = Process(command, folder / "server.log", env={"PYTHONPATH": str(ROOT)})
+        self.process = Process(command, folder / "server.log")
         self.process.wait_ready(ports)
         self.target = Target(ports[1], ports[0], ports[2], str(authority.file), self.process.pid)
 
