@@ -2,10 +2,10 @@
 
 import httpx
 import pytest
-from clusters import Cluster
 from test_e2e_cluster import put, until_same
 from test_e2e_full_disk import SmallFileSystem, may_mount
 
+from clusters import Cluster
 from serving import PATIENCE_SECONDS, wait_until
 
 SIZE = "120m"

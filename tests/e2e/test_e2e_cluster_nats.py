@@ -1,9 +1,9 @@
 """A cluster on NATS servers that somebody else runs (`cluster.nats`, K12)."""
 
 import pytest
-from clusters import Cluster
 from test_e2e_cluster import put, until_put, until_same
 
+from clusters import Cluster
 from foreign_nats import ForeignNats
 from serving import PATIENCE_SECONDS, rowcast
 

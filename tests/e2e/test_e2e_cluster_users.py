@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from clusters import Cluster
 
+from clusters import Cluster
 from serving import PATIENCE_SECONDS, rowcast, wait_until
 from talking import Mqtt
 

@@ -7,8 +7,8 @@ the log anew, as another writer or after a restart, and closes the one before.
 import threading
 
 import pytest
-from batch_cases import FULL, batch_after, fields, table_of
 
+from batch_cases import FULL, batch_after, fields, table_of
 from rowcast.core.errors import Code, Error
 from rowcast.log.batch import Batch
 from rowcast.log.log import Head

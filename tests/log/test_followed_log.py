@@ -3,8 +3,8 @@
 import threading
 
 import pytest
-from batch_cases import FULL
 
+from batch_cases import FULL
 from rowcast.core.errors import Code, Error
 from rowcast.log.batch import Batch
 from rowcast.log.followed_log import FollowedLog

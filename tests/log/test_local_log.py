@@ -9,9 +9,9 @@ import subprocess
 import sys
 
 import pytest
-from batch_cases import batch_after
 from log_conformance import ALL, Conformance
 
+from batch_cases import batch_after
 from rowcast.core.errors import Code, Error
 from rowcast.log import segment
 from rowcast.log.batch import HEADER_BYTES, Batch

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import msgpack
 import pytest
-from batch_cases import EVENTS, FULL, fields, table_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from batch_cases import EVENTS, FULL, fields, table_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.facts import Change

@@ -1,9 +1,9 @@
 """The log of the simulation does what every log does."""
 
 import pytest
-from batch_cases import batch_after
 from log_conformance import Conformance
 
+from batch_cases import batch_after
 from memory_log import MemoryLog
 from rowcast.core.errors import Code, Error
 

@@ -3,10 +3,10 @@
 import random
 
 import pytest
-from batch_cases import batch_after
-from engine_conformance import EngineConformance
 from log_conformance import ALL, Conformance
 
+from batch_cases import batch_after
+from engine_conformance import EngineConformance
 from memory_engine import MemoryEngine, Shared
 from rowcast.core.errors import Code, Error
 from rowcast.log.batch import Batch
