@@ -267,8 +267,9 @@ async def application(
 ) -> AsyncIterator["Application"]:
     """Run the whole program within this loop; ``features`` None are those of every server.
 
-    ``apart``: with its applier in a process of its own, as the command has it.
+    ``apart``: with its applier in a process of its own, as after a restart of it.
     """
+    from rowcast.journal.applier_child import spawn_applier
     from rowcast.program.config import load_config
     from rowcast.program.features import FEATURES
     from rowcast.program.main import Application
@@ -278,7 +279,8 @@ async def application(
     given = {"schema": file, "resources": RESOURCES, "data": folder / "data", "http.port": 0}
     given |= {"mqtt.network.port": 0} | dict(settings or {})
     plugs = FEATURES if features is None else features
-    running = Application(load_config(None, {}, given), features=plugs, apart=apart)
+    applier = spawn_applier if apart else None
+    running = Application(load_config(None, {}, given), features=plugs, applier=applier)
     await running.start()
     try:
         yield running

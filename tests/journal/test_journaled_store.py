@@ -17,6 +17,7 @@ from rowcast.core.topic_tables import TopicRoot, TopicTable
 from rowcast.core.topics import TopicFilter
 from rowcast.features.retained.retaining import Quota
 from rowcast.journal.applier import Applier
+from rowcast.journal.applier_child import spawn_applier
 from rowcast.journal.journaled_store import JournaledStore
 from rowcast.journal.log_replay import replay_log
 from rowcast.journal.opening import log_directory, open_journal
@@ -342,7 +343,7 @@ def test_who_waits_for_tables_is_told_why_they_cannot_be_written():
 
 @pytest.fixture
 def apart(tmp_path):
-    store = open_journal(tmp_path / "rowcast.db", time.time, SCHEMA, apart=True)
+    store = open_journal(tmp_path / "rowcast.db", time.time, SCHEMA, applier=spawn_applier)
     store.open(parsed())
     yield store
     store.close()
@@ -383,12 +384,12 @@ def test_a_killed_process_is_started_again_and_loses_nothing(apart):
 
 
 def test_the_process_ends_with_the_server(tmp_path):
-    store = open_journal(tmp_path / "rowcast.db", time.time, SCHEMA, apart=True)
+    store = open_journal(tmp_path / "rowcast.db", time.time, SCHEMA, applier=spawn_applier)
     store.open(parsed())
     store.append(store.pack([Writer().event("u/1", PUT, b"x")]))
-    process = store._applying._process
+    process = store._applying._child.process
     store.close()
-    assert 0 == process.poll()
+    assert 0 == process.wait(0)
     again = open_journal(tmp_path / "rowcast.db", time.time, SCHEMA)
     again.open(parsed())
     assert b"x" == again.get(None, "u/1").payload

@@ -153,6 +153,7 @@ def main(read: int, write: int) -> None:
         return
     gc.freeze()
     gc.set_threshold(COLLECTOR_OBJECTS)
+    gc.enable()  # it is off while modules are imported
     try:
         _Process(read, write, opened).run()
     except (BrokenPipeError, KeyboardInterrupt):  # the server has gone

@@ -7,7 +7,6 @@ after the last batch that is in the tables; the log has everything that it had i
 import logging
 import os
 import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Final, Protocol, cast
 
 from rowcast.core.tables import Table
+from rowcast.journal.applier_child import Spawn, spawn_applier
 from rowcast.journal.applying import Applied, Told
 from rowcast.journal.pipes import (
     APPLY,
@@ -38,12 +38,6 @@ RESTART_SECONDS: Final = 0.5
 """Before a process that has ended is started again, so that one that fails at once costs little."""
 STOP_SECONDS: Final = 30.0
 """For the rest of the log when the server stops; what is left is applied at the next start."""
-_PACKAGES: Final = str(Path(__file__).parents[2])
-_START: Final = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from rowcast.journal.applier_main import main; main(int(sys.argv[2]), int(sys.argv[3]))"
-)
-"""The process runs the code that this one runs, wherever that was imported from."""
 
 
 class Trimmed(Protocol):
@@ -63,6 +57,7 @@ class ProcessApplying:
         schema: str,
         appended: Trimmed,
         lock: WriterLock,
+        spawn: Spawn = spawn_applier,
         restart_seconds: float = RESTART_SECONDS,
         stop_seconds: float = STOP_SECONDS,
     ) -> None:
@@ -71,6 +66,7 @@ class ProcessApplying:
         self._tables = tables
         self._log = appended
         self._lock_of_tables = lock
+        self._spawn = spawn
         self._restart_seconds = restart_seconds
         self._stop_seconds = stop_seconds
         self._wanted = 0
@@ -84,34 +80,19 @@ class ProcessApplying:
         """Events that could not be applied."""
         self._problem = ""
         """Why the tables cannot be written now; empty while they can."""
-        self._spawn()
+        self._child = spawn()
 
     @property
     def pid(self) -> int:
         """The id of the process."""
-        return self._process.pid
-
-    def _spawn(self) -> None:
-        """Start the process, which then waits for its first message."""
-        child_read, self._write = os.pipe()
-        self._read, child_write = os.pipe()
-        command = [sys.executable, "-c", _START, _PACKAGES]
-        try:
-            self._process = subprocess.Popen(  # noqa: S603 - our own module
-                [*command, str(child_read), str(child_write)],
-                pass_fds=(child_read, child_write),
-                stdin=subprocess.DEVNULL,
-            )
-        finally:
-            os.close(child_read)
-            os.close(child_write)
+        return self._child.process.pid
 
     def start(self, declared: Sequence[Table], after: int, told: Told) -> None:  # noqa: ARG002
         """Have the process apply what follows a batch."""
         self._wanted, self._told = after, told
         self._tables.follow_writer()
         self._lock_of_tables.release()
-        write_message(self._write, self._opening)
+        write_message(self._child.write, self._opening)
         self._thread = threading.Thread(target=self._watch, name="rowcast-applier", daemon=True)
         self._thread.start()
 
@@ -120,7 +101,7 @@ class ProcessApplying:
         self._wanted = number
         # It is written whole (pipe(7), PIPE_BUF); a process that has ended is told when it starts.
         with suppress(OSError):
-            os.write(self._write, NOTICE.pack(APPLY, number))
+            os.write(self._child.write, NOTICE.pack(APPLY, number))
 
     def hurry(self, number: int) -> None:
         """Have batches applied up to one at once, because somebody waits for them."""
@@ -128,7 +109,7 @@ class ProcessApplying:
 
     def _notify(self, kind: bytes, number: int) -> None:
         with self._lock, suppress(OSError):  # a process that has ended is told when it starts again
-            write_all(self._write, NOTICE.pack(kind, number))
+            write_all(self._child.write, NOTICE.pack(kind, number))
 
     def tidy(self, limit: int) -> "Future[bool]":
         """Have a step of deferred work done; the result is whether more is left."""
@@ -141,22 +122,22 @@ class ProcessApplying:
         """Have the rest of the log applied, and end the process."""
         self._stopped.set()
         self._notify(STOP, self._wanted)
+        process = self._child.process
         try:
-            self._process.wait(self._stop_seconds)
+            process.wait(self._stop_seconds)
         except subprocess.TimeoutExpired:
             log.warning("the tables are behind the log; the next start applies the rest")
-            self._process.kill()
-            self._process.wait()
+            process.kill()
+            process.wait()
         if self._thread is not None:
             self._thread.join()
-        for handle in (self._read, self._write):
-            os.close(handle)
+        self._child.close()
 
     # -- the thread that reads reports -------------------------------------------------------------
 
     def _watch(self) -> None:
         while True:
-            message = read_message(self._read)
+            message = read_message(self._child.read)
             if message is not None:
                 self._take(message)
             elif self._stopped.is_set() or not self._restart():
@@ -187,7 +168,7 @@ class ProcessApplying:
 
     def _restart(self) -> bool:
         """Start the process again; return False if the server stops meanwhile."""
-        code = self._process.wait()
+        code = self._child.process.wait()
         while self._tidying:  # it is done at the next sweep
             self._end_tidying(more=False)
         log.error("the applier has ended (%d) and is started again", code)
@@ -195,10 +176,9 @@ class ProcessApplying:
             return False
         self.restarts += 1
         with self._lock:
-            os.close(self._read)
-            os.close(self._write)
-            self._spawn()
+            self._child.close()
+            self._child = self._spawn()
             with suppress(OSError):
-                write_message(self._write, self._opening)
-                write_all(self._write, NOTICE.pack(APPLY, self._wanted))
+                write_message(self._child.write, self._opening)
+                write_all(self._child.write, NOTICE.pack(APPLY, self._wanted))
         return True

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.tables import Table
+from rowcast.journal.applier_child import Spawn, spawn_applier
 from rowcast.journal.applier_process import ProcessApplying
 from rowcast.journal.follower_store import FollowerStore
 from rowcast.journal.journaled_store import JournaledStore
@@ -108,6 +109,7 @@ def open_sequencer(
     schema: str,
     tail: Tail | None = None,
     *,
+    applier: Spawn = spawn_applier,
     made: Callable[[ReplicatedLog], None],
 ) -> JournaledStore:
     """Open the store of the node that numbers; ``made`` gets its log. Blocks; raises BUSY."""
@@ -119,18 +121,24 @@ def open_sequencer(
         lock.release()
         raise
     made(log)
-    applying = ProcessApplying(tables, spool, schema, log, lock)
+    applying = ProcessApplying(tables, spool, schema, log, lock, applier)
     return JournaledStore(tables, log, applying, now, tail)
 
 
 def open_follower(
-    url: str, epoch: str, now: WallClock, schema: str, tail: Tail | None = None
+    url: str,
+    epoch: str,
+    now: WallClock,
+    schema: str,
+    tail: Tail | None = None,
+    *,
+    applier: Spawn = spawn_applier,
 ) -> FollowerStore:
     """Open the store of a node that follows. Blocks; raises BUSY."""
     tables, lock, place = _open(url, epoch)
     applied = tables.applied()
     followed = FollowedLog(epoch, Head(applied, tables.head()))
     spool = Spool(place, epoch, applied)
-    applying = ProcessApplying(tables, place, schema, spool, lock)
+    applying = ProcessApplying(tables, place, schema, spool, lock, applier)
     spooled = SpooledApplying(followed, spool, applying)
     return FollowerStore(tables, followed, spooled, now, tail)

@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 from rowcast.core.clock import WallClock
+from rowcast.journal.applier_child import Spawn
 from rowcast.journal.applier_process import ProcessApplying
 from rowcast.journal.applying import InlineApplying
 from rowcast.journal.journaled_store import JournaledStore
@@ -35,15 +36,15 @@ def open_journal(
     url: str | Path,
     now: WallClock,
     schema: str = "",
-    *,
-    apart: bool = False,
     tail: Tail | None = None,
+    *,
+    applier: Spawn | None = None,
 ) -> JournaledStore:
     """Open the store of a server; its tables are opened by ``JournaledStore.open``.
 
-    ``apart``: the applier is a process, which reads the text of the ``schema``; otherwise it works
-    in the call that appends. ``tail`` has the bounds of the lag. Raises BUSY when another server
-    has the files, INVALID for damage.
+    ``applier`` starts a process, which reads the text of the ``schema``; without one the tables
+    are written in the call that appends. ``tail`` has the bounds of the lag. Raises BUSY when
+    another server has the files, INVALID for damage.
     """
     tables = SqlStore(url, synced=False)
     try:
@@ -56,9 +57,9 @@ def open_journal(
     except BaseException:
         tables.close()
         raise
-    if not apart:
+    if applier is None:
         return JournaledStore(tables, appended, InlineApplying(tables, appended, lock), now, tail)
-    applying = ProcessApplying(tables, directory, schema, appended, lock)
+    applying = ProcessApplying(tables, directory, schema, appended, lock, applier)
     return JournaledStore(tables, appended, applying, now, tail)
 
 

@@ -23,6 +23,7 @@ from rowcast.core.clock import HybridClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import RULES, TopicFilter
 from rowcast.features.rights.feature import AccessRights
+from rowcast.journal.applier_child import Spawn
 from rowcast.journal.follower_store import FollowerStore
 from rowcast.journal.journaled_store import JournaledStore
 from rowcast.journal.node_opening import open_follower, open_sequencer
@@ -91,9 +92,11 @@ class Membership:
 class SequencerNode(Application):
     """The node that numbers."""
 
-    def __init__(self, config: Config, member: Membership, problem: Callable[[], None]) -> None:
-        self._member, self._problem = member, problem
-        super().__init__(config, features=(*FEATURES, sharing(member.key)), apart=True)
+    def __init__(
+        self, config: Config, member: Membership, applier: Spawn, problem: Callable[[], None]
+    ) -> None:
+        self._member, self._start_applier, self._problem = member, applier, problem
+        super().__init__(config, features=(*FEATURES, sharing(member.key)))
 
     def _open_store(self) -> JournaledStore:
         def made(log: ReplicatedLog) -> None:
@@ -107,6 +110,7 @@ class SequencerNode(Application):
             self._now,
             self.schema.text,
             config.log.tail,
+            applier=self._start_applier,
             made=made,
         )
 
@@ -159,8 +163,10 @@ class SequencerNode(Application):
 class FollowerNode(Following):
     """A node that follows."""
 
-    def __init__(self, config: Config, member: Membership, *, patient: bool = True) -> None:
-        self._member = member
+    def __init__(
+        self, config: Config, member: Membership, applier: Spawn, *, patient: bool = True
+    ) -> None:
+        self._member, self._start_applier = member, applier
         self._welcome_seconds = WELCOME_SECONDS if patient else 0.0
         name, more = f"{member.node}/{member.life}", [sharing(member.key)]
         super().__init__(without_topics(config), name, more)
@@ -177,6 +183,7 @@ class FollowerNode(Following):
             self._now,
             self.schema.text,
             config.log.tail,
+            applier=self._start_applier,
         )
 
     async def start(self) -> None:

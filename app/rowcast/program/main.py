@@ -6,12 +6,10 @@ then pending writes, then the store.
 
 import asyncio
 import contextlib
-import gc
-import importlib
 import logging
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -22,11 +20,6 @@ from rowcast.bus.bus import Bus
 from rowcast.core.clock import HybridClock, WallClock
 from rowcast.core.compiled import CODE
 from rowcast.core.errors import Code, Error
-from rowcast.core.limits import (
-    COLLECTOR_MIDDLE_ROUNDS,
-    COLLECTOR_YOUNG_OBJECTS,
-    COLLECTOR_YOUNG_ROUNDS,
-)
 from rowcast.doors.durable_streams.door import streams_door
 from rowcast.doors.http.application import make_application
 from rowcast.doors.http.door import HttpSettings
@@ -41,6 +34,7 @@ from rowcast.doors.mqtt.sessions.wills import WILLS
 from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.rights.feature import AccessRights
+from rowcast.journal.applier_child import Spawn
 from rowcast.journal.journaled_store import JournaledStore
 from rowcast.journal.opening import open_journal
 from rowcast.kernel.commit import Committer
@@ -56,10 +50,10 @@ from rowcast.program.doors import Doors
 from rowcast.program.features import FEATURES, Plug
 from rowcast.program.figures import add_figures
 from rowcast.program.identity import Identity
-from rowcast.program.logs import configure_logging
 from rowcast.program.membership_mark import check_alone
 from rowcast.program.operations import end, hear_signals, make_ready
 from rowcast.program.parts import Parts
+from rowcast.program.process import calm_the_collector, run
 from rowcast.program.resource_loader import load_resources
 from rowcast.program.settings.hooks import bundled
 from rowcast.program.settings.mqtt import auto_subscriptions, rewriting
@@ -81,7 +75,7 @@ class Application:
     """A complete server: ``start`` and ``stop`` it once; port 0 selects a free port.
 
     The constructor reads the schema and the resources, and raises INVALID for mistakes in them.
-    ``apart``: the tables are written by a process of their own.
+    ``applier`` starts the process that writes the tables; without one they are written here.
     """
 
     edge_class: type[Edge] = Edge
@@ -93,7 +87,7 @@ class Application:
         now: WallClock | None = None,
         features: Sequence[Plug] = FEATURES,
         *,
-        apart: bool = False,
+        applier: Spawn | None = None,
     ) -> None:
         self.config = config
         self._plugs = features
@@ -107,7 +101,7 @@ class Application:
         self.workers: Workers | None = None
         self.schema = schema = load_schema(config.schema_file)
         self.registry = Registry(schema.tables, undeclared=config.topics.undeclared != "reject")
-        self._apart = apart
+        self._applier = applier
         self.hooks = Hooks()
         for hook in bundled(config.hooks):
             self.hooks.add(hook)
@@ -129,8 +123,8 @@ class Application:
             config.database_url,
             self._now,
             self.schema.text,
-            apart=self._apart,
-            tail=config.log.tail,
+            config.log.tail,
+            applier=self._applier,
         )
 
     @property
@@ -330,20 +324,7 @@ class Application:
 
 def serve(config: Config) -> None:
     """Run a server until SIGINT or SIGTERM. Raises Error when it cannot start."""
-    configure_logging(config.logging.level, config.logging.format)
-    for warning in config.warnings:
-        log.warning("%s", warning)
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_serve(config))
-
-
-def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """Return uvloop's loop where it is installed (the extra ``speed``), else asyncio's own."""
-    try:
-        uvloop = importlib.import_module("uvloop")
-    except ImportError:
-        return asyncio.new_event_loop
-    return cast("Callable[[], asyncio.AbstractEventLoop]", uvloop.new_event_loop)
+    run(config, _serve)
 
 
 def _make_directory(place: Path) -> None:
@@ -354,9 +335,9 @@ def _make_directory(place: Path) -> None:
         raise Error(Code.BUSY, f"{what}; name another with --data") from error
 
 
-async def _serve(config: Config) -> None:
+async def _serve(config: Config, applier: Spawn) -> None:
     check_alone(config.data)
-    application = Application(config, apart=True)
+    application = Application(config, applier=applier)
     await application.start()
     calm_the_collector()
     stopping, again = hear_signals()
@@ -370,16 +351,6 @@ async def _serve(config: Config) -> None:
     manager.stopping()
     log.info("stopping")
     await end(application.stop(), again)
-
-
-def calm_the_collector() -> None:
-    """Freeze long-lived objects, so that garbage collections do not stall the loop.
-
-    Objects of the start-up are permanent; those of a page are freed before a collection.
-    """
-    gc.freeze()
-    gc.enable()
-    gc.set_threshold(COLLECTOR_YOUNG_OBJECTS, COLLECTOR_YOUNG_ROUNDS, COLLECTOR_MIDDLE_ROUNDS)
 
 
 def _where_to_look(application: Application) -> str:

@@ -25,15 +25,16 @@ from rowcast.cluster.lease_keeper import Holder, LeaseKeeper
 from rowcast.cluster.ports import fetch_copy
 from rowcast.core.compiled import CODE
 from rowcast.core.errors import Code, Error
+from rowcast.journal.applier_child import Spawn
 from rowcast.journal.node_opening import Tables, check_tables, prepare_tables, reaches
 from rowcast.log.engine import Engine
 from rowcast.program.cluster_nodes import FollowerNode, Membership, SequencerNode
 from rowcast.program.config import Config, variable
 from rowcast.program.engines import EngineOfNode
-from rowcast.program.logs import configure_logging
-from rowcast.program.main import Application, calm_the_collector, loop_factory
+from rowcast.program.main import Application
 from rowcast.program.membership_mark import mark
 from rowcast.program.operations import cut, end, hear_signals
+from rowcast.program.process import calm_the_collector, run
 from rowcast.program.settings.cluster import Cluster
 from rowcast.program.systemd import service_manager
 from rowcast.schema import load_schema
@@ -101,8 +102,9 @@ def _is_private(cluster: Cluster) -> bool:
 class Node:
     """One node, from its start to its end."""
 
-    def __init__(self, config: Config, stopping: asyncio.Event) -> None:
+    def __init__(self, config: Config, stopping: asyncio.Event, applier: Spawn) -> None:
         check_cluster(config)
+        self._applier = applier
         self.config, self._cluster = config, config.cluster
         self._stopping = stopping
         self._loop = asyncio.get_running_loop()
@@ -226,7 +228,8 @@ class Node:
 
     async def _number(self, ready: Callable[[Application, str], None]) -> None:
         self._was = True
-        node = await asyncio.to_thread(SequencerNode, self.config, self._member, self._told)
+        parts = self.config, self._member, self._applier
+        node = await asyncio.to_thread(SequencerNode, *parts, self._told)
         await self._begin(node)
         ready(node, "numbers writes")
 
@@ -243,7 +246,8 @@ class Node:
 
     async def _follow(self, ready: Callable[[Application, str], None]) -> None:
         patient, self._was = not self._was, True
-        node = await asyncio.to_thread(FollowerNode, self.config, self._member, patient=patient)
+        parts = self.config, self._member, self._applier
+        node = await asyncio.to_thread(FollowerNode, *parts, patient=patient)
         await self._begin(node)
         ready(node, "follows")
 
@@ -333,14 +337,10 @@ def _contexts(cluster: Cluster) -> tuple[ssl.SSLContext | None, ssl.SSLContext |
 
 def serve(config: Config) -> None:
     """Run a node until SIGINT or SIGTERM. Raises Error when it cannot start."""
-    configure_logging(config.logging.level, config.logging.format)
-    for warning in config.warnings:
-        log.warning("%s", warning)
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_serve(config))
+    run(config, _serve)
 
 
-async def _serve(config: Config) -> None:
+async def _serve(config: Config, applier: Spawn) -> None:
     stopping, again = hear_signals()
     manager = service_manager(variable)
     calmed: list[bool] = []
@@ -352,7 +352,7 @@ async def _serve(config: Config) -> None:
             manager.ready()
         _tell(config, role, does)
 
-    node = Node(config, stopping)
+    node = Node(config, stopping, applier)
     try:
         if await node.open():
             await node.run(ready)

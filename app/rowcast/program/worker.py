@@ -23,8 +23,8 @@ from rowcast.net.relay import Client
 from rowcast.program.config import Config
 from rowcast.program.following import Following, without_topics
 from rowcast.program.logs import configure_logging
-from rowcast.program.main import calm_the_collector, loop_factory
 from rowcast.program.operations import end
+from rowcast.program.process import calm_the_collector, loop_factory
 from rowcast.program.workers import READY, Ports
 from rowcast.store.sqlite import SqlStore
 
