@@ -8,11 +8,7 @@ import pytest
 import uvicorn.server
 
 from rowcast.core.compiled import CODE
-from rowcast.core.limits import (
-    COLLECTOR_MIDDLE_ROUNDS,
-    COLLECTOR_YOUNG_OBJECTS,
-    COLLECTOR_YOUNG_ROUNDS,
-)
+from rowcast.program.collector import set_thresholds
 from serving import STARTER, Server
 
 WHOLE_PROGRAM = {"e2e", "interop", "browser"}
@@ -98,7 +94,7 @@ def pytest_collection_finish():
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(COLLECTOR_YOUNG_OBJECTS, COLLECTOR_YOUNG_ROUNDS, COLLECTOR_MIDDLE_ROUNDS)
+    set_thresholds()
 
 
 def pytest_runtest_setup(item):

@@ -401,17 +401,6 @@ IDENTIFIER_CHARS_MAX = 63
 SCHEMA_PROBLEMS_MAX = 100
 """Problems of a schema reported at once."""
 
-# Memory -------------------------------------------------------------------------------------------
-COLLECTOR_YOUNG_OBJECTS = 5_000
-"""Threshold of generation 0 of the garbage collector: a page of messages is freed by then, a
-collection takes a millisecond. Python's 700 would promote them, and cause frequent full
-collections."""
-COLLECTOR_YOUNG_ROUNDS = 5
-"""Threshold of generation 1: a collection takes some milliseconds."""
-COLLECTOR_MIDDLE_ROUNDS = 50
-"""Threshold of generation 2: a full collection takes a third of a second with 100,000 records in
-memory, and runs about once per million surviving containers."""
-
 # Starting and stopping ----------------------------------------------------------------------------
 SHUTDOWN_SECONDS_MAX = 5
 """From the signal to closing connections that have not closed by themselves."""

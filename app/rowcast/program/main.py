@@ -45,6 +45,7 @@ from rowcast.kernel.seams import Facts
 from rowcast.kernel.sequencing import SequencingCommitter
 from rowcast.models import Models
 from rowcast.program.clock import guarded_clock
+from rowcast.program.collector import Collector
 from rowcast.program.config import Config, variable
 from rowcast.program.doors import Doors
 from rowcast.program.features import FEATURES, Plug
@@ -53,7 +54,7 @@ from rowcast.program.identity import Identity
 from rowcast.program.membership_mark import check_alone
 from rowcast.program.operations import end, hear_signals, make_ready
 from rowcast.program.parts import Parts
-from rowcast.program.process import calm_the_collector, run
+from rowcast.program.process import run
 from rowcast.program.resource_loader import load_resources
 from rowcast.program.settings.hooks import bundled
 from rowcast.program.settings.mqtt import auto_subscriptions, rewriting
@@ -136,6 +137,10 @@ class Application:
     def mqtt_port(self) -> int | None:
         """The port of MQTT."""
         return self.doors.mqtt_port
+
+    def short_of_memory(self) -> bool:
+        """Whether requests are refused for want of memory."""
+        return bool(self.kernel.reader.shedding.level)
 
     async def start(self) -> None:
         """Open the store and every door; returns when all of them accept clients.
@@ -339,7 +344,7 @@ async def _serve(config: Config, applier: Spawn) -> None:
     check_alone(config.data)
     application = Application(config, applier=applier)
     await application.start()
-    calm_the_collector()
+    Collector(application.short_of_memory).start()
     stopping, again = hear_signals()
     loop = asyncio.get_running_loop()
     if application.doors.certificates is not None:

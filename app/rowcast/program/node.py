@@ -29,12 +29,13 @@ from rowcast.journal.applier_child import Spawn
 from rowcast.journal.node_opening import Tables, check_tables, prepare_tables, reaches
 from rowcast.log.engine import Engine
 from rowcast.program.cluster_nodes import FollowerNode, Membership, SequencerNode
+from rowcast.program.collector import Collector
 from rowcast.program.config import Config, variable
 from rowcast.program.engines import EngineOfNode
 from rowcast.program.main import Application
 from rowcast.program.membership_mark import mark
 from rowcast.program.operations import cut, end, hear_signals
-from rowcast.program.process import calm_the_collector, run
+from rowcast.program.process import run
 from rowcast.program.settings.cluster import Cluster
 from rowcast.program.systemd import service_manager
 from rowcast.schema import load_schema
@@ -343,12 +344,16 @@ def serve(config: Config) -> None:
 async def _serve(config: Config, applier: Spawn) -> None:
     stopping, again = hear_signals()
     manager = service_manager(variable)
-    calmed: list[bool] = []
+    roles: list[Application] = []
+    """The present one; none before it was ready."""
+
+    def short_of_memory() -> bool:
+        return roles[0].short_of_memory()
 
     def ready(role: Application, does: str) -> None:
-        if not calmed:
-            calmed.append(True)
-            calm_the_collector()
+        begins, roles[:] = not roles, [role]
+        if begins:
+            Collector(short_of_memory).start()
             manager.ready()
         _tell(config, role, does)
 

@@ -1,21 +1,15 @@
-"""The process that a server, a node or a worker is: its logs, its loop and its garbage collector.
+"""The process that a server, a node or a worker is: its logs and its loop.
 
 A server's or node's applier is forked here, while nothing is open and there is one thread.
 """
 
 import asyncio
-import gc
 import importlib
 import logging
 from collections.abc import Callable, Coroutine
 from contextlib import closing
 from typing import cast
 
-from rowcast.core.limits import (
-    COLLECTOR_MIDDLE_ROUNDS,
-    COLLECTOR_YOUNG_OBJECTS,
-    COLLECTOR_YOUNG_ROUNDS,
-)
 from rowcast.journal.applier_child import ForkedApplier, Spawn
 from rowcast.program.config import Config
 from rowcast.program.logs import configure_logging
@@ -45,13 +39,3 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     except ImportError:
         return asyncio.new_event_loop
     return cast("Callable[[], asyncio.AbstractEventLoop]", uvloop.new_event_loop)
-
-
-def calm_the_collector() -> None:
-    """Freeze long-lived objects, so that garbage collections do not stall the loop.
-
-    Objects of the start-up are permanent; those of a page are freed before a collection.
-    """
-    gc.freeze()
-    gc.enable()
-    gc.set_threshold(COLLECTOR_YOUNG_OBJECTS, COLLECTOR_YOUNG_ROUNDS, COLLECTOR_MIDDLE_ROUNDS)

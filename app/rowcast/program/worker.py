@@ -20,11 +20,12 @@ from rowcast.kernel.forwarding import ForwardingCommitter, unreachable
 from rowcast.log.followed_log import FollowedLog
 from rowcast.log.log import Head
 from rowcast.net.relay import Client
+from rowcast.program.collector import Collector
 from rowcast.program.config import Config
 from rowcast.program.following import Following, without_topics
 from rowcast.program.logs import configure_logging
 from rowcast.program.operations import end
-from rowcast.program.process import calm_the_collector, loop_factory
+from rowcast.program.process import loop_factory
 from rowcast.program.workers import READY, Ports
 from rowcast.store.sqlite import SqlStore
 
@@ -82,7 +83,7 @@ def _of_worker(config: Config, ports: Ports) -> Config:
 
 async def _run(worker: Worker) -> None:
     await worker.start()
-    calm_the_collector()
+    Collector(worker.short_of_memory).start()
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stopping.set)
