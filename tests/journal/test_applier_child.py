@@ -75,7 +75,7 @@ def test_the_first_applier_is_a_fork_and_each_later_one_a_new_interpreter(tmp_pa
 
 def test_a_forked_applier_ends_with_its_server():
     [pid] = run(LEAVE)
-    wait_until(lambda: ended(pid))
+    wait_until(lambda: ended(pid), "the end of the applier")
 
 
 def test_a_forked_applier_that_nobody_wanted_ends():

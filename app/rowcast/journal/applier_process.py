@@ -61,14 +61,14 @@ class ProcessApplying:
         restart_seconds: float = RESTART_SECONDS,
         stop_seconds: float = STOP_SECONDS,
     ) -> None:
-        opening = {"database": str(tables.path), "log": str(log_directory), "schema": schema}
-        self._opening: dict[str, object] = {**opening}
+        database, directory = str(tables.path), str(log_directory)
+        opening: dict[str, object] = {"database": database, "log": directory, "schema": schema}
+        self._opening = opening
         self._tables = tables
         self._log = appended
         self._lock_of_tables = lock
         self._spawn = spawn
-        self._restart_seconds = restart_seconds
-        self._stop_seconds = stop_seconds
+        self._restart_seconds, self._stop_seconds = restart_seconds, stop_seconds
         self._wanted = 0
         self._stopped = threading.Event()
         self._lock = threading.Lock()
