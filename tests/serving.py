@@ -25,8 +25,10 @@ from http_clients import blocking_client
 from starter import Started, Starter
 
 if TYPE_CHECKING:
+    from rowcast.kernel.feature import Feature
     from rowcast.program.features import Plug
     from rowcast.program.main import Application
+    from rowcast.program.parts import Parts
 
 PATIENCE_SECONDS = 60.0
 """The one deadline of these tests: far beyond what a busy machine with two cores needs."""
@@ -254,6 +256,14 @@ def features_without(*names: str) -> "list[Plug]":
 
     assert set(names) <= {plug.name for plug in FEATURES}
     return [plug for plug in FEATURES if plug.name not in names]
+
+
+def features_with(name: str, make: "Callable[[Parts], Feature | None]") -> "list[Plug]":
+    """Return the features of every server, of which one is made in another way."""
+    from rowcast.program.features import FEATURES, Plug
+
+    assert name in {plug.name for plug in FEATURES}
+    return [Plug(name, make) if plug.name == name else plug for plug in FEATURES]
 
 
 @asynccontextmanager

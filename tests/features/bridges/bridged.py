@@ -6,11 +6,14 @@ from contextlib import asynccontextmanager
 
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
+from rowcast.features.bridges.feature import Bridges
 from rowcast.features.bridges.link import Link
 from rowcast.features.bridges.remote import Remote
 from rowcast.program.config import Config
+from rowcast.program.features import FEATURES
 from rowcast.program.main import Application
-from serving import PATIENCE_SECONDS, until
+from rowcast.program.settings.gateway import plan_of, plans
+from serving import PATIENCE_SECONDS, features_with, until
 
 ANN = Caller("ann", ALL, "http")
 
@@ -65,13 +68,24 @@ class Bridged:
         await self.until(lambda: self.bridge.idle)
 
 
+def _features(change):
+    """Return the features; that of bridges changes their plans."""
+
+    def make(parts):
+        known = [change(plan) for plan in plans(parts.config.gateway)]
+        return Bridges(known, lambda given: change(plan_of(given)))
+
+    return features_with("bridges", make)
+
+
 @asynccontextmanager
-async def server(folder, *brokers, **more):
-    """Run a server."""
+async def server(folder, *brokers, change=None, **more):
+    """Run a server; ``change`` returns the plan of a bridge with other limits."""
     (folder / "none.graphql").write_text(more.pop("schema_text", "type Dog @table @export {\n"
                                          "  id: ID @primaryKey\n  name: String\n}\n"))  # fmt: skip
     now = more.pop("now", time.time)
-    application = Application(config(folder, *brokers, **more), now)
+    features = FEATURES if change is None else _features(change)
+    application = Application(config(folder, *brokers, **more), now, features)
     await application.start()
     try:
         yield Bridged(application)

@@ -1,5 +1,8 @@
 """Two Rowcast servers, bridged: each effect exactly once (M8, H25, H34, H36)."""
 
+from dataclasses import replace
+from functools import partial
+
 import pytest
 from bridged import ANN, server
 
@@ -24,6 +27,11 @@ def to(other, *filters, **more):
             "reconnect_interval_ms": 100} | more  # fmt: skip
 
 
+def saving(seconds):
+    """Return what makes a bridge save its position at this interval."""
+    return partial(replace, save_seconds=seconds)
+
+
 def said(world, topic):
     """Return the payloads that a server has in its log at a topic."""
     events = world.application.store.read(0, 100_000)
@@ -32,8 +40,7 @@ def said(world, topic):
 
 async def test_what_is_sent_twice_arrives_once(folders, monkeypatch):
     """M8, H26: the place is never saved, and everything is sent again, three times."""
-    monkeypatch.setattr("rowcast.features.bridges.bridge.GATEWAY_SAVE_SECONDS", 1e9)
-    async with server(folders[1]) as cloud, server(folders[0]) as edge:
+    async with server(folders[1]) as cloud, server(folders[0], change=saving(1e9)) as edge:
         await edge.gateway.change("b", to(cloud, "u/#"))
         await edge.idle()
         for number in range(100):
@@ -92,8 +99,7 @@ async def test_a_value_that_waited_does_not_win_over_a_newer_one(folders):
 async def test_a_dead_letter_is_no_repeat(folders, monkeypatch):
     """H15: its number is long passed, and it was never delivered."""
     monkeypatch.setattr("rowcast.features.bridges.outbox.backoff_seconds", lambda _attempts: 0.01)
-    monkeypatch.setattr("rowcast.features.bridges.bridge.GATEWAY_SAVE_SECONDS", 0.0)
-    async with server(folders[1]) as cloud, server(folders[0]) as edge:
+    async with server(folders[1]) as cloud, server(folders[0], change=saving(0.0)) as edge:
         await edge.gateway.change("b", to(cloud, "#") | {
             "out": [{"filter": "u/#", "strip": "u/"}]})  # fmt: skip
         await edge.idle()

@@ -1,5 +1,8 @@
 """Events that a broker never takes, of every kind: they are found, and nothing else waits (H12)."""
 
+from dataclasses import replace
+from functools import partial
+
 import pytest
 from bridged import reading, server, to
 
@@ -24,14 +27,15 @@ async def test_poison_is_found_among_good_ones(tmp_path, monkeypatch, kind):
     """H12, H10: a dead letter that says why; all others arrive, in their order."""
     topic, payload, more, version, said = KINDS[kind]
     monkeypatch.setattr("rowcast.features.bridges.outbox.backoff_seconds", lambda _attempts: 0.01)
-    monkeypatch.setattr("rowcast.features.bridges.bridge.GATEWAY_RECONNECT_SECONDS_MIN", 0.01)
+    soon = partial(replace, lost_seconds=0.01)
     for name in ("here", "there"):
         (tmp_path / name).mkdir()
     rules = tmp_path / "there/rules"
     rules.write_text("topic readwrite free/#\n")
     with RemoteBroker(tmp_path / "there", more.format(rules)) as broker:
         settings = to(broker, version=version) | {"out": OUT}
-        async with server(tmp_path / "here", settings) as world, reading(broker) as reader:
+        here = server(tmp_path / "here", settings, change=soon)
+        async with here as world, reading(broker) as reader:
             await world.idle()
             for number in range(30):
                 if number == 15:

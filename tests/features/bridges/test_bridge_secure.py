@@ -1,6 +1,7 @@
 """Bridges to brokers that want to know who comes, or cannot be reached (H6, H20, H31)."""
 
 import socket
+from dataclasses import replace
 
 import pytest
 from bridged import ANN, server, to
@@ -99,12 +100,16 @@ async def test_nobody_listens(room):
         await goes_on(world, "connect")
 
 
-async def test_somebody_listens_and_says_nothing(room, monkeypatch):
+def impatient(plan):
+    """Return a plan whose broker has little time to answer."""
+    return replace(plan, remote=replace(plan.remote, connect_seconds=0.1))
+
+
+async def test_somebody_listens_and_says_nothing(room):
     """H6, H20."""
-    monkeypatch.setattr("rowcast.features.bridges.link.GATEWAY_CONNECT_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         place = type("Silent", (), {"port": silent.getsockname()[1]})
-        async with server(room / "here", to(place, "u/#")) as world:
+        async with server(room / "here", to(place, "u/#"), change=impatient) as world:
             await goes_on(world, "does not answer")
 
 

@@ -23,9 +23,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import GAP, RESET, Event
 from rowcast.core.gateway_limits import (
     GATEWAY_RECONNECT_SECONDS_MAX,
-    GATEWAY_RECONNECT_SECONDS_MIN,
     GATEWAY_REFUSED_SECONDS,
-    GATEWAY_SAVE_SECONDS,
     GATEWAY_TAKE_EVENTS,
 )
 from rowcast.core.topics import GATEWAY_PREFIX, check_topic
@@ -224,7 +222,7 @@ class Bridge:
             try:
                 await self._connect()
                 wait = self.plan.reconnect_interval_seconds
-                pause = GATEWAY_RECONNECT_SECONDS_MIN  # existed a moment ago
+                pause = self.plan.lost_seconds  # existed a moment ago
                 await self._serve()
             except Error as error:
                 self._note(error.message)
@@ -475,7 +473,7 @@ class Bridge:
     def _save_when_due(self) -> None:
         now = self._now()
         if self._changed and now >= self._save_at:
-            self._save_at = now + GATEWAY_SAVE_SECONDS
+            self._save_at = now + self.plan.save_seconds
             self._save()
 
     def _save(self) -> None:

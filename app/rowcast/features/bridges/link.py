@@ -19,7 +19,6 @@ from gmqtt.storage import PersistentStorage
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.gateway_limits import (
-    GATEWAY_CONNECT_SECONDS,
     GATEWAY_HEARD_BYTES_HIGH,
     GATEWAY_HEARD_MAX,
     GATEWAY_WRITE_BYTES_HIGH,
@@ -141,7 +140,7 @@ class Link:
         client = self._make(heard, session_seconds)
         remote = self._remote
         try:
-            async with asyncio.timeout(GATEWAY_CONNECT_SECONDS):
+            async with asyncio.timeout(remote.connect_seconds):
                 await client.connect(
                     remote.host,
                     remote.port,
@@ -321,7 +320,7 @@ class Link:
         if client is not None:
             with suppress(Exception, asyncio.CancelledError):  # it must be closed in any case
                 self._flush()
-                async with asyncio.timeout(GATEWAY_CONNECT_SECONDS):
+                async with asyncio.timeout(self._remote.connect_seconds):
                     await client.disconnect()
 
 

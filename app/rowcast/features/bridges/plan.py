@@ -4,7 +4,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from zlib import crc32
 
-from rowcast.core.gateway_limits import GATEWAY_CROWDED_SECONDS
+from rowcast.core.gateway_limits import (
+    GATEWAY_CROWDED_SECONDS,
+    GATEWAY_RECONNECT_SECONDS_MIN,
+    GATEWAY_SAVE_SECONDS,
+)
 from rowcast.core.topics import GATEWAY_PREFIX, TopicFilter
 from rowcast.features.bridges.backlog import Caps
 from rowcast.features.bridges.messages import Sender
@@ -73,6 +77,10 @@ class Plan:
     """How long the queue may overflow before the bridge is cold; 0: at once."""
     crowded_seconds: float = GATEWAY_CROWDED_SECONDS
     """Interval of checks whether a slow broker has read."""
+    lost_seconds: float = GATEWAY_RECONNECT_SECONDS_MIN
+    """The delay after a lost connection."""
+    save_seconds: float = GATEWAY_SAVE_SECONDS
+    """Minimum interval between saves of the position."""
 
     @property
     def syncs(self) -> tuple[TopicFilter, ...]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from ssl import SSLContext
 
-from rowcast.core.gateway_limits import GATEWAY_FLYING_MAX
+from rowcast.core.gateway_limits import GATEWAY_CONNECT_SECONDS, GATEWAY_FLYING_MAX
 
 MQTT_3_1_1 = 4
 MQTT_5 = 5
@@ -23,3 +23,5 @@ class Remote:
     keep_alive_seconds: int = 30
     flying_max: int = GATEWAY_FLYING_MAX
     """Maximum publishes in flight, within the broker's Receive Maximum."""
+    connect_seconds: float = GATEWAY_CONNECT_SECONDS
+    """Timeout of a connection attempt, and of a disconnect."""
