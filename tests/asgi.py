@@ -145,7 +145,9 @@ def _parsed(schema):
 
 
 @asynccontextmanager
-async def asgi(schema=SCHEMA, *, resources=(), undeclared="table", readers=None, **settings):
+async def asgi(
+    schema=SCHEMA, *, resources=(), undeclared="table", readers=None, features=(), **settings
+):
     """Open a server and close it again; other options are settings of the edge."""
     named = [(resource.path or resource.__name__, resource) for resource in resources]
     server = Server(
@@ -156,6 +158,7 @@ async def asgi(schema=SCHEMA, *, resources=(), undeclared="table", readers=None,
         now=time.time,
         payload_bytes_max=100_000,
         readers=readers,
+        features=features,
     )
     settings = {"cors_origins": ("https://app.example.org",)} | settings
     yield Asgi(server.make_edge(**settings), server.store)

@@ -100,7 +100,8 @@ class Server:
     ``now`` is a time, which a test moves by setting ``time``, or a clock.
     ``access`` are rules of the access list.
     ``writer``, ``readers``, ``cache`` and ``bounds`` (of writes in hand) replace what is made else;
-    ``reading`` are limits of the reader; other options are those of the kernel.
+    ``reading`` are limits of the reader, ``features`` are installed instead of those of their
+    class; other options are those of the kernel.
     """
 
     def __init__(
@@ -121,6 +122,7 @@ class Server:
         seen_max=SEEN_TOPICS_MAX,
         routes_max=MATCH_CACHE_TOPICS_MAX,
         reading=None,
+        features=(),
         replays=None,
         **options,
     ):
@@ -156,6 +158,7 @@ class Server:
         )
         logged = undeclared == "table"
         settings = topics or TopicSettings()
+        self._given = {type(feature): feature for feature in features}
         self._install(hooks or Hooks(), settings, access, replays, logged=logged, seen_max=seen_max)
 
     def _committer(self, bounds):
@@ -170,19 +173,19 @@ class Server:
     def _install(self, hooks, topics, access, replays, **options):
         self.people = {}
         """Callers whose rights can be asked about, by name."""
-        delayed = DelayedPublish()
-        repeats = Idempotency()
+        delayed = self._given.get(DelayedPublish) or DelayedPublish()
+        repeats = self._given.get(Idempotency) or Idempotency()
         rights = AccessRights(self._person, access)
-        history = History()
+        history = self._given.get(History) or History()
         undeclared = UndeclaredTopics(self.store, topics, **options)
         shared = SharedSubscriptions()
-        live = LiveQueriesOfTables()
+        live = self._given.get(LiveQueriesOfTables) or LiveQueriesOfTables()
         replay = ReplaysOfThePast(replays)
         self.features = (
             undeclared,
             shared,
             rights,
-            UserHooks(hooks),
+            self._given.get(UserHooks) or UserHooks(hooks),
             history,
             repeats,
             LateWrites(),

@@ -31,7 +31,7 @@ SIZES = {
 }
 
 
-PATCHED_LIMITS = 41
+PATCHED_LIMITS = 33
 """Places in the tests where a constant of a module is replaced."""
 
 

@@ -13,7 +13,9 @@ from asgi import EPOCH, SCHEMA, asgi
 from rowcast.codecs import CBOR, CBOR_SEQ, JSON, MSGPACK, NDJSON
 from rowcast.core.callers import Grants
 from rowcast.core.clock import milliseconds_of
-from rowcast.features.history import history as past
+from rowcast.features.history.bounds import HistoryBounds
+from rowcast.features.history.feature import History
+from rowcast.features.history.history import HistoryReads
 from rowcast.kernel.resource import Resource
 from rowcast.store.store import Keep
 
@@ -37,9 +39,15 @@ async def kennel(**options):
 
 
 @pytest.fixture
-async def rest():
-    async with kennel() as opened:
+async def rest(request):
+    history = History(HistoryBounds(**getattr(request, "param", {})))
+    async with kennel(features=[history]) as opened:
         yield opened
+
+
+def bounded(**bounds):
+    """Return the mark of a test whose server has these bounds."""
+    return pytest.mark.parametrize("rest", [bounds], indirect=True)
 
 
 def seqs(answer):
@@ -160,24 +168,20 @@ async def test_parts_may_be_selected(rest, words):
     assert [1, 3, 50] == [row["value"] for row in got.value]
 
 
-async def test_all_of_a_table_is_streamed_page_by_page(rest, monkeypatch):
+@bounded(page_events=2, first_events=2)
+async def test_all_of_a_table_is_streamed_page_by_page(rest):
     """B13: a page of memory, whatever the window."""
-    for name in ("HISTORY_PAGE_EVENTS", "HISTORY_FIRST_EVENTS"):
-        monkeypatch.setattr(past, name, 2)
     got = await rest.get("/Dog/?from=0")
     assert got.pieces >= 4
     assert [1, 2, 3, 4, 5, 6] == seqs(got)
 
 
-async def test_large_events_are_fewer_at_a_time(rest, monkeypatch):
+@bounded(page_bytes=2_000, first_events=1, whole_bytes=2_500)
+async def test_large_events_are_fewer_at_a_time(rest):
     """B13: what is in memory is bounded in bytes too; limit goes on with a link, last is told."""
     for _ in range(6):
         await rest.put("/big/thing", b"x" * 1_000, content_type="text/plain")
-    monkeypatch.setattr(past, "HISTORY_PAGE_BYTES", 2_000)
-    monkeypatch.setattr(past, "HISTORY_FIRST_EVENTS", 1)
     assert (await rest.get("/big/?from=0")).pieces >= 4
-    monkeypatch.setattr(past, "HISTORY_WHOLE_BYTES_MAX", 2_500)
-    monkeypatch.setattr("rowcast.doors.http.rest.history.HISTORY_WHOLE_BYTES_MAX", 2_500)
     path, found = "/big/thing?from=0&limit=5", []
     while path:
         got = await rest.get(path)
@@ -190,23 +194,22 @@ async def test_large_events_are_fewer_at_a_time(rest, monkeypatch):
     assert (413, True) == (got.status, "ask for fewer" in got.value["detail"])
 
 
+@bounded(page_events=1, first_events=1)
 @pytest.mark.parametrize("query", ["from=0", "from=0&every=1ms", "last=50", "from=0&limit=50"])
 async def test_a_client_that_leaves_is_not_sent_the_rest(rest, monkeypatch, query):
     """Nor is the log read on for it."""
-    for name in ("HISTORY_PAGE_EVENTS", "HISTORY_FIRST_EVENTS"):
-        monkeypatch.setattr(past, name, 1)
     for number in range(60):
         await rest.put("/Number/1", b'{"label": "%d"}' % number)
     sent, pages = [], 0
-    page, page_back = past.HistoryReads._page, past.HistoryReads._page_back
+    page, page_back = HistoryReads._page, HistoryReads._page_back
 
     async def counted(self, *arguments, read):
         nonlocal pages
         pages += 1
         return await read(self, *arguments)
 
-    monkeypatch.setattr(past.HistoryReads, "_page", partialmethod(counted, read=page))
-    monkeypatch.setattr(past.HistoryReads, "_page_back", partialmethod(counted, read=page_back))
+    monkeypatch.setattr(HistoryReads, "_page", partialmethod(counted, read=page))
+    monkeypatch.setattr(HistoryReads, "_page_back", partialmethod(counted, read=page_back))
 
     async def send(message):
         sent.append(message)
@@ -344,8 +347,8 @@ async def test_what_makes_no_sense_is_refused_with_a_sentence(rest, path):
     assert REFUSED[path] in got.value["detail"]
 
 
-async def test_too_many_buckets_are_refused_before_anything_is_sent(rest, monkeypatch):
-    monkeypatch.setattr("rowcast.features.history.series.HISTORY_BUCKETS_MAX", 3)
+@bounded(buckets=3)
+async def test_too_many_buckets_are_refused_before_anything_is_sent(rest):
     got = await rest.get("/Dog/?from=0&every=1ms")
     assert (400, True) == (got.status, "more than 3 buckets" in got.value["detail"])
 

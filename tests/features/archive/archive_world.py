@@ -21,13 +21,13 @@ LEVELS = ("home", None)
 class Archiving:
     """A server with an archive in a folder; small files and groups, so that a few events are many.
 
-    ``files`` replaces the format.
+    ``files`` replaces the format; ``features`` those of the server.
     """
 
-    def __init__(self, folder, keep=5, files=None, step=6, days=0, file_bytes=40_000):
+    def __init__(self, folder, keep=5, files=None, step=6, days=0, file_bytes=40_000, features=()):
         self.folder = folder
         self.store = SqlStore(f"sqlite:///{folder / 'log.db'}")
-        self.room = room = Server(store=self.store, undeclared="table")
+        self.room = room = Server(store=self.store, undeclared="table", features=features)
         self.files = files or ParquetFiles(group_events=4)
         bounds = ArchiverBounds(OldestRoom(step, 10_000), file_bytes, 100, days * 86_400)
         self.feature = LogArchive(room.store, folder / "archive", self.files, bounds)

@@ -7,19 +7,18 @@ from archive_world import FILTERS, PLACES, TOPICS, Archiving, define, happen
 
 from build import ANN, EPOCH, Server, refusal
 from memory_store import MemoryStore
-from rowcast.core.errors import Error
+from rowcast.core.errors import Code, Error
 from rowcast.core.topics import TopicFilter
-from rowcast.features.history import history as module
+from rowcast.features.history.bounds import HistoryBounds
+from rowcast.features.history.feature import History
 from rowcast.reads.before_image import before_of
 from rowcast.store.sqlite import SqlStore
 from rowcast.store.store import Keep
 
 
-@pytest.fixture(autouse=True)
-def small(monkeypatch):
-    """Make pages so small that a few events need several."""
-    for name in ("HISTORY_PAGE_EVENTS", "HISTORY_FIRST_EVENTS"):
-        monkeypatch.setattr(module, name, 4)
+def small():
+    """Return a history whose pages are so small that a few events need several."""
+    return History(HistoryBounds(page_events=4, first_events=4))
 
 
 @pytest.fixture
@@ -28,10 +27,10 @@ def pair(tmp_path):
     open_ = []
 
     def make(**options):
-        world = Archiving(tmp_path, **options)
+        world = Archiving(tmp_path, features=[small()], **options)
         twin = SqlStore(f"sqlite:///{tmp_path / 'twin.db'}", epoch=world.store.epoch)
         open_.extend((world, twin))
-        return world, Server(store=twin, undeclared="table")
+        return world, Server(store=twin, undeclared="table", features=[small()])
 
     yield make
     for one in open_:
@@ -171,6 +170,6 @@ async def test_m2_without_an_archive_the_same_cursor_is_gone():
     room.store.trim(room.tables[1], Keep(events=2), room.time, 100)
     past = room.past
     start = past.moment(room.kernel.cursor(1), "from")
-    assert module.Code.GONE is await refusal(
+    assert Code.GONE is await refusal(
         past.window(TopicFilter("Note/1"), room.tables[1], ANN, start)
     )

@@ -8,7 +8,8 @@ from build import ANN, COUNTER, DOG, NOTE, Code, Server, refusal
 from memory_store import MemoryStore
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
-from rowcast.features.history import asof as module
+from rowcast.features.history.bounds import HistoryBounds
+from rowcast.features.history.feature import History
 from rowcast.store.sqlite import SqlStore
 from rowcast.store.store import Keep
 
@@ -24,13 +25,10 @@ def store(seed, tmp_path):
     on_disk.close()
 
 
-SMALL = {"table_scan_records": 2}
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch):
-    """Make pages so small that a few events need several."""
-    monkeypatch.setattr(module, "HISTORY_PAGE_EVENTS", 3)
+def small(store=None, **bounds):
+    """Return a server whose pages are so small that a few events need several."""
+    history = History(HistoryBounds(page_events=3, **bounds))
+    return Server(store=store, reading={"table_scan_records": 2}, features=[history])
 
 
 async def lives(chance, table, count=40, store=None):
@@ -38,7 +36,7 @@ async def lives(chance, table, count=40, store=None):
 
     The model is, for each position, the value of each record.
     """
-    room, model, now = Server(store=store, reading=SMALL), [{}], {}
+    room, model, now = small(store), [{}], {}
     for _ in range(count):
         room.time += chance.choice([0, 0.001, 5])
         own = chance.random() < 0.8
@@ -125,7 +123,7 @@ async def test_b14_of_a_trimmed_log_it_is_exact_or_gone(seed, table):
 
 async def test_b14_a_record_that_is_known_to_have_begun_later_was_not_there():
     """B14: a time of creation that the server keeps says so, though the log is cut."""
-    room = Server(reading=SMALL)
+    room = small()
     for number in range(3):
         room.time += 10
         await room.put(f"Dog/{number}", b"{}")
@@ -144,7 +142,7 @@ async def test_b14_a_record_that_is_known_to_have_begun_later_was_not_there():
 async def test_b14_writes_meanwhile_change_nothing(seed):
     """B14: records that change, end or begin while a table is read are as they were."""
     chance = random.Random(seed)
-    room = Server(reading=SMALL)
+    room = small()
     for number in range(12):
         await room.put(f"Note/{number}", b'{"name":"%d"}' % number)
     expected = await listed(room, NOTE, position := room.committer.announced)
@@ -161,7 +159,7 @@ async def test_b14_writes_meanwhile_change_nothing(seed):
 
 async def test_b14_by_time_includes_the_whole_millisecond():
     """B14: what ``_ts`` says of an event is the moment at which it is seen."""
-    room = Server(reading=SMALL)
+    room = small()
     room.time += 0.0004
     await room.put("Note/1", b"1")
     room.time += 0.001
@@ -176,7 +174,7 @@ async def test_b14_by_time_includes_the_whole_millisecond():
 
 async def test_b14_a_lease_that_was_over_then_was_no_record():
     """A5: though nobody had swept it away yet."""
-    room = Server(reading=SMALL)
+    room = small()
     lease = room.registry.route("Lease/1").table
     await room.put("Lease/1", b"{}")
     room.time += lease.expiration_seconds + 5
@@ -186,9 +184,8 @@ async def test_b14_a_lease_that_was_over_then_was_no_record():
     assert await past.record("Lease/1", lease, past.moment("-10s", "asof"), ANN)
 
 
-async def test_b14_so_many_changes_are_too_many(monkeypatch):
-    monkeypatch.setattr(module, "HISTORY_CHANGED_RECORDS_MAX", 3)
-    room = Server(reading=SMALL)
+async def test_b14_so_many_changes_are_too_many():
+    room = small(changed_records=3)
     for number in range(5):
         await room.put(f"Note/{number}", b"{}")
     assert 5 == len(await listed(room, NOTE, 5))

@@ -8,9 +8,11 @@ from build import ANN, NOTE, NOW, Code, Server, refusal
 from memory_store import MemoryStore
 from rowcast.core.callers import Caller, Grants
 from rowcast.core.clock import version_of
+from rowcast.core.errors import Error
 from rowcast.core.topic_tables import TopicRoot, TopicTable
 from rowcast.core.topics import TopicFilter
-from rowcast.features.history import history as module
+from rowcast.features.history.bounds import HistoryBounds
+from rowcast.features.history.feature import History
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.store.sqlite import SqlStore
@@ -18,6 +20,12 @@ from rowcast.store.store import Keep
 
 TOPICS = ("Note/1", "Note/2", "Dog/1", "home/temp", "home/hum", "alone")
 FILTERS = ("Note/1", "Note/#", "home/temp", "home/#", "alone", "home/+", "Dog/#")
+
+
+def small(**options):
+    """Return a server whose pages are so small that a few events need several."""
+    history = History(HistoryBounds(page_events=4, first_events=4))
+    return Server(features=[history], **options)
 
 
 @pytest.fixture
@@ -31,16 +39,9 @@ def store(seed, tmp_path):
     on_disk.close()
 
 
-@pytest.fixture(autouse=True)
-def small(monkeypatch):
-    """Make pages so small that a few events need several."""
-    for name in ("HISTORY_PAGE_EVENTS", "HISTORY_FIRST_EVENTS"):
-        monkeypatch.setattr(module, name, 4)
-
-
 async def filled(chance, count, **options):
     """Return a room in which things happened, a millisecond or more apart, and what."""
-    room = Server(**options)
+    room = small(**options)
     room.store.define(TopicTable("mqtt_home", TopicRoot("home")))
     events = []
     for _ in range(count):
@@ -91,7 +92,7 @@ async def test_e25_a_window_by_time_or_cursor_is_the_model_s(seed, store):
         inside = [seq for seq in of_filter if after < seq <= until]
         try:
             window = await past.window(topics, table, ANN, start, end)
-        except module.Error as error:
+        except Error as error:
             assert error.code is Code.INVALID
             assert [] == inside
             continue
@@ -119,7 +120,7 @@ async def test_only_what_is_wanted_counts_for_the_last():
 
 async def trimmed(count=10, keep=4):
     """Return a room whose table Note has only its last events."""
-    room = Server()
+    room = small()
     for _ in range(count):
         room.time += 1
         await room.put("Note/1")
@@ -136,7 +137,7 @@ async def a_window(room, start, end=None):
 
 async def test_a_cursor_before_what_is_left_is_gone_and_the_oldest_is_told():
     room = await trimmed()
-    with pytest.raises(module.Error) as caught:
+    with pytest.raises(Error) as caught:
         await a_window(room, "0badcafe:5")
     assert (Code.GONE, "0badcafe:6") == (caught.value.code, caught.value.detail["oldest"])
     assert [7, 8, 9, 10] == await read(room, await a_window(room, "0badcafe:6"))
@@ -200,7 +201,7 @@ async def test_hooks_keep_back_the_past_too():
 
 
 async def test_a_topic_is_known_by_its_record_or_by_what_happened_there():
-    room = Server()
+    room = small()
     past = room.past
     await room.put("Note/1")
     await room.delete("Note/1")

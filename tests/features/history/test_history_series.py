@@ -10,15 +10,14 @@ import pytest
 
 from build import Code, code_of
 from rowcast.core.clock import version_of
-from rowcast.features.history import series as module
 from rowcast.features.history.series import FUNCTIONS, Series
 
 HOUR = 3_600_000
 
 
-def rows(values, every=HOUR, functions=tuple(FUNCTIONS), paths=None):
+def rows(values, every=HOUR, functions=tuple(FUNCTIONS), paths=None, **bounds):
     """Return the rows of (milliseconds, topic, value)."""
-    series = Series(every, functions, paths)
+    series = Series(every, functions, paths, **bounds)
     for milliseconds, topic, value in values:
         series.add(topic, version_of(milliseconds), value)
     return list(series.rows())
@@ -101,8 +100,10 @@ def test_kinds_of_numbers_mix():
     assert {"sum": 8.0, "avg": 2.0} == row["values"]["value"]
 
 
-def test_buckets_have_an_end(monkeypatch):
-    monkeypatch.setattr(module, "HISTORY_BUCKETS_MAX", 6)
-    assert 3 == len(rows([(n * HOUR, "a", n) for n in range(3)]))
-    assert Code.INVALID == code_of(rows, [(n * HOUR, "a", n) for n in range(4)])
-    assert Code.INVALID == code_of(rows, [(0, "a", {str(n): n for n in range(9)})])
+def test_buckets_have_an_end():
+    assert 3 == len(rows([(n * HOUR, "a", n) for n in range(3)], buckets_max=6))
+    for values in (
+        [(n * HOUR, "a", n) for n in range(4)],
+        [(0, "a", {str(n): n for n in range(9)})],
+    ):
+        assert Code.INVALID == code_of(rows, values, buckets_max=6)

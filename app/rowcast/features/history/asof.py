@@ -16,13 +16,10 @@ from typing import Final
 from rowcast.core.clock import seconds_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PUT, RETAINED, Event, Record
-from rowcast.core.limits import (
-    HISTORY_CHANGED_RECORDS_MAX,
-    HISTORY_PAGE_EVENTS,
-)
 from rowcast.core.tables import Role, Table
 from rowcast.core.topic_tables import LogSource, branch_of
 from rowcast.core.topics import TopicFilter
+from rowcast.features.history.bounds import BOUNDS, HistoryBounds
 from rowcast.features.history.moments import forgotten
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.transcoder import Transcoder
@@ -39,11 +36,17 @@ class AsOf:
     """Reads records as of a position."""
 
     def __init__(
-        self, reader: Reader, transcoder: Transcoder, shapes: Mapping[str, CompiledTable]
+        self,
+        reader: Reader,
+        transcoder: Transcoder,
+        shapes: Mapping[str, CompiledTable],
+        bounds: HistoryBounds = BOUNDS,
     ) -> None:
         self._reader = reader
         self._transcoder = transcoder
         self._shapes = shapes
+        self._page_events = bounds.page_events
+        self._changed_max = bounds.changed_records
 
     @property
     def page_records(self) -> int:
@@ -72,11 +75,11 @@ class AsOf:
         """Whether the first later change proves that there was no record."""
         after = position
         while True:
-            page = await self._reader.read(after, HISTORY_PAGE_EVENTS, [source])
+            page = await self._reader.read(after, self._page_events, [source])
             for event in page:
                 if event.topic == topic and event.kind in RETAINED:
                     return self._began(event)
-            if len(page) < HISTORY_PAGE_EVENTS:
+            if len(page) < self._page_events:
                 return True  # no change since, and no record now
             after = page[-1].seq
 
@@ -132,19 +135,19 @@ class AsOf:
         """Return the records changed between two positions, and whether they were created then."""
         found: dict[str, bool] = {}
         while after < until:
-            page = await self._reader.read(after, HISTORY_PAGE_EVENTS, [source])
+            page = await self._reader.read(after, self._page_events, [source])
             for event in page:
                 new = event.topic not in found and event.topic not in known
                 counts = event.seq <= until and event.kind in RETAINED
                 if new and counts and topics.matches(event.topic):
                     found[event.topic] = self._began(event)
-            if len(found) + len(known) > HISTORY_CHANGED_RECORDS_MAX:
+            if len(found) + len(known) > self._changed_max:
                 raise Error(
                     Code.TOO_LARGE,
-                    f"more than {HISTORY_CHANGED_RECORDS_MAX} records changed since; ask for a "
+                    f"more than {self._changed_max} records changed since; ask for a "
                     "later moment, or for single records",
                 )
-            if len(page) < HISTORY_PAGE_EVENTS:
+            if len(page) < self._page_events:
                 break
             after = page[-1].seq
         return found
@@ -160,12 +163,12 @@ class AsOf:
         wanted = {topic for topic, later in began.items() if not later}
         before = position + 1
         while wanted:
-            page = await self._reader.read_back(before, HISTORY_PAGE_EVENTS, [source])
+            page = await self._reader.read_back(before, self._page_events, [source])
             for event in page:
                 if event.topic in wanted and event.kind in RETAINED:
                     wanted.discard(event.topic)
                     numbers[event.topic] = event.seq if event.kind != DELETE else _NOT_THERE
-            if len(page) < HISTORY_PAGE_EVENTS:
+            if len(page) < self._page_events:
                 break
             before = page[-1].seq
         trimmed = self._reader.trimmed([source])  # checked after the read: it only grows

@@ -14,17 +14,12 @@ from rowcast.core.callers import Caller
 from rowcast.core.clock import WallClock, seconds_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event, Record
-from rowcast.core.limits import (
-    HISTORY_FIRST_EVENTS,
-    HISTORY_PAGE_BYTES,
-    HISTORY_PAGE_EVENTS,
-    HISTORY_WHOLE_BYTES_MAX,
-)
 from rowcast.core.moments import Moment, bygone_of, moment_of
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, branch_of
 from rowcast.core.topics import TopicFilter
 from rowcast.features.history.asof import AsOf
+from rowcast.features.history.bounds import BOUNDS, HistoryBounds
 from rowcast.features.history.moments import forgotten, position_of
 from rowcast.kernel.past_points import PastPoints
 from rowcast.kernel.seams import Seams
@@ -49,11 +44,19 @@ class Window:
 class HistoryReads(PastPoints):
     """Reads windows of the log."""
 
-    def __init__(self, reader: Reader, seams: Seams, asof: AsOf, now: WallClock) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        seams: Seams,
+        asof: AsOf,
+        now: WallClock,
+        bounds: HistoryBounds = BOUNDS,
+    ) -> None:
         self._reader = reader
         self._asof = asof
         self._seams = seams
         self._now = now
+        self.bounds = bounds
 
     def moment(self, value: object, name: str) -> Moment:
         """Parse a time or cursor; ``name`` is the parameter. Raises INVALID."""
@@ -104,7 +107,7 @@ class HistoryReads(PastPoints):
 
         Raises GONE if the log is trimmed beyond the read position meanwhile.
         """
-        after, limit = window.after, HISTORY_FIRST_EVENTS
+        after, limit = window.after, self.bounds.first_events
         while after < window.until:
             page = await self._page(window, after, limit)
             trimmed = self._reader.trimmed([window.source])  # asked last: it only grows
@@ -113,7 +116,7 @@ class HistoryReads(PastPoints):
             yield self._selected(window, page, caller)
             if len(page) < limit:
                 return
-            after, limit = page[-1].seq, _next_limit(page)
+            after, limit = page[-1].seq, self._next_limit(page)
 
     def _source(self, topics: TopicFilter, table: Table | None) -> LogSource:
         rows = self._reader.rows(topics)
@@ -135,6 +138,11 @@ class HistoryReads(PastPoints):
             topic = window.topics.text
             return (await self._reader.history(window.source, topic, limit, before))[::-1]
         return await self._reader.read_back(before, limit, [window.source])
+
+    def _next_limit(self, page: Sequence[Event]) -> int:
+        """Return the size of the next page in events, by the size of these."""
+        fitting = self.bounds.page_bytes * len(page) // max(1, bytes_of(page))
+        return max(1, min(self.bounds.page_events, 4 * len(page), fitting))
 
     def _selected(self, window: Window, page: Sequence[Event], caller: Caller) -> list[Event]:
         topics, after, until = window.topics, window.after, window.until
@@ -170,7 +178,8 @@ class HistoryReads(PastPoints):
         Raises TOO_LARGE when they exceed the memory bound.
         """
         found: list[Event] = []
-        before, limit, size = window.until + 1, min(count, HISTORY_FIRST_EVENTS), 0
+        bounds, size = self.bounds, 0
+        before, limit = window.until + 1, min(count, bounds.first_events)
         while before > window.after + 1 and len(found) < count:
             page = await self._page_back(window, before, limit)
             part = self._selected(window, page, caller)
@@ -178,15 +187,15 @@ class HistoryReads(PastPoints):
             part = part[: count - len(found)]
             found += part
             size += bytes_of(part)
-            if size > HISTORY_WHOLE_BYTES_MAX:
+            if size > bounds.whole_bytes:
                 raise Error(
                     Code.TOO_LARGE,
-                    f"the last {count} have more than {HISTORY_WHOLE_BYTES_MAX} bytes; ask for "
+                    f"the last {count} have more than {bounds.whole_bytes} bytes; ask for "
                     "fewer, or for all from a time on with from",
                 )
             if len(page) < limit:
                 break
-            before, limit = page[-1].seq, _next_limit(page)
+            before, limit = page[-1].seq, self._next_limit(page)
         trimmed = self._reader.trimmed([window.source])  # asked last: it only grows
         if trimmed > window.after and len(found) < count:
             raise forgotten(self._reader, "what was asked for", trimmed)
@@ -286,9 +295,3 @@ def _is_reversed(start: Moment, end: Moment, after: int, until: int) -> bool:
 def bytes_of(events: Sequence[Event]) -> int:
     """Return the bytes of the payloads of events."""
     return sum(len(event.payload) for event in events)
-
-
-def _next_limit(page: Sequence[Event]) -> int:
-    """Return the size of the next page in events, by the size of these."""
-    fitting = HISTORY_PAGE_BYTES * len(page) // max(1, bytes_of(page))
-    return max(1, min(HISTORY_PAGE_EVENTS, 4 * len(page), fitting))

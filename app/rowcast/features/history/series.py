@@ -73,12 +73,17 @@ class Series:
     """Buckets being filled."""
 
     def __init__(
-        self, every_ms: int, functions: Sequence[str], paths: Sequence[Path] | None
+        self,
+        every_ms: int,
+        functions: Sequence[str],
+        paths: Sequence[Path] | None,
+        buckets_max: int = HISTORY_BUCKETS_MAX,
     ) -> None:
         self._every = every_ms
         self._offset = _MONDAY if every_ms % _WEEK == 0 else 0
         self._functions = [(name, FUNCTIONS[name]) for name in functions]
         self._paths = paths
+        self._buckets_max = buckets_max
         self._buckets: dict[tuple[int, str], dict[str, Tally]] = {}
         self._events: dict[tuple[int, str], int] = {}
         self._tallies = 0
@@ -99,10 +104,10 @@ class Series:
                 continue
             tallies[name] = Tally(number, number, number, number, number)
             self._tallies += 1
-        if len(self._buckets) + self._tallies > HISTORY_BUCKETS_MAX:
+        if len(self._buckets) + self._tallies > self._buckets_max:
             raise Error(
                 Code.INVALID,
-                f"that is more than {HISTORY_BUCKETS_MAX} buckets, counted for each topic and "
+                f"that is more than {self._buckets_max} buckets, counted for each topic and "
                 "attribute; ask for a longer 'every', a shorter time, or fewer with select",
             )
 

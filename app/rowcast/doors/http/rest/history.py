@@ -23,7 +23,6 @@ from rowcast.core.conditions import holds
 from rowcast.core.errors import Code, Error
 from rowcast.core.evaluation import project
 from rowcast.core.events import DELETE, Event, local_id
-from rowcast.core.limits import HISTORY_WHOLE_BYTES_MAX
 from rowcast.core.meta import NAMES, meta_of
 from rowcast.core.queries import Query
 from rowcast.core.query_text import parse_query
@@ -173,11 +172,12 @@ class Answer:
     async def first(self, count: int) -> tuple[list[Event], bool]:
         """Return up to ``count`` events, fewer if they are large, and whether there are more."""
         found: list[Event] = []
+        most_bytes = history_of(self.request.kernel).bounds.whole_bytes
         async for page in self._pages():
             found += page
             if len(found) > count:
                 return found[:count], True
-            if bytes_of(found) > HISTORY_WHOLE_BYTES_MAX:
+            if bytes_of(found) > most_bytes:
                 return found, True
         return found, False
 
@@ -210,20 +210,18 @@ class Answer:
 
     async def send_series(self) -> None:
         """Respond with the buckets of a window."""
-        transcoder = self.request.kernel.transcoder
-        select = self.query.select
-        series = Series(
-            self.period.every_ms, self.period.functions, select.paths if select else None
-        )
+        kernel, period, select = self.request.kernel, self.period, self.query.select
+        paths, buckets = select.paths if select else None, history_of(kernel).bounds.buckets
+        series = Series(period.every_ms, period.functions, paths, buckets)
         async for page in self._pages():
             for event in page:
                 if event.kind != DELETE:
                     topic = event.about if isinstance(event, Row) else event.topic
-                    series.add(topic, event.version, transcoder.value(event))
+                    series.add(topic, event.version, kernel.transcoder.value(event))
         rows = list(series.rows())
-        if self.period.last:
-            rows = rows[-self.period.last :]
-        rows = rows[: self.period.limit]
+        if period.last:
+            rows = rows[-period.last :]
+        rows = rows[: period.limit]
         if self.media_type == CSV:
             rows = [_flat_bucket(row) for row in rows]
         columns = list(dict.fromkeys([*_BUCKET, *(name for row in rows for name in row)]))
