@@ -31,7 +31,7 @@ SIZES = {
 }
 
 
-PATCHED_LIMITS = 33
+PATCHED_LIMITS = 28
 """Places in the tests where a constant of a module is replaced."""
 
 

@@ -11,12 +11,12 @@ from memory_users import ann_and_bob
 from rowcast.auth.authenticator import Authenticator
 from rowcast.core.callers import NONE
 from rowcast.core.events import MESSAGE, PUT, Event
-from rowcast.doors.http.streams import sse
+from rowcast.core.limits import STREAM_SEND_SECONDS
 
 
 @pytest.fixture
-async def doors():
-    async with HttpServer() as running:
+async def doors(request):
+    async with HttpServer(settings=getattr(request, "param", None)) as running:
         yield running
 
 
@@ -130,9 +130,9 @@ async def stopped_reader(doors, url, buffer_bytes=4096):
     return peer
 
 
-async def test_a_reader_that_stops_holds_little_and_is_cut_off_in_the_end(doors, monkeypatch):
+@pytest.mark.parametrize("doors", [{"stream_send_seconds": 0.2}], indirect=True)
+async def test_a_reader_that_stops_holds_little_and_is_cut_off_in_the_end(doors):
     """C18, C26: others are not concerned."""
-    monkeypatch.setattr(sse, "STREAM_SEND_SECONDS", 0.2)
     doors.edge.watch.interval_seconds = 0.05
     before = doors.counts
     with await stopped_reader(doors, "/Dog/1?start=new"):
@@ -160,7 +160,7 @@ async def cut_off(doors):
     written = 0
     while not stream._writer.busy_since:
         written = (await doors.write("Dog/1", PUT, big)).seq
-    stream.look(stream._writer.busy_since + sse.STREAM_SEND_SECONDS + 1)
+    stream.look(stream._writer.busy_since + STREAM_SEND_SECONDS + 1)
     return peer, stream, written
 
 
@@ -306,9 +306,9 @@ class StuckPeer:
         self.sent.append(message)
 
 
-async def test_a_reader_that_stops_is_given_up_where_it_cannot_be_cut(doors, monkeypatch):
+@pytest.mark.parametrize("doors", [{"stream_send_seconds": 0}], indirect=True)
+async def test_a_reader_that_stops_is_given_up_where_it_cannot_be_cut(doors):
     """C26."""
-    monkeypatch.setattr(sse, "STREAM_SEND_SECONDS", 0)
     peer = StuckPeer(takes=3)
     serving = asyncio.create_task(doors.edge(peer.scope, peer.receive, peer.send))
     await doors.until(lambda: len(peer.sent) == 3)

@@ -9,13 +9,12 @@ from http_server import HttpServer, ask, hear, say
 from rowcast.codecs import decode
 from rowcast.core.callers import NONE
 from rowcast.core.events import PUT
-from rowcast.doors.http.streams import websocket
 from rowcast.kernel.resource import Resource
 
 
 @pytest.fixture
-async def doors():
-    async with HttpServer() as running:
+async def doors(request):
+    async with HttpServer(settings=getattr(request, "param", None)) as running:
         yield running
 
 
@@ -240,8 +239,8 @@ async def test_a_filter_is_subscribed_to_once(doors):
     assert [1, 3] == [own["id"], again["id"]]
 
 
-async def test_subscriptions_of_one_socket_are_bounded(doors, monkeypatch):
-    monkeypatch.setattr(websocket, "SOCKET_SUBSCRIPTIONS_MAX", 2)
+@pytest.mark.parametrize("doors", [{"socket_subscriptions_max": 2}], indirect=True)
+async def test_subscriptions_of_one_socket_are_bounded(doors):
     async with doors.ws() as peer:
         for number in range(3):
             await say(peer, id=number, op="subscribe", topic=f"t/{number}", start="new")

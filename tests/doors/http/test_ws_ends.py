@@ -13,12 +13,12 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from http_server import HttpServer, ask, hear, say
 from rowcast.core.callers import NONE
 from rowcast.core.events import PUT
-from rowcast.doors.http.streams import connection, websocket
+from rowcast.doors.http.streams import websocket
 
 
 @pytest.fixture
-async def doors():
-    async with HttpServer() as running:
+async def doors(request):
+    async with HttpServer(settings=getattr(request, "param", None)) as running:
         yield running
 
 
@@ -131,9 +131,9 @@ def handshake(url):
     return HANDSHAKE.format(url, base64.b64encode(os.urandom(16)).decode()).encode()
 
 
-async def test_a_peer_that_stops_reading_is_cut_off_in_the_end(doors, monkeypatch):
+@pytest.mark.parametrize("doors", [{"stream_send_seconds": 0.2}], indirect=True)
+async def test_a_peer_that_stops_reading_is_cut_off_in_the_end(doors):
     """C18, C26."""
-    monkeypatch.setattr(connection, "STREAM_SEND_SECONDS", 0.2)
     doors.edge.watch.interval_seconds = 0.05
     before = doors.counts
     with socket.create_connection(("127.0.0.1", doors.port)) as peer:

@@ -7,14 +7,13 @@ from types import SimpleNamespace
 import pytest
 
 from http_server import HttpServer, hear, say
-from rowcast.doors.http.streams import websocket
 from rowcast.kernel.bytes_in_hand import WriteBounds
 from rowcast.kernel.resource import Resource
 
 
 @pytest.fixture
-async def doors():
-    async with HttpServer() as running:
+async def doors(request):
+    async with HttpServer(settings=getattr(request, "param", None)) as running:
         yield running
 
 
@@ -97,9 +96,9 @@ async def test_what_a_socket_writes_faster_than_the_disk_takes_is_not_read(doors
         disk.set()
 
 
-async def test_answers_that_nobody_takes_are_bounded_in_bytes(doors, monkeypatch):
+@pytest.mark.parametrize("doors", [{"socket_answers_bytes_high": 3_000}], indirect=True)
+async def test_answers_that_nobody_takes_are_bounded_in_bytes(doors):
     """P2: no more commands are read; then all are answered."""
-    monkeypatch.setattr(websocket, "SOCKET_ANSWERS_BYTES_HIGH", 3_000)
     await doors.write("Dog/1", value="x" * 1_000)
     async with doors.ws() as peer:
         await doors.until(lambda: len(doors.edge.watch) == 1)

@@ -11,7 +11,13 @@ from rowcast.auth.authenticator import Authenticator
 from rowcast.core.bounded import ClearedCache
 from rowcast.core.callers import Caller
 from rowcast.core.entry_limits import TOKEN_SECONDS
-from rowcast.core.limits import HTTP_BODY_SECONDS_MAX, HTTP_CALLERS_MAX
+from rowcast.core.limits import (
+    HTTP_BODY_SECONDS_MAX,
+    HTTP_CALLERS_MAX,
+    SOCKET_SUBSCRIPTIONS_MAX,
+    STREAM_SEND_SECONDS,
+)
+from rowcast.core.memory_limits import SOCKET_ANSWERS_BYTES_HIGH
 from rowcast.core.query_write_limits import QUERY_WRITE_RECORDS_MAX
 from rowcast.core.read_limits import LONG_POLL_SECONDS
 from rowcast.doors.http.documents.health import Readiness
@@ -45,6 +51,12 @@ class HttpSettings:
     poll_seconds: float = LONG_POLL_SECONDS
     """How long a long poll waits."""
     body_seconds_max: float = HTTP_BODY_SECONDS_MAX
+    stream_send_seconds: float = STREAM_SEND_SECONDS
+    """How long the reader of a stream may take nothing."""
+    socket_subscriptions_max: int = SOCKET_SUBSCRIPTIONS_MAX
+    """Filters of one WebSocket."""
+    socket_answers_bytes_high: int = SOCKET_ANSWERS_BYTES_HIGH
+    """Bytes of answers that wait for the reader of a WebSocket, above which reading pauses."""
     authenticator: Authenticator = field(default_factory=Authenticator)
     """Authenticates callers."""
     token_seconds: float = TOKEN_SECONDS

@@ -5,10 +5,7 @@ from secrets import randbelow
 from typing import Final
 
 from rowcast.core.errors import Code, Error
-from rowcast.core.limits import (
-    SOCKET_REASON_BYTES_MAX,
-    STREAM_SEND_SECONDS,
-)
+from rowcast.core.limits import SOCKET_REASON_BYTES_MAX
 from rowcast.core.overload_limits import GOODBYE_RETRY_MS_MIN, GOODBYE_RETRY_SPREAD_MS
 from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.messages.asgi import Message, Receive, Send
@@ -100,7 +97,7 @@ class Connection:
         if is_closing(self._asgi_send):
             self._closing_since = self._closing_since or now
         for since in (self.busy_since, self._closing_since):
-            if since and now - since > STREAM_SEND_SECONDS:
+            if since and now - since > self._edge.settings.stream_send_seconds:
                 self._cut_off = True
                 self.left()
                 cut(self._asgi_send)

@@ -15,7 +15,6 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from rowcast.codecs import JSON, encode
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Error
-from rowcast.core.limits import STREAM_SEND_SECONDS
 from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.messages.asgi import Receive, Scope, Send
 from rowcast.doors.http.messages.problems import as_error
@@ -44,7 +43,7 @@ async def serve_resource(
         headers={k.decode(): v.decode() for k, v in headers_for(frames.media_type, [])},
         ping=edge.settings.sse_heartbeat_seconds,
         ping_message_factory=lambda: ServerSentEvent(comment=""),
-        send_timeout=STREAM_SEND_SECONDS,
+        send_timeout=edge.settings.stream_send_seconds,
         sep="\n",
     )
     serving = ResourceStream(edge, resource, response(scope, receive, send), send)

@@ -19,7 +19,6 @@ from rowcast.core.events import END, Event
 from rowcast.core.limits import (
     STREAM_BATCH_EVENTS_MAX,
     STREAM_LEAVE_SECONDS,
-    STREAM_SEND_SECONDS,
 )
 from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.messages.asgi import Receive, Scope, Send, headers_of, text_of
@@ -225,7 +224,8 @@ class EventStream:
 
     def _leave(self, now: float) -> None:
         """Close for a stalled reader, leaving the reason in its buffer."""
-        word = problem_block(self._edge, slow_reader(STREAM_SEND_SECONDS), self.path)
+        reason = slow_reader(self._edge.settings.stream_send_seconds)
+        word = problem_block(self._edge, reason, self.path)
         if not leave_word(self._send, word):
             self._cut()
             return
@@ -247,7 +247,7 @@ class EventStream:
             if now - self._left_since > self.leave_seconds:
                 self._cut()
         elif writer.busy_since:
-            if now - writer.busy_since > STREAM_SEND_SECONDS:
+            if now - writer.busy_since > self._edge.settings.stream_send_seconds:
                 self._leave(now)
         elif writer.wrote or not self._quiet_since:
             writer.wrote = False

@@ -18,10 +18,8 @@ from rowcast.core.events import Event
 from rowcast.core.freshness import STALE_PREFIX
 from rowcast.core.limits import (
     SOCKET_PENDING_COMMANDS_MAX,
-    SOCKET_SUBSCRIPTIONS_MAX,
     STREAM_BATCH_EVENTS_MAX,
 )
-from rowcast.core.memory_limits import SOCKET_ANSWERS_BYTES_HIGH
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.messages.asgi import Receive, Scope, Send, headers_of, path_of, text_of
@@ -132,6 +130,7 @@ class Socket(Connection):
         self._last_number = OWN_STREAM
         self._said: deque[bytes] = deque()
         self._said_bytes = 0
+        self._said_bytes_high = edge.settings.socket_answers_bytes_high
         self._pending = 0
         self._room = asyncio.Event()
         self._room.set()
@@ -280,9 +279,7 @@ class Socket(Connection):
     def _full(self) -> bool:
         """Whether reading commands pauses, because too many wait for the disk or for the reader."""
         commands = self._pending + len(self._said)
-        return (
-            commands >= SOCKET_PENDING_COMMANDS_MAX or self._said_bytes >= SOCKET_ANSWERS_BYTES_HIGH
-        )
+        return commands >= SOCKET_PENDING_COMMANDS_MAX or self._said_bytes >= self._said_bytes_high
 
     def _make_room(self) -> None:
         if not self._full:
@@ -313,10 +310,9 @@ class Socket(Connection):
                 Code.NOT_ALLOWED,
                 f"{text!r} streams by its own code; open a WebSocket at {path_of(text)!r}",
             )
-        if len(interests) >= SOCKET_SUBSCRIPTIONS_MAX:
-            raise Error(
-                Code.BUSY, f"a connection has at most {SOCKET_SUBSCRIPTIONS_MAX} subscriptions"
-            )
+        most = self._edge.settings.socket_subscriptions_max
+        if len(interests) >= most:
+            raise Error(Code.BUSY, f"a connection has at most {most} subscriptions")
         number = self._last_number + 1
         interest = SubscribedFilter(topics, identifiers=(number,))
         beginning = await begin(self.kernel, self.subscription, [interest], start, self.caller)
