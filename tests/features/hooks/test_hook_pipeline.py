@@ -8,7 +8,7 @@ from build import ANN, BEN, Listener, Server, refusal, turns
 from rowcast.core.callers import SERVER
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
-from rowcast.features.hooks import hook_pipeline as passage
+from rowcast.features.hooks.bounds import BOUNDS, HookBounds
 from rowcast.features.hooks.hook import DROP, Hook, Refusal
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.kernel.resource import Resource
@@ -16,9 +16,9 @@ from rowcast.kernel.write import Receipt
 from rowcast.store.store import Change
 
 
-def hooked(*hooks, **options):
+def hooked(*hooks, bounds=BOUNDS, **options):
     """Return a room with these hooks."""
-    known = Hooks()
+    known = Hooks(bounds)
     for hook in hooks:
         known.add(hook)
     return Server(hooks=known, **options)
@@ -187,9 +187,8 @@ async def test_g22_a_refusal_in_a_lane_holds_up_nobody():
     assert ["Error", "Receipt"] == [type(answer).__name__ for answer in answers]
 
 
-async def test_g22_a_lane_has_a_bound(monkeypatch):
-    monkeypatch.setattr(passage, "HOOK_WRITES_MAX", 2)
-    room, answers = hooked(Slow()), []
+async def test_g22_a_lane_has_a_bound():
+    room, answers = hooked(Slow(), bounds=HookBounds(writes=2)), []
     for _ in range(4):
         room.kernel.submit(Event("u/a", MESSAGE, b"1"), ANN, answers.append)
     assert [Code.BUSY] * 2 == [answer.code for answer in answers]
@@ -197,10 +196,9 @@ async def test_g22_a_lane_has_a_bound(monkeypatch):
     assert 4 == len(answers)
 
 
-async def test_a_lane_has_a_bound_in_bytes(monkeypatch):
+async def test_a_lane_has_a_bound_in_bytes():
     """P2."""
-    monkeypatch.setattr(passage, "HOOK_WRITES_BYTES_MAX", 10)
-    room, answers = hooked(Slow()), []
+    room, answers = hooked(Slow(), bounds=HookBounds(writes_bytes=10)), []
     for _ in range(4):
         room.kernel.submit(Event("u/a", MESSAGE, b"00001"), ANN, answers.append)
     assert [Code.BUSY] * 2 == [answer.code for answer in answers]

@@ -10,8 +10,8 @@ from rowcast.core.callers import ALL, SERVER, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topics import TopicFilter
-from rowcast.features.hooks import hook_calls
 from rowcast.features.hooks import hooks as hooks_module
+from rowcast.features.hooks.bounds import HookBounds
 from rowcast.features.hooks.hook import DROP, POINTS, Hook, Refusal
 from rowcast.features.hooks.hooks import HAPPENINGS, Hooks
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
@@ -239,14 +239,12 @@ async def test_g13_g22_an_asynchronous_listener_hears_in_order_and_holds_up_nobo
     assert [("ann", None), ("ann", "gone")] == heard
 
 
-async def test_g13_notices_beyond_the_bound_are_lost_and_counted(monkeypatch):
-    monkeypatch.setattr(hook_calls, "HOOK_NOTICES_MAX", 2)
-
+async def test_g13_notices_beyond_the_bound_are_lost_and_counted():
     async def slow(_self, _caller):
         heard.append(1)
 
     heard = []
-    hooks = added(make("slow", on_connected=slow))
+    hooks = added(make("slow", on_connected=slow), bounds=HookBounds(notices=2))
     for _ in range(5):
         hooks.connected(ANN)
     await turns()
@@ -393,13 +391,11 @@ def test_g22_a_mistake_refuses_with_an_incident_that_is_in_the_log(caplog):
     assert 2 == hooks.figures()[0].failures
 
 
-async def test_g22_an_asynchronous_hook_has_a_time_out(monkeypatch):
-    monkeypatch.setattr(hook_calls, "HOOK_SECONDS_MAX", 0)
-
+async def test_g22_an_asynchronous_hook_has_a_time_out():
     async def never(_self, _caller, _packet):
         await asyncio.Event().wait()
 
-    hooks = added(make("never", on_connect=never))
+    hooks = added(make("never", on_connect=never), bounds=HookBounds(seconds=0))
     with pytest.raises(Error) as raised:
         await hooks.connect(ANN, None)
     assert Code.INTERNAL == raised.value.code

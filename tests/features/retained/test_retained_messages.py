@@ -5,7 +5,7 @@ import pytest
 from build import ANN, BEN, Code, Listener, Server, refusal, turns
 from rowcast.core.events import CURRENT, DELETE, MESSAGE, PATCH, PUT, SNAPSHOT, Event
 from rowcast.core.topics import TopicFilter
-from rowcast.features.hooks import hooks as module
+from rowcast.features.hooks.bounds import BOUNDS, HookBounds
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.kernel.write import Condition
@@ -60,8 +60,8 @@ def empty(request):
         request.getfixturevalue("cellar").values.clear()
 
 
-def stocked(*hooks):
-    known = Hooks()
+def stocked(*hooks, bounds=BOUNDS):
+    known = Hooks(bounds)
     for hook in hooks:
         known.add(hook)
     return Server(hooks=known)
@@ -209,17 +209,14 @@ async def test_g22_a_hook_that_fails_to_keep_refuses_the_write():
     "answer",
     [OSError(), "ext/1", [b"1"], [Event("elsewhere/1", PUT, b"1")], [Event("ext/1", PUT, b"")] * 3],
 )
-async def test_g22_a_hook_that_fails_to_supply_fails_reads_and_leaves_snapshots(
-    monkeypatch, answer
-):
+async def test_g22_a_hook_that_fails_to_supply_fails_reads_and_leaves_snapshots(answer):
     class Broken(Hook):
         def get_retained(self, text):
             if isinstance(answer, Exception):
                 raise answer
             return answer
 
-    monkeypatch.setattr(module, "HOOK_RECORDS_MAX", 2)
-    room = stocked(Broken())
+    room = stocked(Broken(), bounds=HookBounds(records=2))
     await room.put("ext/1", b"1")
     assert Code.INTERNAL == await refusal(room.kernel.read("ext/1", ANN))
     assert [("ext/1", b"1")] == await current(room, "ext/1")

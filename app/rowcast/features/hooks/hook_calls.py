@@ -15,12 +15,8 @@ from time import perf_counter
 from uuid import uuid4
 
 from rowcast.core.errors import Code, Error
-from rowcast.core.limits import (
-    HOOK_LOG_SECONDS,
-    HOOK_NOTICES_MAX,
-    HOOK_SECONDS_MAX,
-    HOOK_SLOW_SECONDS,
-)
+from rowcast.core.limits import HOOK_LOG_SECONDS, HOOK_SLOW_SECONDS
+from rowcast.features.hooks.bounds import BOUNDS, HookBounds
 
 log = logging.getLogger("rowcast.features.hooks")
 
@@ -42,6 +38,7 @@ class Attached:
     """A registered hook, or listener."""
 
     figures: Figures
+    bounds: HookBounds = BOUNDS
     clock: Callable[[], float] = perf_counter
     notices: "deque[tuple[Call, tuple[object, ...]]]" = field(default_factory=deque)
     worker: asyncio.Task[None] | None = None
@@ -92,8 +89,9 @@ class Attached:
 
     def later(self, call: "Call", arguments: tuple[object, ...]) -> None:
         """Queue a notification for an asynchronous listener, in order."""
-        if len(self.notices) >= HOOK_NOTICES_MAX:
-            self.failed(call.point, f"{HOOK_NOTICES_MAX} notices wait for it; this one is lost")
+        most = self.bounds.notices
+        if len(self.notices) >= most:
+            self.failed(call.point, f"{most} notices wait for it; this one is lost")
             return
         self.notices.append((call, arguments))
         if self.worker is None:
@@ -113,7 +111,7 @@ class Attached:
     async def settle(self) -> None:
         """Wait, with a timeout, until the queue is processed; drop the rest."""
         if self.worker is not None:
-            await asyncio.wait((self.worker,), timeout=HOOK_SECONDS_MAX)
+            await asyncio.wait((self.worker,), timeout=self.bounds.seconds)
         if self.worker is not None:
             self.worker.cancel()
         self.notices.clear()
@@ -156,19 +154,19 @@ class Call:
         return result
 
     async def answer(self, *arguments: object) -> object:
-        """Return the result, synchronous or not, within HOOK_SECONDS_MAX; raises likewise."""
+        """Return the result, synchronous or not, within its timeout; raises likewise."""
         if not self.waits:
             return self(*arguments)
         attached = self.attached
         started = attached.clock()
         try:
-            async with asyncio.timeout(HOOK_SECONDS_MAX):
+            async with asyncio.timeout(attached.bounds.seconds):
                 result = self.function(*arguments)
                 return await result if inspect.isawaitable(result) else result
         except Error:
             raise
         except TimeoutError as failure:
-            late = f"no answer within {HOOK_SECONDS_MAX} s ({failure})"
+            late = f"no answer within {attached.bounds.seconds} s ({failure})"
             raise attached.failed(self.point, late) from None
         except Exception as failure:  # noqa: BLE001 - any mistake of user code
             raise attached.failed(self.point, failure) from None

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error, stopping
 from rowcast.core.events import MESSAGE, PATCH, RETAINED, Event
-from rowcast.core.limits import HOOK_WRITES_MAX
-from rowcast.core.memory_limits import HOOK_WRITES_BYTES_MAX
 from rowcast.core.topics import TopicFilter, split_delayed
 from rowcast.features.hooks.delivery_filter import HookStage
 from rowcast.features.hooks.hooks import Hooks
@@ -233,8 +231,9 @@ class HookPipeline(WriteGate):
         lane = self._lanes.get(caller)
         if lane is None:
             lane = self._lanes[caller] = CallerQueue()
-        too_large = lane.size and lane.size + size > HOOK_WRITES_BYTES_MAX
-        if len(lane.steps) >= HOOK_WRITES_MAX or too_large:
+        bounds = self._hooks.bounds
+        too_large = lane.size and lane.size + size > bounds.writes_bytes
+        if len(lane.steps) >= bounds.writes or too_large:
             waits = f"{len(lane.steps)} of your writes with {lane.size} bytes"
             refuse(
                 Error(

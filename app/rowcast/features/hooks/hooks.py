@@ -22,10 +22,10 @@ from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT, Event, Record
 from rowcast.core.freshness import told_of
-from rowcast.core.limits import HOOK_RECORDS_MAX, HOOK_SECONDS_MAX
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.bindable import Bindable
+from rowcast.features.hooks.bounds import BOUNDS, HookBounds
 from rowcast.features.hooks.hook import DROP, PLAIN, POINTS, Hook
 from rowcast.features.hooks.hook_calls import Attached, Call, Figures
 from rowcast.kernel.hook_points import HookPoints
@@ -62,8 +62,9 @@ class Socket:
 class Hooks(HookPoints):
     """Hooks and listeners, in the order in which they were added."""
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: HookBounds = BOUNDS) -> None:
         super().__init__(Listeners())
+        self.bounds = bounds
         self._hooks: list[tuple[Hook, Attached, Mapping[str, object]]] = []
         self._begun: list[tuple[Hook, Attached]] = []
         self.clients: list[Bindable] = []
@@ -92,7 +93,7 @@ class Hooks(HookPoints):
         It is called after earlier ones.
         """
         name = hook.id or type(hook).__name__
-        attached = Attached(Figures(name))
+        attached = Attached(Figures(name), self.bounds)
         calls = [
             Call(attached, point, getattr(hook, point)) for point in POINTS if hook.provides(point)
         ]
@@ -116,7 +117,7 @@ class Hooks(HookPoints):
                 f"there is no event {name!r}{did_you_mean(name, HAPPENINGS)}; known are {known}",
             )
         words = getattr(listener, "__qualname__", type(listener).__name__)
-        attached = Attached(Figures(f"{name}: {words}"))
+        attached = Attached(Figures(f"{name}: {words}"), self.bounds)
         self._attach(attached, [Call(attached, name, listener)])
 
     def _attach(self, attached: Attached, calls: list[Call]) -> None:
@@ -154,7 +155,7 @@ class Hooks(HookPoints):
         """Call ``init`` of every hook; raises INVALID when one fails (G1)."""
         for hook, attached, options in self._hooks:
             try:
-                await _within_time(hook.init(options))
+                await self._within_time(hook.init(options))
             except Exception as failure:
                 await self.stop()
                 words = failure.message if isinstance(failure, Error) else _words(failure)
@@ -172,9 +173,14 @@ class Hooks(HookPoints):
         while self._begun:
             hook, attached = self._begun.pop()
             try:
-                await _within_time(hook.stop())
+                await self._within_time(hook.stop())
             except Exception as failure:  # noqa: BLE001 - the others end all the same
                 attached.failed("stop", failure)
+
+    async def _within_time(self, result: object) -> None:
+        if inspect.isawaitable(result):
+            async with asyncio.timeout(self.bounds.seconds):
+                await result
 
     # -- connections and sessions: called by doors -------------------------------------------------
 
@@ -347,7 +353,7 @@ class Hooks(HookPoints):
                 continue
             if not isinstance(answer, list | tuple) or not all(_fits(topics, x) for x in answer):
                 raise call.attached.failed(call.point, "it should return a list of events that fit")
-            if len(answer) > HOOK_RECORDS_MAX:
+            if len(answer) > self.bounds.records:
                 raise call.attached.failed(call.point, f"it returned {len(answer)} events")
             facts = {"kind": PUT, "retain": True, "table": None, "seq": 0}
             return [record.changed(**facts) for record in answer]
@@ -381,12 +387,6 @@ def _wrong(answer: object, wanted: str) -> str:
 
 def _socket(caller: Caller, error: str | None = None) -> Socket | None:
     return Socket(caller.peer, caller.door, error) if caller.peer else None
-
-
-async def _within_time(result: object) -> None:
-    if inspect.isawaitable(result):
-        async with asyncio.timeout(HOOK_SECONDS_MAX):
-            await result
 
 
 def _words(failure: Exception) -> str:
