@@ -11,7 +11,6 @@ from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.queries import Query
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
-from rowcast.features.deadlines import deadlines as module
 from rowcast.features.deadlines.deadlines import Deadlines
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
@@ -77,12 +76,12 @@ class Timer:
         self.cancelled = True
 
 
-async def begin(store=None, time=NOW, tables=TABLES):
+async def begin(store=None, time=NOW, tables=TABLES, **bounds):
     """Return a room whose deadlines are watched, its timers, and what is told."""
     room = Server(tables, store=store)
     room.time = time
     timers, told = Timers(room), Listener(room, "$stale/#")
-    room.deadlines = Deadlines(room.kernel, tables, room.now)
+    room.deadlines = Deadlines(room.kernel, tables, room.now, **bounds)
     room.deadlines._loop = timers
     await room.deadlines.start()
     await timers.turn()
@@ -185,9 +184,8 @@ async def test_a_table_that_lost_its_deadline_has_nothing_stale_any_more():
     assert [(DELETE, "$stale/Sensor/1")] == kinds(told)
 
 
-async def test_many_are_looked_at_a_part_at_a_time(monkeypatch):
-    monkeypatch.setattr(module, "DEADLINE_LOOKS_PER_TURN", 3)
-    room, timers, told = await begin()
+async def test_many_are_looked_at_a_part_at_a_time():
+    room, timers, told = await begin(looks_per_turn=3)
     for number in range(10):
         await room.put(f"Sensor/{number}")
     room.time = NOW + 31

@@ -43,8 +43,15 @@ _GONE = 0.0
 class Deadlines(Subscriber):
     """The records of tables with a deadline: last writes, and stale ones."""
 
-    def __init__(self, kernel: Kernel, tables: Sequence[Table], now: WallClock) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        tables: Sequence[Table],
+        now: WallClock,
+        looks_per_turn: int = DEADLINE_LOOKS_PER_TURN,
+    ) -> None:
         self._kernel = kernel
+        self._looks_per_turn = looks_per_turn
         self._now = now
         self._loop = asyncio.get_running_loop()
         self._tables = [item for item in tables if item.deadline_seconds and item.path is not None]
@@ -146,7 +153,7 @@ class Deadlines(Subscriber):
         if self._kernel.committer.crowded:
             self._kernel.committer.when_relieved(self._look)
             return
-        for _ in range(DEADLINE_LOOKS_PER_TURN):
+        for _ in range(self._looks_per_turn):
             if not due or due[0][0] > now:
                 self._looking = False
                 self._arm()
