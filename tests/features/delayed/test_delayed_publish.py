@@ -13,7 +13,8 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.limits import DELAY_SECONDS_MAX
 from rowcast.core.topics import split_delayed
-from rowcast.features.delayed import delayed
+from rowcast.features.delayed.delayed import DelayedBounds
+from rowcast.features.delayed.feature import DelayedPublish
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.rights.access_list import AccessRule
@@ -76,8 +77,9 @@ class Delays(Server):
 
 
 @pytest_asyncio.fixture
-async def room():
-    made = Delays()
+async def room(request):
+    bounds = DelayedBounds(**getattr(request, "param", {}))
+    made = Delays(features=[DelayedPublish(bounds)])
     yield made
     made.delayed.stop()
 
@@ -441,12 +443,9 @@ async def test_who_may_not_write_may_not_cancel(room):
     assert (Code.DENIED, 1) == (refused.value.code, len(room.facts()))
 
 
-@pytest.mark.parametrize(
-    ("limit", "value"), [("DELAYED_EVENTS_MAX", 3), ("DELAYED_BYTES_MAX", 450)]
-)
-async def test_they_are_bounded(room, monkeypatch, limit, value):
+@pytest.mark.parametrize("room", [{"events": 3}, {"size_bytes": 450}], indirect=True)
+async def test_they_are_bounded(room):
     """D52: in number and bytes; room comes back when some were published or cancelled."""
-    monkeypatch.setattr(delayed, limit, value)
     taken = 0
     with pytest.raises(Error) as refused:
         while True:
@@ -470,8 +469,8 @@ async def test_many_that_were_cancelled_hold_no_memory(room):
     assert len(room.delayed._heap) < 1200
 
 
-async def test_a_crowd_is_published_in_turns(room, monkeypatch):
-    monkeypatch.setattr(delayed, "DELAYED_TURN_EVENTS", 10)
+@pytest.mark.parametrize("room", [{"turn_events": 10}], indirect=True)
+async def test_a_crowd_is_published_in_turns(room):
     for number in range(35):
         await room.send("$delayed/60/a", b"%d" % number)
     await room.forward(60)

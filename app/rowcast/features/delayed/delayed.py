@@ -75,11 +75,25 @@ class Waiting:
         return cast("Facts", decode(self.fact, CBOR))
 
 
+@dataclass(frozen=True, slots=True)
+class DelayedBounds:
+    """How much may wait, and how much is published in one turn of the loop."""
+
+    events: int = DELAYED_EVENTS_MAX
+    size_bytes: int = DELAYED_BYTES_MAX
+    """Encoded bytes of all of them."""
+    turn_events: int = DELAYED_TURN_EVENTS
+
+
+BOUNDS: Final = DelayedBounds()
+
+
 class Delayed:
     """All delayed writes of one kernel."""
 
-    def __init__(self, kernel: "Kernel", now: WallClock) -> None:
+    def __init__(self, kernel: "Kernel", now: WallClock, bounds: DelayedBounds = BOUNDS) -> None:
         self._kernel = kernel
+        self._bounds = bounds
         self._now = now
         self.loop = asyncio.get_running_loop()
         self._waiting: dict[str, Waiting] = {}
@@ -148,7 +162,8 @@ class Delayed:
             self._kernel.writes.admit(Write(judged, caller, passed=True))
 
     def _make_room(self, size: int) -> None:
-        if self._count >= DELAYED_EVENTS_MAX or self._bytes + size > DELAYED_BYTES_MAX:
+        bounds = self._bounds
+        if self._count >= bounds.events or self._bytes + size > bounds.size_bytes:
             raise Error(
                 Code.BUSY,
                 f"{self._count} delayed messages of {self._bytes} bytes are waiting, and no more "
@@ -208,7 +223,7 @@ class Delayed:
 
     def _publish_due(self) -> None:
         """Publish due writes, bounded per turn."""
-        now, left = self._now(), DELAYED_TURN_EVENTS
+        now, left = self._now(), self._bounds.turn_events
         committer = self._kernel.committer
         while self._heap and self._heap[0][0] <= now and left and not committer.crowded:
             due, number = heappop(self._heap)
@@ -308,7 +323,7 @@ class Delayed:
 
     def _tidy(self) -> None:
         """Rebuild the heap when most entries are obsolete."""
-        if len(self._heap) > 2 * len(self._waiting) + DELAYED_TURN_EVENTS:
+        if len(self._heap) > 2 * len(self._waiting) + self._bounds.turn_events:
             self._heap = sorted((item.due, item.number) for item in self._waiting.values())
 
 
