@@ -15,7 +15,8 @@ from rowcast.core.gateway_limits import (
     PRODUCERS_MAX,
 )
 from rowcast.core.write_marks import put_mark
-from rowcast.features.idempotency.idempotent_writes import OWNER
+from rowcast.features.idempotency.feature import Idempotency
+from rowcast.features.idempotency.idempotent_writes import OWNER, ProducerBounds
 from rowcast.store.sqlite import SqlStore
 
 
@@ -116,13 +117,15 @@ async def test_below_low_all_is_forgotten(room):
     assert (await write(room, "meter:1:4")).repeat
 
 
-async def test_numbers_are_bounded(monkeypatch):
+def bounded(numbers, forgotten):
+    """Return a server that remembers so many numbers of a producer."""
+    producers = ProducerBounds(numbers=numbers, forgotten=forgotten)
+    return Server(features=[Idempotency(producers=producers)])
+
+
+async def test_numbers_are_bounded():
     """The newest are remembered, the oldest refused, in bulk; over a restart too."""
-    monkeypatch.setattr("rowcast.features.idempotency.idempotent_writes.PRODUCER_NUMBERS_MAX", 20)
-    monkeypatch.setattr(
-        "rowcast.features.idempotency.idempotent_writes.PRODUCER_NUMBERS_FORGOTTEN", 5
-    )
-    room = Server()
+    room = bounded(20, 5)
     for number in range(22):
         await write(room, f"meter:1:{number}")
     await room.committer.settle()
@@ -138,16 +141,12 @@ async def test_numbers_are_bounded(monkeypatch):
 async def test_what_is_forgotten_is_not_looked_for_with_each_write(monkeypatch):
     """A producer that says no low mark pays for what it has written once in a while only."""
     sorts = []
-    monkeypatch.setattr("rowcast.features.idempotency.idempotent_writes.PRODUCER_NUMBERS_MAX", 50)
-    monkeypatch.setattr(
-        "rowcast.features.idempotency.idempotent_writes.PRODUCER_NUMBERS_FORGOTTEN", 10
-    )
     monkeypatch.setattr(
         "rowcast.features.idempotency.idempotent_writes.sorted",
         lambda known: sorts.append(1) or sorted(known),
         raising=False,
     )
-    room = Server()
+    room = bounded(50, 10)
     for number in range(150):
         await write(room, f"meter:1:{number}")
     assert 10 >= len(sorts) > 0

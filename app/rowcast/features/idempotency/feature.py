@@ -3,9 +3,11 @@
 from rowcast.features.idempotency.idempotency_keys import OWNER as KEYS
 from rowcast.features.idempotency.idempotency_keys import Keys
 from rowcast.features.idempotency.idempotent_writes import (
+    BOUNDS,
     MARKS,
     OWNER,
     IdempotentWrites,
+    ProducerBounds,
     remember_mark,
 )
 from rowcast.kernel.feature import Feature
@@ -18,10 +20,17 @@ KEY_SECONDS: float = 86_400
 class Idempotency(Feature):
     """The producers and the idempotency keys of one server.
 
-    ``key_seconds`` is the lifetime of a key; ``key_limits`` are the limits of ``Keys``.
+    ``key_seconds`` is the lifetime of a key; ``key_limits`` are the limits of ``Keys``, and
+    ``producers`` those of producers.
     """
 
-    def __init__(self, key_seconds: float = KEY_SECONDS, **key_limits: int) -> None:
+    def __init__(
+        self,
+        key_seconds: float = KEY_SECONDS,
+        producers: ProducerBounds = BOUNDS,
+        **key_limits: int,
+    ) -> None:
+        self._producers = producers
         self._key_seconds = key_seconds
         self._key_limits = key_limits
 
@@ -30,7 +39,7 @@ class Idempotency(Feature):
         keys = Keys(kernel, kernel.now, self._key_seconds, **self._key_limits)
         keys.ends = kernel.schedule_expiry
         kernel.expiry_sources.append(keys)
-        writes = self.writes = IdempotentWrites(kernel, keys)
+        writes = self.writes = IdempotentWrites(kernel, keys, self._producers)
         for name in MARKS:
             kernel.steps.on_property(name, writes.hear_write, first=True)
             kernel.steps.on_property(name, remember_mark)

@@ -42,6 +42,20 @@ _FORGOTTEN: Final = "forgotten"
 """Names of the facts of the two bounds; other names are numbers."""
 
 
+@dataclass(frozen=True, slots=True)
+class ProducerBounds:
+    """What is remembered of producers."""
+
+    producers: int = PRODUCERS_MAX
+    numbers: int = PRODUCER_NUMBERS_MAX
+    """Numbers of one producer."""
+    forgotten: int = PRODUCER_NUMBERS_FORGOTTEN
+    """The oldest of them evicted at once when there are more."""
+
+
+BOUNDS: Final = ProducerBounds()
+
+
 @dataclass(slots=True)
 class Producer:
     """The state of one producer."""
@@ -69,8 +83,9 @@ class Producer:
 class IdempotentWrites:
     """All producers of one kernel; the loop's own."""
 
-    def __init__(self, kernel: "Kernel", keys: Keys) -> None:
+    def __init__(self, kernel: "Kernel", keys: Keys, bounds: ProducerBounds = BOUNDS) -> None:
         self._kernel = kernel
+        self._bounds = bounds
         self.keys = keys
         self._producers: dict[str, Producer] = {}
         """By owner, least recently active first."""
@@ -170,11 +185,12 @@ class IdempotentWrites:
 
     def _make_room(self) -> None:
         """Evict the least recently active producers when there are too many."""
-        if len(self._producers) >= PRODUCERS_MAX:
+        most = self._bounds.producers
+        if len(self._producers) >= most:
             idle = (item for item in self._producers.values() if not item.flying)
             oldest = next(idle, None)
             if oldest is None:
-                raise Error(Code.BUSY, f"{PRODUCERS_MAX} producers are writing; try again")
+                raise Error(Code.BUSY, f"{most} producers are writing; try again")
             del self._producers[oldest.owner]
             self._kernel.committer.keep((Change(oldest.owner, "", None),))
 
@@ -203,8 +219,8 @@ class IdempotentWrites:
             gone = [number for number in done if number < low]
             producer.low = low
             changes.append(producer.fact(producer.epoch, _LOW, low))
-        if len(done) - len(gone) > PRODUCER_NUMBERS_MAX:
-            oldest = sorted(done)[: len(gone) + PRODUCER_NUMBERS_FORGOTTEN]
+        if len(done) - len(gone) > self._bounds.numbers:
+            oldest = sorted(done)[: len(gone) + self._bounds.forgotten]
             gone, producer.forgotten = oldest, oldest[-1] + 1
             changes.append(producer.fact(producer.epoch, _FORGOTTEN, producer.forgotten))
         for number in gone:
