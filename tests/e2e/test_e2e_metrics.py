@@ -9,9 +9,10 @@ from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.core.topic_tables import TopicRoot
-from rowcast.features.metrics.sys_tree import TABLE
+from rowcast.features.metrics.feature import SystemMetrics
+from rowcast.features.metrics.sys_tree import KEPT, TABLE
 from rowcast.mqtt.packets import Publish
-from serving import PATIENCE_SECONDS, Server, application, wait_until
+from serving import PATIENCE_SECONDS, Server, application, features_with, wait_until
 from talking import Mqtt
 
 ROOT = "$SYS/broker/"
@@ -255,10 +256,15 @@ def counted(app):
     return metrics.retained
 
 
+def impatient(parts):
+    """Return metrics that are soon written again when they were refused."""
+    interval = parts.config.mqtt.sys_interval
+    return SystemMetrics(parts.store, parts.schema.tables, interval, KEPT, parts.now, 0.05)
+
+
 async def test_a_disk_that_refuses_blocks_nobody_and_changes_no_number(tmp_path, monkeypatch):
     """F23, F16: memory is right at once; the record follows when the disk takes it again."""
-    monkeypatch.setattr("rowcast.features.metrics.reporter.REPORT_RETRY_SECONDS", 0.05)
-    async with application(tmp_path) as app:
+    async with application(tmp_path, features=features_with("metrics", impatient)) as app:
         commit = app.store.commit
 
         def refuse(events, changes=()):

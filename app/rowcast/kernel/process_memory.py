@@ -17,9 +17,10 @@ _UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
 
 
 class ProcessMemory:
-    """Measured sizes in bytes."""
+    """Measured sizes in bytes; ``statm`` is the file in which the system tells the current one."""
 
-    def __init__(self) -> None:
+    def __init__(self, statm: Path = _STATM) -> None:
+        self._statm = statm
         self.current = self.maximum = 0
         self.measure()
 
@@ -28,7 +29,7 @@ class ProcessMemory:
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT_BYTES
         self.current = most
         with contextlib.suppress(OSError, ValueError, IndexError):
-            pages = int(_STATM.read_text(encoding="ascii").split()[1])
+            pages = int(self._statm.read_text(encoding="ascii").split()[1])
             self.current = pages * resource.getpagesize()
         self.maximum = max(self.maximum, most, self.current)
 

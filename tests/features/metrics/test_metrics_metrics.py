@@ -138,8 +138,7 @@ def test_loads_fade():
     assert often.averages["bytes/sent", 15] > 10
 
 
-def test_the_heap_without_proc(monkeypatch, tmp_path):
+def test_the_heap_without_proc(tmp_path):
     """Where the system does not tell the present size, it is the greatest."""
-    monkeypatch.setattr("rowcast.kernel.process_memory._STATM", tmp_path / "absent")
-    heap = ProcessMemory()
+    heap = ProcessMemory(tmp_path / "absent")
     assert heap.current == heap.maximum > 1_000_000

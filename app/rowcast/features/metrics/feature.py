@@ -5,6 +5,7 @@ from typing import Final
 
 from rowcast.core.clock import WallClock
 from rowcast.core.histograms import Histogram, HistogramFamily
+from rowcast.core.metric_limits import REPORT_RETRY_SECONDS
 from rowcast.core.tables import Table
 from rowcast.features.metrics.metrics import Metrics
 from rowcast.features.metrics.sys_tree import TABLE, SysTree
@@ -28,6 +29,7 @@ class SystemMetrics(Feature):
     """The metrics of one server.
 
     They are written every ``interval_seconds``; with 0 they are only available at ``/metrics``.
+    A refused write is repeated after ``retry_seconds``.
     """
 
     def __init__(
@@ -37,11 +39,13 @@ class SystemMetrics(Feature):
         interval_seconds: float,
         keep: Keep,
         now: WallClock,
+        retry_seconds: float = REPORT_RETRY_SECONDS,
     ) -> None:
         self._store = store
         self._tables = tables
         self._interval_seconds = interval_seconds
         self._keep = keep
+        self._retry_seconds = retry_seconds
         self.metrics = Metrics(now)
 
     def install(self, kernel: Kernel) -> None:
@@ -54,7 +58,8 @@ class SystemMetrics(Feature):
         kernel.own_logs.append(OwnLog(TABLE, self._keep))
         kernel.listeners.mqtt.append(metrics)
         kernel.committer.after_append.append(self._count)
-        self.sys_tree = SysTree(kernel, metrics, self._interval_seconds)
+        interval, retry = self._interval_seconds, self._retry_seconds
+        self.sys_tree = SysTree(kernel, metrics, interval, retry)
         exposition = self.sys_tree.exposition
         page = Page("metrics", METRICS_TOPIC, EXPOSITION_TYPE, exposition)
         kernel.pages[METRICS_PATH] = page

@@ -46,10 +46,12 @@ class Reporter:
         read: Callable[[], Mapping[str, str]],
         write: Callable[[str, str, Written], None],
         loop: asyncio.AbstractEventLoop,
+        retry_seconds: float = REPORT_RETRY_SECONDS,
     ) -> None:
         self._read = read
         self._write = write
         self._loop = loop
+        self._retry_seconds = retry_seconds
         self._lines: dict[str, Line] = {}
         self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
         self._at = float("inf")
@@ -122,7 +124,7 @@ class Reporter:
             line.written = text
         else:
             self._complain(error)
-            line.due = self._loop.time() + REPORT_RETRY_SECONDS
+            line.due = self._loop.time() + self._retry_seconds
         self._wake(max(line.due, self._looked + REPORT_SECONDS_MIN))
 
     def _complain(self, error: Error) -> None:

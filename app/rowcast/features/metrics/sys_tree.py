@@ -11,7 +11,12 @@ from typing import Final
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Error
 from rowcast.core.events import PUT, Event
-from rowcast.core.metric_limits import SYS_HISTORY_BYTES, SYS_HISTORY_EVENTS, SYS_HISTORY_SECONDS
+from rowcast.core.metric_limits import (
+    REPORT_RETRY_SECONDS,
+    SYS_HISTORY_BYTES,
+    SYS_HISTORY_EVENTS,
+    SYS_HISTORY_SECONDS,
+)
 from rowcast.core.topic_tables import METRICS, TopicRoot, TopicTable
 from rowcast.features.metrics.exposition import exposition
 from rowcast.features.metrics.metrics import Metrics
@@ -33,7 +38,13 @@ WRITER: Final = Caller(user="$server", grants=ALL)
 class SysTree:
     """The records of one server's metrics."""
 
-    def __init__(self, kernel: Kernel, metrics: Metrics, interval_seconds: float) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        metrics: Metrics,
+        interval_seconds: float,
+        retry_seconds: float = REPORT_RETRY_SECONDS,
+    ) -> None:
         self._kernel = kernel
         self._metrics = metrics
         self._interval_seconds = interval_seconds
@@ -41,7 +52,7 @@ class SysTree:
         self._timer: asyncio.TimerHandle | None = None
         self._slow: dict[str, str] = {}
         """The values of the last round of system metrics."""
-        self.reporter = Reporter(self._read, self._write, self._loop)
+        self.reporter = Reporter(self._read, self._write, self._loop, retry_seconds)
 
     def exposition(self) -> bytes:
         """Return all current metrics for Prometheus."""
