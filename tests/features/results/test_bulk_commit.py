@@ -12,16 +12,17 @@ from rowcast.core import result_limits
 from rowcast.core.callers import Caller, Grants
 from rowcast.core.errors import Code, Error
 from rowcast.core.meta import meta_of
-from rowcast.features.results import staged_rows as uploads
 from rowcast.features.results.results import BulkCommit, Order
+from rowcast.features.results.staged_rows import UploadBounds
 
 
 class World:
     """A kernel that takes results."""
 
-    def __init__(self, room=None):
+    def __init__(self, room=None, **bounds):
         self.room = room or Server()
-        self.results = BulkCommit(self.room.kernel, self._facts, self.room.now)
+        bounds = UploadBounds(**bounds)
+        self.results = BulkCommit(self.room.kernel, self._facts, self.room.now, bounds)
         self.heard = Listener(self.room, "Dog/#")
         self.count = 0
 
@@ -129,9 +130,8 @@ async def test_rights_are_those_of_each_record_at_the_commit_too():
         await world.results.commit(order, other)
 
 
-async def test_uploads_are_bounded_and_forgotten(monkeypatch):
-    world = World()
-    monkeypatch.setattr(uploads, "RESULT_ROWS_MAX", 3)
+async def test_uploads_are_bounded_and_forgotten():
+    world = World(rows=3)
     with pytest.raises(Error, match="divide it") as refused:
         await world.write(dogs(a="1", b="2", c="3", d="4"))
     assert refused.value.code is Code.TOO_LARGE
@@ -147,9 +147,8 @@ async def test_uploads_are_bounded_and_forgotten(monkeypatch):
     assert world.names() == {}
 
 
-async def test_parts_without_rows_are_bounded_too(monkeypatch):
-    world = World()
-    monkeypatch.setattr(uploads, "RESULT_PARTS_MAX", 2)
+async def test_parts_without_rows_are_bounded_too():
+    world = World(parts=2)
     for part in ("0", "1"):
         await world.results.stage("u", part, "Dog", [], ANN)
     with pytest.raises(Error, match="parts") as refused:
@@ -159,32 +158,27 @@ async def test_parts_without_rows_are_bounded_too(monkeypatch):
         await world.results.stage("v", "x" * 101, "Dog", [], ANN)
 
 
-async def test_l11_one_user_keeps_no_other_from_bringing_results(monkeypatch):
+@pytest.mark.parametrize("bounds", [{"rows": 9}, {"size_bytes": 200}])
+async def test_l11_one_user_keeps_no_other_from_bringing_results(bounds):
     """Neither by many uploads nor by many rows or bytes; what is there stays."""
-    world, ben = World(), Caller("ben", ANN.grants, "http")
+    world, ben = World(**bounds), Caller("ben", ANN.grants, "http")
     for number in range(result_limits.RESULTS_OF_USER_MAX):
         await world.results.stage(f"u{number}", "0", "Dog", dogs(a="1"), ANN)
     with pytest.raises(Error, match="is bringing 8 results already") as refused:
         await world.results.stage("one more", "0", "Dog", [], ANN)
     assert refused.value.code is Code.BUSY
     await world.results.stage("ben's", "0", "Dog", dogs(a="1"), ben)
-    for limit, of_it in (("RESULT_ROWS_MAX", 9), ("RESULT_BYTES_MAX", 200)):
-        monkeypatch.setattr(uploads, limit, of_it)
-        with pytest.raises(Error, match="brought by ann have more than") as refused:
-            await world.results.stage("u0", "1", "Dog", dogs(b="2" * 40, c="3"), ANN)
-        assert refused.value.code is Code.BUSY
-        kept = [upload.name for upload in world.results.uploads]
-        assert kept == [*(f"u{number}" for number in range(1, 8)), "ben's"]
-        await world.results.stage("ben's", "1", "Dog", dogs(b="2"), ben)
-        monkeypatch.undo()
-        await world.results.stage("u0", "0", "Dog", dogs(a="1"), ANN)
-        world.results.uploads.close("ben's")
-        await world.results.stage("ben's", "0", "Dog", dogs(a="1"), ben)
+    with pytest.raises(Error, match="brought by ann have more than") as refused:
+        await world.results.stage("u0", "1", "Dog", dogs(b="2" * 40, c="3"), ANN)
+    assert refused.value.code is Code.BUSY
+    kept = [upload.name for upload in world.results.uploads]
+    assert kept == [*(f"u{number}" for number in range(1, 8)), "ben's"]
+    await world.results.stage("ben's", "1", "Dog", dogs(b="2"), ben)
+    await world.results.stage("u0", "0", "Dog", dogs(a="1"), ANN)
 
 
-async def test_all_uploads_together_are_bounded(monkeypatch):
-    world = World()
-    monkeypatch.setattr(uploads, "RESULTS_ROWS_MAX", 3)
+async def test_all_uploads_together_are_bounded():
+    world = World(rows_of_all=3)
     await world.results.stage("one", "0", "Dog", dogs(a="1", b="2"), ANN)
     with pytest.raises(Error, match="are being brought") as refused:
         await world.results.stage("two", "0", "Dog", dogs(a="1", b="2"), ANN)

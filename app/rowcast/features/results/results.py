@@ -25,7 +25,7 @@ from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.core.values import id_text
 from rowcast.features.results.memory import Memory, ResultReceipt, owner_of
-from rowcast.features.results.staged_rows import AllStagedRows, StagedRows
+from rowcast.features.results.staged_rows import BOUNDS, AllStagedRows, StagedRows, UploadBounds
 from rowcast.kernel.unchanged import Unchanged
 from rowcast.kernel.write import UNHEARD, Done, Group, Outcome, Receipt, Write, resolver
 from rowcast.store.store import Change
@@ -57,10 +57,12 @@ class Order:
 class BulkCommit:
     """The results of one kernel."""
 
-    def __init__(self, kernel: "Kernel", facts: Facts, now: WallClock) -> None:
+    def __init__(
+        self, kernel: "Kernel", facts: Facts, now: WallClock, bounds: UploadBounds = BOUNDS
+    ) -> None:
         self._kernel = kernel
         self._facts = facts
-        self.uploads = AllStagedRows(now)
+        self.uploads = AllStagedRows(now, bounds)
         self._committing: set[str] = set()
         """Owners of jobs with a running commit; one at a time each."""
 

@@ -7,6 +7,7 @@ expire, and a restart discards all of them.
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
@@ -51,11 +52,30 @@ class StagedRows:
         self.bytes += len(write.event.payload)
 
 
+@dataclass(frozen=True, slots=True)
+class UploadBounds:
+    """How much is uploaded and not committed."""
+
+    rows: int = RESULT_ROWS_MAX
+    """Rows of one result, and of all uploads of one user."""
+    size_bytes: int = RESULT_BYTES_MAX
+    """Bytes of these."""
+    parts: int = RESULT_PARTS_MAX
+    """Parts of one result."""
+    rows_of_all: int = RESULTS_ROWS_MAX
+    """Rows of all uploads."""
+    bytes_of_all: int = RESULTS_BYTES_MAX
+
+
+BOUNDS: Final = UploadBounds()
+
+
 class AllStagedRows:
     """All uploads of a server."""
 
-    def __init__(self, now: WallClock) -> None:
+    def __init__(self, now: WallClock, bounds: UploadBounds = BOUNDS) -> None:
         self._now = now
+        self._bounds = bounds
         self._known: dict[str, StagedRows] = {}
 
     def __iter__(self) -> Iterator[StagedRows]:
@@ -86,16 +106,16 @@ class AllStagedRows:
 
         Then this upload is discarded; all others stay.
         """
-        mine, everybody = self._of(upload.user), self._known.values()
-        if upload.rows > RESULT_ROWS_MAX:
-            problem = f"more than {RESULT_ROWS_MAX} rows"
-        elif upload.bytes > RESULT_BYTES_MAX:
-            problem = f"more than {RESULT_BYTES_MAX} bytes"
-        elif len(upload.parts) > RESULT_PARTS_MAX or len(part) > RESULT_NAME_CHARS_MAX:
-            problem = f"more than {RESULT_PARTS_MAX} parts, or a part with a long name"
+        mine, everybody, most = self._of(upload.user), self._known.values(), self._bounds
+        if upload.rows > most.rows:
+            problem = f"more than {most.rows} rows"
+        elif upload.bytes > most.size_bytes:
+            problem = f"more than {most.size_bytes} bytes"
+        elif len(upload.parts) > most.parts or len(part) > RESULT_NAME_CHARS_MAX:
+            problem = f"more than {most.parts} parts, or a part with a long name"
         else:
-            self._check(upload, mine, upload.user, RESULT_ROWS_MAX, RESULT_BYTES_MAX)
-            self._check(upload, everybody, "all together", RESULTS_ROWS_MAX, RESULTS_BYTES_MAX)
+            self._check(upload, mine, upload.user, most.rows, most.size_bytes)
+            self._check(upload, everybody, "all together", most.rows_of_all, most.bytes_of_all)
             return
         self._known.pop(upload.name, None)
         raise Error(
