@@ -8,7 +8,6 @@ from rowcast.core.query_text import parse_query
 from rowcast.core.tables import Table
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.features.retained import retained_rows as module
 from rowcast.features.retained.retained_rows import PATH, retained_rows
 
 ANY = Table(PATH, None)
@@ -22,8 +21,8 @@ class Veil(Hook):
         return not topic.startswith("a/2")
 
 
-async def room_with(*topics, **options):
-    room = Server(resources=[(PATH, retained_rows(lambda: NOW))], **options)
+async def room_with(*topics, bounds=(), **options):
+    room = Server(resources=[(PATH, retained_rows(lambda: NOW, *bounds))], **options)
     for number, topic in enumerate(topics):
         await room.put(topic, b"v%d" % number, content_type="text/plain")
     return room
@@ -150,9 +149,8 @@ async def test_l12_a_reader_is_shown_and_clears_what_it_may_read():
     assert (1, ["a/1/c"], 4) == (done["count"], done["topics"], room.store.count(None))
 
 
-async def test_a_search_that_finds_little_is_ended(monkeypatch):
-    monkeypatch.setattr(module, "RETAINED_ROWS_LOOKED_MAX", 3)
-    room = await room_with(*TOPICS)
+async def test_a_search_that_finds_little_is_ended():
+    room = await room_with(*TOPICS, bounds=[3])
     assert ["a/1/c", "a/2/c"] == await listed(room, "limit(2)")
     assert Code.TOO_LARGE == await refusal(listed(room, "payload==none"))
     assert [] == await listed(room, "filter=b/%23&payload==none")

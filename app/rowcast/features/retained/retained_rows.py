@@ -36,8 +36,11 @@ PATH: Final = "$SYS/retained"
 Facts = dict[str, object]
 
 
-def retained_rows(now: WallClock) -> type[Resource]:
-    """Return the resource class that lists and clears retained messages."""
+def retained_rows(now: WallClock, looked_max: int = RETAINED_ROWS_LOOKED_MAX) -> type[Resource]:
+    """Return the resource class that lists and clears retained messages.
+
+    ``looked_max``: messages that one search examines.
+    """
 
     class RetainedRows(Resource):
         """One row for each retained message at an undeclared topic."""
@@ -54,7 +57,7 @@ def retained_rows(now: WallClock) -> type[Resource]:
             """Return one row, or a page of those that match the query."""
             self.kernel.authorise_read(self.topic, self.caller)
             if not self.id:
-                return await _listed(self.messages, query or Query())
+                return await _listed(self.messages, query or Query(), looked_max)
             found = await self._found()
             row = _row(found[0], whole=True) if found else None
             return row and project(query.select if query else None, row, self.id)
@@ -103,7 +106,7 @@ def _asked(value: object) -> tuple[str, bool]:
 _CLEAR: Final = {"clear", "dry_run"}
 
 
-async def _listed(retained: Retainer, query: Query) -> list[object]:
+async def _listed(retained: Retainer, query: Query, looked_max: int) -> list[object]:
     """Return a page of rows, sorted by topic."""
     if query.sort:
         raise Error(Code.INVALID, "these rows come in the order of their topics; leave sort out")
@@ -115,10 +118,10 @@ async def _listed(retained: Retainer, query: Query) -> list[object]:
         if len(found) == limit:
             break
         looked += 1
-        if looked > RETAINED_ROWS_LOOKED_MAX:
+        if looked > looked_max:
             raise Error(
                 Code.TOO_LARGE,
-                f"{RETAINED_ROWS_LOOKED_MAX} messages were looked at and fewer than {limit} found; "
+                f"{looked_max} messages were looked at and fewer than {limit} found; "
                 "narrow the search with filter=..., or take a smaller page",
             )
         row = _row(record, whole=True)
