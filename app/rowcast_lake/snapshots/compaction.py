@@ -41,10 +41,13 @@ def compact(
     *,
     everything: bool = False,
     covered_seconds: float = PAGES_COVERED_SECONDS,
+    together: int = PAGES_TOGETHER,
     now: Callable[[], float] = time.time,
     tell: Callable[[str], None] = log.warning,
 ) -> list[Page]:
     """Merge the pages that are due, and remove those merged long ago. Return the new pages.
+
+    ``together`` neighbours of one size class are due.
 
     Pages that cannot be merged stay as they are, and ``tell`` receives the reason: no exported
     event is lost.
@@ -52,14 +55,14 @@ def compact(
     catalogue, shelf = catalogue_of(directory), shelf_of(directory)
     made: list[Page] = []
     apart = set[str]()
-    while together := _due(widest(catalogue.items()), apart, everything=everything):
+    while pages := _due(widest(catalogue.items()), apart, 0 if everything else together):
         try:
             with shelf.making() as making:
-                made.append(_merge(making, directory, together))
+                made.append(_merge(making, directory, pages))
         except (Error, pa.ArrowException, OSError) as error:
-            apart.update(page.name for page in together)
+            apart.update(page.name for page in pages)
             tell(
-                f"the changes {together[0].name} to {together[-1].name} stay apart, as they are: "
+                f"the changes {pages[0].name} to {pages[-1].name} stay apart, as they are: "
                 f"{error}; they can be read one by one"
             )
     items = catalogue.items()
@@ -104,29 +107,28 @@ def _covers(wide: Item, page: Item) -> bool:
     return same and wide.from_seq <= page.from_seq and page.seq <= wide.seq
 
 
-def _due(pages: Sequence[Item], apart: Container[str], *, everything: bool) -> list[Item]:
-    """Return neighbours to merge now, none of them in ``apart``; empty if none are due."""
+def _due(pages: Sequence[Item], apart: Container[str], together: int) -> list[Item]:
+    """Return neighbours to merge now, none of them in ``apart``; empty if none are due.
+
+    ``together`` of one size class; with 0 as many of any size as fit.
+    """
     run: list[Item] = []
     size_bytes = 0
     for page in pages:
         size_bytes += page.size_bytes
-        alike = everything or (run and _size(run[-1]) == _size(page))
+        alike = not together or (run and _size(run[-1], together) == _size(page, together))
         fits = size_bytes <= PAGE_BYTES and page.name not in apart
         if run and not (fits and alike and _follows(run[-1], page)):
-            if _enough(run, everything=everything):
+            if len(run) >= (together or 2):
                 return run
             run, size_bytes = [], page.size_bytes
         if page.name in apart:
             size_bytes = 0
             continue
         run.append(page)
-        if not everything and len(run) == PAGES_TOGETHER:
+        if len(run) == together:
             return run
-    return run if _enough(run, everything=everything) else []
-
-
-def _enough(run: Sequence[Item], *, everything: bool) -> bool:
-    return len(run) > 1 if everything else len(run) >= PAGES_TOGETHER
+    return run if len(run) >= (together or 2) else []
 
 
 def _follows(page: Item, other: Item) -> bool:
@@ -134,11 +136,11 @@ def _follows(page: Item, other: Item) -> bool:
     return same and other.from_seq == page.seq + 1
 
 
-def _size(page: Item) -> int:
-    """Return a page's size class: 0 is small, each next one is sixteen times as large."""
+def _size(page: Item, together: int) -> int:
+    """Return a page's size class: 0 is small, each next one is ``together`` times as large."""
     size, bound = 0, PAGE_BYTES_SMALL
     while page.size_bytes >= bound:
-        size, bound = size + 1, bound * PAGES_TOGETHER
+        size, bound = size + 1, bound * together
     return size
 
 

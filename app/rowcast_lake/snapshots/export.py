@@ -39,7 +39,7 @@ from rowcast_lake.snapshots.manifest import (
     read_manifest,
     time_text,
 )
-from rowcast_lake.snapshots.partitions import DAY, PartedFiles
+from rowcast_lake.snapshots.partitions import BOUNDS, DAY, PartBounds, PartedFiles
 from rowcast_lake.snapshots.role_view import RoleView
 from rowcast_lake.snapshots.shapes import Batch
 from rowcast_lake.snapshots.shelves import Directory, shelf_of
@@ -68,6 +68,8 @@ class Order:
     roles: Collection[str] = ()
     """The roles of users and declared roles: an audience is one of them, or named in a rule."""
     free_bytes_min: int = SNAPSHOT_FREE_BYTES_MIN
+    parting: PartBounds = BOUNDS
+    """How much of a partitioned table is buffered."""
     catalogs: Collection[str] = ()
     """The formats of open tables of which each snapshot becomes a version."""
 
@@ -237,7 +239,8 @@ def _files(making: Making, sheet: TableWriter, order: Order) -> TableFiles | Par
     free, schema = order.free_bytes_min, sheet.schema
     if sheet.day is None:
         return TableFiles(making.place, sheet.name, schema, sheet.key, free)
-    return PartedFiles(making.place, sheet.name, schema, sheet.key, sheet.day, free)
+    place, bounds = making.place, order.parting
+    return PartedFiles(place, sheet.name, schema, sheet.key, sheet.day, free, bounds)
 
 
 def seqs_of(batch: Batch) -> tuple[int, ...]:

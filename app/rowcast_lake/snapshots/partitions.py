@@ -7,6 +7,7 @@ The day is in UTC, of the write or of a declared Date; rows without one are in
 """
 
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -28,6 +29,21 @@ DAY: Final = "day"
 _NONE: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
+@dataclass(frozen=True, slots=True)
+class PartBounds:
+    """How much is buffered before it is written."""
+
+    group_rows: int = SNAPSHOT_GROUP_ROWS
+    """Rows that are distributed to their days together."""
+    parted_rows: int = SNAPSHOT_PARTED_ROWS
+    """Rows buffered for all days."""
+    open_files: int = SNAPSHOT_OPEN_FILES_MAX
+
+
+BOUNDS: Final = PartBounds()
+"""The bounds by default."""
+
+
 class PartedFiles:
     """The files of one table, by day; the same interface as ``TableFiles``."""
 
@@ -39,6 +55,7 @@ class PartedFiles:
         key: str,
         moment: str,
         free_bytes_min: int = SNAPSHOT_FREE_BYTES_MIN,
+        bounds: PartBounds = BOUNDS,
     ) -> None:
         self._root = root
         self._name = name
@@ -46,6 +63,7 @@ class PartedFiles:
         self._key = key
         self._moment = moment
         self._free_bytes_min = free_bytes_min
+        self._bounds = bounds
         self._waiting: list[Batch] = []
         self._rows = 0
         self._parted_rows = self._parted_bytes = 0
@@ -63,9 +81,9 @@ class PartedFiles:
         self._rows += batch.num_rows
         self._parted_bytes += batch.nbytes
         full = self._parted_bytes >= SNAPSHOT_PARTED_BYTES_MAX
-        if self._rows >= SNAPSHOT_GROUP_ROWS or full:
+        if self._rows >= self._bounds.group_rows or full:
             self._share_out()
-        if self._parted_rows >= SNAPSHOT_PARTED_ROWS or full:
+        if self._parted_rows >= self._bounds.parted_rows or full:
             self._flush()
 
     def close(self) -> None:
@@ -113,7 +131,7 @@ class PartedFiles:
         """Write buffered rows of all days, and close files above the limit of open files."""
         self._parted_rows = self._parted_bytes = 0
         for day, files in list(self._open.items()):
-            if len(self._open) > SNAPSHOT_OPEN_FILES_MAX:
+            if len(self._open) > self._bounds.open_files:
                 files.close()
                 del self._open[day]
             else:

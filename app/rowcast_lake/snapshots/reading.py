@@ -23,8 +23,13 @@ def opened(path: Directory) -> pq.ParquetFile:
     return pq.ParquetFile(path.open("rb") if isinstance(path, ObjectPath) else path)
 
 
-def rows_of(directory: Directory, facts: TableFacts) -> Iterator[Batch]:
-    """Return the rows of a table of the snapshot at ``directory``, sorted by key."""
+def rows_of(
+    directory: Directory, facts: TableFacts, merge_rows: int = SNAPSHOT_MERGE_ROWS
+) -> Iterator[Batch]:
+    """Return the rows of a table of the snapshot at ``directory``, sorted by key.
+
+    About ``merge_rows`` are in memory when the files of partitions are merged.
+    """
     paths = [directory / item.path for item in facts.files if item.rows]
     if facts.partition is None:
         for path in paths:
@@ -33,7 +38,7 @@ def rows_of(directory: Directory, facts: TableFacts) -> Iterator[Batch]:
         return
     with ExitStack() as files:
         every = [files.enter_context(opened(path)) for path in paths]
-        size = max(SNAPSHOT_MERGE_ROWS // max(1, len(every)), 64)
+        size = max(merge_rows // max(1, len(every)), 64)
         yield from merged([file.iter_batches(size) for file in every], facts.key)
 
 

@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from rowcast.core.errors import Code, Error
+from rowcast.core.snapshot_limits import SNAPSHOT_MERGE_ROWS
 from rowcast.features.snapshots.snapshot_directory import MAKING
 from rowcast_lake.snapshots.digest import Digest
 from rowcast_lake.snapshots.manifest import (
@@ -26,14 +27,17 @@ from rowcast_lake.stores.object_paths import ObjectPath
 _PIECE_BYTES: Final = 1024 * 1024
 
 
-def verify(directory: Directory) -> Manifest:
-    """Return the manifest of a snapshot that matches it; raises INVALID if it does not."""
+def verify(directory: Directory, merge_rows: int = SNAPSHOT_MERGE_ROWS) -> Manifest:
+    """Return the manifest of a snapshot that matches it; raises INVALID if it does not.
+
+    ``merge_rows`` are those of ``reading.rows_of``.
+    """
     manifest = read_manifest(directory)
     _check_names(directory, manifest)
     for name, facts in manifest.tables.items():
         for item in facts.files:
             _check_file(directory, item)
-        _check_content(directory, name, facts)
+        _check_content(directory, name, facts, merge_rows)
     return manifest
 
 
@@ -70,10 +74,10 @@ def _check_file(directory: Directory, item: FileFacts) -> None:
         )
 
 
-def _check_content(directory: Directory, name: str, facts: TableFacts) -> None:
+def _check_content(directory: Directory, name: str, facts: TableFacts, merge_rows: int) -> None:
     digest = Digest(facts.content)
     try:
-        for batch in rows_of(directory, facts):
+        for batch in rows_of(directory, facts, merge_rows):
             digest.update(batch)
     except (pa.ArrowException, OSError) as error:
         raise _different(directory, f"{name} cannot be read as Parquet: {error}") from error

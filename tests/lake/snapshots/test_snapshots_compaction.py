@@ -4,7 +4,6 @@ import pytest
 from changing import Changing, rows_of
 
 from rowcast.features.snapshots.catalogue import Catalogue
-from rowcast_lake.snapshots import compaction
 from rowcast_lake.snapshots.compaction import compact, forget, widest
 
 pytestmark = pytest.mark.slow
@@ -23,9 +22,8 @@ def seqs(world, pages, table="Dog"):
     return [row["_seq"] for name in having for row in rows_of(world.directory, name, table)]
 
 
-async def test_pages_are_put_together_and_nothing_changes(world, monkeypatch):
+async def test_pages_are_put_together_and_nothing_changes(world):
     """S6, M2: at each step the widest pages have every event once, and fold to the same."""
-    monkeypatch.setattr(compaction, "PAGES_TOGETHER", 3)
     async with world.running(**QUIET):
         first = await world.snapshot()
         last, made = first, 0
@@ -33,7 +31,8 @@ async def test_pages_are_put_together_and_nothing_changes(world, monkeypatch):
             await world.writer.write(12)
             await world.page()
             before = seqs(world, widest(world.items()))
-            found = compact(world.directory, covered_seconds=0 if turn % 2 else 1_000)
+            covered = 0 if turn % 2 else 1_000
+            found = compact(world.directory, covered_seconds=covered, together=3)
             made += len(found)
             assert before == sorted(set(before)) == seqs(world, widest(world.items()))
             last = await world.snapshot()

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from exported import Exported
 from rowcast.codecs import JSON, encode
+from rowcast.core.export_limits import PAGES_TOGETHER
 from rowcast.features.snapshots.catalogue import Catalogue
 from rowcast.program.cli import command
 from rowcast.rows.compiled_table import CompiledTable
@@ -142,23 +143,22 @@ def test_what_cannot_be_merged_stays_apart_and_fails_no_export(story, monkeypatc
     """S6: the page of changes is there, all pages are, and it is said which stay apart."""
     told = story("Int")
     told.snapshot()
-    for key in ("1", "2"):
-        told.put(key, 7)
+    for number in range(1, PAGES_TOGETHER):
+        told.put(str(number), 7)
         told.page()
 
     def fail(*_):
         raise pa.ArrowInvalid("they do not fit")
 
     monkeypatch.setattr(compaction, "joined_schema", fail)
-    monkeypatch.setattr(compaction, "PAGES_TOGETHER", 2)
     monkeypatch.setattr("rowcast_lake.commands.snapshots.os.nice", lambda _by: None)
-    told.put("3", 7)
+    told.put("last", 7)
     (told.world.path / "schema.graphql").write_text(told.world.schema)
     words = ["export", "--changes", "--data", str(told.world.path)]
     words += ["--schema", str(told.world.path / "schema.graphql")]
     done = CliRunner().invoke(command, words)
     assert (0, True) == (done.exit_code, "stay apart, as they are: they do not fit" in done.stderr)
-    assert [page.seq for page in widest(told.items)] == [1, 2, 3]
+    assert [page.seq for page in widest(told.items)] == [*range(1, PAGES_TOGETHER + 1)]
 
 
 def test_pages_of_two_formats_make_one_of_the_older(story):

@@ -15,6 +15,7 @@ from rowcast.core.errors import Error
 from rowcast.schema import parse_schema
 from rowcast_lake.snapshots.digest import Digest
 from rowcast_lake.snapshots.manifest import read_manifest
+from rowcast_lake.snapshots.partitions import PartBounds
 from rowcast_lake.snapshots.verify import verify
 
 PARTED = """
@@ -117,12 +118,8 @@ def parted(tmp_path):
     made.close()
 
 
-def test_a_table_is_split_by_day(parted, monkeypatch):
+def test_a_table_is_split_by_day(parted):
     """S7: by a declared Date or the write; the digest is that of the rows, not of their places."""
-    monkeypatch.setattr("rowcast_lake.snapshots.partitions.SNAPSHOT_GROUP_ROWS", 16)
-    monkeypatch.setattr("rowcast_lake.snapshots.partitions.SNAPSHOT_PARTED_ROWS", 40)
-    monkeypatch.setattr("rowcast_lake.snapshots.partitions.SNAPSHOT_OPEN_FILES_MAX", 2)
-    monkeypatch.setattr("rowcast_lake.snapshots.reading.SNAPSHOT_MERGE_ROWS", 8)
     chance, rows = random.Random(5), {}
     for number in range(200):
         at = datetime(1969, 12, 30, tzinfo=UTC) + timedelta(hours=chance.randrange(150))
@@ -130,8 +127,8 @@ def test_a_table_is_split_by_day(parted, monkeypatch):
     for key, at in rows.items():
         parted.put("Log", key, {"at": at, "n": 1})
     parted.put("Late", 5, {"n": 1}, version=86_400_000_000 * 3 - 1)
-    place = parted.export().place
-    verify(place)
+    place = parted.export(parting=PartBounds(16, 40, 2)).place
+    verify(place, merge_rows=8)
     facts = read_manifest(place).tables
     assert facts["Log"].partition == "day"
     assert [item.path for item in facts["Late"].files] == ["Late/day=1970-01-03/part-00000.parquet"]
