@@ -4,7 +4,6 @@ import pytest
 
 from rowcast import codecs
 from rowcast.codecs import media_range, registry
-from rowcast.core import limits
 from rowcast.core.errors import Code, Error
 
 
@@ -120,10 +119,9 @@ def test_raw_carries_bytes_only():
         codecs.encode("text", codecs.RAW)
 
 
-def test_bad_input_oversized(monkeypatch):
-    monkeypatch.setattr(limits, "DECODE_BYTES_MAX", 3)
+def test_bad_input_oversized():
     with pytest.raises(Error, match="has 4 bytes; at most 3") as refusal:
-        codecs.decode(b"1234", None)
+        codecs.decode(b"1234", None, 3)
     assert Code.TOO_LARGE == refusal.value.code
 
 

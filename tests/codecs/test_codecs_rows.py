@@ -11,7 +11,6 @@ import pytest
 from codec_values import SAMPLE, same
 
 from rowcast import codecs
-from rowcast.core import limits
 from rowcast.core.errors import Code, Error
 
 ROWS = [{"id": 1, "at": datetime(2026, 1, 2, tzinfo=UTC)}, SAMPLE, [], None, "é"]
@@ -55,9 +54,8 @@ def test_b20_a_messagepack_count_that_was_wrong_is_told(count, by):
         written(writer, [1, 2])
 
 
-def test_b20_messagepack_without_a_count_is_held_back_to_a_bound(monkeypatch):
-    monkeypatch.setattr(limits, "ROWS_BUFFER_BYTES_MAX", 10)
-    writer = codecs.rows_encoder(codecs.MSGPACK)
+def test_b20_messagepack_without_a_count_is_held_back_to_a_bound():
+    writer = codecs.rows_encoder(codecs.MSGPACK, held_bytes_max=10)
     with pytest.raises(Error, match="ask for application/cbor-seq") as refusal:
         written(writer, ["a" * 5, "b" * 5])
     assert Code.TOO_LARGE == refusal.value.code

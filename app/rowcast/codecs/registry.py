@@ -142,19 +142,21 @@ def encode(value: object, media_type: str) -> bytes:
     return codec_for(media_type).encode(value)
 
 
-def decode(payload: bytes, content_type: str | None) -> object:
+def decode(
+    payload: bytes, content_type: str | None, bytes_max: int = limits.DECODE_BYTES_MAX
+) -> object:
     """The value in a payload of a Content-Type; without one it is JSON."""
-    if len(payload) > limits.DECODE_BYTES_MAX:
-        check_size(payload)
+    if len(payload) > bytes_max:
+        check_size(payload, bytes_max)
     return codec_for(content_type).decode(payload)
 
 
-def check_size(payload: bytes) -> None:
+def check_size(payload: bytes, bytes_max: int = limits.DECODE_BYTES_MAX) -> None:
     """Refuse a payload that no setting can allow."""
-    if len(payload) > limits.DECODE_BYTES_MAX:
+    if len(payload) > bytes_max:
         raise Error(
             Code.TOO_LARGE,
-            f"The payload has {len(payload)} bytes; at most {limits.DECODE_BYTES_MAX} are"
+            f"The payload has {len(payload)} bytes; at most {bytes_max} are"
             " decoded at once, so send it in parts.",
         )
 

@@ -96,18 +96,19 @@ class _MessagePack(_Items):
 class _HeldMessagePack(_Items):
     """A MessagePack array whose count is known at the end only."""
 
-    def __init__(self) -> None:
+    def __init__(self, held_bytes_max: int) -> None:
         super().__init__(messagepack.encode)
+        self._held_bytes_max = held_bytes_max
         self._rows = bytearray()
         self._count = 0
 
     def row(self, value: object) -> bytes:
         self._rows += messagepack.encode(value)
         self._count += 1
-        if len(self._rows) > limits.ROWS_BUFFER_BYTES_MAX:
+        if len(self._rows) > self._held_bytes_max:
             raise Error(
                 Code.TOO_LARGE,
-                f"The collection is over {limits.ROWS_BUFFER_BYTES_MAX} bytes, and {MSGPACK} is not"
+                f"The collection is over {self._held_bytes_max} bytes, and {MSGPACK} is not"
                 f" streamed without a count; ask for {CBOR_SEQ}, {CBOR} or {NDJSON}.",
             )
         return b""
@@ -136,12 +137,18 @@ class _Csv:
 
 
 def rows_encoder(
-    media_type: str, columns: Sequence[str] = (), count: int | None = None
+    media_type: str,
+    columns: Sequence[str] = (),
+    count: int | None = None,
+    held_bytes_max: int = limits.ROWS_BUFFER_BYTES_MAX,
 ) -> RowsEncoder:
-    """A new writer of one collection; ``columns`` are CSV's and ``count`` is MessagePack's."""
+    """A new writer of one collection; ``columns`` are CSV's and ``count`` is MessagePack's.
+
+    ``held_bytes_max`` is for MessagePack whose count is not known: it is held back as a whole.
+    """
     codec = codec_for(media_type)
     if codec.media_type == MSGPACK:
-        return _HeldMessagePack() if count is None else _MessagePack(count)
+        return _HeldMessagePack(held_bytes_max) if count is None else _MessagePack(count)
     if codec.media_type == CSV:
         return _Csv(columns)
     writer = _WRITERS.get(codec.media_type)
