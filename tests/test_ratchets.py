@@ -31,7 +31,7 @@ SIZES = {
 }
 
 
-PATCHED_LIMITS = 3
+PATCHED_LIMITS = 2
 """Places in the tests where a constant of a module is replaced."""
 
 

@@ -35,12 +35,12 @@ async def test_the_last_matches_are_found(seed, text, count):
     assert (matching[0] - 1 if matching else room.committer.announced) == found
 
 
-async def test_the_last_match_is_not_looked_for_for_ever(monkeypatch):
-    monkeypatch.setattr(positions, "STREAM_LAST_NUMBERS_MAX", 10)
+async def test_the_last_match_is_not_looked_for_for_ever():
     room, topics = Server(reading=SMALL), TopicFilter("Dog/+")
     for topic in ["Dog/1", *["Note/1"] * 20]:
         await room.kernel.write(Event(topic, MESSAGE, b"{}", qos=1), ANN)
-    assert 21 == await positions.before_last(room.reader, [topics], [DOG], 1)
+    found = await positions.before_last(room.reader, [topics], [DOG], 1, numbers_max=10)
+    assert 21 == found
 
 
 async def test_the_first_is_what_is_still_there():

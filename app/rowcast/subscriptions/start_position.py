@@ -203,12 +203,16 @@ async def before_time(reader: Reader, sources: Sources, version: int) -> int:
 
 
 async def before_last(
-    reader: Reader, filters: Sequence[TopicFilter], sources: Sources, count: int
+    reader: Reader,
+    filters: Sequence[TopicFilter],
+    sources: Sources,
+    count: int,
+    numbers_max: int = STREAM_LAST_NUMBERS_MAX,
 ) -> int:
     """Return the position before the last ``count`` events that any filter selects.
 
-    It looks no further back than STREAM_LAST_NUMBERS_MAX, and is before those that it found; the
-    head, if there are none.
+    It looks no further back than ``numbers_max``, and is before those that it found; the head, if
+    there are none.
     """
     head = reader.announced()
     seeing = [reader.seeing(topics) for topics in filters]
@@ -217,7 +221,7 @@ async def before_last(
         return min(events[0].seq - 1 if events else head, head)
     before, found, left = head + 1, head, count
     most = reader.log_page_events
-    floor = max(before_first(reader, sources), head - STREAM_LAST_NUMBERS_MAX)
+    floor = max(before_first(reader, sources), head - numbers_max)
     while before > floor + 1:
         page = await reader.read_back(before, most, sources)
         for event in page:
