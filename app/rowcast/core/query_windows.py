@@ -12,16 +12,19 @@ class Extent(NamedTuple):
 
     begin: int
     end: int
+    spare: int = WINDOW_SPARE_RECORDS_MIN
+    """How many records are to be known behind it at least."""
 
     @property
     def known(self) -> int:
         """How many records are to be known, with spare ones."""
-        return self.end + max(self.end - self.begin, WINDOW_SPARE_RECORDS_MIN)
+        return self.end + max(self.end - self.begin, self.spare)
 
 
-def extent_of(query: Query) -> Extent | None:
+def extent_of(query: Query, spare: int = WINDOW_SPARE_RECORDS_MIN) -> Extent | None:
     """Return where the window of a query begins and ends; None if it has no limit.
 
+    ``spare`` is that of the extent.
     Raises INVALID for a part of a query that has no meaning for a stream.
     """
     parts = {"select": query.select, "after": query.after, "_stale": query.stale}
@@ -45,4 +48,4 @@ def extent_of(query: Query) -> Extent | None:
             f"the window of a live query ends at record {WINDOW_RECORDS_MAX} at most, and not at "
             f"{end}; ask for a smaller limit, or for all records without one",
         )
-    return Extent(query.offset, end)
+    return Extent(query.offset, end, spare)

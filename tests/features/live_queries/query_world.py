@@ -12,7 +12,7 @@ import json
 import random
 import sys
 from collections import deque
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
@@ -22,7 +22,7 @@ if __name__ == "__main__":
 
 from random_queries import (
     RECORDS,
-    few_spare,
+    SPARE,
     random_conditions,
     random_table,
     random_window,
@@ -46,6 +46,7 @@ from mqtt_server import (
 from rowcast.auth.authenticator import Authenticator
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Error
+from rowcast.features.live_queries.feature import LiveQueriesOfTables
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast_client.events import Frames
 from virtual import turns
@@ -375,15 +376,17 @@ async def run_case(seed, writes, cuts, table=None, *, window=False, **options):
     chance = random.Random(seed)
     table = table or random_table(chance)
     records = chance.choice(RECORDS) if window else FEW
-    with few_spare(chance) if window else nullcontext():
-        async with world(table, **options) as opened:
-            for _ in range(chance.randrange(8 + 4 * (records if window else 0))):
-                await opened.write(random_write(chance, table, records))
-            await ask_anything(opened, chance, window=window)
-            await opened.check()
-            await write_and_check(opened, chance, writes, cuts, records)
-        assert 0 == len(opened.server.live_queries)
-        assert 0 == len(opened.server.live_queries.windows)
+    if window:
+        live = LiveQueriesOfTables(spare_records_min=chance.choice(SPARE))
+        options = options | {"features": [live]}
+    async with world(table, **options) as opened:
+        for _ in range(chance.randrange(8 + 4 * (records if window else 0))):
+            await opened.write(random_write(chance, table, records))
+        await ask_anything(opened, chance, window=window)
+        await opened.check()
+        await write_and_check(opened, chance, writes, cuts, records)
+    assert 0 == len(opened.server.live_queries)
+    assert 0 == len(opened.server.live_queries.windows)
 
 
 async def write_and_check(opened, chance, writes, cuts, records):

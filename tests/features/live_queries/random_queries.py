@@ -1,10 +1,8 @@
 """Random tables, conditions, windows and writes, for live queries."""
 
 import json
-from unittest import mock
 from urllib.parse import quote
 
-from rowcast.core import query_windows
 from rowcast.core.events import DELETE, PATCH, PUT, Event
 from rowcast.core.tables import Attribute, Table, Type
 
@@ -80,6 +78,7 @@ def random_write(chance, table, records=6):
 # -- windows --------------------------------------------------------------------------------------
 
 SPARE = (0, 0, 0, 16)
+"""How many records are known behind a window."""
 RECORDS = (6, 20, 40, 60)
 
 
@@ -103,8 +102,3 @@ def random_write_at(chance, table, records, held):
         if chance.random() < 0.5:
             return Event(event.topic, DELETE, b"", None, 1, True)
     return event
-
-
-def few_spare(chance):
-    """Return a context in which few records are known behind a window."""
-    return mock.patch.object(query_windows, "WINDOW_SPARE_RECORDS_MIN", chance.choice(SPARE))

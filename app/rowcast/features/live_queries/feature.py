@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from rowcast.core.named_queries import NamedQuery
+from rowcast.core.query_limits import WINDOW_SPARE_RECORDS_MIN
 from rowcast.features.live_queries.definitions import OWNER, Definitions
 from rowcast.features.live_queries.live_queries import LiveQueries
 from rowcast.features.live_queries.settings import LiveQuerySection
@@ -11,18 +12,30 @@ from rowcast.kernel.kernel import Kernel
 
 
 class LiveQueriesOfTables(Feature):
-    """Subscriptions to the records of a table that satisfy conditions."""
+    """Subscriptions to the records of a table that satisfy conditions.
+
+    At least ``spare_records_min`` records are known behind a window.
+    """
 
     def __init__(
-        self, settings: LiveQuerySection | None = None, named: Sequence[NamedQuery] = ()
+        self,
+        settings: LiveQuerySection | None = None,
+        named: Sequence[NamedQuery] = (),
+        spare_records_min: int = WINDOW_SPARE_RECORDS_MIN,
     ) -> None:
         self._settings = settings or LiveQuerySection()
         self._named = Definitions(named)
+        self._spare_records_min = spare_records_min
 
     def install(self, kernel: Kernel) -> None:
         """Take filters with conditions from now on."""
         self._kernel = kernel
-        self.queries = LiveQueries(kernel, self._settings.max_per_user, self._named)
+        self.queries = LiveQueries(
+            kernel,
+            self._settings.max_per_user,
+            self._named,
+            spare_records_min=self._spare_records_min,
+        )
         kernel.views.queries = self.queries
         kernel.facts(OWNER, lambda facts: self._named.restore(facts, kernel.committer.announced))
 

@@ -8,6 +8,7 @@ from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.query_limits import (
     LIVE_QUERIES_MAX,
+    WINDOW_SPARE_RECORDS_MIN,
     WINDOWS_RECORDS_MAX,
 )
 from rowcast.core.query_text import parse_query
@@ -32,7 +33,11 @@ _ANONYMOUS: Final = "anonymous"
 
 
 class LiveQueries(QueryPoints):
-    """The live queries of one kernel; ``max_per_user`` bounds those of one user."""
+    """The live queries of one kernel; ``max_per_user`` bounds those of one user.
+
+    ``window_records_max`` bounds the records of all windows, of which ``spare_records_min`` are
+    behind each.
+    """
 
     def __init__(
         self,
@@ -40,12 +45,14 @@ class LiveQueries(QueryPoints):
         max_per_user: int = LIVE_QUERIES_MAX,
         named: Definitions | None = None,
         window_records_max: int = WINDOWS_RECORDS_MAX,
+        spare_records_min: int = WINDOW_SPARE_RECORDS_MIN,
     ) -> None:
         self._kernel = kernel
         self._named = named or Definitions(())
         self._max_per_user = max_per_user
         self._tables: dict[str, TableQueries] = {}
         self.windows = Windows(window_records_max)
+        self._spare_records_min = spare_records_min
         self._counts: Counter[str] = Counter()
         self._counted: dict[tuple[QueryReader, str], tuple[str, LiveQuery]] = {}
 
@@ -62,7 +69,7 @@ class LiveQueries(QueryPoints):
             check_not_excluded(table, caller.door)
         try:
             query = parse_query(conditions_of(conditions), table)
-            extent = extent_of(query)
+            extent = extent_of(query, self._spare_records_min)
         except Error as error:
             error.detail["filter"] = text
             raise
