@@ -27,8 +27,8 @@ import pyarrow as pa
 from rowcast_lake.spark.options import Options
 from rowcast_lake.spark import sink
 url, number, rows = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-sink.SINK_PART_ROWS = 100
-bringer = sink.Bringer(Options({"url": url, "table": "Hourly", "job": "hourly"}), replace=True)
+options = Options({"url": url, "table": "Hourly", "job": "hourly"})
+bringer = sink.Bringer(options, replace=True, part_rows=100)
 print("begin", flush=True)
 some = [{"id": str(n), "round": number, "text": "x" * 300} for n in range(rows)]
 messages = [bringer.bring(iter([pa.RecordBatch.from_pylist(some)]))]

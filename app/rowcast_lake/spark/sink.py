@@ -41,14 +41,18 @@ class Brought(WriterCommitMessage):
 
 
 class Bringer:
-    """Uploads rows to a server, and has them committed; is pickled to Spark's workers."""
+    """Uploads rows to a server, and has them committed; is pickled to Spark's workers.
 
-    def __init__(self, options: Options, *, replace: bool) -> None:
+    One request has at most ``part_rows`` rows.
+    """
+
+    def __init__(self, options: Options, *, replace: bool, part_rows: int = SINK_PART_ROWS) -> None:
         self._options = options
         self._remote = options.remote
         self._table = options.table
         self._job = options.text("job") or f"write {self._table}"
         self._replace = replace
+        self._part_rows = part_rows
         self._upload = uuid4().hex
 
     def bring(self, batches: Iterator[Any]) -> Brought:
@@ -57,7 +61,7 @@ class Bringer:
         task = context.taskAttemptId() if context is not None else 0
         parts: list[str] = []
         rows = 0
-        for some in _parts(batches):
+        for some in _parts(batches, self._part_rows):
             parts.append(f"{task}-{len(parts)}")
             path = path_of(RESULTS, self._upload, parts[-1])
             self._remote.send("PUT", path, {"table": self._table, "rows": some})
@@ -173,14 +177,14 @@ def query_of(options: Options) -> str:
         return hashlib.sha256(place.encode()).hexdigest()[:16]
 
 
-def _parts(batches: Iterator[Any]) -> Iterator[list[Row]]:
+def _parts(batches: Iterator[Any], rows_max: int) -> Iterator[list[Row]]:
     """Yield rows in parts that fit one request."""
     part: list[Row] = []
     size = 0
     for batch in batches:
         for row in map(plain, batch.to_pylist(maps_as_pydicts="strict")):
             length = len(json_text.encode(row))
-            if part and (size + length > SINK_PART_BYTES or len(part) == SINK_PART_ROWS):
+            if part and (size + length > SINK_PART_BYTES or len(part) == rows_max):
                 yield part
                 part, size = [], 0
             part.append(row)
