@@ -13,7 +13,8 @@ from rowcast.program.parts import Parts
 
 _FORMAT: Final = "rowcast_lake.archive.log_files"
 """A program beside the server, loaded where a setting asks for it."""
-_DIRECTORY: Final = "archive"
+DIRECTORY: Final = "archive"
+"""Its name in the data directory."""
 _DAY_SECONDS: Final = 86_400
 
 
@@ -22,13 +23,18 @@ def archive_of(it: Parts) -> LogArchive | None:
     settings = it.config.log
     if not settings.archive:
         return None
+    files = file_format("log.archive: true writes Parquet", ", or set log.archive: false")
+    bounds = ArchiverBounds(keep_seconds=settings.archive_days * _DAY_SECONDS)
+    follows = isinstance(it.store, FollowerStore)
+    return LogArchive(it.store, it.config.data / DIRECTORY, files, bounds, writes=not follows)
+
+
+def file_format(why: str, otherwise: str = "") -> FileFormat:
+    """Return the format of archived files; raises UNSUPPORTED without its library."""
     if find_spec("pyarrow") is None:
         raise Error(
             Code.UNSUPPORTED,
-            "log.archive: true writes Parquet, which needs pyarrow, and that is not installed: "
-            "pip install 'rowcast[parquet]', or set log.archive: false",
+            f"{why}, which needs pyarrow, and that is not installed: "
+            f"pip install 'rowcast[parquet]'{otherwise}",
         )
-    files = cast("FileFormat", import_module(_FORMAT).ParquetFiles())
-    bounds = ArchiverBounds(keep_seconds=settings.archive_days * _DAY_SECONDS)
-    follows = isinstance(it.store, FollowerStore)
-    return LogArchive(it.store, it.config.data / _DIRECTORY, files, bounds, writes=not follows)
+    return cast("FileFormat", import_module(_FORMAT).ParquetFiles())

@@ -1,9 +1,9 @@
 """Backups: a directory with all durable state, and its restore to a data directory.
 
-It has the database, the other files of the data directory (users, keys), the schema, and a manifest
-with the digest of each. It is written under a temporary name and renamed at the end, so an existing
-one is complete. A restored log has a new epoch, because its numbers are reused: clients with a
-cursor of the old one get a reset.
+It has the database, the archive of its log, the other files of the data directory (users, keys),
+the schema, and a manifest with the digest of each. It is written under a temporary name and renamed
+at the end, so an existing one is complete. A restored log has a new epoch, because its numbers are
+reused: clients with a cursor of the old one get a reset.
 """
 
 import json
@@ -12,9 +12,8 @@ import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import file_digest
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from rowcast import __version__
 from rowcast.core.clock import seconds_of
@@ -22,12 +21,19 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.moments import Moment, moment_of
 from rowcast.journal.log_replay import replay_log
 from rowcast.kernel.rows.system_rows import time_text
+from rowcast.program.archive_backups import (
+    Earlier,
+    back_up_archive,
+    digest_of,
+    restore_archive,
+)
+from rowcast.program.archiving import DIRECTORY as ARCHIVE
 from rowcast.program.config import Config
 from rowcast.program.membership_mark import FILE as CLUSTER
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.transcoder import Transcoder
 from rowcast.schema import load_schema
-from rowcast.store.backup import Copied, copy_database, look_at
+from rowcast.store.backup import Copied, copy_database, look_at, parts_of
 from rowcast.store.private import DIRECTORY_MODE, make_directory, make_file
 from rowcast.store.rewind import position_of_time, renew, rewind
 from rowcast.store.sql_database import FILE_NAME, file_of
@@ -47,13 +53,17 @@ class Restored:
     epoch: str
     position: int
     before: Copied
+    archived: int
+    """How many files of the archive were brought back."""
 
 
-def back_up(config: Config, target: Path) -> dict[str, object]:
+def back_up(config: Config, target: Path, previous: Path | None = None) -> dict[str, object]:
     """Write a backup to a new directory; return its manifest.
 
-    The server may run and write meanwhile. All that was acknowledged before is in it.
+    The server may run and write meanwhile. All that was acknowledged before is in it. Files of the
+    archive that the backup ``previous`` has are linked to those.
     """
+    earlier = None if previous is None else _earlier(previous.absolute())
     target = target.absolute()
     if target.exists():
         raise Error(Code.CONFLICT, f"{target} is there already; name a directory that is not")
@@ -68,6 +78,8 @@ def back_up(config: Config, target: Path) -> dict[str, object]:
         copied = copy_database(source, part / FILE_NAME)
         if config.schema_file.is_file():
             _copy(config.schema_file, part / SCHEMA)
+        parts = parts_of(part / FILE_NAME)
+        back_up_archive(config.data, part, copied.epoch, parts, copied.head, earlier)
         for file in _others(config.data, source):
             _copy(file, part / FILES / file.name)
         manifest = _manifest(part, copied)
@@ -99,13 +111,8 @@ def _manifest(place: Path, copied: Copied) -> dict[str, object]:
         "cursor": f"{copied.epoch}:{copied.head}",
         "written_at": time_text(seconds_of(copied.last_version)),
         "log_reaches_back_to": f"{copied.epoch}:{copied.reaches}",
-        "files": {str(file.relative_to(place)): _digest(file) for file in files},
+        "files": {str(file.relative_to(place)): digest_of(file) for file in files},
     }
-
-
-def _digest(file: Path) -> dict[str, object]:
-    with file.open("rb") as stream:
-        return {"bytes": file.stat().st_size, "sha256": file_digest(stream, "sha256").hexdigest()}
 
 
 def _write(file: Path, text: str) -> None:
@@ -116,11 +123,35 @@ def _write(file: Path, text: str) -> None:
         os.fsync(stream.fileno())
 
 
-def verify(place: Path) -> dict[str, object]:
-    """Return a backup's manifest; raises INVALID unless every file matches it."""
+def _earlier(place: Path) -> Earlier:
+    return Earlier(place, cast("dict[str, object]", _read_manifest(place)["files"]))
+
+
+def verify(place: Path, *, archive: bool = True) -> dict[str, object]:
+    """Return a backup's manifest; raises INVALID unless every file matches it.
+
+    Without ``archive`` the files of that are not looked at.
+    """
+    manifest = _read_manifest(place)
+    for name, said in cast("dict[str, object]", manifest["files"]).items():
+        file, archived = place / name, name.startswith(f"{ARCHIVE}/")
+        if archived and not archive:
+            continue
+        otherwise = ", or leave out what was archived: --no-archive" if archived else ""
+        if not file.is_file():
+            raise Error(Code.INVALID, f"{file} is missing; take another backup{otherwise}")
+        if digest_of(file) != said:
+            raise Error(
+                Code.INVALID, f"{file} is not as it was backed up; take another backup{otherwise}"
+            )
+    return manifest
+
+
+def _read_manifest(place: Path) -> dict[str, object]:
+    """Return a backup's manifest; raises INVALID without one."""
     try:
         manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
-        files = dict(manifest["files"])
+        return {**manifest, "files": dict(manifest["files"])}
     except OSError as error:
         raise Error(
             Code.INVALID,
@@ -129,25 +160,27 @@ def verify(place: Path) -> dict[str, object]:
         ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise Error(Code.INVALID, f"{place / MANIFEST} is damaged; take another backup") from error
-    for name, said in files.items():
-        file = place / name
-        if not file.is_file() or _digest(file) != said:
-            raise Error(Code.INVALID, f"{file} is not as it was backed up; take another backup")
-    return dict(manifest)
 
 
 def restore(
-    place: Path, data: Path, to: str = "", schema: Path | None = None, *, same_log: bool = False
+    place: Path,
+    data: Path,
+    to: str = "",
+    schema: Path | None = None,
+    *,
+    same_log: bool = False,
+    archive: bool = True,
 ) -> Restored:
     """Restore a backup to a data directory, optionally to an earlier position of its log.
 
     ``same_log``: it goes on following the log of its cluster, whose epoch it keeps.
+    ``archive``: with what was archived of the log.
 
     Raises INVALID for a damaged backup, CONFLICT if there is data already, GONE if the log no
     longer has the position.
     """
     place, data = place.absolute(), data.absolute()
-    verify(place)
+    verify(place, archive=archive)
     target = _free(data / FILE_NAME)
     part = data / (FILE_NAME + _UNFINISHED)
     try:
@@ -162,13 +195,16 @@ def restore(
         for file in sorted((place / FILES).iterdir()):
             if file.name not in left_out:
                 _copy(file, data / file.name)
+        epochs = (before.epoch, epoch)
+        files = restore_archive(place, data, epochs, position) if archive else 0
         part.rename(target)
     except OSError as error:
-        raise Error(Code.BUSY, f"{data} cannot be written: {error.strerror}") from error
+        why = error.strerror or error
+        raise Error(Code.BUSY, f"{data} cannot be written: {why}") from error
     finally:
         for left in data.glob(f"{part.name}*"):
             left.unlink()
-    return Restored(data, epoch, position, before)
+    return Restored(data, epoch, position, before, files)
 
 
 def _free(target: Path) -> Path:

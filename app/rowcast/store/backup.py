@@ -65,6 +65,13 @@ def applied_in(path: Path) -> int:
     return 0 if row is None else int(row[0])
 
 
+def parts_of(path: Path) -> dict[int, tuple[str, int]]:
+    """Return the parts of a copy's log: name and trimmed position, by number."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+        rows = connection.execute(f"SELECT id,name,trimmed FROM {TABLES}").fetchall()
+    return {number: (name, trimmed) for number, name, trimmed in rows}
+
+
 def look_at(path: Path) -> Copied:
     """Return a copy's state; raises INVALID for a damaged file."""
     try:

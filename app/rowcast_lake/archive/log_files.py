@@ -136,6 +136,10 @@ class ParquetFiles:
         """Write a file with the rows of others, in their order, a row group at a time."""
         self._write(path, self._joined(paths), facts)
 
+    def cut(self, path: Path, target: Path, upto: int, facts: Mapping[str, object]) -> None:
+        """Write a file with the rows of another up to a number. Raises OSError."""
+        self._write(target, self._before(path, upto), facts)
+
     @staticmethod
     def _write(path: Path, groups: Iterable[pa.Table], facts: Mapping[str, object]) -> None:
         fresh = path.with_name(f"{path.name}.new")
@@ -173,6 +177,13 @@ class ParquetFiles:
                     waiting.append(table)
         if waiting:
             yield pa.concat_tables(waiting).combine_chunks()
+
+    def _before(self, path: Path, upto: int) -> Iterator[pa.Table]:
+        with self.open(path) as file:
+            for index, group in enumerate(file.groups()):
+                if group.first <= upto:
+                    table = file.table(index)
+                    yield table.filter(pc.less_equal(table.column(_SEQ), upto))
 
     def _divided(self, rows: Iterable[Row]) -> Iterator[list[Row]]:
         group: list[Row] = []

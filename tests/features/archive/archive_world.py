@@ -2,6 +2,7 @@
 
 from build import Server, Threads
 from rowcast.core.topic_tables import TopicRoot, TopicTable
+from rowcast.core.topics import TopicFilter
 from rowcast.features.archive.archiver import ArchiverBounds
 from rowcast.features.archive.feature import LogArchive
 from rowcast.features.retention.retention import Retention, RetentionSettings
@@ -75,3 +76,25 @@ async def happen(chance, rooms):
         else:
             await room.put(topic, payload)
     assert 1 == len({room.store.head() for room in rooms})
+
+
+async def written(world, count=20, topic="Note/1"):
+    """Write so many events at a topic; return their numbers."""
+    numbers = []
+    for _ in range(count):
+        world.room.time += 1
+        numbers.append((await world.room.put(topic)).event.seq)
+    return numbers
+
+
+def every(world, topic="Note/1"):
+    """Return the numbers of all events at a topic, as a reader gets them."""
+    (source,) = world.room.reader.sources(TopicFilter(topic))
+    return [event.seq for event in world.room.store.follow(source, topic, 0, 10_000)]
+
+
+def ranges(world, number=None):
+    """Return the range of each file of a part, in order."""
+    index = world.feature.index
+    numbers = sorted(index.numbers()) if number is None else [number]
+    return [(x.after, x.last) for n in numbers for x in index.chain(n)]

@@ -5,7 +5,7 @@ import shutil
 import stat
 
 import pytest
-from archive_world import Archiving, define
+from archive_world import Archiving, define, every, ranges, written
 
 from build import ANN, Code, refusal
 from rowcast.core.topic_tables import TopicRoot, TopicTable
@@ -31,28 +31,6 @@ class Faulty(ParquetFiles):
         if self.fault is not None:
             raise self.fault
         super().write(path, rows, facts)
-
-
-async def written(world, count=20, topic="Note/1"):
-    """Write so many events at a topic; return their numbers."""
-    numbers = []
-    for _ in range(count):
-        world.room.time += 1
-        numbers.append((await world.room.put(topic)).event.seq)
-    return numbers
-
-
-def every(world, topic="Note/1"):
-    """Return the numbers of all events at a topic, as a reader gets them."""
-    (source,) = world.room.reader.sources(TopicFilter(topic))
-    return [event.seq for event in world.room.store.follow(source, topic, 0, 10_000)]
-
-
-def ranges(world, number=None):
-    """Return the range of each file of a part, in order."""
-    index = world.feature.index
-    numbers = sorted(index.numbers()) if number is None else [number]
-    return [(x.after, x.last) for n in numbers for x in index.chain(n)]
 
 
 async def test_m2_only_what_is_in_a_file_is_trimmed_and_files_are_few(tmp_path):

@@ -21,7 +21,8 @@ from rowcast.log.segment import sync_directory
 from rowcast.store.private import make_directory, replace_file
 
 _NAME: Final = re.compile(r"([0-9]+)-([0-9]+)\.parquet")
-_SOURCE: Final = "source"
+SOURCE: Final = "source"
+"""The file with the name of the part."""
 
 
 class ArchivedRange(NamedTuple):
@@ -117,7 +118,7 @@ class ArchiveIndex:
         parents = (self.directory, *self.directory.parents[:2])
         for path in (*reversed(parents[:2]), place):
             make_directory(path)
-        replace_file(place / _SOURCE, name.encode())
+        replace_file(place / SOURCE, name.encode())
         for path in (place, *parents):
             sync_directory(path)
         return place
@@ -177,7 +178,7 @@ def _ranges(place: Path) -> list[ArchivedRange]:
 
 def _name_of(place: Path) -> str:
     try:
-        return (place / _SOURCE).read_text(encoding="utf-8")
+        return (place / SOURCE).read_text(encoding="utf-8")
     except FileNotFoundError:
         return ""
 

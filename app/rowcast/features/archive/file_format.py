@@ -49,3 +49,6 @@ class FileFormat(Protocol):
 
     def merge(self, paths: Sequence[Path], path: Path, facts: Mapping[str, object]) -> None:
         """Write a file with the rows of others, in their order."""
+
+    def cut(self, path: Path, target: Path, upto: int, facts: Mapping[str, object]) -> None:
+        """Write a file with the rows of another up to a number."""

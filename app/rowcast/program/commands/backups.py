@@ -30,6 +30,12 @@ def backup(
     config: ConfigOption = None,
     schema: SchemaOption = None,
     data: DataOption = None,
+    previous: Annotated[
+        Path | None,
+        typer.Option(
+            "--previous", help="An earlier backup: files of the archive that it has are linked."
+        ),
+    ] = None,
     settings: SetOption = None,
 ) -> None:
     """Back up the data directory at one moment. The server may be running.
@@ -43,7 +49,7 @@ def backup(
     from rowcast.program.backups import back_up  # noqa: PLC0415 - other commands need no store
 
     os.nice(BACKUP_NICENESS)
-    manifest = back_up(chosen, place)
+    manifest = back_up(chosen, place, previous)
     print(manifest["cursor"])
     print(f"{place}: written until {manifest['written_at']}", file=sys.stderr)
 
@@ -66,6 +72,12 @@ def restore(
             "--same-log", help="For a node of a cluster: follow the cluster's log from there."
         ),
     ] = False,
+    archive: Annotated[
+        bool,
+        typer.Option(
+            "--archive/--no-archive", help="Whether what was archived of the log comes back, too."
+        ),
+    ] = True,
     settings: SetOption = None,
 ) -> None:
     """Make a data directory from a backup, as of its end or of an earlier point.
@@ -79,7 +91,7 @@ def restore(
 
     if to and same_log:
         raise Error(Code.INVALID, "--same-log goes on at the end of the backup; leave out --to")
-    made = make(place, chosen.data, to, schema, same_log=same_log)
+    made = make(place, chosen.data, to, schema, same_log=same_log, archive=archive)
     _tell(made, place, what="" if not to else ", without the last {} events of its log")
 
 
@@ -88,6 +100,10 @@ def _tell(made: "Restored", place: Path, what: str) -> None:
     print(f"{made.epoch}:{made.position}")
     lost = made.before.head - made.position
     print(f"{made.data}: restored from {place}{what.format(lost)}", file=sys.stderr)
+    if made.archived:
+        print(
+            f"{made.archived} archived files; they are read with log.archive: true", file=sys.stderr
+        )
     if lost:
         print(
             "sessions, shared subscriptions and bridges start from the beginning; clients with "
