@@ -15,7 +15,7 @@ from rowcast.codecs.messagepack import array_header
 from rowcast.codecs.registry import MSGPACK, encode
 from rowcast.core.errors import Code, Error
 from rowcast.core.export_limits import IMPORT_BATCH_BYTES, IMPORT_BATCH_ROWS
-from rowcast.core.places import check_local
+from rowcast.core.places import check_local, is_object_store
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.program.commands.server import UrlOption, client_of
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 def import_table(
     table: Annotated[str, typer.Argument(help="The table's name in the schema.")],
     place: Annotated[
-        Path, typer.Argument(help="A Parquet file, a directory of them, or a snapshot.")
+        str,
+        typer.Argument(
+            help="A Parquet file, a directory of them, or a snapshot; or s3://bucket/key."
+        ),
     ],
     schema: Annotated[
         Path | None, typer.Option("--schema", help="The server's schema [default: schema.graphql].")
@@ -47,12 +50,15 @@ def import_table(
     Example: rowcast import Dog data/snapshots/newest
     """
     need_pyarrow()
-    check_local(str(place), "the files")
+    if not is_object_store(place):
+        check_local(place, "the files")
     from rowcast_lake.snapshots.importing import Importer, files_of  # noqa: PLC0415
+    from rowcast_lake.stores.object_paths import ObjectPath  # noqa: PLC0415
 
     config = load_config(None, None, {} if schema is None else {"schema": schema})
     shape = _table(table, schema_text(config.schema_file), str(config.schema_file))
-    importer, files = Importer(shape), files_of(place, shape)
+    where = ObjectPath.of(place) if is_object_store(place) else Path(place)
+    importer, files = Importer(shape), files_of(where, shape)
     count = importer.check(files)
     with client_of(url) as client:
         sender = _Sender(client, shape)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from re import compile as pattern
 from typing import Any, Final, cast
 
 import pyarrow as pa
@@ -23,14 +24,20 @@ from rowcast.core.events import PUT
 from rowcast.core.export_limits import IMPORT_BATCH_ROWS
 from rowcast.core.tables import Attribute, Table, Type
 from rowcast.core.values import Checker, id_text, parse_id
+from rowcast.features.snapshots.snapshot_directory import NEWEST
 from rowcast_lake.columns.joining import joined, shaped
 from rowcast_lake.snapshots.column_checks import ColumnChecks
 from rowcast_lake.snapshots.column_values import rows_of
+from rowcast_lake.snapshots.manifest import FILE_NAME
 from rowcast_lake.snapshots.shapes import MOMENT, REST, loads
 from rowcast_lake.snapshots.table_writer import ID
+from rowcast_lake.stores.object_paths import ObjectPath, refusing
 
 _OP: Final = "_op"
 _PAST: Final = "valid_from"
+_CUT: Final = pattern(r"[0-9]{18}(-[0-9]{1,3})?")
+Place = Path | ObjectPath
+"""A file, or a directory of files."""
 Convert = Callable[[Any], object]
 
 
@@ -38,7 +45,7 @@ Convert = Callable[[Any], object]
 class Record:
     """One row: its file and number (from 1), its id, and its value or its bytes."""
 
-    file: Path
+    file: Place
     row: int
     id: str
     value: object
@@ -51,21 +58,47 @@ class Record:
         return f"{self.file}, row {self.row}"
 
 
-def files_of(place: Path, table: Table) -> list[Path]:
-    """Return the Parquet files of a path: a file, a table's directory, or a snapshot's."""
+def files_of(place: Place, table: Table) -> list[Place]:
+    """Return the Parquet files of a place: a file, a table's directory, or a snapshot's."""
+    if isinstance(place, ObjectPath):
+        with refusing(place):
+            return _files_of(_snapshot(place), table)
+    return _files_of(place, table)
+
+
+def _files_of(place: Place, table: Table) -> list[Place]:
     if place.is_dir() and (place / table.name).is_dir():
         place = place / table.name
-    found = [place] if place.is_file() else sorted(place.rglob("*.parquet"))
+    if place.is_file():
+        return [place]
+    every: list[Place] = [*place.rglob("*")]
+    found = [path for path in every if path.name.endswith(".parquet") and _is_file(path)]
     if not found:
         raise Error(Code.NOT_FOUND, f"there is no Parquet file at {place}")
-    return found
+    return sorted(found, key=str)
+
+
+def _is_file(path: Place) -> bool:
+    return isinstance(path, ObjectPath) or path.is_file()  # an object is one
+
+
+def _snapshot(place: ObjectPath) -> ObjectPath:
+    """Return the snapshot that ``newest`` names; raises NOT_FOUND for one without manifest."""
+    if place.name == NEWEST and place.is_file():
+        place = place.beside(place.read_text().strip())
+    if _CUT.fullmatch(place.name) and not (place / FILE_NAME).is_file():
+        raise Error(
+            Code.NOT_FOUND,
+            f"{place} is no snapshot: it has no {FILE_NAME}, so its export has not ended",
+        )
+    return place
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
     """Rows of a file that are values, known to be valid by the types of their columns."""
 
-    file: Path
+    file: Place
     first: int
     """The number of the first row, from 1."""
     values: list[dict[str, object]]
@@ -97,7 +130,7 @@ class Importer:
         self._texts = {item.name: _WIDER[item.type] for item in stored if item.type in _WIDER}
         self._converts = {item.name: found for item in stored if (found := _convert(item))}
 
-    def check(self, files: list[Path]) -> int:
+    def check(self, files: list[Place]) -> int:
         """Check every row; return their number, raise for the first invalid one."""
         count = 0
         for file in files:
@@ -109,7 +142,7 @@ class Importer:
             count += number
         return count
 
-    def _check_rows(self, file: Path, before: int, batch: Any) -> None:
+    def _check_rows(self, file: Place, before: int, batch: Any) -> None:
         """Check the rows of a batch one by one; ``before`` is how many precede it in the file."""
         for record in self._records(file, before, batch):
             if record.payload is None:
@@ -118,7 +151,7 @@ class Importer:
                 except Error as error:
                     raise Error(error.code, f"{record.where}: {error.message}") from None
 
-    def parts(self, file: Path) -> Iterator[Run | Iterator[Record]]:
+    def parts(self, file: Place) -> Iterator[Run | Iterator[Record]]:
         """Return the rows of a file, of the form that each batch of them allows."""
         number = 0
         for batch in _batches(file):
@@ -129,14 +162,14 @@ class Importer:
                 yield self._records(file, number, batch)
             number += batch.num_rows
 
-    def records(self, file: Path) -> Iterator[Record]:
+    def records(self, file: Place) -> Iterator[Record]:
         """Return the rows of a file."""
         number = 0
         for batch in _batches(file):
             yield from self._records(file, number, batch)
             number += batch.num_rows
 
-    def _records(self, file: Path, before: int, batch: Any) -> Iterator[Record]:
+    def _records(self, file: Place, before: int, batch: Any) -> Iterator[Record]:
         with _reading(file):
             rows = _plain(self._widened(batch)).to_pylist()
         for number, row in enumerate(rows, before + 1):
@@ -152,7 +185,7 @@ class Importer:
         ]
         return shaped(batch, pa.schema(fields))
 
-    def _record(self, file: Path, number: int, row: dict[str, Any]) -> Record:
+    def _record(self, file: Place, number: int, row: dict[str, Any]) -> Record:
         found = row.get(self._key or ID, row.get("id"))
         where = f"{file}, row {number}"
         if row.get(_OP) not in {None, PUT} or _PAST in row:
@@ -191,16 +224,21 @@ class Importer:
         return value | _rest(row)
 
 
-def _batches(file: Path) -> Iterator[Any]:
-    with _reading(file), pq.ParquetFile(file) as opened:
+def _batches(file: Place) -> Iterator[Any]:
+    key, files = (file.key, file.files) if isinstance(file, ObjectPath) else (file, None)
+    with _reading(file), pq.ParquetFile(key, filesystem=files) as opened:
         yield from opened.iter_batches(IMPORT_BATCH_ROWS)
 
 
 @contextmanager
-def _reading(file: Path) -> Iterator[None]:
+def _reading(file: Place) -> Iterator[None]:
     """Turn what Parquet's reader raises into an Error."""
     try:
-        yield
+        if isinstance(file, ObjectPath):
+            with refusing(file, (OSError,)):
+                yield
+        else:
+            yield
     except (OSError, pa.ArrowException) as error:
         raise Error(Code.INVALID, f"{file} cannot be read as Parquet: {error}") from error
 

@@ -21,8 +21,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-import pyarrow as pa
-
 from rowcast.core.errors import Code, Error
 from rowcast.core.export_limits import EXPORT_SECONDS_MAX, SNAPSHOT_PINNED_SECONDS
 from rowcast.features.snapshots.snapshot_directory import (
@@ -33,7 +31,7 @@ from rowcast.features.snapshots.snapshot_directory import (
     name_of,
 )
 from rowcast_lake.snapshots.manifest import FILE_NAME
-from rowcast_lake.stores.object_paths import ObjectPath
+from rowcast_lake.stores.object_paths import ObjectPath, refusing
 
 PINS: Final = ".pins"
 _CUT: Final = re.compile(r"[0-9]{18}(-[0-9]{1,3})?", re.ASCII)
@@ -59,7 +57,7 @@ class ObjectShelf:
         return sorted(self._whole(self.directory / CHANGES, _PAGE))
 
     def _whole(self, place: ObjectPath, pattern: re.Pattern[str]) -> list[str]:
-        with _refusing(place):
+        with refusing(place):
             found = [path for path in place.iterdir() if pattern.fullmatch(path.name)]
             whole = [path for path in found if self._is_complete(path)]
         return [path.name for path in whole]
@@ -71,7 +69,7 @@ class ObjectShelf:
 
     def newest(self) -> str | None:
         """Return the snapshot that ``newest`` names; None without any."""
-        with _refusing(self.directory), suppress(FileNotFoundError):
+        with refusing(self.directory), suppress(FileNotFoundError):
             return (self.directory / NEWEST).read_text().strip() or None
         return None
 
@@ -85,7 +83,7 @@ class ObjectShelf:
     @contextmanager
     def making(self) -> Iterator["ObjectMaking"]:
         """Begin to make something; what is not published is gone at the end."""
-        with _refusing(self.directory):
+        with refusing(self.directory):
             self._sweep()
             making = ObjectMaking(self)
             try:
@@ -121,7 +119,7 @@ class ObjectShelf:
     def remove(self, name: str) -> None:
         """Remove a snapshot: first its manifest, so that it is none any more, then its files."""
         place = self.place(name)
-        with _refusing(self.directory):
+        with refusing(self.directory):
             left = [known for known in self.names() if known != place.name]
             if self.newest() == place.name:
                 self.point(left[-1] if left else None)
@@ -129,7 +127,7 @@ class ObjectShelf:
 
     def remove_page(self, name: str) -> None:
         """Remove a page of changes."""
-        with _refusing(self.directory):
+        with refusing(self.directory):
             self._remove(self.directory / CHANGES / name)
 
     def _remove(self, place: ObjectPath) -> None:
@@ -171,7 +169,7 @@ class ObjectShelf:
     def hold(self, name: str, seconds: float = SNAPSHOT_PINNED_SECONDS) -> "Pin":
         """Hold a snapshot or page until what is returned is closed, or for so many seconds."""
         until = int(self._now() + seconds)
-        with _refusing(self.directory):
+        with refusing(self.directory):
             pin = self.directory / PINS / name / f"{until}-{secrets.token_hex(4)}"
             pin.write_bytes(b"")
             if not (self.directory / name / FILE_NAME).is_file():
@@ -182,7 +180,7 @@ class ObjectShelf:
     def free(self, name: str) -> bool:
         """Whether nobody holds a snapshot or page; pins of the past are removed."""
         held = False
-        with _refusing(self.directory):
+        with refusing(self.directory):
             for pin in (self.directory / PINS / name).rglob():
                 until = pin.name.partition("-")[0]
                 if until.isdigit() and int(until) >= self._now():
@@ -276,16 +274,3 @@ class ObjectMaking:
 def _order(name: str) -> tuple[int, int]:
     seq, _, again = name.partition("-")
     return int(seq), int(again or 0)
-
-
-@contextmanager
-def _refusing(place: ObjectPath) -> Iterator[None]:
-    """Turn what a store can answer into an Error."""
-    try:
-        yield
-    except (OSError, pa.ArrowException) as error:
-        raise Error(
-            Code.BUSY,
-            f"{place} cannot be reached or written: {error}; see AWS_ENDPOINT_URL, AWS_REGION and "
-            "the keys, and whether the bucket is there",
-        ) from error

@@ -9,10 +9,12 @@ a request are the SDK's. What is written is sent in parts (multipart) and exists
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any, Final, cast
 from urllib.parse import urlsplit
 
+import pyarrow as pa
 from pyarrow import fs
 
 from rowcast.core.errors import Code, Error
@@ -56,6 +58,10 @@ class ObjectPath:
 
     def __truediv__(self, name: str) -> "ObjectPath":
         return ObjectPath(self.files, f"{self.key}/{name}")
+
+    def beside(self, name: str) -> "ObjectPath":
+        """Return what has this name in place of the last part of the key."""
+        return ObjectPath(self.files, f"{self.key.rpartition('/')[0]}/{name}")
 
     @property
     def name(self) -> str:
@@ -135,3 +141,18 @@ class ObjectPath:
 
 def _facts(item: Any) -> Facts | None:
     return Facts(item.size, item.mtime.timestamp()) if item.is_file else None
+
+
+@contextmanager
+def refusing(
+    place: ObjectPath, kinds: tuple[type[Exception], ...] = (OSError, pa.ArrowException)
+) -> Iterator[None]:
+    """Turn what a store can answer into an Error: BUSY."""
+    try:
+        yield
+    except kinds as error:
+        raise Error(
+            Code.BUSY,
+            f"{place} cannot be reached or written: {error}; see AWS_ENDPOINT_URL, AWS_REGION and "
+            "the keys, and whether the bucket is there",
+        ) from error

@@ -54,7 +54,7 @@ async def test_what_is_imported_is_exported_again_alike(tmp_path):
         taken = one / "data/snapshots" / await first.snapshot()
         for name in ("Dog", "Free", "Strict", "Account"):
             schema = one / "schema.graphql"
-            await asyncio.to_thread(import_table, name, taken, schema, second.url)
+            await asyncio.to_thread(import_table, name, str(taken), schema, second.url)
         again = other / "data/snapshots" / await second.snapshot()
     before, after = read_manifest(taken).tables, read_manifest(again).tables
     for name in ("Dog", "Free", "Strict", "Account"):
@@ -70,7 +70,7 @@ async def test_rows_of_an_import_are_events(tmp_path, file):
     async with world.running(**{"mqtt.sys_interval": 0}):
         head = world.head
         schema = tmp_path / "schema.graphql"
-        await asyncio.to_thread(import_table, "Note", path, schema, world.url)
+        await asyncio.to_thread(import_table, "Note", str(path), schema, world.url)
         assert ["Note/a", "Note/b"] == world.topics_after(head)
         note = await world.kernel.read("Note/a", world.ann)
         assert {"text": "one", "more": 1} == world.kernel.transcoder.value(note)
