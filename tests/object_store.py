@@ -11,10 +11,13 @@ KEY, SECRET = "AKIAROWCASTTEST", "s3cr3t-of-the-store"
 
 
 @contextmanager
-def object_store():
-    """Run a store with one bucket; yield the variables that name it."""
+def object_store(port=0):
+    """Run a store with one bucket; yield the variables that name it.
+
+    All stores of a process have the same objects: one that ended is there again at its ``port``.
+    """
     logging.getLogger("werkzeug").setLevel(logging.CRITICAL)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
     server.start()
     try:
         host, port = server.get_host_and_port()

@@ -15,8 +15,9 @@ import random
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from killing import work_until_killed
 
@@ -165,10 +166,19 @@ def _archived_beyond(server: Server, before: int) -> int:
     return archived(server)
 
 
-def run(folder: Path, rounds: int, seed: int, say: Callable[[str], object] = print) -> None:
-    """Play so many rounds, each of which ends with more events in files than it began with."""
+def run(
+    folder: Path,
+    rounds: int,
+    seed: int,
+    say: Callable[[str], object] = print,
+    more: Mapping[str, object] = MappingProxyType({}),
+) -> None:
+    """Play so many rounds, each of which ends with more events in files than it began with.
+
+    ``more`` are further settings of the server.
+    """
     rng, ledger, before = random.Random(seed), Ledger(), 0
-    with Server(folder, SCHEMA, settings=SETTINGS) as server:
+    with Server(folder, SCHEMA, settings=SETTINGS | dict(more)) as server:
         for number in range(1, rounds + 1):
             play(server, ledger, rng)
             found = history(server)

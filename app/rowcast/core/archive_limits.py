@@ -17,3 +17,13 @@ ARCHIVE_FOOTERS = 1_024
 ARCHIVE_GROUPS = 16
 """Row groups that are in memory, for the next page: one for each part that a reader merges, at most
 some four megabytes each."""
+ARCHIVE_CACHE_BYTES = 1024 * 1024 * 1024
+"""Files of an archive in an object store that are kept on this disk: some sixteen large ones."""
+ARCHIVE_CACHE_BYTES_MIN = 256 * 1024 * 1024
+"""The least of these: two files and what they are merged into, and what readers have open."""
+ARCHIVE_TAIL_BYTES = 64 * 1024
+"""What is read of the end of a file in a store at first: the footer of a large one fits."""
+ARCHIVE_CHUNK_BYTES = 1024 * 1024
+"""What is in memory of a file while it is fetched."""
+ARCHIVE_FETCH_ATTEMPTS = 3
+"""How often a file is fetched that others push out of a small cache before it is read."""

@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Final
 
 from rowcast.core.errors import Code, Error
-from rowcast.features.archive.archive_index import SOURCE, ArchivedRange, ArchiveIndex
+from rowcast.features.archive.archive_index import ArchivedRange, ArchiveIndex
+from rowcast.features.archive.disk_place import SOURCE, DiskPlace
 from rowcast.log.segment import sync_directory
-from rowcast.program.archiving import DIRECTORY, file_format
+from rowcast.program.archiving import DIRECTORY, file_format, stored_archive
+from rowcast.program.config import Config
 from rowcast.store.private import make_directory, make_file
 
 ATTEMPTS: Final = 100
@@ -62,7 +64,7 @@ def back_up_archive(
 
     ``head`` is the last position of the copy.
     """
-    index = ArchiveIndex(data / DIRECTORY / epoch)
+    index = ArchiveIndex(DiskPlace(data / DIRECTORY / epoch))
     index.read(parts, clean=False)
     for number in sorted(set(index.numbers()) & set(parts)):
         target = place / DIRECTORY / epoch / str(number)
@@ -72,15 +74,15 @@ def back_up_archive(
             chain = [item for item in index.chain(number) if item.after < head]
             try:
                 copy.files([item.path for item in chain])
-                copy.file(index.place(number) / SOURCE)
+                copy.file(index.place.directory / str(number) / SOURCE)
                 break
             except FileNotFoundError:  # merged meanwhile, or too old
                 index.renew(number, parts[number][1])
         else:
             raise Error(
                 Code.BUSY,
-                f"the files in {index.place(number)} change all the time; try again, with a longer "
-                "history.sweep_seconds",
+                f"the archived files of {parts[number][0]} change all the time; try again, with a "
+                "longer history.sweep_seconds",
             )
 
 
@@ -130,7 +132,7 @@ def restore_archive(place: Path, data: Path, epochs: tuple[str, str], position: 
     its library is not there.
     """
     old, new = place / DIRECTORY / epochs[0], data / DIRECTORY / epochs[1]
-    index, count = ArchiveIndex(old), 0
+    index, count = ArchiveIndex(DiskPlace(old)), 0
     try:
         for part in sorted(old.iterdir()) if old.is_dir() else ():
             for folder in (data / DIRECTORY, new, new / part.name):
@@ -148,13 +150,37 @@ def restore_archive(place: Path, data: Path, epochs: tuple[str, str], position: 
     return count
 
 
+def restore_stored(config: Config, epochs: tuple[str, str], position: int) -> int:
+    """Copy the archive of an epoch within its object store for a new one; the same otherwise."""
+    old, new = (stored_archive(config, epoch) for epoch in epochs)
+    index, count = ArchiveIndex(old), 0
+    for number in old.numbers():
+        index.renew(number)
+        chain = [item for item in index.chain(number) if item.after < position]
+        source = old.source(number)
+        for item in chain:
+            if item.last <= position:
+                old.copy(item.path, new)
+                continue
+            target = new.directory / str(number) / f"{item.after}-{position}.parquet"
+            with old.open(item.path):  # it is in the cache then
+                new.cut(item.path, target, position, _facts(item, source, epochs[1], position))
+        new.begin(number, source)
+        count += len(chain)
+    return count
+
+
+def _facts(item: ArchivedRange, source: str, epoch: str, last: int) -> dict[str, object]:
+    return {"epoch": epoch, "source": source, "after": item.after, "last": last}
+
+
 def _restore(item: ArchivedRange, target: Path, epoch: str, position: int) -> None:
     """Bring a file back, without what is after a position."""
     if item.last <= position:
         _copy(item.path, target / item.path.name)
         return
     source = (item.path.parent / SOURCE).read_text(encoding="utf-8")
-    facts = {"epoch": epoch, "source": source, "after": item.after, "last": position}
+    facts = _facts(item, source, epoch, position)
     files = file_format("the archive of this backup goes on behind the end, so a file is cut")
     files.cut(item.path, target / f"{item.after}-{position}.parquet", position, facts)
 

@@ -26,6 +26,7 @@ from rowcast.program.archive_backups import (
     back_up_archive,
     digest_of,
     restore_archive,
+    restore_stored,
 )
 from rowcast.program.archiving import DIRECTORY as ARCHIVE
 from rowcast.program.config import Config
@@ -170,11 +171,12 @@ def restore(
     *,
     same_log: bool = False,
     archive: bool = True,
+    stored: Config | None = None,
 ) -> Restored:
     """Restore a backup to a data directory, optionally to an earlier position of its log.
 
     ``same_log``: it goes on following the log of its cluster, whose epoch it keeps.
-    ``archive``: with what was archived of the log.
+    ``archive``: with what was archived of the log; ``stored`` names an object store that has it.
 
     Raises INVALID for a damaged backup, CONFLICT if there is data already, GONE if the log no
     longer has the position.
@@ -197,6 +199,8 @@ def restore(
                 _copy(file, data / file.name)
         epochs = (before.epoch, epoch)
         files = restore_archive(place, data, epochs, position) if archive else 0
+        if archive and stored is not None and not same_log:
+            files += restore_stored(stored, epochs, position)
         part.rename(target)
     except OSError as error:
         why = error.strerror or error

@@ -70,6 +70,10 @@ class LogReader:
     def _events(self, rows: Iterable[Row], plan: Plan, span: Span, limit: int) -> list[Event]:
         """Return the events of rows of the log, and of older ones."""
         if self.older is not None:
+            rows = list(rows)
+            if rows and len(rows) >= limit:  # what is beyond its end is not asked for
+                end = cast("int", rows[-1][0])
+                span = span._replace(after=end) if span.back else span._replace(upto=end)
             walks = self._walks(self.older, plan, span)
             rows = joined(rows, walks, limit, back=span.back)
         return [self.event(row) for row in rows]

@@ -26,11 +26,21 @@ def seal(file: IO[bytes]) -> None:
 def check(path: Path) -> None:
     """Raise OSError if a file's footer is not what was written; one without checksum passes."""
     with path.open("rb") as file:
-        footer, _, begin = _footer(file)
-        file.seek(max(0, begin - _SUM_BYTES))
-        known = file.read(_SUM_BYTES)
+        check_end(file, path)
+
+
+def check_end(file: IO[bytes], name: object) -> None:
+    """The same of an open file, or of its end."""
+    footer, _, begin = _footer(file)
+    file.seek(max(0, begin - _SUM_BYTES))
+    known = file.read(_SUM_BYTES)
     if known[:4] == _MARK and known[4:] != crc32(footer).to_bytes(4, "little"):
-        raise OSError(f"{path} is damaged: its footer has another checksum")
+        raise OSError(f"{name} is damaged: its footer has another checksum")
+
+
+def end_bytes(end: bytes) -> int:
+    """Return how much of the end of a file has its footer and the checksum."""
+    return int.from_bytes(end[-_TAIL_BYTES:][:4], "little") + _TAIL_BYTES + _SUM_BYTES
 
 
 def _footer(file: IO[bytes]) -> tuple[bytes, bytes, int]:

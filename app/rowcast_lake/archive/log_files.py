@@ -84,8 +84,7 @@ class ParquetFile:
 
     def groups(self) -> tuple[Group, ...]:
         """Return the row groups, from the metadata at the end of the file."""
-        metadata = self._file.metadata
-        return tuple(_group(metadata.row_group(i)) for i in range(metadata.num_row_groups))
+        return _groups(self._file.metadata)
 
     def rows(self, index: int, topic: str | None = None) -> list[Row]:
         """Return the rows of a row group, all or those at a topic. Raises OSError if damaged."""
@@ -127,6 +126,11 @@ class ParquetFiles:
             return ParquetFile(path)
         except pa.ArrowInvalid as error:
             raise _damaged(path, error) from error
+
+    def groups(self, path: Path) -> tuple[Group, ...]:
+        """Return the row groups of a file. Raises as ``open`` does."""
+        with self.open(path) as file:
+            return file.groups()
 
     def write(self, path: Path, rows: Iterable[Row], facts: Mapping[str, object]) -> None:
         """Write a file that is there whole or not at all, and durable. Raises OSError."""
@@ -200,6 +204,18 @@ class ParquetFiles:
 
 def _damaged(path: Path, error: Exception) -> OSError:
     return OSError(f"{path} is damaged: {error}")
+
+
+def groups_of(source: Any, path: Path) -> tuple[Group, ...]:
+    """Return the row groups of a file, of which the source has the end. Raises OSError."""
+    try:
+        return _groups(pq.read_metadata(source))
+    except pa.ArrowInvalid as error:
+        raise _damaged(path, error) from error
+
+
+def _groups(metadata: Any) -> tuple[Group, ...]:
+    return tuple(_group(metadata.row_group(i)) for i in range(metadata.num_row_groups))
 
 
 def _group(metadata: Any) -> Group:

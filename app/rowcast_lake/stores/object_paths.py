@@ -11,6 +11,7 @@ a request are the SDK's. What is written is sent in parts (multipart) and exists
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -62,6 +63,11 @@ class ObjectPath:
     def beside(self, name: str) -> "ObjectPath":
         """Return what has this name in place of the last part of the key."""
         return ObjectPath(self.files, f"{self.key.rpartition('/')[0]}/{name}")
+
+    @property
+    def bucket(self) -> "ObjectPath":
+        """The bucket of the key."""
+        return ObjectPath(self.files, self.key.partition("/")[0])
 
     @property
     def name(self) -> str:
@@ -119,6 +125,31 @@ class ObjectPath:
     def read_text(self, encoding: str = "utf-8") -> str:
         """Return an object's content as text."""
         return self.read_bytes().decode(encoding)
+
+    def read_end(self, size: int) -> bytes:
+        """Return so many of the last bytes of an object, or all."""
+        with self.files.open_input_file(self.key) as file:
+            begin = max(0, file.size() - size)
+            return bytes(file.read_at(size, begin))
+
+    def chunks(self, size: int) -> Iterator[bytes]:
+        """Yield an object's content, so many bytes at a time."""
+        with self.files.open_input_stream(self.key) as stream:
+            while chunk := stream.read(size):
+                yield chunk
+
+    def copy(self, target: "ObjectPath") -> None:
+        """Copy an object; the store does it."""
+        self.files.copy_file(self.key, target.key)
+
+    def move(self, target: "ObjectPath") -> None:
+        """Copy an object, and remove it here."""
+        self.files.move(self.key, target.key)
+
+    def copy_from(self, path: Path) -> None:
+        """Write a file's content as an object, in one step."""
+        with pa.memory_map(str(path)) as file, self.create() as stream:
+            stream.write(file.read_buffer())
 
     def create(self) -> Any:
         """Return a stream whose content is the object when it is closed."""

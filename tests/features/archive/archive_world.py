@@ -4,6 +4,7 @@ from build import Server, Threads
 from rowcast.core.topic_tables import TopicRoot, TopicTable
 from rowcast.core.topics import TopicFilter
 from rowcast.features.archive.archiver import ArchiverBounds
+from rowcast.features.archive.disk_place import DiskPlace
 from rowcast.features.archive.feature import LogArchive
 from rowcast.features.retention.retention import Retention, RetentionSettings
 from rowcast.store.older_rows import OldestRoom
@@ -22,16 +23,30 @@ LEVELS = ("home", None)
 class Archiving:
     """A server with an archive in a folder; small files and groups, so that a few events are many.
 
-    ``files`` replaces the format; ``features`` those of the server.
+    ``files`` replaces the format; ``features`` those of the server; ``stored`` makes a place in a
+    store of an epoch.
     """
 
-    def __init__(self, folder, keep=5, files=None, step=6, days=0, file_bytes=40_000, features=()):
+    def __init__(
+        self,
+        folder,
+        keep=5,
+        files=None,
+        step=6,
+        days=0,
+        file_bytes=40_000,
+        features=(),
+        stored=None,
+    ):
         self.folder = folder
         self.store = SqlStore(f"sqlite:///{folder / 'log.db'}")
         self.room = room = Server(store=self.store, undeclared="table", features=features)
         self.files = files or ParquetFiles(group_events=4)
         bounds = ArchiverBounds(OldestRoom(step, 10_000), file_bytes, 100, days * 86_400)
-        self.feature = LogArchive(room.store, folder / "archive", self.files, bounds)
+        place = DiskPlace(folder / "archive" / room.store.epoch)
+        if stored is not None:
+            place = self.files = stored(room.store.epoch)
+        self.feature = LogArchive(room.store, place, self.files, bounds)
         self.feature.install(room.kernel)
         self.feature._executor.shutdown()
         self.feature.archiver._executor = Threads()
@@ -48,7 +63,7 @@ class Archiving:
 
     def paths(self):
         """Return the archived files, by their place in the archive."""
-        place = self.feature.index.directory
+        place = self.feature.index.place.directory
         return sorted(str(x.relative_to(place)) for x in place.rglob("*.parquet"))
 
     def close(self):

@@ -10,7 +10,7 @@ from archive_world import Archiving, define, every, ranges, written
 from build import ANN, Code, refusal
 from rowcast.core.topic_tables import TopicRoot, TopicTable
 from rowcast.core.topics import TopicFilter
-from rowcast.features.archive import archive_index
+from rowcast.features.archive import disk_place
 from rowcast.features.archive.archive_index import ArchivedRange
 from rowcast.features.archive.file_format import Group
 from rowcast.reads.read_queue import ReadLane
@@ -70,15 +70,15 @@ async def test_m2_a_kill_while_files_are_merged_or_written_leaves_nothing_that_c
     await written(world, 40)
     await world.sweep()
     apart = tmp_path / "apart"
-    shutil.copytree(world.feature.index.directory, apart)
+    shutil.copytree(world.feature.index.place.directory, apart)
     assert len(ranges(world)) > 3
     world.close()
     merging = Archiving(tmp_path, keep=5)
     new = await written(merging, 10)
     await merging.sweep()
     merging.close()
-    shutil.copytree(apart, merging.feature.index.directory, dirs_exist_ok=True)
-    rest = next(merging.feature.index.directory.iterdir()) / "99-120.parquet.new"
+    shutil.copytree(apart, merging.feature.index.place.directory, dirs_exist_ok=True)
+    rest = next(merging.feature.index.place.directory.iterdir()) / "99-120.parquet.new"
     rest.write_bytes(b"PAR1")
     again = Archiving(tmp_path, keep=5)
     assert not rest.exists()
@@ -179,7 +179,7 @@ async def test_m2_a_damaged_file_is_an_error_that_names_it(tmp_path):
     await written(world, 20)
     await world.sweep()
     (name,) = world.paths()
-    (world.feature.index.directory / name).write_bytes(b"no Parquet")
+    (world.feature.index.place.directory / name).write_bytes(b"no Parquet")
     with pytest.raises(Exception, match=r"0-15\.parquet.*restore that file") as caught:
         every(world)
     assert Code.BUSY is caught.value.code
@@ -191,7 +191,7 @@ async def test_m2_a_file_that_was_moved_away_counts_as_trimmed(tmp_path):
     await written(world, 20)
     await world.sweep()
     first, *rest = world.paths()
-    (world.feature.index.directory / first).unlink()
+    (world.feature.index.place.directory / first).unlink()
     every(world)
     note = world.room.tables[1]
     assert rest
@@ -207,11 +207,11 @@ async def test_m2_files_of_a_topic_table_that_is_no_more_are_put_aside(tmp_path)
     await world.sweep()
     assert [*range(1, 10)] == every(world, "home/x")
     world.close()
-    (place,) = world.feature.index.directory.iterdir()
+    (place,) = world.feature.index.place.directory.iterdir()
     (place / "source").write_text("/work")
     again = Archiving(tmp_path, keep=2)
     assert [8, 9] == every(again, "home/x")
-    assert [f"{place.name}.1"] == [x.name for x in world.feature.index.directory.iterdir()]
+    assert [f"{place.name}.1"] == [x.name for x in world.feature.index.place.directory.iterdir()]
     again.close()
 
 
@@ -220,7 +220,7 @@ async def test_m2_an_age_limit_holds_for_files_that_are_not_read_any_more(tmp_pa
     world = Archiving(tmp_path, keep=5, days=1)
     await written(world, 20)
     await world.sweep()
-    place = world.feature.index.place(*world.feature.index.numbers())
+    place = world.feature.index.place.directory / str(*world.feature.index.numbers())
     world.feature.index.add(int(place.name), ArchivedRange(1_000, 1_001, place / "none"))
     await world.sweep()
     assert world.paths()
@@ -265,10 +265,10 @@ async def test_m2_a_name_that_a_full_disk_did_not_take_is_written_later(tmp_path
     world = Archiving(tmp_path, keep=2)
     await written(world, 9)
     with monkeypatch.context() as patch:
-        patch.setattr(archive_index, "replace_file", full)
+        patch.setattr(disk_place, "replace_file", full)
         await world.sweep()
     await world.sweep()
-    (place,) = world.feature.index.directory.iterdir()
+    (place,) = world.feature.index.place.directory.iterdir()
     assert "Note" == (place / "source").read_text()
     places = (tmp_path / "archive", place.parent, place)
     assert [0o700] * 3 == [stat.S_IMODE(path.stat().st_mode) for path in places]

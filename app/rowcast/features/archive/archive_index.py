@@ -1,14 +1,13 @@
 """The index of an archive: which file has a number, from the names of files alone.
 
-    <directory>/<number of the part>/source              the name of the part
-    <directory>/<number of the part>/<after>-<last>.parquet
+A file ``<after>-<last>.parquet`` has all events of its part with numbers above ``after`` and up to
+``last``. The files of a part that count are a chain: each begins where the one before ends. What
+does not continue to the newest file is not read, and nothing is where the chain ends before what
+the log has trimmed: a cursor gets every event or is refused.
 
-A file has all events of its part with numbers above ``after`` and up to ``last``. The files of a
-part that count are a chain: each begins where the one before ends. What does not continue to the
-newest file is not read, and nothing is where the chain ends before what the log has trimmed: a
-cursor gets every event or is refused.
-
-A chain is replaced, never changed, so readers on other threads need no lock. This knows no format.
+Where names cannot be read, because a store is away, the parts that were trimmed are closed: they
+are taken to be whole, and whoever reads them is refused until the names are known. A chain is
+replaced, never changed, so readers on other threads need no lock. This knows no format.
 """
 
 import re
@@ -17,12 +16,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
 
-from rowcast.log.segment import sync_directory
-from rowcast.store.private import make_directory, replace_file
+from rowcast.features.archive.disk_place import ArchivePlace
 
 _NAME: Final = re.compile(r"([0-9]+)-([0-9]+)\.parquet")
-SOURCE: Final = "source"
-"""The file with the name of the part."""
 
 
 class ArchivedRange(NamedTuple):
@@ -39,16 +35,21 @@ Chain = tuple[ArchivedRange, ...]
 class ArchiveIndex:
     """The files of one log, by the numbers of its parts."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, place: ArchivePlace) -> None:
+        self.place = place
         self._chains: dict[int, Chain] = {}
+        self._closed: dict[int, int] = {}
+        """Parts whose names could not be read, with the positions up to which they are trimmed."""
+        self._parts: Mapping[int, tuple[str, int]] = {}
+        self._cleans = False
         self._lock = Lock()
+        self._opening = Lock()
 
     # -- any thread, without blocking --------------------------------------------------------------
 
     def numbers(self) -> Collection[int]:
         """Return the parts that have files."""
-        return tuple(self._chains)
+        return {*self._chains, *self._closed}
 
     def chain(self, number: int) -> Chain:
         """Return the files of a part that count, oldest first."""
@@ -57,71 +58,100 @@ class ArchiveIndex:
     def archived(self, number: int) -> int:
         """Return the number up to which a part is archived; 0 if nothing is."""
         chain = self.chain(number)
-        return chain[-1].last if chain else 0
+        return max(chain[-1].last if chain else 0, self.closed(number))
+
+    def closed(self, number: int) -> int:
+        """Return the position up to which a part is trimmed, but its names are not known; or 0."""
+        return self._closed.get(number, 0)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the names of some parts are not known."""
+        return bool(self._closed)
 
     def after(self, number: int, trimmed: int) -> int:
         """Return the number after which all events of a part are in its files, or in the log."""
+        if number in self._closed:
+            return 0
         chain = self.chain(number)
         return min(chain[0].after, trimmed) if chain and chain[-1].last >= trimmed else trimmed
 
     # -- blocking ----------------------------------------------------------------------------------
 
-    def read(self, parts: Mapping[int, tuple[str, int]], *, clean: bool) -> list[Path]:
+    def read(self, parts: Mapping[int, tuple[str, int]], *, clean: bool) -> list[str]:
         """Read the names of all files; ``parts`` are names and trimmed positions by number.
 
         ``clean``: also remove what a crash left, and put aside the files of parts that are no more
-        there, whose number another one has got; these are returned. Raises OSError.
+        there, whose number another one has got; where these are is returned. Raises OSError, and
+        parts are closed then.
         """
-        aside: list[Path] = []
-        places = list(self.directory.iterdir()) if self.directory.is_dir() else []
-        for place in (place for place in places if place.name.isdecimal()):
-            number = int(place.name)
-            if number in parts and _name_of(place) not in {parts[number][0], ""}:
+        self._parts, self._cleans = parts, clean
+        try:
+            aside = self._read(parts, clean=clean)
+        except OSError:
+            self._closed = {number: trimmed for number, (_, trimmed) in parts.items() if trimmed}
+            raise
+        self._closed = {}
+        return aside
+
+    def _read(self, parts: Mapping[int, tuple[str, int]], *, clean: bool) -> list[str]:
+        aside: list[str] = []
+        for number in self.place.numbers():
+            if number in parts and self.place.source(number) not in {parts[number][0], ""}:
                 if clean:
-                    aside.append(_put_aside(place))
+                    aside.append(self.place.put_aside(number))
                 continue
             if clean:
-                _remove_rests(place)
-            self.look(number, parts[number][1] if number in parts else 0)
+                self._remove_rests(number)
+            self.renew(number, parts[number][1] if number in parts else 0)
         return aside
+
+    def open(self) -> list[str]:
+        """Read the names again, if parts are closed. Raises OSError if they stay so."""
+        with self._opening:
+            if not self._closed:
+                return []
+            parts = {
+                number: (name, max(trimmed, self.closed(number)))
+                for number, (name, trimmed) in self._parts.items()
+            }
+            return self.read(parts, clean=self._cleans)
 
     def look(self, number: int, trimmed: int) -> None:
         """Read the names of a part's files again, if those that are known are too few."""
-        if self.archived(number) >= trimmed and number in self._chains:
-            return
-        self.renew(number, trimmed)
+        if number in self._closed:
+            self._closed[number] = max(trimmed, self._closed[number])
+        elif self.archived(number) < trimmed or number not in self._chains:
+            with self._opening:
+                try:
+                    self.renew(number, trimmed)
+                except OSError:
+                    self._closed[number] = trimmed
 
     def renew(self, number: int, trimmed: int = 0) -> None:
-        """Read the names of a part's files again."""
+        """Read the names of a part's files again. Raises OSError."""
         with self._lock:
-            chain = chain_of(_ranges(self.place(number)))
+            chain = chain_of(self._ranges(number))
             if chain and chain[-1].last >= trimmed:
                 self._chains[number] = chain
             else:
                 self._chains.pop(number, None)
 
-    def place(self, number: int) -> Path:
-        """Return the directory of a part's files."""
-        return self.directory / str(number)
+    def path(self, number: int, after: int, last: int) -> Path:
+        """Return the path of a part's file."""
+        return self.place.directory / str(number) / f"{after}-{last}.parquet"
 
-    def prepare(self, number: int, name: str) -> Path:
-        """Make the directory of a part's files, and return it.
+    def prepare(self, number: int, name: str) -> None:
+        """Make the place of a part's files.
 
         One of a part whose number this one has got is put aside: its files are too old, or unread.
         """
-        place = self.place(number)
-        known = _name_of(place)
+        known = self.place.source(number)
         if known == name:
-            return place
+            return
         if known:
-            _put_aside(place)
-        parents = (self.directory, *self.directory.parents[:2])
-        for path in (*reversed(parents[:2]), place):
-            make_directory(path)
-        replace_file(place / SOURCE, name.encode())
-        for path in (place, *parents):
-            sync_directory(path)
-        return place
+            self.place.put_aside(number)
+        self.place.begin(number, name)
 
     def add(self, number: int, new: ArchivedRange) -> None:
         """Note a new file, which begins where the last one ends, or else begins a new chain."""
@@ -142,7 +172,7 @@ class ArchiveIndex:
     def unread(self, number: int) -> list[ArchivedRange]:
         """Return the files of a part that do not count; reads a directory."""
         chain = self.chain(number)
-        return [item for item in _ranges(self.place(number)) if item not in chain]
+        return [item for item in self._ranges(number) if item not in chain]
 
     def forget(self, number: int) -> ArchivedRange:
         """Note that a part's oldest file is to be removed; return it."""
@@ -153,6 +183,20 @@ class ArchiveIndex:
             else:
                 del self._chains[number]
             return oldest
+
+    def _ranges(self, number: int) -> list[ArchivedRange]:
+        found = filter(None, map(_NAME.fullmatch, self.place.names(number)))
+        ranges = [(int(name[1]), int(name[2])) for name in found]
+        return [ArchivedRange(*both, self.path(number, *both)) for both in ranges]
+
+    def _remove_rests(self, number: int) -> None:
+        """Remove unfinished files, and those that were merged into others."""
+        self.place.sweep(number)
+        ranges = self._ranges(number)
+        for item in ranges:
+            wider = (x for x in ranges if x != item and x.after <= item.after)
+            if any(item.last <= x.last for x in wider):
+                self.place.remove(item.path)
 
 
 def chain_of(ranges: Iterable[ArchivedRange]) -> Chain:
@@ -165,36 +209,3 @@ def chain_of(ranges: Iterable[ArchivedRange]) -> Chain:
         if not chain or item.last == chain[-1].after:
             chain.append(item)
     return tuple(reversed(chain))
-
-
-def _ranges(place: Path) -> list[ArchivedRange]:
-    try:
-        paths = list(place.iterdir())
-    except FileNotFoundError:
-        return []
-    found = ((_NAME.fullmatch(path.name), path) for path in paths)
-    return [ArchivedRange(int(name[1]), int(name[2]), path) for name, path in found if name]
-
-
-def _name_of(place: Path) -> str:
-    try:
-        return (place / SOURCE).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return ""
-
-
-def _put_aside(place: Path) -> Path:
-    free = (place.with_name(f"{place.name}.{number}") for number in range(1, 1 << 30))
-    aside = next(path for path in free if not path.exists())
-    return place.rename(aside)
-
-
-def _remove_rests(place: Path) -> None:
-    """Remove unfinished files, and those that were merged into others."""
-    for path in place.glob("*.new"):
-        path.unlink()
-    ranges = _ranges(place)
-    for item in ranges:
-        whole = (x for x in ranges if x != item and x.after <= item.after and item.last <= x.last)
-        if any(whole):
-            item.path.unlink()

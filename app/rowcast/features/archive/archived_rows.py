@@ -83,17 +83,14 @@ class ArchivedRows:
 
     def newest(self, item: ArchivedRange) -> int:
         """Return the greatest version in a file. Raises OSError."""
-        known = self._groups.find(item.path)
-        if known is None:
-            with self._files.open(item.path) as file:
-                known = self._groups.keep(item.path, file.groups())
-        return max((group.newest for group in known), default=0)
+        return max((group.newest for group in self._summary(item)), default=0)
 
     def walk(self, number: int, span: Span, check: Callable[[], None]) -> Iterator[Row]:
         """Yield rows of a part, in order; ``check`` is called before each group."""
         after, upto, back, topic = span
+        self._refuse_closed(number, after)
         while after < upto:
-            found = self._open(number, after, upto, back=back)
+            found = self._with(number, after, upto, self._open, back=back)
             if found is None:
                 return
             item, file = found
@@ -108,39 +105,71 @@ class ArchivedRows:
 
     def since(self, number: int, version: int, check: Callable[[], None]) -> int | None:
         """Return the number of a part's first row of at least a version, or None."""
+        self._refuse_closed(number, 0)
         after, upto = 0, self._index.archived(number)
-        while (found := self._open(number, after, upto, back=False)) is not None:
-            item, file = found
-            with file:
-                for index, group in enumerate(self._summary(item, file)):
-                    if group.newest < version:
-                        continue
-                    check()
-                    rows = self._of_group(item.path, file, index, None)
-                    return next(cast("int", x[0]) for x in rows if cast("int", x[4]) >= version)
+        while (found := self._with(number, after, upto, self._summary)) is not None:
+            item, groups = found
+            begin = next((group.first for group in groups if group.newest >= version), None)
+            if begin is not None:
+                rows = self.walk(number, Span(begin - 1, item.last), check)
+                return next(cast("int", x[0]) for x in rows if cast("int", x[4]) >= version)
             after = item.last
         return None
 
-    def _open(
-        self, number: int, after: int, upto: int, *, back: bool
-    ) -> tuple[ArchivedRange, OpenFile] | None:
-        """Open the first file of a part, or with ``back`` the last, with numbers between two."""
+    def _refuse_closed(self, number: int, after: int) -> None:
+        """Raise BUSY while the names of files after a number are not known, which are read again.
+
+        Whoever asked was told that all are there, so it asks again.
+        """
+        if after >= self._index.closed(number):
+            return
+        try:
+            self._index.open()
+        except OSError as error:
+            raise _unreadable(self._index.path(number, after, 0), error) from error
+        raise Error(
+            Code.BUSY,
+            "the names of archived files were not known; try again",
+            retry_after_seconds=1,
+        )
+
+    def _with(
+        self,
+        number: int,
+        after: int,
+        upto: int,
+        work: Callable[[ArchivedRange], T],
+        *,
+        back: bool = False,
+    ) -> tuple[ArchivedRange, T] | None:
+        """Do something with the first file of a part that has numbers between two.
+
+        With ``back`` it is the last one.
+        """
         for _ in range(_ATTEMPTS):
             inside = [x for x in self._index.chain(number) if x.last > after and x.after < upto]
             if not inside:
                 return None
             item = inside[-1 if back else 0]
             try:
-                return item, self._files.open(item.path)
-            except FileNotFoundError:
-                self._index.renew(number, self._index.archived(number))
+                try:
+                    return item, work(item)
+                except FileNotFoundError:
+                    self._index.renew(number, self._index.archived(number))
             except OSError as error:
                 raise _unreadable(item.path, error) from error
         raise _unreadable(item.path, FileNotFoundError())
 
-    def _summary(self, item: ArchivedRange, file: OpenFile) -> tuple[Group, ...]:
+    def _open(self, item: ArchivedRange) -> OpenFile:
+        return self._files.open(item.path)
+
+    def _summary(self, item: ArchivedRange, file: OpenFile | None = None) -> tuple[Group, ...]:
+        """Return the groups of a file, which may be open already, and gone from its place."""
         known = self._groups.find(item.path)
-        return self._groups.keep(item.path, file.groups()) if known is None else known
+        if known is None:
+            found = self._files.groups(item.path) if file is None else file.groups()
+            known = self._groups.keep(item.path, found)
+        return known
 
     def _of_group(self, path: Path, file: OpenFile, index: int, topic: str | None) -> list[Row]:
         known = self._rows.find((path, index))
@@ -161,6 +190,13 @@ def _order(groups: Sequence[Group], after: int, upto: int, *, back: bool) -> lis
 
 def _unreadable(path: Path, error: OSError) -> Error:
     why = error.strerror or str(error) or "it is gone"
+    if isinstance(error, ConnectionError):
+        log.error("archived events cannot be read for now: %s", why)
+        return Error(
+            Code.BUSY,
+            f"archived events cannot be read for now: {why}",
+            retry_after_seconds=10,
+        )
     log.error("the archived events in %s cannot be read: %s", path, why)
     return Error(
         Code.BUSY,

@@ -36,6 +36,7 @@ T = TypeVar("T")
 
 _WRITING: Final = "events cannot be archived, so they are not trimmed"
 _MERGING: Final = "small files of the archive cannot be merged"
+_OPENING: Final = "the archive cannot be read"
 _REMOVING: Final = "old files of the archive cannot be removed"
 NOT_ARCHIVED: Final = TopicRoot("$SYS")
 """The server's own metrics, which no reader of all topics gets."""
@@ -89,6 +90,8 @@ class Archiver:
         """Archive a part's oldest events beyond ``keep``; return how many may be trimmed."""
         if source == NOT_ARCHIVED:
             return None
+        if not await self.open():
+            return 0
         found = await self._read_oldest(source, keep, now_seconds, self._bounds.step)
         if found is None or not found.beyond:
             return 0
@@ -99,10 +102,14 @@ class Archiver:
         await self._done(_MERGING, lambda: self._merge_all(found.number))
         return found.beyond
 
+    async def open(self) -> bool:
+        """Learn which files there are, where that was not possible before; return whether."""
+        return await self._done(_OPENING, self._index.open) if self._index.is_closed else True
+
     async def clean(self) -> int:
         """Remove files in which everything is too old; return how many."""
         before = len(self._ranges())
-        if self._bounds.keep_seconds:
+        if self._bounds.keep_seconds and await self.open():
             await self._done(_REMOVING, self._remove_old)
         return before - len(self._ranges())
 
@@ -114,7 +121,7 @@ class Archiver:
         """What is wrong; empty while all is well."""
         return "; ".join(f"{what}: {why}" for what, why in self._problems.items())
 
-    async def _done(self, what: str, work: Callable[[], None]) -> bool:
+    async def _done(self, what: str, work: Callable[[], object]) -> bool:
         """Do something on the thread for files; tell its problem once, and return whether."""
         loop = asyncio.get_running_loop()
         try:
@@ -142,8 +149,8 @@ class Archiver:
         number, last = found.number, found.rows[-1][0]
         assert isinstance(last, int)  # noqa: S101 - the first column of the log
         self.names[number] = found.name
-        place = self._index.prepare(number, found.name)
-        path = place / f"{found.after}-{last}.parquet"
+        self._index.prepare(number, found.name)
+        path = self._index.path(number, found.after, last)
         self._files.write(path, found.rows, self._facts(number, found.after, last))
         self._index.add(number, ArchivedRange(found.after, last, path))
 
@@ -164,16 +171,16 @@ class Archiver:
         if len(self._index.chain(number)) < 2:
             return False
         first, second = self._index.chain(number)[-2:]
-        sizes = [item.path.stat().st_size for item in (first, second)]
+        sizes = [self._index.place.size(item.path) for item in (first, second)]
         if sizes[0] > 2 * sizes[1] or sum(sizes) > self._bounds.file_bytes:
             return False
         if self._bounds.keep_seconds and not self._is_short(first, second):
             return False
-        path = first.path.with_name(f"{first.after}-{second.last}.parquet")
+        path = self._index.path(number, first.after, second.last)
         facts = self._facts(number, first.after, second.last)
         self._files.merge([first.path, second.path], path, facts)
         for gone in self._index.merge(number, ArchivedRange(first.after, second.last, path)):
-            gone.path.unlink(missing_ok=True)
+            self._index.place.remove(gone.path)
         return True
 
     def _is_short(self, first: ArchivedRange, second: ArchivedRange) -> bool:
@@ -187,7 +194,7 @@ class Archiver:
             while chain := self._index.chain(number):
                 if seconds_of(self._rows.newest(chain[0])) >= oldest:
                     break
-                self._index.forget(number).path.unlink(missing_ok=True)
+                self._index.place.remove(self._index.forget(number).path)
             for item in self._index.unread(number):  # from before a gap
                 if seconds_of(self._rows.newest(item)) < oldest:
-                    item.path.unlink(missing_ok=True)
+                    self._index.place.remove(item.path)

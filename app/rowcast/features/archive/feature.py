@@ -4,13 +4,13 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Final
 
 from rowcast.core.topic_tables import LogSource, TopicRoot
 from rowcast.features.archive.archive_index import ArchiveIndex
 from rowcast.features.archive.archived_rows import ArchivedRows
 from rowcast.features.archive.archiver import Archiver, ArchiverBounds
+from rowcast.features.archive.disk_place import ArchivePlace
 from rowcast.features.archive.file_format import FileFormat
 from rowcast.journal.journaled_store import JournaledStore
 from rowcast.kernel.feature import Feature
@@ -27,12 +27,12 @@ PATH: Final = "$SYS/archive"
 
 
 class LogArchive(Feature):
-    """The archive of one server, in ``directory``; ``writes``: not only read in this process."""
+    """The archive of one server, in ``place``; ``writes``: not only read in this process."""
 
     def __init__(
         self,
         store: JournaledStore,
-        directory: Path,
+        place: ArchivePlace,
         files: FileFormat,
         bounds: ArchiverBounds | None = None,
         *,
@@ -42,7 +42,7 @@ class LogArchive(Feature):
         self._files = files
         self._bounds = bounds
         self._writes = writes
-        self.index = ArchiveIndex(directory / store.epoch)
+        self.index = ArchiveIndex(place)
         self.rows = ArchivedRows(self.index, files)
         self._executor: ThreadPoolExecutor | None = None
 
@@ -67,8 +67,11 @@ class LogArchive(Feature):
 
     def _look(self) -> None:
         parts = self._store.log_parts()
-        for aside in self.index.read(parts, clean=self._writes):
-            log.warning("archived events of a table that is not there any more are in %s", aside)
+        try:
+            for aside in self.index.read(parts, clean=self._writes):
+                log.warning("archived events of a table that is no longer there are in %s", aside)
+        except OSError as error:
+            log.error("%s; reads of it are refused until it can be read", error)  # noqa: TRY400
         self._store.read_older(self.rows)
 
     def _is_old(self, after: int, sources: Sequence[LogSource]) -> bool:

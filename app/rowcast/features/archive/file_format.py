@@ -44,6 +44,9 @@ class FileFormat(Protocol):
     def open(self, path: Path) -> OpenFile:
         """Open a file; FileNotFoundError if it is gone."""
 
+    def groups(self, path: Path) -> tuple[Group, ...]:
+        """Return the groups of a file, without the rest of it where that is far away."""
+
     def write(self, path: Path, rows: Iterable[Row], facts: Mapping[str, object]) -> None:
         """Write a file that is there whole or not at all; on return it is durable."""
 

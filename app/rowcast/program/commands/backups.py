@@ -91,7 +91,8 @@ def restore(
 
     if to and same_log:
         raise Error(Code.INVALID, "--same-log goes on at the end of the backup; leave out --to")
-    made = make(place, chosen.data, to, schema, same_log=same_log, archive=archive)
+    stored = chosen if chosen.log.archive_location else None
+    made = make(place, chosen.data, to, schema, same_log=same_log, archive=archive, stored=stored)
     _tell(made, place, what="" if not to else ", without the last {} events of its log")
 
 

@@ -4,10 +4,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from rowcast.core.archive_limits import ARCHIVE_CACHE_BYTES, ARCHIVE_CACHE_BYTES_MIN
 from rowcast.core.limits import CONFIG_NUMBER_MAX
 from rowcast.core.read_limits import QUERY_SECONDS
 from rowcast.journal.tail import LAG_EVENTS, LAG_SECONDS, Tail
 from rowcast.kernel.settings import Count, Number, Seconds, Section
+from rowcast.program.settings.snapshots import StoreOrNone
 
 
 class Store(Section):
@@ -53,6 +55,19 @@ class Log(Section):
         default=0,
         description="Age limit of archived events, in days; files are deleted when all that is "
         "in them is older. 0 means no limit.",
+    )
+
+    archive_location: StoreOrNone = Field(
+        default=None,
+        description="Place of these files in an object store, such as `s3://bucket/prefix`, "
+        "instead of the data directory, which has a cache of them then.",
+    )
+    archive_cache_bytes: Annotated[
+        Number, Field(ge=ARCHIVE_CACHE_BYTES_MIN, le=CONFIG_NUMBER_MAX)
+    ] = Field(
+        default=ARCHIVE_CACHE_BYTES,
+        description="Files of `log.archive_location` that are kept on this disk, in bytes; at "
+        "least 268435456.",
     )
 
     @property
