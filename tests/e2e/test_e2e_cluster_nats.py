@@ -40,8 +40,18 @@ def test_nodes_start_no_server_and_survive_the_death_of_one_of_them(tmp_path):
             assert "of%3Athe" not in node.log
 
 
-def test_servers_that_do_not_sync_are_refused(tmp_path):
-    with ForeignNats(tmp_path / "nats", 1) as servers:
+@pytest.mark.parametrize(
+    ("sync", "name"),
+    [
+        ([], "foreign-0"),
+        (["always", "always"], "foreign-2"),
+        (["always", "2m", "always"], "foreign-1"),
+    ],
+    ids=["one alone", "one of three by default", "one of three by its setting"],
+)
+def test_servers_that_do_not_sync_are_refused(tmp_path, sync, name):
+    """K12: the error says which server, what is wrong, and how to mend it."""
+    with ForeignNats(tmp_path / "nats", 3 if sync else 1, sync) as servers:
         (tmp_path / "schema.graphql").write_text("type Dog @table { id: ID @primaryKey }")
         options = ["--cluster=c", "--node=a", "--peer=a=127.0.0.1:6222", f"--data={tmp_path}/data"]
         more = settings(servers) | {
@@ -51,6 +61,7 @@ def test_servers_that_do_not_sync_are_refused(tmp_path):
         given = [f"--set={key}={value}" for key, value in more.items()]
         ended = rowcast("serve", *options, *given, folder=tmp_path)
     assert ended.returncode == 1
-    assert "foreign-0 acknowledges messages before they are on its disk" in ended.stderr
+    assert f"{name} acknowledges messages before they are on its disk" in ended.stderr
+    assert "a power failure would lose them" in ended.stderr
     assert "sync_interval: always" in ended.stderr
     assert "Traceback" not in ended.stderr
