@@ -47,6 +47,27 @@ def test_clients_of_all_nodes_share_topics_and_retained_messages(cluster, follow
         client.socket.close()
 
 
+def test_streams_of_all_nodes_are_listed_at_any_and_ended_there(cluster, followers):
+    """M11: a reader of a node that follows is a row below that node's name."""
+    one, other = followers
+    with Events(one, "/Dog/?start=new") as stream, Events(cluster.settle(), "/Dog/?start=new"):
+        stream.until_current()
+        rows = other.request("GET", "/$SYS/streams/").json()
+        nodes = [row["node"] for row in rows]
+        assert sorted(nodes) == sorted([one.name, cluster.settle().name])
+        row = rows[nodes.index(one.name)]
+        assert row["id"].startswith(f"{one.name}/")
+        assert (row["path"], row["filters"], row["door"]) == ("/Dog/", ["Dog/#"], "sse")
+        path = f"/$SYS/streams/{row['id']}"
+        assert other.request("GET", path).json()["opened"] == row["opened"]
+        assert other.request("DELETE", path).status_code == 204
+        assert "an administrator ended this stream" in [told.text for told in stream][-1]
+        for gone in (path, f"/$SYS/streams/{one.name}/x", "/$SYS/streams/x/1"):
+            assert other.request("DELETE", gone).status_code == 404
+    found = other.request("GET", f"/$SYS/streams/?node=={one.name}")
+    assert found.json() == []
+
+
 def test_a_session_moves_with_its_client_to_any_node(cluster, followers):
     first = Mqtt(followers[0].mqtt_port, client_id="mover", properties=LONG)
     first.subscribe("moved/+")

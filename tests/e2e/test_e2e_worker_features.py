@@ -135,3 +135,16 @@ def test_streams_of_a_worker_with_other_topics_are_passed_on(server):
         assert server.request("PUT", "/plain/ws", json={"n": 1}).is_success
         event = next(event for event in heard(socket) if event["topic"] == "plain/ws")
         assert {"n": 1} == event["value"]
+
+
+def test_m11_streams_of_workers_are_listed_and_ended(server):
+    """M11: rows of readers at a worker are below its name, at the server and at any worker."""
+    with server.stream("/Reading/?start=new") as stream:
+        stream.until_current()
+        (row,) = server.request("GET", "/$SYS/streams/").json()
+        assert row["node"] in {"worker0", "worker1"}
+        assert row["id"].startswith(f"{row['node']}/")
+        assert row["filters"] == ["Reading/#"]
+        assert server.work("DELETE", f"/$SYS/streams/{row['id']}").status_code == 204
+        assert "an administrator ended this stream" in [told.text for told in stream][-1]
+    assert server.request("GET", "/$SYS/streams/").json() == []

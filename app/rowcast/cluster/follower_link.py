@@ -17,6 +17,7 @@ from rowcast.cluster.messages import (
     HELLO,
     PROPOSAL,
     REFUSED,
+    ROWS_WANTED,
     VERDICT,
     WELCOME,
     applied_of,
@@ -55,6 +56,9 @@ class FollowerLink:
     """Why writes cannot be sent now; empty while they can."""
     refusal = ""
     """Why the sequencer does not let this node follow; empty unless it refused."""
+
+    on_rows_wanted: Callable[[object], None] | None = None
+    """Called with the content of ROWS_WANTED."""
 
     def __init__(
         self,
@@ -113,6 +117,11 @@ class FollowerLink:
         if self._send is not None and not self.problem:
             self._send(pack_events(events))
 
+    def tell(self, message: bytes) -> None:
+        """Send a message, if there is a connection."""
+        if self._send is not None:
+            self._send(message)
+
     def _send_proposal(self) -> None:
         proposal = self._proposal
         if proposal is None or self._sent or self.problem or self._send is None:
@@ -158,6 +167,8 @@ class FollowerLink:
             events = events_of(content, self._table_of)
             for call in self.on_events:
                 call(events)
+        elif kind == ROWS_WANTED and self.on_rows_wanted is not None:
+            self.on_rows_wanted(content)
 
     def _welcomed(self, term: int, number: int) -> None:
         if term < self._term or number < self._store.number:

@@ -43,8 +43,13 @@ COPY_END: Final = 11
 RELAY: Final = 12
 """Instead of HELLO: whose connection follows, as ``net.relay.Client``; then come its bytes, and no
 more messages."""
+ROWS_WANTED: Final = 13
+"""To a follower: a number, a path below ``$SYS``, an id there or nothing for all, and whether to
+end what it stands for."""
+ROWS: Final = 14
+"""From a follower: that number, its rows by their ids, and a refusal (code, sentence) or None."""
 
-KINDS: Final = frozenset(range(HELLO, RELAY + 1))
+KINDS: Final = frozenset(range(HELLO, ROWS + 1))
 Message = tuple[int, object]
 
 

@@ -19,6 +19,7 @@ from rowcast.cluster.messages import (
     HELLO,
     PROPOSAL,
     REFUSED,
+    ROWS,
     WELCOME,
     events_of,
     pack,
@@ -86,6 +87,8 @@ class SequencerLinks:
         """The newest report of the applier, for nodes that share the tables."""
         self.on_copy: Callable[[SequencerLink], None] | None = None
         """Called with the connection of a node that asks for a copy of the tables."""
+        self.on_rows: Callable[[object], None] = _take_nothing
+        """Called with the content of ROWS."""
         store.on_appended = self._appended
 
     def begin(self) -> None:
@@ -95,13 +98,17 @@ class SequencerLinks:
         """
         self.store.begin_term()
 
-    def sent(self) -> dict[str, int]:
-        """Return the number of the last batch that each connected node was sent, by its name."""
+    def connected(self) -> "dict[str, SequencerLink]":
+        """Return the connections of nodes that follow, by their names."""
         return {
-            node.partition("/")[0]: life.link.number
+            node.partition("/")[0]: life.link
             for node, life in self._lives.items()
             if life.link is not None
         }
+
+    def sent(self) -> dict[str, int]:
+        """Return the number of the last batch that each connected node was sent, by its name."""
+        return {node: link.number for node, link in self.connected().items()}
 
     def link(self, send: Callable[[bytes], None]) -> "SequencerLink":
         """Begin a connection of a node; ``send`` takes a message."""
@@ -217,6 +224,8 @@ class SequencerLink:
             self._links.propose(self._life, Proposal.unpack(cast("bytes", content)))
         elif kind == EVENTS:
             self._links.events(content, self)
+        elif kind == ROWS:
+            self._links.on_rows(content)
 
     def _greet(self, node: str, epoch: str, schema: str, after: int) -> None:
         links, log_ = self._links, self._links.log
@@ -295,3 +304,7 @@ class SequencerLink:
 
 def _nothing() -> None:
     """Do nothing."""
+
+
+def _take_nothing(_content: object) -> None:
+    """Do nothing with it."""

@@ -16,6 +16,7 @@ from rowcast.bus.bus import Bus
 from rowcast.cluster.frames import Frames
 from rowcast.cluster.lease_keeper import LeaseKeeper
 from rowcast.cluster.ports import SequencerPort, follow
+from rowcast.cluster.remote_rows import RowsElsewhere
 from rowcast.cluster.sequencer_links import SequencerLinks
 from rowcast.cluster.table_copies import TableCopies
 from rowcast.cluster.unlogged import UnloggedEvents
@@ -135,6 +136,7 @@ class SequencerNode(Application):
         kernel.rows(PATH, listed_rows(PATH, self._rows))
         copies = TableCopies(file_of(self.config.database_url))
         self._closing.push_async_callback(copies.stop)
+        self.doors.list_streams_of(RowsElsewhere(self.links, member.node))
         self.links.on_copy = copies.begin
         port = SequencerPort(self.links, member.key, member.accepting)
         port.on_relay = self.doors.relayed

@@ -17,6 +17,7 @@ import uvicorn
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import SHUTDOWN_SECONDS_MAX, START_POLL_SECONDS
 from rowcast.doors.http.edge import Edge
+from rowcast.doors.http.streams.watch import Elsewhere, Watch
 from rowcast.doors.http.uvicorn_fastpath import HTTP_PROTOCOL, log_problem
 from rowcast.doors.mqtt.broker import Broker
 from rowcast.doors.mqtt.connections.tcp import TcpConnection
@@ -51,6 +52,9 @@ Make = Callable[[], asyncio.Protocol]
 
 class Doors:
     """Every port of one server, opened one after the other; ``closing`` closes the open ones."""
+
+    watch: Watch | None = None
+    """The open streams of HTTP; None before its ports are open."""
 
     def __init__(
         self, config: Config, now: Callable[[], float], closing: contextlib.AsyncExitStack
@@ -100,6 +104,7 @@ class Doors:
     async def open_http(self, edge: Edge) -> None:
         """Open the ports of HTTP; its server closes their connections at shutdown."""
         log_problem()
+        self.watch = edge.watch
         server = HttpServer(_uvicorn_config(edge, self._config))
         serving = asyncio.create_task(server.serve(sockets=[]), name="http")
 
@@ -114,6 +119,11 @@ class Doors:
         make, host = server.connection, self._config.http.host
         self.http_port = await self._open(HTTP, make, host, self.http_port)
         self.https_port = await self._open(HTTPS, make, host, self.https_port)
+
+    def list_streams_of(self, others: Elsewhere) -> None:
+        """List the streams of other processes, too, once there are those of this one."""
+        if self.watch is not None:
+            self.watch.elsewhere = others
 
     async def open_mqtt(self, broker: Broker, entrance: Entrance | None = None) -> None:
         """Open the ports of MQTT; the broker, or what is the entrance, closes their connections."""

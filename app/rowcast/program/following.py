@@ -10,16 +10,19 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final, NoReturn, cast
 
 from rowcast.bus.bus import Bus
 from rowcast.cluster.follower_link import FollowerLink
+from rowcast.cluster.remote_rows import RowAnswers
 from rowcast.cluster.unlogged import UnloggedEvents
-from rowcast.core.callers import Caller
+from rowcast.core.callers import ALL, Caller
 from rowcast.core.clock import HybridClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import RULES, TopicFilter
 from rowcast.doors.http.edge import Edge
+from rowcast.doors.http.streams.rows import STREAMS, stream_rows
 from rowcast.doors.mqtt.connections.relay import MqttRelay
 from rowcast.features.derived.feature import DerivedTables
 from rowcast.features.hooks.hooks import Hooks
@@ -30,6 +33,7 @@ from rowcast.journal.follower_store import FollowerStore
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.forwarding import NUMBERED_ELSEWHERE, ForwardingCommitter
 from rowcast.kernel.kernel import Kernel
+from rowcast.kernel.rows.system_rows import SystemRows
 from rowcast.kernel.write import Write
 from rowcast.net.relay import Client
 from rowcast.program.config import Config
@@ -162,9 +166,15 @@ class Following(Application):
         readiness.add("log", lambda: self.link.refusal or self.link.problem)
         readiness.add("tables", lambda: self.store.tail.problem)
         await self.doors.open_http(edge)
+        self._answers = RowAnswers(self.link, {STREAMS: partial(self._streams, edge)})
         self._closing.callback(entrance.stop)
         await self.doors.open_mqtt(self.broker, entrance)
         self._closing.callback(self.doors.close)
+
+    def _streams(self, edge: Edge, name: str) -> SystemRows:
+        """Return the rows of readers here, for the process that numbers."""
+        topic = f"{STREAMS}/{name}"
+        return stream_rows(edge.watch)(self.kernel, topic, name, Caller(self._node, ALL))
 
     async def _follow(self) -> None:
         """Connect. Raises Error when this process is of no use without a connection."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from rowcast.cluster.messages import pack_applied
+from rowcast.cluster.remote_rows import RowsElsewhere
 from rowcast.cluster.sequencer_links import SequencerLinks
 from rowcast.cluster.sockets import SequencerSocket
 from rowcast.cluster.unlogged import UnloggedEvents
@@ -108,6 +109,7 @@ class Workers:
         ``doors`` serve what they pass on.
         """
         self._socket.on_relay = doors.relayed
+        doors.list_streams_of(RowsElsewhere(self._links, "server"))
         config, shared = self._config, self._config.workers
         mqtt = None
         http = self._keep(config.http.host, shared.http_port, "workers.http_port")

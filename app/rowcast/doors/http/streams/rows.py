@@ -1,10 +1,12 @@
 """Rows of ``$SYS/streams``: open server-sent event streams and WebSockets (M11).
 
 The counterpart of ``$SYS/sessions`` for readers without a session: a row exists while the stream is
-open, and deleting it closes the stream.
+open, and deleting it closes the stream. Where other processes follow this one, their streams are
+listed behind its own, as ``<node>/<number>``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from rowcast.core.errors import Code, Error
@@ -23,22 +25,41 @@ def stream_rows(watch: Watch) -> type[SystemRows]:
 
         path = STREAMS
 
+        others: Mapping[str, dict[str, object]] = MappingProxyType({})
+
+        async def refresh(self) -> None:
+            """Ask other processes."""
+            if watch.elsewhere is not None and (not self.id or "/" in self.id):
+                self.others = await watch.elsewhere.rows(STREAMS, self.id)
+
         def names(self) -> Sequence[str]:
-            return list(watch.open)
+            return [*watch.open, *self.others]
 
         def row(self, name: str, *, whole: bool) -> dict[str, object] | None:
             found = watch.open.get(name)
-            most = SYSTEM_ROW_ITEMS_MAX if whole else SYSTEM_ROW_ITEMS_LISTED_MAX
-            return None if found is None else {"id": name} | _facts(found, most)
+            return self.others.get(name) if found is None else _row(watch, name, found, whole=whole)
 
         async def delete(self) -> None:
             """Close a stream; its reader gets the reason."""
+            if watch.elsewhere is not None and "/" in self.id:
+                await watch.elsewhere.end(STREAMS, self.id)
+                return
             found = watch.open.get(self.id)
-            if found is None:
-                raise Error(Code.NOT_FOUND, f"there is no stream {self.id!r}")
-            found.stream.refuse(Error(Code.DENIED, "an administrator ended this stream"))
+            _end(found, self.id)
 
     return StreamRows
+
+
+def _end(found: Open | None, name: str) -> None:
+    if found is None:
+        raise Error(Code.NOT_FOUND, f"there is no stream {name!r}")
+    found.stream.refuse(Error(Code.DENIED, "an administrator ended this stream"))
+
+
+def _row(watch: Watch, name: str, found: Open, *, whole: bool) -> dict[str, object]:
+    most = SYSTEM_ROW_ITEMS_MAX if whole else SYSTEM_ROW_ITEMS_LISTED_MAX
+    row = {"id": name} | _facts(found, most)
+    return row if watch.elsewhere is None else row | {"node": watch.elsewhere.node}
 
 
 def _facts(found: Open, most: int) -> dict[str, object]:

@@ -47,6 +47,20 @@ class Watched(Protocol):
         """Close with an error."""
 
 
+class Elsewhere(Protocol):
+    """Rows of other processes, whose ids are ``<node>/<id>`` here."""
+
+    @property
+    def node(self) -> str:
+        """What this process is called among them."""
+
+    async def rows(self, path: str, name: str = "") -> Mapping[str, dict[str, object]]:
+        """Return their rows below a path: all, or the one of this name."""
+
+    async def end(self, path: str, name: str) -> None:
+        """End what a row stands for. Raises NOT_FOUND, BUSY."""
+
+
 @dataclass(slots=True)
 class Open:
     """A stream, and when it was opened, in seconds since 1970."""
@@ -76,6 +90,8 @@ class Watch:
         self._streams: dict[Watched, str] = {}
         self.open: dict[str, Open] = {}
         """The streams by their numbers, the oldest first."""
+        self.elsewhere: Elsewhere | None = None
+        """The streams of other processes, where there are such."""
         self._last = 0
         self._task: asyncio.Task[None] | None = None
 
