@@ -21,8 +21,7 @@ from rowcast.journal.spooled_applying import SpooledApplying
 from rowcast.log.followed_log import FollowedLog
 from rowcast.log.log import Head
 from rowcast.log.replicated_log import Spool
-from rowcast.program.membership_mark import check_alone, mark, marked
-from rowcast.program.node import locked
+from rowcast.program.membership_mark import check_alone, locked, mark, marked
 from serving import wait_until
 
 EPOCH = "0123abcd"

@@ -87,6 +87,8 @@ class SequencerLinks:
         """The newest report of the applier, for nodes that share the tables."""
         self.on_copy: Callable[[SequencerLink], None] | None = None
         """Called with the connection of a node that asks for a copy of the tables."""
+        self.check_node: Callable[[str], str] = _nothing_of
+        """Returns why a node of a name is not to follow; empty if it may."""
         self.on_rows: Callable[[object], None] = _take_nothing
         """Called with the content of ROWS."""
         store.on_appended = self._appended
@@ -229,8 +231,10 @@ class SequencerLink:
 
     def _greet(self, node: str, epoch: str, schema: str, after: int) -> None:
         links, log_ = self._links, self._links.log
-        problem = ""
-        if epoch != links.store.epoch:
+        problem = links.check_node(node.partition("/")[0])
+        if problem:
+            pass
+        elif epoch != links.store.epoch:
             problem = f"its tables are of the log {epoch}, and this log is {links.store.epoch}"
         elif schema != links.schema:
             problem = "its schema is another one; give all nodes the same schema.graphql"
@@ -304,6 +308,11 @@ class SequencerLink:
 
 def _nothing() -> None:
     """Do nothing."""
+
+
+def _nothing_of(_node: str) -> str:
+    """Find nothing wrong with a node."""
+    return ""
 
 
 def _take_nothing(_content: object) -> None:

@@ -13,12 +13,13 @@ The client of NATS runs on a loop and thread of its own; every method here block
 """
 
 import asyncio
+import json
 import logging
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import TimeoutError as LateError
-from dataclasses import dataclass
-from typing import Final, TypeVar
+from dataclasses import dataclass, field
+from typing import Final, TypeVar, cast
 
 import nats.errors
 from nats.aio.client import Client
@@ -37,6 +38,8 @@ T = TypeVar("T")
 NAME: Final = "NATS JetStream"
 EPOCH: Final = "rowcast-epoch"
 """In the metadata of the stream."""
+NODES: Final = "rowcast-nodes"
+"""Likewise: the addresses of the cluster's nodes by their names, as JSON; see ``nats_group.py``."""
 REQUEST_SECONDS: Final = 2.0
 """How long one request waits. A stream without a leader does not answer; the request is made again,
 by who still needs it."""
@@ -76,6 +79,10 @@ class Place:
     """The number of its first entry: for tables that have had another log, the next one."""
     patience_seconds: float = 0.0
     """How long it is looked for before it is made, for who would leave that to others."""
+    copies_least: int = 0
+    """On how many servers it must be; 0: on all ``replicas``."""
+    nodes: Mapping[str, str] = field(default_factory=dict)
+    """The addresses of the nodes that vote for it; empty where others do."""
 
 
 class JetStreamEngine:
@@ -184,7 +191,8 @@ class JetStreamEngine:
                 f"the NATS servers take messages of {most} bytes, too few for a commit; set "
                 "`max_payload: 8MB` in their configuration",
             )
-        copies, wanted = found.config.num_replicas or 1, self._place.replicas
+        copies, place = found.config.num_replicas or 1, self._place
+        wanted = place.copies_least or place.replicas
         if copies < wanted:
             raise Error(
                 Code.INVALID,
@@ -194,7 +202,7 @@ class JetStreamEngine:
             )
 
     def _config(self) -> StreamConfig:
-        place = self._place
+        place, nodes = self._place, dict(self._place.nodes)
         return StreamConfig(
             name=self._stream,
             subjects=[self._subject],
@@ -206,7 +214,7 @@ class JetStreamEngine:
             deny_delete=True,
             deny_purge=True,
             first_seq=place.first,
-            metadata={EPOCH: place.epoch},
+            metadata={EPOCH: place.epoch} | ({NODES: json.dumps(nodes)} if nodes else {}),
         )
 
     async def _made(self, config: StreamConfig) -> StreamInfo:
@@ -244,6 +252,11 @@ class JetStreamEngine:
             return {str(self._client._server_info["server_name"])}
         names = [group.leader, *(one.name for one in group.replicas or ())]
         return {name for name in names if name}
+
+    def nodes(self) -> dict[str, str]:
+        """Return the addresses of the cluster's nodes; empty where no list is kept."""
+        config = self._ask(self._streams.stream_info(self._stream)).config
+        return cast("dict[str, str]", json.loads((config.metadata or {}).get(NODES, "{}")))
 
     @property
     def entry_bytes_max(self) -> int:

@@ -41,6 +41,8 @@ log = logging.getLogger("rowcast.engines")
 
 EXECUTABLE: Final = "nats-server"
 USER: Final = "rowcast"
+SYSTEM: Final = "system"
+"""The user that may remove servers from their group."""
 RESTART_SECONDS: Final = 1.0
 """Before a server that has ended is started again, so that one that fails at once costs little."""
 STOP_SECONDS: Final = 10.0
@@ -111,10 +113,8 @@ def configuration(settings: ServerSettings, port: int, monitor: int) -> str:
         "http_base_path": _monitor_path(settings),
         "max_payload": PAYLOAD_BYTES_MAX,
         "max_pending": 2 * PAYLOAD_BYTES_MAX,
-        "authorization": {
-            "user": USER,
-            "password": derived(settings.secret, f"client/{settings.cluster}"),
-        },
+        "authorization": {"users": [_user(settings, USER)]},
+        "accounts": {"$SYS": {"users": [_user(settings, SYSTEM)]}},
         "jetstream": {
             "store_dir": str((settings.directory / "streams").resolve()),
             "sync_interval": "always",
@@ -128,6 +128,15 @@ def configuration(settings: ServerSettings, port: int, monitor: int) -> str:
     if len(settings.peers) > 1:
         whole["cluster"] = _routes(settings)
     return json.dumps(whole, indent=2) + "\n"
+
+
+def _user(settings: ServerSettings, user: str) -> dict[str, str]:
+    return {"user": user, "password": _password(settings, user)}
+
+
+def _password(settings: ServerSettings, user: str) -> str:
+    name = "client" if user == USER else user
+    return derived(settings.secret, f"{name}/{settings.cluster}")
 
 
 def _monitor_path(settings: ServerSettings) -> str:
@@ -204,8 +213,12 @@ class NatsServer:
         if self.problem:
             self.stop()
             raise Error(Code.INVALID, self.problem)
-        password = derived(settings.secret, f"client/{settings.cluster}")
-        return Connection((f"nats://127.0.0.1:{self._port}",), USER, password)
+        return self.connection(USER)
+
+    def connection(self, user: str) -> Connection:
+        """Return how a user of this node reaches it, once it has started."""
+        address = f"nats://127.0.0.1:{self._port}"
+        return Connection((address,), user, _password(self._settings, user))
 
     def _configure(self) -> None:
         """Choose ports, and write the file of a configuration with them."""

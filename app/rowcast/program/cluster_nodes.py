@@ -40,15 +40,16 @@ from rowcast.program.config import Config
 from rowcast.program.features import FEATURES
 from rowcast.program.following import Following, without_topics
 from rowcast.program.main import Application
+from rowcast.program.node_changes import PATH, Group, NodeChanges, changing_rows
 from rowcast.program.relaying import Relays
 from rowcast.program.rule_follower import RuleFollower
+from rowcast.program.settings.cluster import beside
 from rowcast.program.shared_users import sharing
 from rowcast.reads.record_cache import RecordCache
 from rowcast.store.sql_database import file_of
 
 log = logging.getLogger("rowcast.cluster")
 
-PATH: Final = "$SYS/cluster/nodes"
 RETRY_SECONDS: Final = 0.2
 """Between two attempts to reach the node that numbers, which may be starting."""
 LAG_LOOK_SECONDS: Final = 0.05
@@ -69,25 +70,28 @@ class Membership:
     node: str
     life: str
     key: bytes = field(repr=False)
-    addresses: Mapping[str, tuple[str, int]]
-    """Where each node listens for those that follow, by its name."""
+    place: tuple[str, int]
+    """Where it listens for those that follow."""
+    nodes: Callable[[], Mapping[str, str]]
+    """Returns the addresses of all nodes by their names. Blocks; raises BUSY."""
+    group: Group | None = None
+    """The servers of the nodes, where those have any."""
     accepting: ssl.SSLContext | None = None
     connecting: ssl.SSLContext | None = None
 
-    def row(
-        self, node: str, role: str, number: int, *, up: bool, behind: int = 0
-    ) -> dict[str, object]:
-        """Return the row of a node below ``$SYS/cluster/nodes``; ``behind`` counts batches."""
-        host, port = self.addresses.get(node, ("", 0))
-        address = f"{host}:{port}"
-        return {
-            "node": node,
-            "role": role,
-            "connected": up,
-            "batch": number,
-            "behind": behind,
-            "address": address,
-        }
+
+def _row(
+    node: str, role: str, number: int, place: tuple[str, int], *, up: bool, behind: int = 0
+) -> dict[str, object]:
+    """Return the row of a node below ``$SYS/cluster/nodes``; ``behind`` counts batches."""
+    return {
+        "node": node,
+        "role": role,
+        "connected": up,
+        "batch": number,
+        "behind": behind,
+        "address": f"{place[0]}:{place[1]}",
+    }
 
 
 class SequencerNode(Application):
@@ -133,7 +137,7 @@ class SequencerNode(Application):
         rights = self.features["rights"]
         assert isinstance(rights, AccessRights)  # noqa: S101 - the tuple of features says so
         kernel.bus.add(TopicFilter(f"{RULES}/+"), RuleFollower(rights.rules))
-        kernel.rows(PATH, listed_rows(PATH, self._rows))
+        await self._list_nodes(kernel)
         copies = TableCopies(file_of(self.config.database_url))
         self._closing.push_async_callback(copies.stop)
         self.doors.list_streams_of(RowsElsewhere(self.links, member.node))
@@ -141,7 +145,16 @@ class SequencerNode(Application):
         port = SequencerPort(self.links, member.key, member.accepting)
         port.on_relay = self.doors.relayed
         self._closing.callback(port.stop)
-        await port.start(*member.addresses[member.node])
+        await port.start(*member.place)
+
+    async def _list_nodes(self, kernel: Kernel) -> None:
+        """Have nodes join and leave."""
+        member = self._member
+        nodes = await asyncio.to_thread(member.nodes)
+        self.changes = NodeChanges(
+            member.group, nodes, self.links, lambda: self.log.head.number, member.node
+        )
+        kernel.rows(PATH, changing_rows(self.changes, self._rows))
 
     async def _restore(self) -> None:
         """Begin this node's term first: from here on no other one can append."""
@@ -152,13 +165,12 @@ class SequencerNode(Application):
         member, head = self._member, self.log.head.number
         sent = self.links.sent()
         rows = {}
-        for name in member.addresses:
-            number = sent.get(name, 0)
+        for name, address in self.changes.nodes.items():
+            number, place = sent.get(name, 0), beside(address)
             behind = head - number if name in sent else 0
-            rows[name] = member.row(name, "follower", number, up=name in sent, behind=behind)
-        rows[member.node] = member.row(member.node, "sequencer", head, up=True) | {
-            "term": self.log.term
-        }
+            rows[name] = _row(name, "follower", number, place, up=name in sent, behind=behind)
+        own = _row(member.node, "sequencer", head, member.place, up=True)
+        rows[member.node] = own | {"term": self.log.term}
         return rows
 
 
@@ -291,6 +303,7 @@ class FollowerNode(Following):
         assert isinstance(store, FollowerStore)  # noqa: S101 - opened above
         number, rows = store.number, {}
         if holder is not None:
-            rows[holder.node] = member.row(holder.node, "sequencer", number, up=up)
-        rows[member.node] = member.row(member.node, "follower", number, up=up)
+            place = (holder.host, holder.port)
+            rows[holder.node] = _row(holder.node, "sequencer", number, place, up=up)
+        rows[member.node] = _row(member.node, "follower", number, member.place, up=up)
         return rows

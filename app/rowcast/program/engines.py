@@ -2,6 +2,7 @@
 
 import secrets
 import ssl
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from rowcast.core.errors import Code, Error
@@ -13,9 +14,13 @@ from rowcast.program.config import Config
 from rowcast.program.settings.cluster import Cluster
 
 if TYPE_CHECKING:
+    from rowcast.engines.jetstream import JetStreamEngine
+    from rowcast.engines.nats_group import NatsGroup
     from rowcast.engines.nats_server import NatsServer
 
 NATS_DIRECTORY: Final = "nats"
+COPIES_LEAST: Final = 3
+"""Of the log, where nodes have servers: whatever peers are named, for those that join later."""
 REPLICAS_MAX: Final = 5
 """Copies of a stream that JetStream keeps at most."""
 OPEN_SECONDS: Final = 10.0
@@ -35,6 +40,9 @@ class EngineOfNode:
         self._server: NatsServer | None = None
         self._connection: Connection | None = None
         self._watch: SyncWatch | None = None
+        self._stream: JetStreamEngine | None = None
+        self.group: NatsGroup | None = None
+        """The servers of the nodes, which vote for the log; None where nodes have none, or one."""
 
     def start(self) -> None:
         """Start a server where this engine has one on each node. Raises INVALID without it."""
@@ -45,7 +53,9 @@ class EngineOfNode:
 
     def _start_nats(self) -> None:
         try:
-            from rowcast.engines.nats_server import (  # noqa: PLC0415 - of an extra
+            from rowcast.engines.nats_group import NatsGroup  # noqa: PLC0415 - of an extra
+            from rowcast.engines.nats_server import (  # noqa: PLC0415 - likewise
+                SYSTEM,
                 Certificates,
                 NatsServer,
                 ServerSettings,
@@ -67,8 +77,10 @@ class EngineOfNode:
             cluster.log_bytes + LEASE_BYTES,
             certificates,
         )
-        self._server = NatsServer(settings)
-        self._connection = self._server.start()
+        self._server = server = NatsServer(settings)
+        self._connection = user = server.start()
+        if len(cluster.peers) > 1:
+            self.group = NatsGroup(cluster.name, user, server.connection(SYSTEM))
 
     def open(self, tables: Tables) -> Engine:
         """Connect to the log of the cluster, which is made if there is none. Raises BUSY."""
@@ -91,9 +103,13 @@ class EngineOfNode:
             raise _missing("cluster", error) from error
         cluster, monitors = self._cluster, self._cluster.nats_monitors
         copies = _odd(len(monitors)) if monitors else len(cluster.peers)
-        place = Place(cluster.name, copies, cluster.log_bytes, epoch, first, patience)
+        least, nodes = 0, dict[str, str]()
+        if self.group is not None:
+            least, nodes = COPIES_LEAST, cluster.addresses
+        place = Place(cluster.name, copies, cluster.log_bytes, epoch, first, patience, least, nodes)
         engine = JetStreamEngine(connection, place, OPEN_SECONDS)
         if not monitors:
+            self._stream = engine
             return engine
         try:
             check_sync(engine.servers(), syncing(monitors))
@@ -102,6 +118,13 @@ class EngineOfNode:
             raise
         self._watch = SyncWatch(engine.servers, monitors)
         return engine
+
+    def nodes(self) -> Mapping[str, str]:
+        """Return the addresses of the cluster's nodes by name; empty where no list is kept.
+
+        Raises BUSY.
+        """
+        return {} if self._stream is None else self._stream.nodes()
 
     def stop(self) -> None:
         """End the server."""

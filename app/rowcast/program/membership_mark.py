@@ -4,14 +4,19 @@ Without it a node that is started as a server of its own would write a second hi
 cursors. A backup has the file, and so has what is restored to follow the same log.
 """
 
+import fcntl
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from rowcast.core.errors import Code, Error
-from rowcast.store.private import make_file
+from rowcast.store.private import make_directory, make_file, open_to_append
 
 FILE: Final = "cluster.json"
+LOCK: Final = "cluster.lock"
+"""Beside it: the file that a node locks for its life."""
 
 
 def mark(data: Path, name: str, epoch: str) -> None:
@@ -38,6 +43,17 @@ def marked(data: Path) -> str:
         raise Error(Code.INVALID, f"{data / FILE} cannot be read; restore it") from error
 
 
+def mark_left(data: Path) -> None:
+    """Note that a node has left its cluster."""
+    known = json.loads((data / FILE).read_text())
+    (data / FILE).write_text(json.dumps(known | {"left": True}) + "\n")
+
+
+def is_left(data: Path) -> bool:
+    """Whether the node whose tables these are has left its cluster."""
+    return bool(marked(data)) and "left" in json.loads((data / FILE).read_text())
+
+
 def check_alone(data: Path) -> None:
     """Raise CONFLICT where a server of its own would change the tables of a cluster."""
     if known := marked(data):
@@ -46,3 +62,17 @@ def check_alone(data: Path) -> None:
             f"the tables in {data} are those of a node of the cluster {known}; start it with "
             "--cluster, or make a server of its own from a backup: rowcast restore",
         )
+
+
+@contextmanager
+def locked(data: Path) -> Iterator[None]:
+    """Keep a data directory from a second node, before it starts anything. Raises BUSY."""
+    make_directory(data)
+    with open_to_append(data / LOCK) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Error(
+                Code.BUSY, f"another process runs a node on {data}; end it, or name another --data"
+            ) from None
+        yield

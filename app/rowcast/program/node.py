@@ -5,7 +5,6 @@ or could not append, ends that and follows. Clients of a node that changes its r
 """
 
 import asyncio
-import fcntl
 import hashlib
 import ipaddress
 import logging
@@ -13,10 +12,9 @@ import secrets
 import signal
 import ssl
 import sys
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from rowcast import __version__
@@ -28,18 +26,18 @@ from rowcast.core.errors import Code, Error
 from rowcast.journal.applier_child import Spawn
 from rowcast.journal.node_opening import Tables, check_tables, prepare_tables, reaches
 from rowcast.log.engine import Engine
+from rowcast.program.admission import Watch, admitted, check_left, has_left
 from rowcast.program.cluster_nodes import FollowerNode, Membership, SequencerNode
 from rowcast.program.collector import Collector
 from rowcast.program.config import Config, variable
 from rowcast.program.engines import EngineOfNode
 from rowcast.program.main import Application
-from rowcast.program.membership_mark import mark
+from rowcast.program.membership_mark import locked, mark
 from rowcast.program.operations import cut, end, hear_signals
 from rowcast.program.process import run
-from rowcast.program.settings.cluster import Cluster
+from rowcast.program.settings.cluster import Cluster, beside
 from rowcast.program.systemd import service_manager
 from rowcast.schema import load_schema
-from rowcast.store.private import make_directory, open_to_append
 from rowcast.store.sql_database import file_of
 
 log = logging.getLogger("rowcast.cluster")
@@ -54,8 +52,6 @@ HINT: Final = (
 )
 FETCHED: Final = ".fetched"
 """Behind the name of the database: a copy of another node's, until it is whole."""
-LOCK: Final = "cluster.lock"
-"""In the data directory: the file that a node locks for its life."""
 ROLE_SECONDS: Final = 30.0
 """For a role to end; a process that hangs for longer ends, and is started again from outside."""
 
@@ -114,6 +110,8 @@ class Node:
         self._closing = AsyncExitStack()
         self._was = False
         """Whether it has had a role: then its clients wait for its ports."""
+        self._left = False
+        """Whether it is no node of this cluster any more."""
         stopping_soon = self._loop.create_task(stopping.wait())
         stopping_soon.add_done_callback(lambda _: self._turn.set())
 
@@ -123,6 +121,7 @@ class Node:
         Raises Error when this node cannot be one.
         """
         cluster = self._cluster
+        check_left(self.config.data, cluster.node)
         schema = load_schema(self.config.schema_file)
         url = self.config.database_url
         self._closing.enter_context(locked(self.config.data))
@@ -131,7 +130,7 @@ class Node:
         self._closing.push_async_callback(asyncio.to_thread, self._engine.stop)
         await asyncio.to_thread(self._engine.start)
         engine = await self._open_engine(tables)
-        if engine is None:
+        if engine is None or not await self._admitted():
             return False
         key = bytes.fromhex(derived(cluster.secret, f"link/{cluster.name}"))
         accepting, connecting = _contexts(cluster)
@@ -141,16 +140,52 @@ class Node:
             tables = await asyncio.to_thread(prepare_tables, url, schema.tables)
         await self._check(tables, engine)
         await asyncio.to_thread(mark, self.config.data, cluster.name, engine.epoch)
-        addresses = {name: _beside(address) for name, address in cluster.addresses.items()}
-        life = secrets.token_hex(8)
-        digest = hashlib.sha256(schema.text.encode()).hexdigest()
-        own = Holder(cluster.node, life, *addresses[cluster.node], digest)
+        self._member = self._membership(engine, key, schema.text, accepting, connecting)
+        return True
+
+    def _membership(
+        self,
+        engine: Engine,
+        key: bytes,
+        schema: str,
+        accepting: ssl.SSLContext | None,
+        connecting: ssl.SSLContext | None,
+    ) -> Membership:
+        cluster, life = self._cluster, secrets.token_hex(8)
+        digest = hashlib.sha256(schema.encode()).hexdigest()
+        place = beside(cluster.addresses[cluster.node])
+        own = Holder(cluster.node, life, *place, digest)
         self.keeper = LeaseKeeper(engine, own, cluster.lease_seconds, self._told)
         self._closing.push_async_callback(asyncio.to_thread, self.keeper.stop)
-        self._member = Membership(
-            engine, self.keeper, cluster.node, life, key, addresses, accepting, connecting
+        return Membership(
+            engine,
+            self.keeper,
+            cluster.node,
+            life,
+            key,
+            place,
+            self._nodes,
+            self._engine.group,
+            accepting,
+            connecting,
         )
-        return True
+
+    async def _admitted(self) -> bool:
+        """Wait until this node is one of the cluster; return False if it is to stop meanwhile."""
+
+        async def pause() -> bool:
+            await self._pause()
+            return not self._stopping.is_set()
+
+        return await admitted(self._engine.nodes, self._cluster, self.config.data, pause)
+
+    def _nodes(self) -> Mapping[str, str]:
+        """Return the addresses of all nodes by their names. Blocks; raises BUSY."""
+        return self._engine.nodes() or self._cluster.addresses
+
+    def _leave(self) -> None:
+        self._left = True
+        self._turn.set()
 
     async def _fetch(self, engine: Engine, fetch: Callable[..., Awaitable[None]]) -> bool:
         """Get a copy of another node's tables, for a log that does not go back to its beginning.
@@ -208,7 +243,9 @@ class Node:
         """Have one role after the other; ``ready`` is called when one has begun."""
         await asyncio.to_thread(self.keeper.step)  # nobody may hold it
         self.keeper.start()
-        while not self._stopping.is_set():
+        watch = Watch(self._engine.nodes, self._cluster.node, self._leave)
+        self._closing.push_async_callback(watch.stop)
+        while not (self._stopping.is_set() or self._left):
             try:
                 if self.keeper.held:
                     await self._number(ready)
@@ -221,6 +258,8 @@ class Node:
                 if self.keeper.held:
                     await asyncio.to_thread(self.keeper.give_up)
                 await self._pause()
+        if self._left:
+            raise has_left(self._cluster, self.config.data)
 
     async def _pause(self) -> None:
         waiting = asyncio.create_task(self._stopping.wait())
@@ -276,7 +315,7 @@ class Node:
         self.config = config.model_copy(update={"http": http, "mqtt": mqtt})
 
     async def _while(self, goes_on: Callable[[], bool]) -> None:
-        while goes_on() and not self._stopping.is_set():
+        while goes_on() and not (self._stopping.is_set() or self._left):
             await self._turn.wait()
             self._turn.clear()
 
@@ -295,26 +334,6 @@ async def _within(ending: Awaitable[None]) -> None:
         log.error("this node does not end what it was within %g s; it exits", ROLE_SECONDS)
         cut()
     task.result()
-
-
-@contextmanager
-def locked(data: Path) -> Iterator[None]:
-    """Keep a data directory from a second node, before it starts anything. Raises BUSY."""
-    make_directory(data)
-    with open_to_append(data / LOCK) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise Error(
-                Code.BUSY, f"another process runs a node on {data}; end it, or name another --data"
-            ) from None
-        yield
-
-
-def _beside(address: str) -> tuple[str, int]:
-    """Return where a node listens for the others: the port after that of its engine."""
-    host, _, port = address.rpartition(":")
-    return host.strip("[]"), int(port) + 1
 
 
 def _contexts(cluster: Cluster) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:

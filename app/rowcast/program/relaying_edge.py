@@ -57,7 +57,7 @@ class RelayingEdge(Edge):
         path = scope["path"]
         if path in OWN or (path.startswith(pages.ROOT) and pages.is_page(path)):
             return True
-        if path.startswith(NODES) and not self.is_connected():
+        if _lists_nodes(scope) and not self.is_connected():
             return True
         query = scope["query_string"]
         if TICKET in query or TOPICS in query:  # good where it was given; perhaps not of a table
@@ -98,7 +98,7 @@ class RelayingEdge(Edge):
         except Error as error:
             if send.status:
                 return
-            if scope["path"].startswith(NODES):  # it may be stopped: this is what is known here
+            if _lists_nodes(scope):  # it may be stopped: this is what is known here
                 await super().__call__(scope, receive, send)
             else:
                 await send_problem(self.kernel, error, headers_of(scope), scope, send)
@@ -110,3 +110,7 @@ class RelayingEdge(Edge):
             await refuse(scope, receive, send, answer.status)
         except Error as error:
             await refuse(scope, receive, send, FACES[error.code].status)
+
+
+def _lists_nodes(scope: Scope) -> bool:
+    return bool(scope["path"].startswith(NODES) and scope["method"] == "GET")

@@ -53,6 +53,7 @@ ADMINISTERED: Final = (
     "$SYS/subscriptions/",
     "$SYS/delayed/",
     "$SYS/brokers/",
+    "$SYS/cluster/nodes/",
     "$SYS/dead_letters/",
     "$SYS/conflicts/",
     "$SYS/retained/",

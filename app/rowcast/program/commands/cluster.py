@@ -1,9 +1,10 @@
-"""The command ``rowcast cluster``: its nodes, and whether they hold the same records.
+"""The command ``rowcast cluster``: its nodes, their change, and whether they have the same records.
 
 It uses only the public REST of the nodes.
 """
 
 import hashlib
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -13,10 +14,12 @@ from urllib.parse import quote
 
 import typer
 
+from rowcast.codecs.registry import JSON
 from rowcast.core.errors import Code, Error
 from rowcast.program.commands.looks import show_rows
 from rowcast.program.commands.output import printable
 from rowcast.program.commands.server import UrlOption, client_of
+from rowcast.program.settings.cluster import parse_peer
 from rowcast_client import SyncRowcast
 
 NODES: Final = "/$SYS/cluster/nodes/"
@@ -25,7 +28,7 @@ LETTERS: Final = 12
 
 cluster = typer.Typer(
     name="cluster",
-    help="Look at the nodes of a cluster.",
+    help="Look at the nodes of a cluster, and change them.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -42,6 +45,46 @@ def cluster_status(url: UrlOption = None) -> None:
     Example: rowcast cluster status
     """
     show_rows(NODES, url)
+
+
+@cluster.command()
+def join(
+    peer: Annotated[str, typer.Argument(help="NAME=HOST:PORT, as its --peer.")],
+    url: UrlOption = None,
+) -> None:
+    """Let a node into a cluster: it has been started, and waits.
+
+    Ask any node that is one already. It is refused while a node is missing or behind. The command
+    returns when the copies of the log are in step, so it may take some seconds.
+
+    Example: rowcast cluster join d=10.0.0.4:6222
+    """
+    name, address = parse_peer(peer)
+    body = json.dumps({"address": address}).encode()
+    with client_of(url) as client:
+        client.request("PUT", _path_of(name), body, {"Content-Type": JSON})
+    print(f"node {name} has joined", file=sys.stderr)
+
+
+@cluster.command()
+def leave(
+    node: Annotated[str, typer.Argument(help="Its name. It is stopped, or gone for good.")],
+    url: UrlOption = None,
+) -> None:
+    """Remove a node from a cluster for good: its vote and its copy of the log.
+
+    It is refused while the node runs, and while another one is missing or behind. The command
+    returns when the copies of the log are in step.
+
+    Example: rowcast cluster leave c
+    """
+    with client_of(url) as client:
+        client.request("DELETE", _path_of(node))
+    print(f"node {node} has left", file=sys.stderr)
+
+
+def _path_of(node: str) -> str:
+    return NODES + quote(node, safe="")
 
 
 @cluster.command()

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
+from rowcast.core.errors import Code, Error
 from rowcast.kernel.settings import CountOfBytes, PlaceOrNone, Seconds, Section
 
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,32}")
@@ -33,6 +34,21 @@ def _peer(value: str) -> str:
     if not 0 < int(port) <= PORT_MAX:
         raise ValueError(f"the port of {value!r} must be 1 to {PORT_MAX}")
     return value
+
+
+def parse_peer(value: str) -> tuple[str, str]:
+    """Return name and address of a peer. Raises INVALID."""
+    try:
+        name, _, address = _peer(value).partition("=")
+    except ValueError as error:
+        raise Error(Code.INVALID, str(error)) from error
+    return name, address
+
+
+def beside(address: str) -> tuple[str, int]:
+    """Return where a node listens for the others: the port after that of its engine."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port) + 1
 
 
 def _engine(value: str) -> str:
@@ -90,8 +106,9 @@ class Cluster(Section):
     )
     peers: tuple[Annotated[str, AfterValidator(_peer)], ...] = Field(
         default=(),
-        description="All 1, 3 or 5 nodes, this one too, each `NAME=HOST:PORT`. On that port the "
-        "engines of the nodes reach one another, on the next one the nodes themselves.",
+        description="This node and the others, 1, 3 or 5, each `NAME=HOST:PORT`; all at the first "
+        "start. On that port the engines of the nodes reach one another, on the next one the nodes "
+        "themselves.",
     )
     secret: str = Field(
         default="",

@@ -1,0 +1,17 @@
+"""How the servers of a cluster stand, when its nodes are about to change.
+
+It needs no client of NATS, so who decides about changes can be imported without the extra.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """By the name of a node: whether its server is there, and has all."""
+
+    servers: Mapping[str, bool]
+    """All servers of the cluster, those of nodes that wait to be let in, too."""
+    keepers: Mapping[str, bool]
+    """Those that keep the log."""
