@@ -93,6 +93,7 @@ async def test_the_door_sees_the_client_and_not_the_relay(port):
     assert transport.get_extra_info("peername") == ("203.0.113.7", 4711)
     assert transport.get_extra_info("peercert") == SUBJECT
     assert transport.get_extra_info("sslcontext")
+    assert transport.get_extra_info("cipher")
     assert transport.get_extra_info("socket") is None
     assert transport.get_extra_info("socket", 1) == 1
     assert certificate_der(transport) == b"der"
@@ -101,6 +102,7 @@ async def test_the_door_sees_the_client_and_not_the_relay(port):
     assert not transport.is_closing()
     plain = Client(HTTP, "::1")
     assert RelayedTransport(transport, plain).get_extra_info("sslcontext") is None
+    assert RelayedTransport(transport, plain).get_extra_info("cipher") is None
     assert certificate_der(RelayedTransport(transport, plain)) is None
 
 

@@ -83,6 +83,7 @@ class RelayedTransport:
             "peername": (client.host, client.port),
             "peercert": client.certificate,
             "sslcontext": client.secure or None,
+            "cipher": client.secure or None,
             "socket": None,
             "ssl_object": None,
         }
