@@ -61,9 +61,7 @@ class ProcessApplying:
         restart_seconds: float = RESTART_SECONDS,
         stop_seconds: float = STOP_SECONDS,
     ) -> None:
-        database, directory = str(tables.path), str(log_directory)
-        opening: dict[str, object] = {"database": database, "log": directory, "schema": schema}
-        self._opening = opening
+        self._opening = _opening(tables, log_directory, schema)
         self._tables = tables
         self._log = appended
         self._lock_of_tables = lock
@@ -182,3 +180,8 @@ class ProcessApplying:
                 write_message(self._child.write, self._opening)
                 write_all(self._child.write, NOTICE.pack(APPLY, self._wanted))
         return True
+
+
+def _opening(tables: SqlStore, log_directory: Path, schema: str) -> dict[str, object]:
+    """Return the first message to the process: what it is to open."""
+    return {"database": str(tables.path), "log": str(log_directory), "schema": schema}

@@ -11,6 +11,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
@@ -183,32 +184,41 @@ def restore(
     """
     place, data = place.absolute(), data.absolute()
     verify(place, archive=archive)
-    target = _free(data / FILE_NAME)
-    part = data / (FILE_NAME + _UNFINISHED)
-    try:
-        make_directory(data)
+    with _unfinished(_free(data / FILE_NAME)) as part:
         _copy(place / FILE_NAME, part)
         before = look_at(part)
-        if same_log:
-            epoch, position = before.epoch, before.head
-        else:
+        epoch, position = before.epoch, before.head
+        if not same_log:
             epoch, position = _rewound(part, before, to, schema or place / SCHEMA)
-        left_out = () if same_log else (CLUSTER,)  # what is restored has a log of its own
-        for file in sorted((place / FILES).iterdir()):
-            if file.name not in left_out:
-                _copy(file, data / file.name)
-        epochs = (before.epoch, epoch)
+        _copy_files(place / FILES, data, same_log=same_log)
+        epochs = before.epoch, epoch
         files = restore_archive(place, data, epochs, position) if archive else 0
-        if archive and stored is not None and not same_log:
+        if archive and stored and not same_log:
             files += restore_stored(stored, epochs, position)
+    return Restored(data, epoch, position, before, files)
+
+
+@contextmanager
+def _unfinished(target: Path) -> Iterator[Path]:
+    """Have a database made beside its place, and put there once it is whole. Raises BUSY."""
+    part = target.with_name(target.name + _UNFINISHED)
+    try:
+        make_directory(target.parent)
+        yield part
         part.rename(target)
     except OSError as error:
         why = error.strerror or error
-        raise Error(Code.BUSY, f"{data} cannot be written: {why}") from error
+        raise Error(Code.BUSY, f"{target.parent} cannot be written: {why}") from error
     finally:
-        for left in data.glob(f"{part.name}*"):
+        for left in target.parent.glob(f"{part.name}*"):
             left.unlink()
-    return Restored(data, epoch, position, before, files)
+
+
+def _copy_files(files: Path, data: Path, *, same_log: bool) -> None:
+    """Copy what is beside the database; a log of its own is not of the cluster."""
+    for file in sorted(files.iterdir()):
+        if same_log or file.name != CLUSTER:
+            _copy(file, data / file.name)
 
 
 def _free(target: Path) -> Path:

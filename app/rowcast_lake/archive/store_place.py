@@ -49,11 +49,13 @@ class StorePlace:
         directory: Path,
         cache_bytes: int = ARCHIVE_CACHE_BYTES,
         files: ParquetFiles | None = None,
+        tail_bytes: int = ARCHIVE_TAIL_BYTES,
     ) -> None:
         self.store = store
         self.directory = directory
         self._cache_bytes = cache_bytes
         self._files = files or ParquetFiles()
+        self._tail_bytes = tail_bytes
         self._lock = Lock()
 
     # -- the place ---------------------------------------------------------------------------------
@@ -131,7 +133,7 @@ class StorePlace:
             with suppress(FileNotFoundError):
                 return self._files.groups(path)
         with self._answering():
-            tail = self._object(path).read_end(ARCHIVE_TAIL_BYTES)
+            tail = self._object(path).read_end(self._tail_bytes)
             if end_bytes(tail) > len(tail):
                 tail = self._object(path).read_end(end_bytes(tail))
         check_end(BytesIO(tail), path)

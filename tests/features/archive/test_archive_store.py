@@ -10,6 +10,7 @@ from archive_world import Archiving, every, ranges, written
 
 from build import Code, Error, code_of
 from object_store import BUCKET, object_store
+from rowcast.core.archive_limits import ARCHIVE_TAIL_BYTES
 from rowcast.core.topic_tables import TopicRoot, TopicTable
 from rowcast.features.archive.archive_index import ArchiveIndex
 from rowcast.features.archive.archived_rows import ArchivedRows
@@ -35,13 +36,13 @@ def make(variables, monkeypatch, tmp_path):
         monkeypatch.setenv(name, value)
     place = ObjectPath.of(f"s3://{BUCKET}/{uuid.uuid4().hex}")
 
-    def new(cache_bytes=1 << 30, **words):
+    def new(cache_bytes=1 << 30, tail_bytes=ARCHIVE_TAIL_BYTES, **words):
         cache = tmp_path / "cache"
         shutil.rmtree(cache, ignore_errors=True)
         files = ParquetFiles(group_events=4)
 
         def stored(epoch):
-            return StorePlace(place / epoch, cache / epoch, cache_bytes, files)
+            return StorePlace(place / epoch, cache / epoch, cache_bytes, files, tail_bytes)
 
         return Archiving(tmp_path, stored=stored, **words)
 
@@ -182,7 +183,7 @@ async def test_m2_a_start_without_the_store_claims_no_trim(make, monkeypatch):
     world.close()
 
 
-async def test_m2_a_time_is_found_by_the_ends_of_files(make, monkeypatch):
+async def test_m2_a_time_is_found_by_the_ends_of_files(make):
     """Of many files one is fetched: that with the first event of this time."""
     world = make(keep=5, file_bytes=0)
     numbers = await written(world, 60)
@@ -196,9 +197,8 @@ async def test_m2_a_time_is_found_by_the_ends_of_files(make, monkeypatch):
     again.close()
 
 
-async def test_m2_a_large_footer_is_read_whole(make, monkeypatch):
-    monkeypatch.setattr("rowcast_lake.archive.store_place.ARCHIVE_TAIL_BYTES", 100)
-    world = make(keep=5, step=1_000)
+async def test_m2_a_large_footer_is_read_whole(make):
+    world = make(keep=5, step=1_000, tail_bytes=100)
     await written(world, 60)
     await world.sweep()
     (item,) = world.feature.index.chain(next(iter(world.feature.index.numbers())))

@@ -24,6 +24,19 @@ from rowcast.program.commands.options import (
 if TYPE_CHECKING:
     from rowcast.program.backups import Restored
 
+SameLogOption = Annotated[
+    bool,
+    typer.Option(
+        "--same-log", help="For a node of a cluster: follow the cluster's log from there."
+    ),
+]
+ArchivedOption = Annotated[
+    bool,
+    typer.Option(
+        "--archive/--no-archive", help="Whether what was archived of the log comes back, too."
+    ),
+]
+
 
 def backup(
     place: Annotated[Path, typer.Argument(help="The directory to make; it must not exist yet.")],
@@ -66,18 +79,8 @@ def restore(
         str,
         typer.Option("--to", help="A time, a duration ago (-2h), or a cursor [default: the end]."),
     ] = "",
-    same_log: Annotated[
-        bool,
-        typer.Option(
-            "--same-log", help="For a node of a cluster: follow the cluster's log from there."
-        ),
-    ] = False,
-    archive: Annotated[
-        bool,
-        typer.Option(
-            "--archive/--no-archive", help="Whether what was archived of the log comes back, too."
-        ),
-    ] = True,
+    same_log: SameLogOption = False,
+    archive: ArchivedOption = True,
     settings: SetOption = None,
 ) -> None:
     """Make a data directory from a backup, as of its end or of an earlier point.
