@@ -142,6 +142,7 @@ class Broker:
         The will is published now, or when its delay is over (MQTT-3.1.2-8).
         """
         session.client = None
+        stays = session.durable and self.sessions.get(session.client_id) is session
         subscription = session.subscription
         if subscription is not None:
             unwritten = (*client.saving, *client.later, *client.out)
@@ -149,9 +150,10 @@ class Broker:
             session.skipped = subscription.skipped
             session.position, session.filters = self.kernel.suspend(subscription)
             session.subscription = None
-            accounts.begin_absence(self.kernel, session, subscription)
+            if stays:
+                accounts.begin_absence(self.kernel, session, subscription)
         self.observer.session_changed(session, "disconnected")
-        if not session.durable or self.sessions.get(session.client_id) is not session:
+        if not stays:
             self.end(session)
             return
         if session.sharing is not None:
