@@ -28,8 +28,8 @@ QUIET_ROUNDS: Final = 50
 """Times that something was frozen, so some 300,000 objects, after which a quiet moment is used."""
 SHORT_ROUNDS: Final = 10
 """The same while memory is short."""
-ROUNDS_MAX: Final = 600
-"""The same for any moment: some four million objects, 500 MB if all of them were garbage."""
+ROUNDS_MAX: Final = 200
+"""The same for any moment: some 1.2 million objects, or what 20,000 former clients leave."""
 
 
 def set_thresholds() -> None:
