@@ -24,8 +24,8 @@ LOOK_SECONDS: Final = 1.0
 """Between two looks at whether a complete collection is due."""
 QUIET_SHARE: Final = 0.02
 """Of a core in use between two looks, below which a stall is likely to be nobody's."""
-QUIET_ROUNDS: Final = 50
-"""Times that something was frozen, so some 300,000 objects, after which a quiet moment is used."""
+QUIET_ROUNDS: Final = 100
+"""Times that something was frozen, so some 600,000 objects, after which a quiet moment is used."""
 SHORT_ROUNDS: Final = 10
 """The same while memory is short."""
 ROUNDS_MAX: Final = 200
@@ -40,13 +40,13 @@ def set_thresholds() -> None:
 class Collector:
     """The garbage collector of a process with an event loop, from ``start`` to the process's end.
 
-    ``short`` tells whether memory is short now; ``cpu`` is the CPU time of this thread in seconds.
+    ``short`` tells whether memory is short now; ``cpu`` is the CPU time of the process in seconds.
     """
 
     def __init__(
         self,
         short: Callable[[], bool],
-        cpu: Callable[[], float] = time.thread_time,
+        cpu: Callable[[], float] = time.process_time,
         look_seconds: float = LOOK_SECONDS,
     ) -> None:
         self._short = short

@@ -1,21 +1,35 @@
 """The stream writer: writes a stream's frames at the end of the turn of the loop.
 
-All streams with new events are flushed by one call, each with one write to its socket that contains
-all events of the turn. A task is only woken for a slow peer or a plain ASGI channel.
+Streams with new events are flushed by one call, each with one write to its socket that contains all
+events of the turn. Many streams that catch up have much to encode: what does not fit into a slice
+of time waits for the next turn. A task is only woken for a slow peer or a plain ASGI channel.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from rowcast.core.errors import Error
 from rowcast.doors.http.streams.channels import Channel
 
+FLUSH_SECONDS: Final = 0.002
+"""For which one call may flush writers; a thousand that are sent one event take twice as long."""
+
 
 class Flusher:
-    """The writers of one edge with pending frames; all are flushed when the turn ends."""
+    """The writers of one edge with pending frames; they are flushed when the turn ends.
 
-    def __init__(self) -> None:
+    ``slice_seconds`` bounds one call, by ``clock`` in seconds; the others follow in the next turns.
+    """
+
+    def __init__(
+        self,
+        slice_seconds: float = FLUSH_SECONDS,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._slice_seconds = slice_seconds
+        self._clock = clock
         self._ready: list[StreamWriter] = []
 
     def add(self, writer: "StreamWriter") -> None:
@@ -26,8 +40,16 @@ class Flusher:
 
     def _flush(self) -> None:
         ready, self._ready = self._ready, []
+        over, flushed = self._clock() + self._slice_seconds, 0
         for writer in ready:
             writer.flush()
+            flushed += 1
+            if self._clock() >= over:
+                break
+        if flushed < len(ready):
+            if not self._ready:  # else one of these has scheduled the next call
+                asyncio.get_running_loop().call_soon(self._flush)
+            self._ready[:0] = ready[flushed:]
 
 
 class StreamWriter:
