@@ -143,6 +143,7 @@ class Rowcast:
         self,
         *filters: str,
         meta: bool = False,
+        commits: bool = False,
         patient: bool = False,
         on_state: State | None = None,
         **place: Unpack[Place],
@@ -150,6 +151,7 @@ class Rowcast:
         """Yield the current records of these topics, and then each event once, across reconnects.
 
         Begin elsewhere with ``since`` (a cursor), ``start="new"``, ``last=10`` or ``from_="-1h"``.
+        With ``commits`` a ``commit`` follows each transaction: what came is as of its cursor.
         Unless ``patient``, a failed first connection raises a Problem. ``on_state`` receives
         ``connecting``, ``live`` and ``waiting``.
         """
@@ -158,6 +160,7 @@ class Rowcast:
             place,
             name=self._calls.format,
             meta=meta,
+            commits=commits,
             patient=patient,
             chance=self._chance,
         )

@@ -135,6 +135,7 @@ class SyncRowcast:
         self,
         *filters: str,
         meta: bool = False,
+        commits: bool = False,
         patient: bool = False,
         on_state: State | None = None,
         **place: Unpack[Place],
@@ -145,6 +146,7 @@ class SyncRowcast:
             place,
             name=self._calls.format,
             meta=meta,
+            commits=commits,
             patient=patient,
             chance=self._chance,
         )

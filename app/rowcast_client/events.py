@@ -17,7 +17,7 @@ class Event:
 
     @property
     def kind(self) -> str:
-        """The kind: put, patch, delete, message, snapshot, current, gap, reset ..."""
+        """The kind: put, patch, delete, message, snapshot, current, commit, gap, reset ..."""
         return str(self.fields.get("kind") or "")
 
     @property

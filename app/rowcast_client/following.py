@@ -55,6 +55,7 @@ class Following:
         *,
         name: str = "json",
         meta: bool = False,
+        commits: bool = False,
         patient: bool = False,
         chance: Callable[[], float] = random.random,
     ) -> None:
@@ -69,8 +70,8 @@ class Following:
         self._params = [("topic", text) for text in filters]
         if name != "json":
             self._params.append(("format", name))
-        if meta:
-            self._params.append(("meta", "true"))
+        asked = (("meta", meta), ("commits", commits))
+        self._params += [(word, "true") for word, wanted in asked if wanted]
         self._chance = chance
         self._met = patient
         self._pause: float = RECONNECT_SECONDS_MIN

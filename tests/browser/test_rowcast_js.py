@@ -124,6 +124,20 @@ def test_it_goes_on_over_a_restart_without_loss_or_repeats(client, server):
     assert list(range(10)) == [event["value"]["n"] for event in heard]
 
 
+def test_c23_a_commit_follows_each_transaction(client, server):
+    """C23: also after a reconnect, which asks for commits again."""
+    client.do("subscribe", filter="Counter/t", options={"start": "new", "commits": True})
+    assert ["current", "commit"] == [event["kind"] for event in client.events(2)]
+    for _ in range(2):
+        server.request("PUT", "/Counter/t", json={"n": 1})
+        kinds = [event["kind"] for event in client.events(2)]
+        while kinds[0] == "commit":  # that of the cursor comes again
+            kinds = [*kinds[1:], client.events(1)[0]["kind"]]
+        assert ["put", "commit"] == kinds
+        server.stop()
+        server.start()
+
+
 def test_a_cursor_of_another_log_is_a_reset(client, server):
     """O10: exactly one reset, then the records as they are."""
     server.request("PUT", "/Counter/s", json={"n": 7})

@@ -44,6 +44,15 @@ def test_it_goes_on_after_what_was_handed_over_not_after_what_came():
     assert (("topic", "Dog/#"),) == following.params
 
 
+def test_c23_marks_after_transactions_are_asked_for_at_each_connection():
+    """C23: the cursor is that of the mark, once it was handed over."""
+    following = follow(commits=True, start="new")
+    assert (("topic", "Dog/#"), ("commits", "true"), ("start", "new")) == following.params
+    assert ["put", "commit"] == hear(following, block("put", 7) + block("commit", 8))
+    assert f"{LOG}:8" == following.cursor
+    assert (("topic", "Dog/#"), ("commits", "true")) == following.params
+
+
 def test_a_stream_that_is_cut_before_its_first_event_goes_on_where_it_began():
     """O10: what happens between two connections is not lost."""
     following = follow(start="new")

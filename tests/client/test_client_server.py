@@ -133,6 +133,18 @@ async def test_text_bytes_and_messages_come_as_they_are(rows):
     assert "message" == heard[2].fields["_op"]
 
 
+async def test_c23_a_commit_follows_each_transaction(rows):
+    """C23: what came up to it is as of its cursor."""
+    writes = [{"op": "put", "topic": f"{it}/c", "value": {"name": "c"}} for it in ("Dog", "home")]
+    asked = rows.subscribe("Dog/#", "home/#", start="new", commits=True)
+    async with aclosing(asked) as events:
+        assert {"current", "commit"} == {event.kind for event in await take(events, 2)}
+        told = (await rows.transaction(writes)).told
+        heard = await take(events, 3)
+    assert ["put", "put", "commit"] == [event.kind for event in heard]
+    assert told[-1]["position"] == heard[-1].cursor == asked.cursor
+
+
 @pytest.mark.parametrize("name", ["json", "cbor", "msgpack"])
 async def test_the_formats_give_one_value(program, name):
     """O10, A19: what a client writes, it reads and hears: dates as its format has them."""

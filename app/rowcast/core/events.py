@@ -26,6 +26,8 @@ RESET: Final = "reset"
 """Not an event of the log: the cursor cannot be resumed; the stream starts over."""
 GAP: Final = "gap"
 """Not an event of the log: events were skipped here."""
+COMMIT: Final = "commit"
+"""Not an event of the log: the mark after a transaction, with its position."""
 
 END: Final = "end"
 """Not an event of the log: a replay has come to its end."""

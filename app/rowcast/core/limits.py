@@ -20,6 +20,11 @@ SUBSCRIPTION_QUEUE_EVENTS_MAX = 8_192
 within one turn of the loop; a slow one continues from the log at this point."""
 SUBSCRIPTION_QUEUE_BYTES_MAX = 8 * 1024 * 1024
 """Memory that one stopped reader can occupy."""
+COMMIT_LOOK_SECONDS = 0.01
+"""After which it is looked whether the rest of a transaction, or what a reader was shown of the
+log already, is announced: that takes one turn of the loop, or a read of the tables."""
+COMMIT_LOOKS_MAX = 100
+"""How often: for a second, after which the mark waits for the reader's next event."""
 GAP_MARKS_TOGETHER_MAX = 8
 """Consecutive gap marks of different interests in a full queue; one more counts for all."""
 DEADLINE_SECONDS_MIN = 0.1

@@ -14,9 +14,10 @@ from rowcast.core.clock import seconds_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT, RETAINED, Event, Record
 from rowcast.core.tables import Role
+from rowcast.core.transaction_parts import set_parts
 from rowcast.core.values import merge_patch
 from rowcast.kernel.last_write_wins import Stamp, stamp_of, tombstone
-from rowcast.kernel.write import Current, Outcome, Receipt, Write
+from rowcast.kernel.write import Current, Group, Outcome, Receipt, Write
 from rowcast.reads.before_image import set_before_image
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.transcoder import Plain, structured_type
@@ -86,9 +87,16 @@ def decide(
         return [error if item is write else together for item in unit]
     for item, receipt in zip(unit, receipts, strict=True):
         _accept(item, current, events, changes, next_seq, cast("Receipt", receipt))
-    if (group := unit[0].group) is not None and group.conclude is not None:
-        changes += group.conclude(receipts)
+    if unit[0].group is not None:
+        _conclude(unit[0].group, receipts, changes)
     return receipts
+
+
+def _conclude(group: Group, receipts: list[Outcome], changes: list[Change]) -> None:
+    """Tell the events of a group that they are one transaction, and add its changes of facts."""
+    set_parts([write.event for write in group.writes])
+    if group.conclude is not None:
+        changes += group.conclude(receipts)
 
 
 def _undo(current: Current, topic: str, record: Record | None, stamp: Stamp | None) -> None:

@@ -71,8 +71,7 @@ class StoreReader:
         self.queue = ReadQueue(store, executor)
         """The queue in which reads wait for a thread."""
         self.shared, self._tables = SharedReads(), tables
-        self._layouts = {table.name: Layout(table) for table in tables}
-        self._undeclared = Layout(None)
+        self._layouts, self._undeclared = {it.name: Layout(it) for it in tables}, Layout(None)
         self._ruled = frozenset(table.name for table in tables if table.ruled)
         """Tables whose events have their before image (``remember_before``)."""
         self.scan_bytes = scan_bytes
@@ -106,6 +105,10 @@ class StoreReader:
         """Have a reader thread ask the store something that takes several steps."""
         await self._stored()
         return await self._run(lambda: call(self._store), ReadLane.INDEXED)
+
+    def head(self) -> int:
+        """Return the greatest number in the log, which may not be announced yet."""
+        return self._store.head()
 
     def lag(self) -> Lag:
         """Return how far queries, which read the tables, are behind the log."""

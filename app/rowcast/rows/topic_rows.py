@@ -26,6 +26,7 @@ from rowcast.core.topic_tables import (
     row_table,
 )
 from rowcast.core.topics import TopicFilter
+from rowcast.core.transaction_parts import part_of
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.transcoder import Transcoder, text_or_bytes
 
@@ -48,6 +49,7 @@ class Row(Event):
     def __init__(self, topic: str, kind: str, payload: bytes, about: Event) -> None:
         super().__init__(topic, kind, payload, JSON, about.qos, retain=True)
         self.client, self.seq, self.version = about.client, about.seq, about.version
+        self.properties = part_of(about)
         self.about = about.topic
         """The topic that it is about: reading the row needs the right to read that topic."""
         self.leads = False

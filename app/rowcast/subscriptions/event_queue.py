@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from rowcast.core.events import Event
 from rowcast.core.limits import SUBSCRIPTION_QUEUE_BYTES_MAX, SUBSCRIPTION_QUEUE_EVENTS_MAX
 from rowcast.subscriptions.addressed import Addressed, Replayed
-from rowcast.subscriptions.gaps import Gap, GapCause, mark_for
+from rowcast.subscriptions.gaps import Gap, GapCause, LossCounter, mark_for
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter, SubscribedFilters
 
 
@@ -107,11 +107,14 @@ class EventQueue:
             self.events.append(gap)
         gap.count = (gap.count or 0) + 1
 
-    def untold(self, counts: Callable[[Event], bool]) -> tuple[list[Gap], int]:
-        """Return its gaps, and how many unlogged events count as lost if it is dropped now."""
+    def untold(self, counts: Callable[[Event], bool], losses: LossCounter) -> list[Gap]:
+        """Return its gaps, and one of unlogged events that count as lost if it is dropped now."""
         gaps = [event for event in self.events if isinstance(event, Gap)]
         rest = (event for event in self.events if not isinstance(event, Addressed))
-        return gaps, sum(not event.seq and counts(event) for event in rest)
+        if lost := sum(not event.seq and counts(event) for event in rest):
+            losses.add(GapCause.AWAY, lost)
+            gaps.append(Gap(GapCause.AWAY, lost))
+        return gaps
 
     def shed(self, counts: Callable[[Event], bool]) -> int:
         """Drop events, oldest first, until the rest fits; return how many count as lost.

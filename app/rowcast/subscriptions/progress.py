@@ -3,6 +3,10 @@
 A page has events of the log or of a backfill, gaps and other marks, each with its filter. The
 position advances when events are delivered, not when they are read, so that a cursor that is
 interrupted in between reads them again.
+
+One filter may match the row of an event at an undeclared topic, and another the event itself. Then
+both are in the page, the row first, and the position advances with the event: a reader that is
+disconnected between the two gets the row again, but never misses the event.
 """
 
 from collections.abc import Sequence

@@ -24,6 +24,7 @@ class SubscribedFilter:
 
     __slots__ = (
         "asked",
+        "commits",
         "current",
         "doubt",
         "floor",
@@ -55,6 +56,7 @@ class SubscribedFilter:
         marks: bool = True,
         form: object = None,
         gaps: bool = False,
+        commits: bool = False,
     ) -> None:
         self.topics = topics
         self.qos = qos
@@ -67,6 +69,8 @@ class SubscribedFilter:
         """The delivery format, opaque to the kernel."""
         self.gaps = gaps
         """Whether the reader opted in to gap notices, where they are opt-in."""
+        self.commits = commits
+        """Whether the reader wants COMMIT after each transaction (C23)."""
         self.asked = ""
         """The requested filter, if a hook replaced it with ``topics``."""
         self.floor = 0
@@ -135,6 +139,7 @@ class SubscribedFilter:
         self.topics, self.qos = other.topics, other.qos
         self.no_local, self.retain_as_published = other.no_local, other.retain_as_published
         self.identifiers, self.marks, self.gaps = other.identifiers, other.marks, other.gaps
+        self.commits = other.commits
         self.query = other.query
 
     def follow(self, old: "SubscribedFilter", announced: int, *, current: bool) -> None:

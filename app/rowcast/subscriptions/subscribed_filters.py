@@ -4,6 +4,14 @@ A subscription may have one filter or ten thousand, so the matches of a topic ar
 filters change. Overlapping filters cause one delivery with the options of all of them (MQTT 5,
 3.3.4).
 
+**A filter that joins others.** While the others read the log, it reads the log with them; a page
+that was requested without it is discarded and requested again. Otherwise its floor is the last
+announced position, because the queue contains only events of the other filters; if it begins
+earlier, a Replay delivers the part in between. Current records come from a CurrentRecords backfill,
+as of the position where the filter begins; those of several filters are read together, each with
+its own limit. Whether the log was trimmed is checked after each read, not before: a part that is
+complete then was complete during the read.
+
 The module knows topics and positions, but neither queues nor pages nor readers.
 """
 

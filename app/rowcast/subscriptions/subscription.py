@@ -14,18 +14,6 @@ set, the queue contains only events that follow the position without a gap.
 **No duplicate.** There is one position, and it only increases. Each filter has a ``floor``, the
 position after which logged events count for it.
 
-**A filter that joins others.** While the others read the log, it reads the log with them; a page
-that was requested without it is discarded and requested again. Otherwise its floor is the last
-announced position, because the queue contains only events of the other filters; if it begins
-earlier, a Replay delivers the part in between. Current records come from a CurrentRecords backfill,
-as of the position where the filter begins; those of several filters are read together, each with
-its own limit. Whether the log was trimmed is checked after each read, not before: a part that is
-complete then was complete during the read.
-
-**Rows of undeclared topics.** One filter may match the row of an event, and another the event
-itself. Then both are in the page, the row first, and the position advances with the event: a reader
-that is disconnected between the two gets the row again, but never misses the event.
-
 A subscription does no I/O itself: pages come from the Reader, in a task that exists only meanwhile.
 It knows no protocols: a door takes (event, filter) pairs when it can send them.
 """
@@ -40,6 +28,7 @@ from rowcast.rows.topic_rows import RowFilter
 from rowcast.subscriptions.addressed import Addressed
 from rowcast.subscriptions.backlog import Backlog
 from rowcast.subscriptions.catch_up import CatchUp
+from rowcast.subscriptions.commit_marks import CommitMarks, mark_from
 from rowcast.subscriptions.event_queue import EventQueue
 from rowcast.subscriptions.gaps import Gap, GapCause, LossCounter
 from rowcast.subscriptions.progress import Progress
@@ -57,9 +46,8 @@ class Subscription:
     ``on_ready`` is called when ``take`` may return events again; ``on_full`` when the queue is
     full, so that a reader that can send drains it; ``on_offer`` for each event that the bus offers:
     if it returns False, a logged one is not queued but read from the log later. ``backlog`` limits
-    the log that a returning reader reads. ``skips_trimmed``: continue after a trim of the log with
-    one GAP, instead of restarting with a RESET. ``queue_events_max`` bounds the queue; 0 is the
-    reader's default.
+    the log that a returning reader reads. ``skips_trimmed``: go on after a trim of the log with one
+    GAP, not with a RESET. ``queue_events_max`` bounds the queue; 0 is the reader's default.
     """
 
     def __init__(
@@ -93,6 +81,8 @@ class Subscription:
         """The caller of the last ``watch``."""
         self.stage: Stage | None = None
         """The stage before the reader; usually None."""
+        self.commits: CommitMarks | None = None
+        """The marks after transactions; None while nobody asked for them."""
         self._delivered = reader.delivered
         self._announced = reader.announced
         self.joined = reader.announced()
@@ -164,15 +154,25 @@ class Subscription:
             self._take_read(out, limit)
         else:
             self._take_queue(out, limit)
-        if out and self.stage is not None:
-            out = self.stage.pass_on(out)
-            self.ready |= self.progress.put_back(out, limit)
-            if self.ready and not out:  # there may be more, but not in this turn
-                self.ready = False
-                asyncio.get_running_loop().call_soon(self.signal)
+        if self.commits is not None or (out and self.stage is not None):
+            out = self._shown(out, limit)
         if out:
             for feature in self._delivered:
                 feature.delivered(self, out)
+        return out
+
+    def _shown(self, out: list[Pair], limit: int) -> list[Pair]:
+        """Return what the reader is shown of taken pairs, and keep what is beyond the limit."""
+        if self.commits is not None:
+            out = self.commits.marked(out)
+        if out and self.stage is not None:
+            out = self.stage.pass_on(out)
+        self.ready |= self.progress.put_back(out, limit)
+        if self.commits is not None:
+            out = self.commits.addressed(out)
+        if self.ready and not out:  # there may be more, but not in this turn
+            self.ready = False
+            asyncio.get_running_loop().call_soon(self.signal)
         return out
 
     def _take_read(self, out: list[Pair], limit: int) -> None:
@@ -268,6 +268,10 @@ class Subscription:
         self._catch_up.add(interest, since, self.joined, current=current)
         if self._catch_up.backfill.waiting or self.progress.behind or self.progress.page:
             self.signal()
+        self._mark_from(self.joined if since is None else since, interest)
+
+    def _mark_from(self, position: int, *interests: SubscribedFilter) -> None:
+        mark_from(self, self._catch_up.backfill, self._reader, interests, position)
 
     def changed(self, interest: SubscribedFilter, rows: RowFilter | None) -> None:
         """Change the row filter of an interest, after its topic table was created or dropped."""
@@ -278,6 +282,7 @@ class Subscription:
     def replace(self, interest: SubscribedFilter, *, current: bool) -> None:
         """Change the options of a filter without losing an event (MQTT-3.8.4-3)."""
         self._catch_up.replace(interest, current=current)
+        self._mark_from(self.position, interest)
         if current:
             self.signal()
 
@@ -303,8 +308,6 @@ class Subscription:
             self.losses.add(GapCause.SLOW, dropped)
         self.signal()
 
-    # -- suspend and resume ------------------------------------------------------------------------
-
     def begin_anew(self, interests: list[SubscribedFilter], reason: str) -> None:
         """Send some filters a RESET, and then the current records."""
         self._catch_up.begin_anew(interests, self.position, reason)
@@ -322,11 +325,7 @@ class Subscription:
 
     def untold(self) -> list[Gap]:
         """Return, before ``suspend``, the gaps to report after the reconnect."""
-        gaps, lost = self.queue.untold(self.counts)
-        if lost:
-            self.losses.add(GapCause.AWAY, lost)
-            gaps.append(Gap(GapCause.AWAY, lost))
-        return self.progress.untold() + gaps
+        return self.progress.untold() + self.queue.untold(self.counts, self.losses)
 
     def owe(self, marks: list[Gap]) -> None:
         """Before ``resume``, queue the gaps of the time while disconnected, ahead of events."""
@@ -356,6 +355,7 @@ class Subscription:
     def resume(self, position: int, interests: list[SubscribedFilter]) -> None:
         """Continue after ``suspend``, with filters just added to the bus; RESET if trimmed."""
         self._catch_up.resume(position, interests)
+        self._mark_from(position, *interests)
         if self._catch_up.backfill.waiting or self.progress.behind:
             self.signal()
 

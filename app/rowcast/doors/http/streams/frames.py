@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from rowcast.codecs import JSON, encode, json_text
-from rowcast.core.events import CURRENT, DELETE, END, GAP, RESET, SNAPSHOT, Event
+from rowcast.core.events import COMMIT, CURRENT, DELETE, END, GAP, RESET, SNAPSHOT, Event
 from rowcast.core.freshness import FRESH, SILENT, STALE_PREFIX
 from rowcast.core.meta import meta_of
 from rowcast.kernel.kernel import Kernel
@@ -20,9 +20,11 @@ from rowcast.subscriptions.addressed import Replayed
 from rowcast.subscriptions.gaps import Gap
 from rowcast.subscriptions.live_query import Step, step_of
 
-MARKS: Final = frozenset({CURRENT, RESET, GAP, END})
-NAMED: Final = frozenset({DELETE, CURRENT, RESET, GAP, END, SILENT, FRESH, *Step})
+MARKS: Final = frozenset({COMMIT, CURRENT, RESET, GAP, END})
+NAMED: Final = frozenset({DELETE, *MARKS, SILENT, FRESH, *Step})
 """Kinds with an ``event:`` line of their own; the rest is a plain message (``onmessage``)."""
+_POSITIONS: Final = frozenset({COMMIT, CURRENT})
+"""Marks that say nothing but a position."""
 _LINE_ENDS: Final = bytes.maketrans(b"\r\n", b"  ")
 _JSON_END: Final = b"}"
 
@@ -86,7 +88,7 @@ class Frames:
         if isinstance(event, Gap):
             members["gap"] = event.facts(self._kernel.cursor)
         elif event.kind in MARKS:
-            if event.kind != CURRENT:
+            if event.kind not in _POSITIONS:
                 members["value"] = event.decoded
         elif event.kind != DELETE:
             members["value"] = self._value(event)
@@ -130,7 +132,7 @@ class Frames:
         A line end in JSON is white space between tokens, so it may become a space.
         """
         head, end = self._ends(event)
-        if event.kind in {DELETE, CURRENT}:
+        if event.kind == DELETE or event.kind in _POSITIONS:
             return head + end
         if isinstance(event, Gap):
             return head + b',"gap":' + encode(event.facts(self._kernel.cursor), JSON) + end

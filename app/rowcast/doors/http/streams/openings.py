@@ -6,11 +6,12 @@ A URL has them in its path and query, a WebSocket's ``subscribe`` as members:
   and a path that ends in ``/`` means all topics below it.
 - where to begin: one of the words of ``subscriptions/start_position.py``.
 - conditions on the records of a table, as for REST: ``/Sensor/?temp=gt=80`` (M3).
-- ``format``: json, cbor or msgpack; ``meta=true``: events have metadata.
+- ``format``: json, cbor or msgpack; ``meta=true``: events have metadata; ``commits=true``: a mark
+  follows each transaction.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl
@@ -27,7 +28,7 @@ from rowcast.doors.http.streams.replay_words import REPLAY_WORDS, ReplayWords, r
 from rowcast.subscriptions.start_position import START_WORDS, StartPosition, start_position
 
 FORMATS: Final = (JSON, CBOR, MSGPACK)
-_SWITCHES: Final = ("meta", "delta")
+_SWITCHES: Final = ("meta", "delta", "commits")
 _WORDS: Final = (*START_WORDS, *REPLAY_WORDS, "last_event_id", "format", *_SWITCHES)
 _PARAMETERS: Final = ("topic", *_WORDS)
 _PARAMETER: Final = re.compile(r"([A-Za-z_]+)=(?![A-Za-z_-]*=)")
@@ -50,6 +51,8 @@ class Request:
     """Whether events have metadata (A17)."""
     delta: bool = False
     """Whether values are sent as what has changed of them (C16)."""
+    commits: bool = False
+    """Whether a mark follows each transaction (C23)."""
 
 
 # -- parsing -------------------------------------------------------------------------------------
@@ -78,18 +81,18 @@ def request_of(scope: Scope, now_seconds: float, last_event_id: str | None = Non
         else:
             fields[name] = value
     named = fields.pop("format", None)
-    meta, delta = (is_switched_on(name, str(fields.pop(name, "false"))) for name in _SWITCHES)
+    switches = {name: is_switched_on(name, str(fields.pop(name, "false"))) for name in _SWITCHES}
     kept = fields.pop("last_event_id", None) or last_event_id
     topic = topic_of(scope)
     asked = replay_asked(fields, str(kept) if kept else None)
     if asked is not None:
-        return _replayed(topic, filters, conditions, asked, _media_type(named), meta=meta)
+        return _replayed(topic, filters, conditions, asked, _media_type(named), switches)
     # A resource's own stream has ids of its own, so a kept one is only read where it is a cursor.
     start = StartPosition(since=str(kept)) if kept else start_position(fields, now_seconds)
     if conditions:
         filters.insert(0, _query(topic, conditions))
     whole = "" if conditions else topic
-    return Request(topic, _filters(whole, filters), start, _media_type(named), meta, delta)
+    return Request(topic, _filters(whole, filters), start, _media_type(named), **switches)
 
 
 def _replayed(
@@ -98,18 +101,18 @@ def _replayed(
     conditions: str,
     asked: ReplayWords,
     media_type: str | None,
-    *,
-    meta: bool,
+    switches: Mapping[str, bool],
 ) -> Request:
     """Return the request of a stream that replays the past (M6)."""
     if conditions:
         raise Error(Code.INVALID, "a replay has no conditions; replay the table, or its topics")
+    if switches["commits"]:
+        raise Error(Code.INVALID, "a replay has no commits; a stream from a time on has them")
     found = _filters(topic, filters)
     if len(found) != 1:
         raise Error(Code.INVALID, "a replay has one filter; + and # in it select several topics")
-    return Request(
-        topic, (TopicFilter(asked.of(found[0].text)),), StartPosition(), media_type, meta
-    )
+    filters_of_it = (TopicFilter(asked.of(found[0].text)),)
+    return Request(topic, filters_of_it, StartPosition(), media_type, switches["meta"])
 
 
 def _media_type(named: object) -> str | None:

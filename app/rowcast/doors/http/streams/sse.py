@@ -97,7 +97,10 @@ def interests_of(request: Request) -> list[SubscribedFilter]:
         raise Error(
             Code.INVALID, "the path / names no topic; give one, or name filters with ?topic="
         )
-    return [SubscribedFilter(topics, marks=topics is filters[-1]) for topics in filters]
+    return [
+        SubscribedFilter(topics, marks=topics is filters[-1], commits=request.commits)
+        for topics in filters
+    ]
 
 
 class EventStream:

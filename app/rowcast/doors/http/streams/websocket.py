@@ -8,7 +8,7 @@ messages. The URL's stream is number 0 and its envelopes have no ``subscription`
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from rowcast.codecs import CBOR, JSON, MSGPACK, encode, negotiate
@@ -64,7 +64,7 @@ async def serve(edge: HttpDoor, scope: Scope, receive: Receive, send: Send) -> N
         socket = Socket(edge, scope, caller, media_type, request)
         headers = []
         if request.filters and resource is None:
-            beginning = await socket.open(request.filters, request.start)
+            beginning = await socket.open(request)
             headers = [
                 (b"rowcast-position", edge.kernel.cursor(beginning.position).encode()),
                 (b"rowcast-resumed", b"true" if beginning.resumed else b"false"),
@@ -287,15 +287,18 @@ class Socket(Connection):
 
     # -- subscriptions ---------------------------------------------------------------------------
 
-    async def open(self, filters: Sequence[TopicFilter], start: StartPosition) -> Beginning:
+    async def open(self, request: Request) -> Beginning:
         """Start the URL's stream."""
+        last, commits = request.filters[-1], request.commits
         interests = [
-            SubscribedFilter(topics, identifiers=_OWN, marks=topics is filters[-1])
-            for topics in filters
+            SubscribedFilter(topics, identifiers=_OWN, marks=topics is last, commits=commits)
+            for topics in request.filters
         ]
-        return await begin(self.kernel, self.subscription, interests, start, self.caller)
+        return await begin(self.kernel, self.subscription, interests, request.start, self.caller)
 
-    async def subscribe(self, text: str, start: StartPosition) -> tuple[int, Beginning]:
+    async def subscribe(
+        self, text: str, start: StartPosition, *, commits: bool = False
+    ) -> tuple[int, Beginning]:
         """Start another stream; return its number."""
         topics = TopicFilter(text)
         interests = self.subscription.interests
@@ -314,7 +317,7 @@ class Socket(Connection):
         if len(interests) >= most:
             raise Error(Code.BUSY, f"a connection has at most {most} subscriptions")
         number = self._last_number + 1
-        interest = SubscribedFilter(topics, identifiers=(number,))
+        interest = SubscribedFilter(topics, identifiers=(number,), commits=commits)
         beginning = await begin(self.kernel, self.subscription, [interest], start, self.caller)
         self._last_number = number
         self._filters[number] = interest.topics

@@ -6,7 +6,8 @@ A command is a map with an ``op`` and, if the client wants an answer, an ``id`` 
         since, start, previousCount, last, startTime or from as in a URL; the answer is
         {"ack": 1, "subscription": 1, "resumed": true, "cursor": "<cursor>"}; with
         "where": "temp=gt=80" beside "topic": "Sensor/+" it is a live query; with "sort": "-temp"
-        and "limit": 10 as well, a window of it
+        and "limit": 10 as well, a window of it; with "commits": true a mark follows each
+        transaction
     {"id": 2, "op": "unsubscribe", "subscription": 1}
     {"id": 3, "op": "put", "topic": "Dog/1", "value": {...}, "ifMatch": "<cursor>"}
         patch likewise; delete without a value; message without a condition; the answer is
@@ -188,8 +189,11 @@ def _quoted(value: object) -> str:
 
 async def _subscribe(socket: "Socket", fields: Fields) -> Fields | None:
     await socket.settled()
+    commits = fields.pop("commits", False)
+    if type(commits) is not bool:
+        raise Error(Code.INVALID, "commits is true or false")
     number, beginning = await socket.subscribe(
-        _filter(socket, fields), start_position(fields, socket.kernel.now())
+        _filter(socket, fields), start_position(fields, socket.kernel.now()), commits=commits
     )
     # sent in the turn in which the stream starts, before its events
     socket.say(
@@ -340,7 +344,7 @@ _CONDITIONS: Final = ("ifMatch", "ifNoneMatch")
 _STAMP: Final = ("version", "origin", "producer")
 COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
     {
-        "subscribe": Command(_subscribe, ("topic",), (*_QUERY, *START_WORDS)),
+        "subscribe": Command(_subscribe, ("topic",), (*_QUERY, "commits", *START_WORDS)),
         "unsubscribe": Command(_unsubscribe, ("subscription",)),
         "put": Command(_put, ("topic", "value"), (*_CONDITIONS, *_STAMP)),
         "patch": Command(_patch, ("topic", "value"), _CONDITIONS),

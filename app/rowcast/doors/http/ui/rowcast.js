@@ -108,7 +108,8 @@ export class Rowcast {
 
   /**
    * Hear what is at a filter, and then what happens. Begin elsewhere with `since`, `start`, `last`
-   * or `from`. `onState` is told 'connecting', 'live', 'waiting', and 'refused' with a Problem.
+   * or `from`. With `commits: true` a `commit` follows each transaction: what came up to it is as of
+   * its cursor. `onState` is told 'connecting', 'live', 'waiting', and 'refused' with a Problem.
    */
   subscribe(filter, onEvent, options = {}) {
     return new Subscription(this, filter, onEvent, options)
@@ -131,7 +132,8 @@ class Subscription {
   }
 
   get words() {
-    return this.cursor ? { since: this.cursor } : this.place
+    const { commits = false } = this.place
+    return this.cursor ? { commits, since: this.cursor } : this.place
   }
 
   hear(event) {
@@ -171,10 +173,9 @@ class Subscription {
     }
     try {
       const words = new URLSearchParams({ topic: this.filter, ...this.words })
-      const headers = { accept: 'text/event-stream' }
+      const asked = { headers: { accept: 'text/event-stream' }, signal: abort.signal }
       heard()
-      const { signal } = abort
-      const answer = await this.client.request('GET', `/?${words}`, { headers, signal })
+      const answer = await this.client.request('GET', `/?${words}`, asked)
       this.failures = 0
       this.live()
       await readEvents(answer.body, heard, (name, data) => {
@@ -183,9 +184,8 @@ class Subscription {
       })
     } catch (error) {
       if (!this.closed && error.isFinal) this.refuse(error)
-    } finally {
-      clearTimeout(silence)
     }
+    clearTimeout(silence)
     if (this.closed) return
     this.onState('waiting')
     this.timer = setTimeout(() => this.stream(), pause(this.failures++))
@@ -211,9 +211,7 @@ class Socket {
         query = `?ticket=${encodeURIComponent((await answer.json()).ticket)}`
       }
     } catch (error) {
-      if (error.isFinal) this.end(error)
-      else this.again(true)
-      return
+      return error.isFinal ? this.end(error) : this.again(true)
     }
     if (client.socket !== this) return
     const ws = (this.ws = new client.WebSocket(`${client.url.replace(/^http/, 'ws')}/${query}`))
@@ -229,7 +227,7 @@ class Socket {
     ws.onclose = ({ code, reason }) => {
       clearInterval(this.ping)
       if (client.socket !== this) return
-      if (code === 4401 || code === 4403) this.end(new Problem({ status: code - 4000, detail: reason }))
+      if ([4401, 4403].includes(code)) this.end(new Problem({ status: code - 4000, detail: reason }))
       else this.again(opened)
     }
   }
@@ -324,8 +322,8 @@ async function readEvents(body, heard, take) {
 const AS_JSON = 'application/json'
 const pause = (failures) =>
   PAUSE_MIN_MS + Math.random() * Math.min(PAUSE_MAX_MS, PAUSE_MIN_MS * 2 ** failures)
-const typeOf = (answer) => (answer.headers.get('content-type') || '').split(';')[0]
-const cursorOf = (answer) => answer.headers.get('etag')?.replace(/^W\/|"/g, '') ?? null
+const typeOf = ({ headers }) => (headers.get('content-type') || '').split(';')[0]
+const cursorOf = ({ headers }) => headers.get('etag')?.replace(/^W\/|"/g, '') ?? null
 
 function pageOf({ headers }) {
   const next = /<[^?>]*\?([^>]*)>; *rel="?next/.exec(headers.get('link'))?.[1] ?? null

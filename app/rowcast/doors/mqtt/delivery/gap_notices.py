@@ -9,7 +9,7 @@ neither.
 from typing import cast
 
 from rowcast.codecs import JSON, encode
-from rowcast.core.events import CURRENT, MESSAGE, RESET, Event
+from rowcast.core.events import COMMIT, CURRENT, MESSAGE, RESET, Event
 from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat, Frame
 from rowcast.doors.mqtt.delivery.inflight import begin_flight
 from rowcast.doors.mqtt.delivery.mark import Mark
@@ -24,6 +24,8 @@ from rowcast.subscriptions.subscription import SubscribedFilter
 
 MARKS = {CURRENT: "$snapshot/end", RESET: "$reset"}
 """Topics of marks."""
+COMMITS = "$commit"
+"""The topic of marks after transactions (C23)."""
 GAPS = "$gap/"
 """The prefix of topics of gaps."""
 
@@ -40,6 +42,11 @@ def mark(
         return send_replayed(client, event, interest, frames)
     if isinstance(event, Gap):
         return tell(client, session, event, frames)
+    if event.kind == COMMIT:
+        form = cast("DeliveryFormat", interest.form) if interest is not None else client.form
+        for number in (interest.identifiers if interest is not None else ()) or (0,):
+            _send_mark(client, cast("DeliveryFormat", form), event, f"{COMMITS}/{number}", frames)
+        return False
     name = interest.identifiers[0] if interest is not None and interest.identifiers else 0
     if interest is None:  # it concerns all: use the options of one that requested it
         asked = (item for item in session.interests if cast("DeliveryFormat", item.form).tells_seq)
@@ -47,18 +54,25 @@ def mark(
     form = client.form if interest is None else cast("DeliveryFormat", interest.form)
     if form is None or not form.tells_seq:
         return False
+    _send_mark(client, form, event, f"{MARKS[event.kind]}/{name}", frames)
+    return False
+
+
+def _send_mark(
+    client: Outgoing, form: DeliveryFormat, event: Event, topic: str, frames: list[bytes]
+) -> None:
+    """Append the message of a mark, with its position."""
     facts = dict(event.decoded) if isinstance(event.decoded, dict) else {}
     facts["cursor"] = cursor = client.deliveries.kernel.cursor(event.seq)
     told: dict[str, object] = {}
     if form.version == MQTT_5:
         told["user_property"] = (("seq", cursor),)
-    payload, topic = encode(facts, form.media_type or JSON), f"{MARKS[event.kind]}/{name}"
+    payload = encode(facts, form.media_type or JSON)
     head, tail = publish_head_tail(form.version, topic, payload, 0, False, False, told)
     if is_large(client, head + tail):
         client.deliveries.dropped_large += 1
     else:
         frames.append(Mark(head + tail))
-    return False
 
 
 def send_replayed(

@@ -73,6 +73,7 @@ class SubscribeRequest:
     offset: str | None
     start: StartPosition | None
     gaps: bool
+    commits: bool = False
 
 
 @dataclass(slots=True)
@@ -108,8 +109,8 @@ def on_subscribe(client: "Client", packet: Subscribe) -> None:
         return
     try:
         form = _form(client, form, packet)
-        gaps = _gaps(client, form, packet)
-        wish = SubscribeRequest(client, session, caller, form, *_begin(client, packet), gaps)
+        told = _told(client, form, packet)
+        wish = SubscribeRequest(client, session, caller, form, *_begin(client, packet), *told)
     except Error as error:
         _answer(client, packet, [error] * len(packet.subscriptions))
         return
@@ -225,7 +226,8 @@ def _understood(wish: SubscribeRequest, wanted: Subscription) -> FilterRequest |
     try:
         wish.client.broker.kernel.reader.shedding.check_subscribe()
         _count(wish.client)
-        return _plan(wish, _meant(wish.client, wish.caller, wanted))
+        text = _rewritten(wish.client, wish.caller, wanted.filter)  # D54
+        return _plan(wish, replace(wanted, filter=text))
     except Error as error:
         return error
 
@@ -248,6 +250,7 @@ def _plan(wish: SubscribeRequest, wanted: Subscription) -> FilterRequest:
         marks=form.tells_seq,
         form=form,
         gaps=wish.gaps,
+        commits=wish.commits and alone,
     )
     if share is not None or stream:
         check_not_query(topics.text)
@@ -280,11 +283,6 @@ def _count(client: "Client") -> None:
     """Count a filter (D57)."""
     if client.meter is not None and not client.meter.may_subscribe(1, client.loop.time()):
         raise Violation(Reason.QUOTA_EXCEEDED, "more subscriptions at once than are allowed")
-
-
-def _meant(client: "Client", caller: Caller, wanted: Subscription) -> Subscription:
-    """Return a client's subscription with its filter rewritten (D54)."""
-    return replace(wanted, filter=_rewritten(client, caller, wanted.filter))
 
 
 def _rewritten(client: "Client", caller: Caller, text: str) -> str:
@@ -340,10 +338,11 @@ def _form(client: "Client", form: DeliveryFormat, packet: Subscribe) -> Delivery
     return client.deliveries.forms.form(form.version, media_type, tells_seq=tells, tells_meta=meta)
 
 
-def _gaps(client: "Client", form: DeliveryFormat, packet: Subscribe) -> bool:
-    """Whether these filters request gap notices (M4)."""
-    asked = user_properties(packet.properties).get("gaps")
-    return asked == "true" if asked is not None else form.tells_seq or client.tells_gaps
+def _told(client: "Client", form: DeliveryFormat, packet: Subscribe) -> tuple[bool, bool]:
+    """Whether these filters request gap notices (M4), and marks after transactions (C23)."""
+    users = user_properties(packet.properties)
+    gaps = users["gaps"] == "true" if "gaps" in users else form.tells_seq or client.tells_gaps
+    return gaps, users.get("commits") == "true"
 
 
 def _subscribe(wish: SubscribeRequest, plan: FilterRequest) -> Reason:

@@ -169,6 +169,7 @@ class _Recall:
         interest.current, interest.since = facts["current"], facts["since"]
         interest.asked = facts.get("asked", "")
         interest.gaps = facts.get("gaps", form.tells_seq)
+        interest.commits = facts.get("commits", False)
         interest.doubt, interest.local_floor = facts["doubt"], facts["local_floor"]
         interest.plain = facts.get("plain", 0)
         return interest

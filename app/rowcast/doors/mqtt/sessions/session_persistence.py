@@ -329,6 +329,7 @@ def _facts(interest: SubscribedFilter) -> dict[str, object]:
         "current": interest.current,
         "since": interest.since,
         "gaps": interest.gaps,
+        "commits": interest.commits,
     } | ({"asked": interest.asked} if interest.asked else {})
 
 
