@@ -23,9 +23,12 @@ def problems(text):
     return [(item["line"], item["column"], item["message"], item["suggestion"]) for item in told]
 
 
+BOTH = 'type A @table @deliver(conflate: "1s", policy: every)'
 CASES = {
     "deliver empty": ("type A @table @deliver", 15, "@deliver needs a policy", ""),
     "deliver": ("type A @table @deliver(policy: last)", 32, "policy must be one of", "latest"),
+    "deliver often": ('type A @table @deliver(conflate: "1ms")', 34, "conflate is from 10", ""),
+    "deliver both": (BOTH, 48, "with conflate, the policy", ""),
     "deadline empty": ("type A @table @export @deadline", 23, "@deadline needs a time", ""),
     "deadline short": ("type A @table @export @deadline(after: 0)", 40, "a deadline is at", ""),
     "deadline word": ('type A @table @export @deadline(after: "x")', 40, "after must be", ""),

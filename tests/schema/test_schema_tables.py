@@ -120,6 +120,9 @@ def test_m4_what_is_delivered():
     assert one('type Sensor @table @deliver(policy: "latest")').delivers_latest
     assert not one("type Sensor @table @deliver(policy: every)").delivers_latest
     assert not one("type Sensor @table").delivers_latest
+    paced = one('type Sensor @table @deliver(conflate: "100ms")')
+    assert (True, 0.1) == (paced.delivers_latest, paced.conflate_seconds)
+    assert not one('type Sensor @table @deliver(policy: "latest")').conflate_seconds
 
 
 def test_v5_alarms():

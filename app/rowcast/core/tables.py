@@ -135,6 +135,8 @@ class Table:
     """Time without a write after which a record is stale; 0: never (M4)."""
     delivers_latest: bool = False
     """A slow reader gets only the newest event of each record (M4)."""
+    conflate_seconds: float = 0
+    """Least time between two values of a record that a reader gets; 0: it gets each (M4)."""
     partition: str = ""
     """The column by whose day its snapshots are partitioned: a Date, or ``_ts``; empty for none."""
     invalid: Invalid = Invalid.REJECT

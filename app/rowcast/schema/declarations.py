@@ -6,12 +6,13 @@ URLs at once.
 
 import re
 from collections.abc import Mapping
-from typing import Final, TypeVar
+from typing import Final, TypedDict, TypeVar
 
 from graphql import DirectiveNode, Node, ObjectTypeDefinitionNode
 
 from rowcast.core.errors import Error
 from rowcast.core.limits import DEADLINE_SECONDS_MIN, IDENTIFIER_CHARS_MAX
+from rowcast.core.pacing_limits import CONFLATE_SECONDS_MAX, CONFLATE_SECONDS_MIN
 from rowcast.core.tables import DATABASE, Invalid, Logs, Table
 from rowcast.core.topics import check_topic
 from rowcast.schema.alarms import with_alarms
@@ -53,11 +54,18 @@ def declare(node: ObjectTypeDefinitionNode, types: Types, problems: Problems) ->
         history_bytes=settings.size("maxBytes") or 0,
         deadline_seconds=_deadline(words, problems),
         partition=partition_of(settings, attributes),
-        delivers_latest=_policy(words, problems) == "latest",
+        **_delivery(words, problems),
         hidden_from=_hidden_from(exports),
         description=description(node),
     )
     return with_alarms(node, with_rights(node, table, problems), problems)
+
+
+class Delivery(TypedDict):
+    """What ``@deliver`` says, as arguments of a table."""
+
+    delivers_latest: bool
+    conflate_seconds: float
 
 
 def _one_of(settings: Arguments, name: str, usual: Word) -> Word:
@@ -115,15 +123,24 @@ def _deadline(words: Mapping[str, DirectiveNode], problems: Problems) -> float:
     return seconds or 0
 
 
-def _policy(words: Mapping[str, DirectiveNode], problems: Problems) -> str | None:
-    """Return the policy for slow readers: every event, or the latest of each record."""
+def _delivery(words: Mapping[str, DirectiveNode], problems: Problems) -> Delivery:
+    """Return what readers get of the table's events: every one, or the latest of each record."""
     node = words.get("deliver")
     if node is None:
-        return None
+        return {"delivers_latest": False, "conflate_seconds": 0}
     settings = Arguments(node, problems)
-    if settings.value_node("policy") is node:
+    if settings.value_node("policy") is node and settings.value_node("conflate") is node:
         problems.at(node, '@deliver needs a policy, such as @deliver(policy: "latest")')
-    return settings.choice("policy", ["every", "latest"])
+    policy = settings.choice("policy", ["every", "latest"])
+    if settings.value_node("conflate") is node:
+        return {"delivers_latest": policy == "latest", "conflate_seconds": 0}
+    seconds = settings.seconds("conflate") or 0
+    if policy == "every":
+        problems.at(settings.value_node("policy"), 'with conflate, the policy is "latest"')
+    if not CONFLATE_SECONDS_MIN <= seconds <= CONFLATE_SECONDS_MAX:
+        least, most = f"{CONFLATE_SECONDS_MIN * 1000:g} ms", f"{CONFLATE_SECONDS_MAX:g} s"
+        problems.at(settings.value_node("conflate"), f"conflate is from {least} to {most}")
+    return {"delivers_latest": True, "conflate_seconds": seconds}
 
 
 def _path(exports: Arguments, node: ObjectTypeDefinitionNode, problems: Problems) -> str:

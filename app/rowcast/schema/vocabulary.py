@@ -22,7 +22,7 @@ directive @table(
 directive @export(name: String, rest: Boolean, mqtt: Boolean, ws: Boolean, sse: Boolean) on OBJECT
 directive @sealed on OBJECT
 directive @deadline(after: String) on OBJECT
-directive @deliver(policy: String) on OBJECT
+directive @deliver(policy: String, conflate: String) on OBJECT
 directive @alarm(
   name: String, when: String, for: String, clear: String, severity: String, webhook: String
 ) repeatable on OBJECT

@@ -19,7 +19,7 @@ from rowcast.subscriptions.addressed import Addressed
 from rowcast.subscriptions.backfill import TRIMMED, CurrentRecords, Lost, Replay
 from rowcast.subscriptions.backfill_queue import BackfillQueue
 from rowcast.subscriptions.backlog import Backlog
-from rowcast.subscriptions.conflation import superseded
+from rowcast.subscriptions.conflation import Conflated, delivers_latest, superseded
 from rowcast.subscriptions.event_queue import EventQueue
 from rowcast.subscriptions.gaps import Gap, GapCause, LossCounter
 from rowcast.subscriptions.progress import Progress
@@ -330,7 +330,7 @@ class CatchUp:
                 return
             progress.behind = True  # the other filters are complete
         else:
-            self._take_in(page.events)
+            self.take_in(page.events)
             if page.upto >= announced:  # the bus has offered or will offer later events
                 return
             progress.behind = True
@@ -355,30 +355,30 @@ class CatchUp:
             if isinstance(event, Addressed):
                 progress.page.append((event, event.interest))
             elif not event.seq or event.seq > progress.read_to:
-                self._take_in([event])
+                self.take_in([event])
             progress.take(out, limit, self.interests, cursor.losses)
             if taken_bytes >= self._reader.take_bytes:
                 break
         del queue[:taken]
         cursor.queue.bytes -= taken_bytes
 
-    def _take_in(self, page: Sequence[Event]) -> None:
+    def take_in(self, page: Sequence[Event], conflated: Conflated = delivers_latest) -> None:
         """Note what of a page of the log is for this reader, and how far it was read."""
         progress, backlog = self._progress, self._backlog
         part = page if backlog is None else backlog.before_next(page)
-        self._sort(part)
+        self._sort(part, conflated)
         progress.read(part)
         if backlog is not None and len(part) < len(page):
             progress.skip(backlog.skip(progress.position))
             progress.behind = True  # what is beyond the skipped part is read from there
             self._cursor.queue.keep_unlogged()
 
-    def _sort(self, page: Sequence[Event]) -> None:
+    def _sort(self, page: Sequence[Event], conflated: Conflated) -> None:
         """Put events into the page of the reader, each with the filter that it is for."""
         cursor, progress = self._cursor, self._progress
         due, client_id = self.interests.due, cursor.client_id
         compares = cursor.stage is not None and cursor.stage.compares  # each with the one before
-        passed_over = superseded(page) if len(page) > 1 and not compares else ()
+        passed_over = superseded(page, conflated) if len(page) > 1 and not compares else ()
         for event in page:
             if event.seq in passed_over and cursor.counts(event):
                 interest = self.interests.wanting(event, client_id)

@@ -25,6 +25,7 @@ class SubscribedFilter:
     __slots__ = (
         "asked",
         "commits",
+        "conflate",
         "current",
         "doubt",
         "floor",
@@ -57,6 +58,7 @@ class SubscribedFilter:
         form: object = None,
         gaps: bool = False,
         commits: bool = False,
+        conflate: float | None = None,
     ) -> None:
         self.topics = topics
         self.qos = qos
@@ -71,6 +73,9 @@ class SubscribedFilter:
         """Whether the reader opted in to gap notices, where they are opt-in."""
         self.commits = commits
         """Whether the reader wants COMMIT after each transaction (C23)."""
+        self.conflate = conflate
+        """The seconds that the reader wants between values of a record, or what a table declares if
+        that is longer; None: each value, whatever a table declares."""
         self.asked = ""
         """The requested filter, if a hook replaced it with ``topics``."""
         self.floor = 0
@@ -139,7 +144,7 @@ class SubscribedFilter:
         self.topics, self.qos = other.topics, other.qos
         self.no_local, self.retain_as_published = other.no_local, other.retain_as_published
         self.identifiers, self.marks, self.gaps = other.identifiers, other.marks, other.gaps
-        self.commits = other.commits
+        self.commits, self.conflate = other.commits, other.conflate
         self.query = other.query
 
     def follow(self, old: "SubscribedFilter", announced: int, *, current: bool) -> None:

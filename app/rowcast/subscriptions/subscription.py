@@ -31,6 +31,7 @@ from rowcast.subscriptions.catch_up import CatchUp
 from rowcast.subscriptions.commit_marks import CommitMarks, mark_from
 from rowcast.subscriptions.event_queue import EventQueue
 from rowcast.subscriptions.gaps import Gap, GapCause, LossCounter
+from rowcast.subscriptions.pacing import Pacing, pace
 from rowcast.subscriptions.progress import Progress
 from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.skipped_ranges import SkippedRange, reset
@@ -83,6 +84,8 @@ class Subscription:
         """The stage before the reader; usually None."""
         self.commits: CommitMarks | None = None
         """The marks after transactions; None while nobody asked for them."""
+        self.pacing: Pacing | None = None
+        """What has values of records wait; None while none has to."""
         self._delivered = reader.delivered
         self._announced = reader.announced
         self.joined = reader.announced()
@@ -92,8 +95,6 @@ class Subscription:
         self.losses = LossCounter(reader.losses)
         self.fallbacks = 0
         """The number of queue overflows after which the log was read instead."""
-
-    # -- events from the bus -----------------------------------------------------------------------
 
     def offer(self, event: Event) -> None:
         """Queue an event of the bus. A logged one may be refused: it is read from the log later."""
@@ -139,8 +140,6 @@ class Subscription:
             self.queue.count_lost(self.interests.wanting(event, self.client_id))
         return False
 
-    # -- events to the reader ----------------------------------------------------------------------
-
     def take(self, limit: int) -> list[Pair]:
         """Return the pairs that can be delivered now, in order; none: wait for ``on_ready``.
 
@@ -149,8 +148,10 @@ class Subscription:
         if not self.ready:
             return []
         progress, catch_up, out = self.progress, self._catch_up, list[Pair]()
+        if self.pacing is not None:
+            self.pacing.release()
         reads = progress.page or progress.behind or catch_up.task or catch_up.backfill.waiting
-        if reads or catch_up.failure or self.interests.rows or self.closed:
+        if reads or self.pacing or catch_up.failure or self.interests.rows or self.closed:
             self._take_read(out, limit)
         else:
             self._take_queue(out, limit)
@@ -189,8 +190,9 @@ class Subscription:
         elif catch_up.backfill.waiting:
             catch_up.start()
         else:
-            take = catch_up.take_rows if self.interests.rows else self._take_queue
-            take(out, limit)
+            if self.pacing is None:  # else the page has all that may be taken
+                take = catch_up.take_rows if self.interests.rows else self._take_queue
+                take(out, limit)
             if progress.behind and not (self.queue.events or progress.page) and len(out) < limit:
                 catch_up.start()
         if self._drained:
@@ -257,8 +259,6 @@ class Subscription:
         self.ready = False
         self.signal()
 
-    # -- filters -----------------------------------------------------------------------------------
-
     def add(self, interest: SubscribedFilter, since: int | None, *, current: bool) -> None:
         """Start a filter that was just added to the bus.
 
@@ -268,10 +268,11 @@ class Subscription:
         self._catch_up.add(interest, since, self.joined, current=current)
         if self._catch_up.backfill.waiting or self.progress.behind or self.progress.page:
             self.signal()
-        self._mark_from(self.joined if since is None else since, interest)
+        self._attend(self.joined if since is None else since, interest)
 
-    def _mark_from(self, position: int, *interests: SubscribedFilter) -> None:
+    def _attend(self, position: int, *interests: SubscribedFilter) -> None:
         mark_from(self, self._catch_up.backfill, self._reader, interests, position)
+        pace(self, self._catch_up, interests)
 
     def changed(self, interest: SubscribedFilter, rows: RowFilter | None) -> None:
         """Change the row filter of an interest, after its topic table was created or dropped."""
@@ -282,7 +283,7 @@ class Subscription:
     def replace(self, interest: SubscribedFilter, *, current: bool) -> None:
         """Change the options of a filter without losing an event (MQTT-3.8.4-3)."""
         self._catch_up.replace(interest, current=current)
-        self._mark_from(self.position, interest)
+        self._attend(self.position, interest)
         if current:
             self.signal()
 
@@ -355,7 +356,7 @@ class Subscription:
     def resume(self, position: int, interests: list[SubscribedFilter]) -> None:
         """Continue after ``suspend``, with filters just added to the bus; RESET if trimmed."""
         self._catch_up.resume(position, interests)
-        self._mark_from(position, *interests)
+        self._attend(position, *interests)
         if self._catch_up.backfill.waiting or self.progress.behind:
             self.signal()
 
@@ -366,8 +367,6 @@ class Subscription:
         self.queue.close()
         self.progress.page.clear()
         self.signal()
-
-    # -- progress ----------------------------------------------------------------------------------
 
     @property
     def position(self) -> int:

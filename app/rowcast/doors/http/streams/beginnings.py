@@ -58,6 +58,24 @@ def resource_at(kernel: Kernel, request: Request, caller: Caller) -> Resource | 
     return kernel.resource(topic, caller)
 
 
+def interests_of(request: Request) -> list[SubscribedFilter]:
+    """Return the interests of one stream; only the last one marks the end of current records."""
+    filters = request.filters
+    if not filters:
+        raise Error(
+            Code.INVALID, "the path / names no topic; give one, or name filters with ?topic="
+        )
+    return [
+        SubscribedFilter(
+            topics,
+            marks=topics is filters[-1],
+            commits=request.commits,
+            conflate=request.conflate,
+        )
+        for topics in filters
+    ]
+
+
 def streams_itself(kernel: Kernel, topics: TopicFilter, topic: str) -> bool:
     """Whether a filter names a resource that has its own way to stream."""
     if not topics.exact and not topic.endswith("/"):

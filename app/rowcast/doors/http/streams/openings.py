@@ -7,7 +7,7 @@ A URL has them in its path and query, a WebSocket's ``subscribe`` as members:
 - where to begin: one of the words of ``subscriptions/start_position.py``.
 - conditions on the records of a table, as for REST: ``/Sensor/?temp=gt=80`` (M3).
 - ``format``: json, cbor or msgpack; ``meta=true``: events have metadata; ``commits=true``: a mark
-  follows each transaction.
+  follows each transaction; ``conflate=1s``: only so often a value of each record.
 """
 
 import re
@@ -25,11 +25,12 @@ from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.messages.asgi import Scope, topic_of
 from rowcast.doors.http.messages.parameters import is_switched_on
 from rowcast.doors.http.streams.replay_words import REPLAY_WORDS, ReplayWords, replay_asked
+from rowcast.subscriptions.pacing import asked_interval
 from rowcast.subscriptions.start_position import START_WORDS, StartPosition, start_position
 
 FORMATS: Final = (JSON, CBOR, MSGPACK)
 _SWITCHES: Final = ("meta", "delta", "commits")
-_WORDS: Final = (*START_WORDS, *REPLAY_WORDS, "last_event_id", "format", *_SWITCHES)
+_WORDS: Final = (*START_WORDS, *REPLAY_WORDS, "last_event_id", "format", "conflate", *_SWITCHES)
 _PARAMETERS: Final = ("topic", *_WORDS)
 _PARAMETER: Final = re.compile(r"([A-Za-z_]+)=(?![A-Za-z_-]*=)")
 _BRACKET: Final = re.compile(r"[&()\[\]]|%(?:28|29|5[BbDd])")
@@ -53,6 +54,8 @@ class Request:
     """Whether values are sent as what has changed of them (C16)."""
     commits: bool = False
     """Whether a mark follows each transaction (C23)."""
+    conflate: float = 0.0
+    """The seconds between values of a record, where no table declares more (M4)."""
 
 
 # -- parsing -------------------------------------------------------------------------------------
@@ -82,6 +85,7 @@ def request_of(scope: Scope, now_seconds: float, last_event_id: str | None = Non
             fields[name] = value
     named = fields.pop("format", None)
     switches = {name: is_switched_on(name, str(fields.pop(name, "false"))) for name in _SWITCHES}
+    pace = asked_interval(fields.pop("conflate", None))
     kept = fields.pop("last_event_id", None) or last_event_id
     topic = topic_of(scope)
     asked = replay_asked(fields, str(kept) if kept else None)
@@ -92,7 +96,9 @@ def request_of(scope: Scope, now_seconds: float, last_event_id: str | None = Non
     if conditions:
         filters.insert(0, _query(topic, conditions))
     whole = "" if conditions else topic
-    return Request(topic, _filters(whole, filters), start, _media_type(named), **switches)
+    return Request(
+        topic, _filters(whole, filters), start, _media_type(named), **switches, conflate=pace
+    )
 
 
 def _replayed(

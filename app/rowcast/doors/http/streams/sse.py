@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from rowcast.core.callers import Caller
-from rowcast.core.errors import Code, Error
+from rowcast.core.errors import Error
 from rowcast.core.events import END, Event
 from rowcast.core.limits import (
     STREAM_BATCH_EVENTS_MAX,
@@ -24,7 +24,7 @@ from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.messages.asgi import Receive, Scope, Send, headers_of, text_of
 from rowcast.doors.http.messages.problems import FACES, as_error
 from rowcast.doors.http.messages.replies import send_problem
-from rowcast.doors.http.streams.beginnings import Beginning, begin, resource_at
+from rowcast.doors.http.streams.beginnings import Beginning, begin, interests_of, resource_at
 from rowcast.doors.http.streams.blocks import (
     headers_for,
     notice_block,
@@ -36,13 +36,13 @@ from rowcast.doors.http.streams.channels import EventChannel, Gone
 from rowcast.doors.http.streams.custom_events import serve_resource
 from rowcast.doors.http.streams.deltas import Deltas
 from rowcast.doors.http.streams.frames import Frames, Once
-from rowcast.doors.http.streams.openings import Request, accepted, request_of
+from rowcast.doors.http.streams.openings import accepted, request_of
 from rowcast.doors.http.streams.stream_writer import StreamWriter
 from rowcast.doors.http.uvicorn_fastpath import cut, event_channel_of, leave_word
 from rowcast.kernel.hook_points import HookPoints
 from rowcast.kernel.reauthorization import stay
 from rowcast.subscriptions.addressed import Replayed
-from rowcast.subscriptions.subscription import Pair, SubscribedFilter, Subscription
+from rowcast.subscriptions.subscription import Pair, Subscription
 
 _HEARTBEAT: Final = b":\n\n"
 
@@ -88,19 +88,6 @@ def present(hooks: HookPoints, caller: Caller) -> Iterator[None]:
         yield
     finally:
         hooks.disconnected(caller)
-
-
-def interests_of(request: Request) -> list[SubscribedFilter]:
-    """Return the interests of one stream; only the last one marks the end of current records."""
-    filters = request.filters
-    if not filters:
-        raise Error(
-            Code.INVALID, "the path / names no topic; give one, or name filters with ?topic="
-        )
-    return [
-        SubscribedFilter(topics, marks=topics is filters[-1], commits=request.commits)
-        for topics in filters
-    ]
 
 
 class EventStream:

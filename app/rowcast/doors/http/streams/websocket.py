@@ -24,7 +24,13 @@ from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.messages.asgi import Receive, Scope, Send, headers_of, path_of, text_of
 from rowcast.doors.http.messages.problems import FACES, as_error
-from rowcast.doors.http.streams.beginnings import Beginning, begin, resource_at, streams_itself
+from rowcast.doors.http.streams.beginnings import (
+    Beginning,
+    begin,
+    interests_of,
+    resource_at,
+    streams_itself,
+)
 from rowcast.doors.http.streams.channels import Gone, SocketChannel
 from rowcast.doors.http.streams.connection import NORMAL, RESTART, Connection, farewell
 from rowcast.doors.http.streams.custom_socket import ResourceSocket
@@ -289,15 +295,13 @@ class Socket(Connection):
 
     async def open(self, request: Request) -> Beginning:
         """Start the URL's stream."""
-        last, commits = request.filters[-1], request.commits
-        interests = [
-            SubscribedFilter(topics, identifiers=_OWN, marks=topics is last, commits=commits)
-            for topics in request.filters
-        ]
+        interests = interests_of(request)
+        for interest in interests:
+            interest.identifiers = _OWN
         return await begin(self.kernel, self.subscription, interests, request.start, self.caller)
 
     async def subscribe(
-        self, text: str, start: StartPosition, *, commits: bool = False
+        self, text: str, start: StartPosition, *, commits: bool = False, conflate: float = 0.0
     ) -> tuple[int, Beginning]:
         """Start another stream; return its number."""
         topics = TopicFilter(text)
@@ -317,7 +321,9 @@ class Socket(Connection):
         if len(interests) >= most:
             raise Error(Code.BUSY, f"a connection has at most {most} subscriptions")
         number = self._last_number + 1
-        interest = SubscribedFilter(topics, identifiers=(number,), commits=commits)
+        interest = SubscribedFilter(
+            topics, identifiers=(number,), commits=commits, conflate=conflate
+        )
         beginning = await begin(self.kernel, self.subscription, [interest], start, self.caller)
         self._last_number = number
         self._filters[number] = interest.topics

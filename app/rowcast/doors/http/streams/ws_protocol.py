@@ -7,7 +7,7 @@ A command is a map with an ``op`` and, if the client wants an answer, an ``id`` 
         {"ack": 1, "subscription": 1, "resumed": true, "cursor": "<cursor>"}; with
         "where": "temp=gt=80" beside "topic": "Sensor/+" it is a live query; with "sort": "-temp"
         and "limit": 10 as well, a window of it; with "commits": true a mark follows each
-        transaction
+        transaction; with "conflate": "1s" a value of a record comes only so often
     {"id": 2, "op": "unsubscribe", "subscription": 1}
     {"id": 3, "op": "put", "topic": "Dog/1", "value": {...}, "ifMatch": "<cursor>"}
         patch likewise; delete without a value; message without a condition; the answer is
@@ -50,6 +50,7 @@ from rowcast.kernel.excluded_tables import check_not_excluded
 from rowcast.kernel.last_write_wins import put_stamp
 from rowcast.kernel.write import Condition, Outcome, Receipt
 from rowcast.rows.download import Download
+from rowcast.subscriptions.pacing import asked_interval
 from rowcast.subscriptions.start_position import START_WORDS, start_position
 
 if TYPE_CHECKING:
@@ -192,8 +193,10 @@ async def _subscribe(socket: "Socket", fields: Fields) -> Fields | None:
     commits = fields.pop("commits", False)
     if type(commits) is not bool:
         raise Error(Code.INVALID, "commits is true or false")
+    pace = asked_interval(fields.pop("conflate", None))
+    start = start_position(fields, socket.kernel.now())
     number, beginning = await socket.subscribe(
-        _filter(socket, fields), start_position(fields, socket.kernel.now()), commits=commits
+        _filter(socket, fields), start, commits=commits, conflate=pace
     )
     # sent in the turn in which the stream starts, before its events
     socket.say(
@@ -344,7 +347,9 @@ _CONDITIONS: Final = ("ifMatch", "ifNoneMatch")
 _STAMP: Final = ("version", "origin", "producer")
 COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
     {
-        "subscribe": Command(_subscribe, ("topic",), (*_QUERY, "commits", *START_WORDS)),
+        "subscribe": Command(
+            _subscribe, ("topic",), (*_QUERY, "commits", "conflate", *START_WORDS)
+        ),
         "unsubscribe": Command(_unsubscribe, ("subscription",)),
         "put": Command(_put, ("topic", "value"), (*_CONDITIONS, *_STAMP)),
         "patch": Command(_patch, ("topic", "value"), _CONDITIONS),

@@ -40,6 +40,7 @@ from rowcast.doors.mqtt.sessions.sharing import Sharing
 from rowcast.mqtt.packets import MQTT_5, Suback, Subscribe, Subscription, Unsuback, Unsubscribe
 from rowcast.mqtt.reasons import PacketType, Reason
 from rowcast.mqtt.violations import Violation
+from rowcast.subscriptions.pacing import asked_interval
 from rowcast.subscriptions.start_position import StartPosition, check_start
 from rowcast.subscriptions.subscription import SubscribedFilter
 from rowcast.subscriptions.subscription import Subscription as LiveCursor
@@ -74,6 +75,7 @@ class SubscribeRequest:
     start: StartPosition | None
     gaps: bool
     commits: bool = False
+    conflate: float = 0.0
 
 
 @dataclass(slots=True)
@@ -109,8 +111,8 @@ def on_subscribe(client: "Client", packet: Subscribe) -> None:
         return
     try:
         form = _form(client, form, packet)
-        told = _told(client, form, packet)
-        wish = SubscribeRequest(client, session, caller, form, *_begin(client, packet), *told)
+        asked = _asked(client, form, packet)
+        wish = SubscribeRequest(client, session, caller, form, *asked)
     except Error as error:
         _answer(client, packet, [error] * len(packet.subscriptions))
         return
@@ -251,6 +253,7 @@ def _plan(wish: SubscribeRequest, wanted: Subscription) -> FilterRequest:
         form=form,
         gaps=wish.gaps,
         commits=wish.commits and alone,
+        conflate=wish.conflate if alone else None,
     )
     if share is not None or stream:
         check_not_query(topics.text)
@@ -316,15 +319,20 @@ def _wait(client: "Client", caller: Caller, packet: Subscribe) -> None:
     client.broker.kernel.when_stored(caller, stored)
 
 
-def _begin(
-    client: "Client", packet: Subscribe
-) -> tuple[tuple[int, ...], str | None, str | None, StartPosition | None]:
-    """Return the subscription identifiers, and the start: a cursor, an offset, a start position."""
+def _asked(
+    client: "Client", form: DeliveryFormat, packet: Subscribe
+) -> tuple[tuple[int, ...], str | None, str | None, StartPosition | None, bool, bool, float]:
+    """Return the subscription identifiers, and the start: a cursor, an offset, a start position.
+
+    Then whether these filters ask for gaps (M4) and for commits (C23), and for what pace (M4).
+    """
     identifier = (packet.properties or {}).get("subscription_identifier")
     identifiers = (identifier,) if isinstance(identifier, int) else ()
     users = user_properties(packet.properties)
     start = start_of(client.broker.kernel, users)
-    return identifiers, users.get("since"), users.get(OFFSET), start
+    gaps = users["gaps"] == "true" if "gaps" in users else form.tells_seq or client.tells_gaps
+    commits, pace = users.get("commits") == "true", asked_interval(users.get("conflate"))
+    return identifiers, users.get("since"), users.get(OFFSET), start, gaps, commits, pace
 
 
 def _form(client: "Client", form: DeliveryFormat, packet: Subscribe) -> DeliveryFormat:
@@ -336,13 +344,6 @@ def _form(client: "Client", form: DeliveryFormat, packet: Subscribe) -> Delivery
     tells = form.tells_seq or not {"seq", "since", OFFSET, *WORDS}.isdisjoint(users)
     meta = meta_wanted(users) if "meta" in users else form.tells_meta
     return client.deliveries.forms.form(form.version, media_type, tells_seq=tells, tells_meta=meta)
-
-
-def _told(client: "Client", form: DeliveryFormat, packet: Subscribe) -> tuple[bool, bool]:
-    """Whether these filters request gap notices (M4), and marks after transactions (C23)."""
-    users = user_properties(packet.properties)
-    gaps = users["gaps"] == "true" if "gaps" in users else form.tells_seq or client.tells_gaps
-    return gaps, users.get("commits") == "true"
 
 
 def _subscribe(wish: SubscribeRequest, plan: FilterRequest) -> Reason:

@@ -170,6 +170,7 @@ class _Recall:
         interest.asked = facts.get("asked", "")
         interest.gaps = facts.get("gaps", form.tells_seq)
         interest.commits = facts.get("commits", False)
+        interest.conflate = facts.get("conflate", 0.0)
         interest.doubt, interest.local_floor = facts["doubt"], facts["local_floor"]
         interest.plain = facts.get("plain", 0)
         return interest

@@ -330,6 +330,7 @@ def _facts(interest: SubscribedFilter) -> dict[str, object]:
         "since": interest.since,
         "gaps": interest.gaps,
         "commits": interest.commits,
+        "conflate": interest.conflate,
     } | ({"asked": interest.asked} if interest.asked else {})
 
 
