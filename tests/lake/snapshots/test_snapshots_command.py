@@ -157,7 +157,7 @@ def test_a_cut_sees_one_moment(world):
         (("export", "--changes", "--out", "gs://b"), "--out: gs://b is a URL.*aws s3 sync"),
         (("export", "--out", "file:///srv/x"), "write the path alone, /srv/x"),
         (("export", "--set", "snapshots.directory=s3://b/x"), "snapshots.directory.*is a URL"),
-        (("import", "Dog", "https://a.example/x.parquet"), "the files: https:/a.example/x"),
+        (("import", "Dog", "https://a.example/x.parquet"), "the files: https://a.example/x"),
     ],
 )
 def test_a_url_is_no_directory(world, monkeypatch, words, said):
