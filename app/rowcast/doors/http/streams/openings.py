@@ -73,16 +73,8 @@ def request_of(scope: Scope, now_seconds: float, last_event_id: str | None = Non
             Code.INVALID,
             f"the query has {len(query)} characters; at most {QUERY_TEXT_CHARS_MAX} are read",
         )
-    filters: list[str] = []
-    fields: dict[str, object] = {}
     parameters, conditions = _divided(query)
-    for name, value in parse_qsl(parameters, keep_blank_values=True):
-        if name == "topic":
-            filters.append(value)
-        elif name in fields:
-            raise Error(Code.INVALID, f"the parameter {name!r} comes twice; give it once")
-        else:
-            fields[name] = value
+    filters, fields = _filters_and_fields(parameters)
     named = fields.pop("format", None)
     switches = {name: is_switched_on(name, str(fields.pop(name, "false"))) for name in _SWITCHES}
     pace = asked_interval(fields.pop("conflate", None))
@@ -99,6 +91,20 @@ def request_of(scope: Scope, now_seconds: float, last_event_id: str | None = Non
     return Request(
         topic, _filters(whole, filters), start, _media_type(named), **switches, conflate=pace
     )
+
+
+def _filters_and_fields(parameters: str) -> tuple[list[str], dict[str, object]]:
+    """Return the filters, and the other parameters. Raises INVALID for one that comes twice."""
+    filters: list[str] = []
+    fields: dict[str, object] = {}
+    for name, value in parse_qsl(parameters, keep_blank_values=True):
+        if name == "topic":
+            filters.append(value)
+        elif name in fields:
+            raise Error(Code.INVALID, f"the parameter {name!r} comes twice; give it once")
+        else:
+            fields[name] = value
+    return filters, fields
 
 
 def _replayed(
