@@ -339,8 +339,9 @@ async def test_the_past_of_metrics_is_bounded_by_itself(tmp_path):
     async with application(tmp_path, settings=settings) as app:
         await app.kernel.write(Event("home/t", PUT, b"1", None, 1, True), ANN)
         await until(app, "clients/connected", "0")
-        await app.features["retention"].retention.sweep()
-        assert app.store.figures(TABLE.branch).events <= 10
+        figures = app.store.figures
+        while figures(TABLE.branch).events > 10:  # another one may come while it is swept
+            await app.features["retention"].retention.sweep()
         assert 1 == app.store.figures(TopicRoot("home")).events
         assert "0" == await text(app, "clients/connected")
 
