@@ -6,7 +6,13 @@ import weakref
 
 import pytest
 
-from rowcast.program.collector import QUIET_ROUNDS, ROUNDS_MAX, SHORT_ROUNDS, Collector
+from rowcast.program.collector import (
+    FORMER_MAX,
+    QUIET_ROUNDS,
+    ROUNDS_MAX,
+    SHORT_ROUNDS,
+    Collector,
+)
 from rowcast.program.collector import set_thresholds as as_before
 from serving import until
 
@@ -25,8 +31,9 @@ class World:
 
     def __init__(self):
         self.short = False
+        self.former = 0
         self.used = self.step = 0.0
-        self.collector = Collector(lambda: self.short, self.cpu, LOOK_SECONDS)
+        self.collector = Collector(lambda: self.short, lambda: self.former, self.cpu, LOOK_SECONDS)
 
     def cpu(self):
         self.used += self.step
@@ -93,6 +100,16 @@ async def test_little_is_collected_when_memory_is_short(world):
     found = frozen_knot()
     world.collector.rounds = SHORT_ROUNDS
     await until(lambda: found() is None)
+
+
+async def test_what_many_former_clients_left_is_collected(world):
+    world.step = 1.0
+    found = frozen_knot()
+    await looks()
+    assert found() is not None
+    world.former = FORMER_MAX
+    await until(lambda: found() is None)
+    assert 1 == world.collector.completed
 
 
 async def test_few_new_objects_are_left_alone(world):

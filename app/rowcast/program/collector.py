@@ -28,8 +28,10 @@ QUIET_ROUNDS: Final = 100
 """Times that something was frozen, so some 600,000 objects, after which a quiet moment is used."""
 SHORT_ROUNDS: Final = 10
 """The same while memory is short."""
-ROUNDS_MAX: Final = 200
-"""The same for any moment: some 1.2 million objects, or what 20,000 former clients leave."""
+ROUNDS_MAX: Final = 1_000
+"""The same for any moment: some six million objects, most of which stay, such as filters."""
+FORMER_MAX: Final = 20_000
+"""Clients that have left, after which any moment is used: each leaves some 5 KB, in cycles."""
 
 
 def set_thresholds() -> None:
@@ -40,16 +42,20 @@ def set_thresholds() -> None:
 class Collector:
     """The garbage collector of a process with an event loop, from ``start`` to the process's end.
 
-    ``short`` tells whether memory is short now; ``cpu`` is the CPU time of the process in seconds.
+    ``short`` tells whether memory is short now, ``former`` how many clients have left so far;
+    ``cpu`` is the CPU time of the process in seconds.
     """
 
     def __init__(
         self,
         short: Callable[[], bool],
+        former: Callable[[], int],
         cpu: Callable[[], float] = time.process_time,
         look_seconds: float = LOOK_SECONDS,
     ) -> None:
         self._short = short
+        self._former = former
+        self._former_before = 0
         self._cpu = cpu
         self._look_seconds = look_seconds
         self._used = 0.0
@@ -83,12 +89,16 @@ class Collector:
 
     def _look(self) -> None:
         quiet = self._cpu() - self._used < QUIET_SHARE * self._look_seconds
-        if self.rounds >= self._rounds_max(quiet=quiet):
-            gc.unfreeze()
-            gc.collect()
-            self.completed += 1
-            self.rounds = 0
+        crowd = self._former() - self._former_before >= FORMER_MAX
+        if crowd or self.rounds >= self._rounds_max(quiet=quiet):
+            self._complete()
         self._later()
+
+    def _complete(self) -> None:
+        gc.unfreeze()
+        gc.collect()
+        self.completed += 1
+        self.rounds, self._former_before = 0, self._former()
 
     def _rounds_max(self, *, quiet: bool) -> int:
         if self._short():

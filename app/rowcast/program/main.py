@@ -142,6 +142,10 @@ class Application:
         """Whether requests are refused for want of memory."""
         return bool(self.kernel.reader.shedding.level)
 
+    def former_clients(self) -> int:
+        """Return how many clients of MQTT have left since the start."""
+        return self.broker.connections - len(self.broker.clients)
+
     async def start(self) -> None:
         """Open the store and every door; returns when all of them accept clients.
 
@@ -344,7 +348,7 @@ async def _serve(config: Config, applier: Spawn) -> None:
     check_alone(config.data)
     application = Application(config, applier=applier)
     await application.start()
-    Collector(application.short_of_memory).start()
+    Collector(application.short_of_memory, application.former_clients).start()
     stopping, again = hear_signals()
     loop = asyncio.get_running_loop()
     if application.doors.certificates is not None:

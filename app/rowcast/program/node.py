@@ -369,10 +369,13 @@ async def _serve(config: Config, applier: Spawn) -> None:
     def short_of_memory() -> bool:
         return roles[0].short_of_memory()
 
+    def former_clients() -> int:
+        return roles[0].former_clients()
+
     def ready(role: Application, does: str) -> None:
         begins, roles[:] = not roles, [role]
         if begins:
-            Collector(short_of_memory).start()
+            Collector(short_of_memory, former_clients).start()
             manager.ready()
         _tell(config, role, does)
 
