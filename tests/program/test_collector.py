@@ -33,7 +33,13 @@ class World:
         self.short = False
         self.former = 0
         self.used = self.step = 0.0
-        self.collector = Collector(lambda: self.short, lambda: self.former, self.cpu, LOOK_SECONDS)
+        self.collector = Collector(self, self.cpu, LOOK_SECONDS)
+
+    def short_of_memory(self):
+        return self.short
+
+    def former_clients(self):
+        return self.former
 
     def cpu(self):
         self.used += self.step

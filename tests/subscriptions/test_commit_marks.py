@@ -151,6 +151,8 @@ async def test_c23_at_each_mark_the_topics_are_as_of_one_position(seeds):
     for seed in seeds:
         try:
             world = await one_of_many(seed)
+            if not world.pairs:  # no transaction had anything for its filters
+                continue
             assert world.marks
             assert world.marks == sorted(set(world.marks))
             world._check(world.marks[-1])

@@ -11,7 +11,7 @@ import asyncio
 import gc
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 YOUNG_OBJECTS: Final = 2_000
 """New containers that are not freed, after which the young ones are collected: a millisecond."""
@@ -39,23 +39,31 @@ def set_thresholds() -> None:
     gc.set_threshold(YOUNG_OBJECTS, MIDDLE_ROUNDS, OLD_ROUNDS)
 
 
+class Watched(Protocol):
+    """What runs in the process."""
+
+    def short_of_memory(self) -> bool:
+        """Whether requests are refused for want of memory."""
+
+    def former_clients(self) -> int:
+        """Return how many clients have left so far."""
+
+
 class Collector:
     """The garbage collector of a process with an event loop, from ``start`` to the process's end.
 
-    ``short`` tells whether memory is short now, ``former`` how many clients have left so far;
     ``cpu`` is the CPU time of the process in seconds.
     """
 
     def __init__(
         self,
-        short: Callable[[], bool],
-        former: Callable[[], int],
+        watched: Watched,
         cpu: Callable[[], float] = time.process_time,
         look_seconds: float = LOOK_SECONDS,
     ) -> None:
-        self._short = short
-        self._former = former
-        self._former_before = 0
+        self.watched = watched
+        """What runs in the process; a node has one after the other."""
+        self._former = 0
         self._cpu = cpu
         self._look_seconds = look_seconds
         self._used = 0.0
@@ -89,7 +97,7 @@ class Collector:
 
     def _look(self) -> None:
         quiet = self._cpu() - self._used < QUIET_SHARE * self._look_seconds
-        crowd = self._former() - self._former_before >= FORMER_MAX
+        crowd = self.watched.former_clients() - self._former >= FORMER_MAX
         if crowd or self.rounds >= self._rounds_max(quiet=quiet):
             self._complete()
         self._later()
@@ -98,9 +106,9 @@ class Collector:
         gc.unfreeze()
         gc.collect()
         self.completed += 1
-        self.rounds, self._former_before = 0, self._former()
+        self.rounds, self._former = 0, self.watched.former_clients()
 
     def _rounds_max(self, *, quiet: bool) -> int:
-        if self._short():
+        if self.watched.short_of_memory():
             return SHORT_ROUNDS
         return QUIET_ROUNDS if quiet else ROUNDS_MAX

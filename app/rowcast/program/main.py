@@ -348,7 +348,7 @@ async def _serve(config: Config, applier: Spawn) -> None:
     check_alone(config.data)
     application = Application(config, applier=applier)
     await application.start()
-    Collector(application.short_of_memory, application.former_clients).start()
+    Collector(application).start()
     stopping, again = hear_signals()
     loop = asyncio.get_running_loop()
     if application.doors.certificates is not None:

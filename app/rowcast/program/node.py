@@ -363,19 +363,14 @@ def serve(config: Config) -> None:
 async def _serve(config: Config, applier: Spawn) -> None:
     stopping, again = hear_signals()
     manager = service_manager(variable)
-    roles: list[Application] = []
-    """The present one; none before it was ready."""
-
-    def short_of_memory() -> bool:
-        return roles[0].short_of_memory()
-
-    def former_clients() -> int:
-        return roles[0].former_clients()
+    collectors: list[Collector] = []
 
     def ready(role: Application, does: str) -> None:
-        begins, roles[:] = not roles, [role]
-        if begins:
-            Collector(short_of_memory, former_clients).start()
+        if collectors:
+            collectors[0].watched = role
+        else:
+            collectors.append(Collector(role))
+            collectors[0].start()
             manager.ready()
         _tell(config, role, does)
 

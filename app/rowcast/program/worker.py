@@ -83,7 +83,7 @@ def _of_worker(config: Config, ports: Ports) -> Config:
 
 async def _run(worker: Worker) -> None:
     await worker.start()
-    Collector(worker.short_of_memory, worker.former_clients).start()
+    Collector(worker).start()
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stopping.set)
