@@ -11,6 +11,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.core.transaction_parts import is_part, part_of, set_parts, span_of
 from rowcast.subscriptions.gaps import Gap, GapCause
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
+from serving import until
 from subscription_world import CAT, DOG, SMALL, TABLES, World, kinds
 
 FILTERS = ("Dog/#", "Cat/#", "Dog/1", "x")
@@ -85,6 +86,10 @@ class Marked(World):
         self.pairs += pairs
         return pairs
 
+    def looks_again(self):
+        """Whether the rest of a transaction is waited for."""
+        return self.subscription.commits is not None and self.subscription.commits._looking
+
     def _check(self, position):
         """Raise unless what was taken is what the log has up to the end of a transaction."""
         end = min(it for it in self.ends if it >= position)
@@ -140,7 +145,11 @@ async def one_of_many(seed):
             world.take(dice.choice((1, 2, 5)))
         if not world.unannounced or world.unannounced[0].seq - 1 in world.ends:
             await world.turn()  # the loop turns between announcements of whole transactions only
-    await world.settle(dice.choice((1, 3, 100)))
+    limit = dice.choice((1, 3, 100))
+    await world.settle(limit)
+    while world.looks_again():  # a mark may be due when a timer ends
+        await until(lambda: not world.looks_again())
+        await world.settle(limit)
     return world
 
 

@@ -307,7 +307,9 @@ class CatchUp:
     async def _read_log(self) -> None:
         """Read the next page after the position."""
         progress = self._progress
-        start, generation = progress.position, self.interests.generation
+        # What was put back since this was asked for is in the page, and beyond the position.
+        start = progress.read_to if progress.page else progress.position
+        generation = self.interests.generation
         announced = self._reader.announced()
         progress.behind = False
         progress.reading = True
