@@ -251,6 +251,14 @@ class SequencingCommitter(Committer):
         self._proposed = False
         """Whether the last batch was one of proposals: then what is queued here is next."""
 
+    @property
+    def reach(self) -> int:
+        """The greatest number that a cursor of this log can have.
+
+        Another process may have a batch, and its client come here, before it is announced here.
+        """
+        return max(super().reach, self._store.head())
+
     def judge(self, proposal: Proposal, caller: Caller, judged: Judged) -> None:
         """Take a proposal; ``judged`` is called on the loop, once its batch is announced here.
 
