@@ -307,9 +307,7 @@ class CatchUp:
     async def _read_log(self) -> None:
         """Read the next page after the position."""
         progress = self._progress
-        # What was put back since this was asked for is in the page, and beyond the position.
-        start = progress.read_to if progress.page else progress.position
-        generation = self.interests.generation
+        start, generation = progress.next_after, self.interests.generation
         announced = self._reader.announced()
         progress.behind = False
         progress.reading = True

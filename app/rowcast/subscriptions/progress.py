@@ -101,6 +101,11 @@ class Progress:
             self.page[-1] = last, None
         last.count, last.last = (last.count or 0) + 1, event.seq
 
+    @property
+    def next_after(self) -> int:
+        """The position after which the next page is read: what was put back is in this one."""
+        return self.read_to if self.page else self.position
+
     def put_back(self, pairs: list[Pair], limit: int) -> bool:
         """Keep pairs beyond ``limit`` for later, if a stage made several of one event.
 
