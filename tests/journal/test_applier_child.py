@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rowcast.journal.applier_child import Forked, ForkedApplier, spawn_applier
@@ -96,6 +97,15 @@ def test_a_process_with_threads_is_not_forked():
     child.close()
     assert isinstance(child.process, subprocess.Popen)
     assert 0 == child.process.wait(60)
+
+
+def test_two_threads_may_wait_for_the_end_of_a_fork():
+    """The one that starts it again, and the one that stops the server."""
+    for _ in range(20):
+        forked = Forked(os.posix_spawn("/bin/sh", ["sh", "-c", "exit 3"], os.environ))
+        with ThreadPoolExecutor(4) as threads:
+            waiting = [threads.submit(forked.wait, 60) for _ in range(4)]
+        assert [3] * 4 == [one.result() for one in waiting]
 
 
 def test_both_kinds_tell_that_they_go_on_and_how_they_ended():

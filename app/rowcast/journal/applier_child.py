@@ -53,15 +53,21 @@ class Forked:
         self.pid = pid
         self._ended = os.pidfd_open(pid)
         self._code: int | None = None
+        self._asking = threading.Lock()
+        """Whoever asks for the exit code first has it: a server may stop while another waits."""
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end; see ``Process``."""
-        if self._code is None:
-            if not select.select([self._ended], [], [], timeout)[0]:
-                raise subprocess.TimeoutExpired("the applier", timeout or 0)
-            self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-            os.close(self._ended)
-        return self._code
+        if self._code is None and not select.select([self._ended], [], [], timeout)[0]:
+            raise subprocess.TimeoutExpired("the applier", timeout or 0)
+        with self._asking:
+            if self._code is None:
+                self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            return self._code
+
+    def __del__(self) -> None:
+        """Close the handle of its end."""
+        os.close(self._ended)
 
     def kill(self) -> None:
         """End it at once."""
