@@ -13,6 +13,7 @@ from typing import cast
 from rowcast.journal.applier_child import ForkedApplier, Spawn
 from rowcast.program.config import Config
 from rowcast.program.logs import configure_logging
+from rowcast.store.sqlite_process import stop_counting_memory
 
 log = logging.getLogger("rowcast")
 
@@ -25,6 +26,7 @@ def run(config: Config, serve: Serve) -> None:
     configure_logging(config.logging.level, config.logging.format)
     for warning in config.warnings:
         log.warning("%s", warning)
+    stop_counting_memory()
     with (
         closing(ForkedApplier()) as applier,
         asyncio.Runner(loop_factory=loop_factory()) as runner,

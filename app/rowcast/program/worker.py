@@ -28,6 +28,7 @@ from rowcast.program.operations import end
 from rowcast.program.process import loop_factory
 from rowcast.program.workers import READY, Ports
 from rowcast.store.sqlite import SqlStore
+from rowcast.store.sqlite_process import stop_counting_memory
 
 log = logging.getLogger("rowcast.workers")
 
@@ -104,6 +105,7 @@ def main() -> None:
     gc.disable()  # until ready, as the server does
     config, ports, place, node = pickle.load(sys.stdin.buffer)  # noqa: S301 - of our own parent
     configure_logging(config.logging.level, config.logging.format)
+    stop_counting_memory()
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_main(config, ports, Path(place), node))
