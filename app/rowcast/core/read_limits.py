@@ -15,6 +15,17 @@ READ_LOOK_SECONDS = 0.05
 """Interval between checks of running reads: a search may exceed its slice by this."""
 READ_WAITING_MAX = 256
 """Reads of one kind that wait for one caller: some kilobytes each, and minutes of work."""
+SCAN_SLICE_SECONDS = 0.001
+"""For which one scan looks at rows in Python before another may: what a thread keeps the
+interpreter's lock for (``LOCK_SECONDS``)."""
+SCAN_REST_SECONDS = 0.003
+"""For which all scans rest when others want the interpreter's lock: twice what a write takes."""
+SCAN_HINDERED_RATIO = 1.3
+"""Time to CPU time of a slice from which others wanted the lock or the core meanwhile."""
+SCAN_LOOK_ROWS = 32
+"""Rows after which a scan looks at the clock: some two hundred microseconds."""
+SCAN_TURN_SECONDS_MAX = 0.05
+"""For which a scan waits until others let it: some ten slices with their rests."""
 QUERY_GROUPS_MAX = 10_000
 """Groups of one query, which are in memory at once: as many as records with a link to the next."""
 LONG_POLL_SECONDS = 25

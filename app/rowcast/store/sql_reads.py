@@ -18,6 +18,7 @@ from rowcast.store import sql_expiry, sql_log, sql_scan, sql_search
 from rowcast.store.older_rows import OlderRows, Oldest, OldestRoom
 from rowcast.store.page_room import PageRoom
 from rowcast.store.read_limit import ReadLimit
+from rowcast.store.scan_pace import ScanPace
 from rowcast.store.sql_commit import LogPartition
 from rowcast.store.sql_database import Database
 from rowcast.store.sql_parts import END, Parts, Plan
@@ -41,6 +42,7 @@ class SqlReads:
         self._limits = limits
         self._parts = Parts(LogPartition(TopicRows(), 0))
         self._reader = sql_log.LogReader({}, {})
+        self._pace = ScanPace()
 
     def limited(self, limit: ReadLimit, call: Callable[[], T]) -> T:
         """Run reads on this thread under a limit; raises its Error."""
@@ -178,18 +180,19 @@ class SqlReads:
         part = self._parts.of(table)
         with self._database.reading() as cursor:
             position = sql_log.head(cursor)
-            rows, after = sql_search.search(cursor, part, query)
+            rows, after = sql_search.search(cursor, part, query, self._pace)
         return Page(position, [part.rows.record(row) for row in rows], bool(after), after)
 
     def matching(self, table: Table, query: Query) -> int:
         """Return the number of records that match the query's conditions."""
         with self._database.reading() as cursor:
-            return sql_search.matching(cursor, self._parts.of(table), query)
+            return sql_search.matching(cursor, self._parts.of(table), query, self._pace)
 
     def grouped(self, table: Table, query: Query, grouping: Grouping, most: int) -> list[GroupRow]:
         """Return the groups of the records that match the query's conditions."""
         with self._database.reading() as cursor:
-            return sql_search.grouped(cursor, self._parts.of(table), query, grouping, most)
+            part = self._parts.of(table)
+            return sql_search.grouped(cursor, part, query, grouping, most, self._pace)
 
     def history(
         self, source: LogSource, topic: str, limit: int, before: int | None = None

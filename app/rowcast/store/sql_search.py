@@ -16,6 +16,7 @@ from rowcast.core.conditions import holds
 from rowcast.core.evaluation import order_key, page_token, token_values
 from rowcast.core.grouping import Grouping, GroupRow
 from rowcast.core.queries import Query, Sort
+from rowcast.store.scan_pace import ScanPace
 from rowcast.store.sql_commit import LogPartition
 from rowcast.store.sql_groups import grouped_in_sql, grouped_one_by_one
 from rowcast.store.sql_query import Conditions, Filter, order_by, segments, sort_terms
@@ -23,11 +24,13 @@ from rowcast.store.sql_rows import Row
 from rowcast.store.sql_tables import quoted
 
 
-def search(cursor: Cursor, part: LogPartition, query: Query) -> tuple[list[Row], str]:
+def search(
+    cursor: Cursor, part: LogPartition, query: Query, pace: ScanPace
+) -> tuple[list[Row], str]:
     """Return the rows of one page and the token of the next; an empty one when there is none."""
-    found = _ordered(cursor, part, query)
+    found = _ordered(cursor, part, query, pace)
     if found is None:
-        found = _sorted(cursor, part, query)
+        found = _sorted(cursor, part, query, pace)
     if query.limit is None:
         return list(islice(found, query.offset, None)), ""
     rows = list(islice(found, query.offset, query.offset + query.limit + 1))
@@ -37,23 +40,28 @@ def search(cursor: Cursor, part: LogPartition, query: Query) -> tuple[list[Row],
     return page, page_token(query.sort, part.rows.value(page[-1]), page[-1][0])
 
 
-def matching(cursor: Cursor, part: LogPartition, query: Query) -> int:
+def matching(cursor: Cursor, part: LogPartition, query: Query, pace: ScanPace) -> int:
     """Return the number of records that match the conditions."""
     selected = _selection(part, query)
     if not selected.exact:
-        return sum(1 for _ in _selected(cursor, part, query, ""))
+        return sum(1 for _ in _selected(cursor, part, query, pace))
     where = f"WHERE {selected.text}" if selected.text else ""
     text = f"SELECT count(*) FROM {quoted(part.rows.name)} {where}"
     return int(cursor.execute(text, selected.values).fetchone()[0])
 
 
 def grouped(
-    cursor: Cursor, part: LogPartition, query: Query, grouping: Grouping, most: int
+    cursor: Cursor,
+    part: LogPartition,
+    query: Query,
+    grouping: Grouping,
+    most: int,
+    pace: ScanPace,
 ) -> list[GroupRow]:
     """Return the groups of the records that match the conditions."""
     rows = grouped_in_sql(cursor, part, grouping, _selection(part, query), most)
     if rows is None:
-        rows = grouped_one_by_one(part, grouping, _selected(cursor, part, query, ""), most)
+        rows = grouped_one_by_one(part, grouping, _selected(cursor, part, query, pace), most)
     return rows
 
 
@@ -68,7 +76,12 @@ def _selection(part: LogPartition, query: Query) -> Filter:
 
 
 def _selected(
-    cursor: Cursor, part: LogPartition, query: Query, order: str, beyond: Filter | None = None
+    cursor: Cursor,
+    part: LogPartition,
+    query: Query,
+    pace: ScanPace,
+    order: str = "",
+    beyond: Filter | None = None,
 ) -> Iterator[Row]:
     """Return the matching rows, in an order of SQL."""
     selected = _selection(part, query)
@@ -79,26 +92,28 @@ def _selected(
     if selected.exact:
         return rows
     value = part.rows.value
-    return (row for row in rows if holds(query.where, value(row), row[0]))
+    return (row for row in pace.rows(rows) if holds(query.where, value(row), row[0]))
 
 
-def _ordered(cursor: Cursor, part: LogPartition, query: Query) -> Iterator[Row] | None:
+def _ordered(
+    cursor: Cursor, part: LogPartition, query: Query, pace: ScanPace
+) -> Iterator[Row] | None:
     """Return the rows from the page on, in order; None when SQL cannot sort so."""
     keys = sort_terms(part, query.sort)
     if keys is None:
         return None
     order = order_by(part, keys)
     if query.after is None:
-        return _selected(cursor, part, query, order)
+        return _selected(cursor, part, query, pace, order)
     values = token_values(query.sort, query.after)
     ranges = segments(part, keys, values)
-    return chain.from_iterable(_selected(cursor, part, query, order, item) for item in ranges)
+    return chain.from_iterable(_selected(cursor, part, query, pace, order, item) for item in ranges)
 
 
-def _sorted(cursor: Cursor, part: LogPartition, query: Query) -> Iterator[Row]:
+def _sorted(cursor: Cursor, part: LogPartition, query: Query, pace: ScanPace) -> Iterator[Row]:
     """Return the rows from the page on, sorted in Python."""
     value, sort = part.rows.value, query.sort
-    rows = _selected(cursor, part, query, "")
+    rows = _selected(cursor, part, query, pace)
     keyed = ((order_key(sort, value(row), row[0]), row) for row in rows)
     if query.after is not None:
         *values, last = token_values(sort, query.after)
