@@ -48,6 +48,11 @@ MQTT_SUBSCRIBE_TURN_FILTERS = 20
 """Filters of one client, or of one UNSUBSCRIBE, above which they are changed in slices: fewer take
 some two milliseconds."""
 
+# Pages --------------------------------------------------------------------------------------------
+READ_TURN_EVENTS_MIN = 200
+"""Events or records of a page that was read, from which it is sorted in a turn of the loop of its
+own: fewer take some two hundred microseconds."""
+
 # Large values -------------------------------------------------------------------------------------
 LARGE_VALUE_BYTES_MIN = 64 * 1024
 """From which a value is checked in a child process: a smaller one takes three milliseconds at most,

@@ -84,6 +84,7 @@ class Kernel(Seams):
         self.readable = Readable(reader, self.visibility, now, self.transcoder)
         self.turns = LoopTurns()
         """Of the loop, for long work of any client."""
+        reader.turn = self.turns.take
         self.views = reader.views = Views(bus, registry, self.turns)
         self.now = now
         self.durable = DurableFilters()

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from rowcast.core.errors import Error
 from rowcast.core.events import Event, Record
+from rowcast.core.fairness_limits import READ_TURN_EVENTS_MIN
 from rowcast.core.limits import (
     LOG_PAGE_EVENTS,
     SCAN_PAGE_BYTES,
@@ -22,11 +23,12 @@ from rowcast.core.shedding import Shedding
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, sources_of
 from rowcast.core.topics import TopicFilter
+from rowcast.reads.log_pages import LogPage
 from rowcast.reads.record_cache import RecordCache
 from rowcast.reads.row_limits import USUAL, RowLimits
 from rowcast.reads.store_reader import StoreReader
 from rowcast.rows.topic_rows import RowFilter, View
-from rowcast.store.store import LogAndRecords
+from rowcast.store.store import LogAndRecords, Page, Scan
 from rowcast.subscriptions.delivery import Acknowledged, Delivered
 from rowcast.subscriptions.gaps import LossCounter
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
@@ -63,6 +65,7 @@ class Reader(StoreReader):
         log_page_events: int = LOG_PAGE_EVENTS,
         take_bytes: int = SUBSCRIPTION_TAKE_BYTES_MAX,
         topics_cached: int = SUBSCRIPTION_TOPICS_CACHED_MAX,
+        turn_events: int = READ_TURN_EVENTS_MIN,
     ) -> None:
         super().__init__(store, cache, executor, tables, announced, scan_bytes)
         self.row_limits = row_limits
@@ -90,6 +93,10 @@ class Reader(StoreReader):
         """Page size of retained messages (``retainer.batch_read_number``, E19)."""
         self.table_scan_records = table_scan_records
         """Page size of records of a declared table."""
+        self.turn: Callable[[], Awaitable[object]] = _at_once
+        """Waits for a turn of the loop, before a page of ``turn_events`` or more is handed out: its
+        reader sorts it at once, and thirty readers may have waited for the same page."""
+        self.turn_events = turn_events
         self.delivery_rate = 0.0
         """Retained messages to one reader per second; 0: unlimited (E19)."""
         self.shedding = Shedding()
@@ -126,6 +133,22 @@ class Reader(StoreReader):
             return [rows.view.branch]
         return sources_of(topics, self._tables)
 
+    async def page(
+        self, after: int, limit: int, sources: Sequence[LogSource], until: int = 0
+    ) -> LogPage:
+        """Return a page of the log after a position; see ``StoreReader``."""
+        found = await super().page(after, limit, sources, until)
+        if len(found.events) >= self.turn_events:
+            await self.turn()
+        return found
+
+    async def scan_all(self, scans: Sequence[Scan], limit: int) -> list[Page]:
+        """Return pages of current records, one for each scan; see ``StoreReader``."""
+        found = await super().scan_all(scans, limit)
+        if sum([len(page.records) for page in found]) >= self.turn_events:
+            await self.turn()
+        return found
+
     async def supplied(self, topics: TopicFilter) -> list[Record] | None:
         """Return a filter's records from outside the store; None if there is no such source."""
         if self.supply is None:
@@ -134,6 +157,10 @@ class Reader(StoreReader):
             return await self.supply(topics)
         except Error:  # it was logged; the store's own records are still returned
             return None
+
+
+async def _at_once() -> None:
+    """Wait for nothing."""
 
 
 async def _no_rows(_topics: TopicFilter) -> AsyncIterator[list[Event]]:

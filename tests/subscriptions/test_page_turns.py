@@ -1,0 +1,63 @@
+"""Pages that many readers wait for together are sorted one in each turn of the loop."""
+
+import asyncio
+
+import pytest
+
+from build import ANN, DOG, Server
+from rowcast.core.events import MESSAGE, Event
+from rowcast.core.topics import TopicFilter
+from rowcast.store.store import Scan
+
+PAGE = 5
+
+
+async def filled(**reading):
+    """Return a server with a log of a page, which counts the turns that its reader waits for."""
+    room = Server(reading=reading)
+    for number in range(PAGE):
+        await room.kernel.write(Event("Dog/1", MESSAGE, b"{}", qos=1), ANN)
+        await room.put(f"u/{number}", b"1")
+    taken, take = [], room.reader.turn
+
+    async def counted():
+        taken.append(await take())
+
+    room.reader.turn = counted
+    return room, taken
+
+
+@pytest.mark.parametrize(("turn_events", "turns"), [(PAGE, 3), (PAGE + 1, 0)])
+async def test_readers_of_one_page_wait_for_a_turn_each(turn_events, turns):
+    room, taken = await filled(turn_events=turn_events)
+    pages = [room.reader.page(0, PAGE, [DOG]) for _ in range(3)]
+    assert [PAGE] * 3 == [len(page.events) for page in await asyncio.gather(*pages)]
+    assert len(taken) == turns
+
+
+@pytest.mark.parametrize(("turn_events", "turns"), [(PAGE, 1), (PAGE + 1, 0)])
+async def test_current_records_too(turn_events, turns):
+    room, taken = await filled(turn_events=turn_events)
+    (page,) = await room.reader.scan_all([Scan(None, TopicFilter("u/#"), "")], PAGE)
+    assert (len(page.records), len(taken)) == (PAGE, turns)
+
+
+async def test_one_turn_of_the_loop_has_one_slice():
+    """The kernel's turns: two slices are never in one pass of the loop, whoever waits for them."""
+    room, passes = Server(reading={"turn_events": 1}), []
+    await room.kernel.write(Event("Dog/1", MESSAGE, b"{}", qos=1), ANN)
+    count, loop = 0, asyncio.get_running_loop()
+
+    def tick():
+        nonlocal count
+        count += 1
+        loop.call_soon(tick)
+
+    async def read():
+        await room.reader.page(0, PAGE, [DOG])
+        passes.append(count)
+
+    loop.call_soon(tick)
+    reading = [asyncio.create_task(read()) for _ in range(9)]
+    await asyncio.wait(reading)
+    assert len(passes) == len(set(passes)) == 9
