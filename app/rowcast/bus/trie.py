@@ -5,22 +5,34 @@ most two children per level, so it costs what the topic is deep, not how many fi
 walks the levels itself, for speed; ``tests/bus/test_bus.py`` compares it with TopicFilter.matches.
 Empty branches are pruned at once, so churn leaves nothing behind (D35).
 
+Filters such as ``a/+/a`` and ``a/a/+`` select one topic, and of 13 levels there are thousands that
+do. A subscriber is wanted once, so a branch with filters of one subscriber alone is left out when
+that subscriber is found already.
+
 It knows filters and opaque subscribers; it knows nothing of events, queues or callers.
 """
 
-from typing import Generic, TypeVar
+from collections.abc import Sequence
+from typing import Final, Generic, TypeVar
 
 from rowcast.core.topics import TopicFilter
 
 S = TypeVar("S")
 
+SEVERAL: Final = object()
+"""Stands for the subscribers of a branch that has, or had, several."""
+
 
 class Node(Generic[S]):
     """One level of the filters that pass through here."""
 
-    __slots__ = ("children", "subscribers")
+    __slots__ = ("children", "depth", "sole", "subscribers")
 
-    def __init__(self) -> None:
+    def __init__(self, depth: int, sole: object) -> None:
+        self.depth = depth
+        """How many levels lead here."""
+        self.sole = sole
+        """The only subscriber of the filters that pass through here or end here, or SEVERAL."""
         self.children: dict[str, Node[S]] | None = None  # most nodes are the last of their filters
         self.subscribers: dict[S, None] = {}  # an ordered set: delivery in order of subscription
 
@@ -31,7 +43,7 @@ class Trie(Generic[S]):
     __slots__ = ("_root", "_size")
 
     def __init__(self) -> None:
-        self._root: Node[S] = Node()
+        self._root: Node[S] = Node(0, SEVERAL)
         self._size = 0
 
     def __len__(self) -> int:
@@ -45,7 +57,9 @@ class Trie(Generic[S]):
                 node.children = {}
             child = node.children.get(level)
             if child is None:
-                child = node.children[level] = Node()
+                child = node.children[level] = Node(node.depth + 1, subscriber)
+            elif child.sole is not subscriber:
+                child.sole = SEVERAL
             node = child
         if subscriber in node.subscribers:
             return False
@@ -77,7 +91,7 @@ class Trie(Generic[S]):
     def match(self, topic: str) -> tuple[S, ...]:
         """Return each subscriber that has at least one matching filter, once."""
         # MQTT-4.7.2-1: no wildcard for the first level of $-topics
-        return _subscribers(_nodes_below(self._root, topic, wild=topic[:1] != "$"))
+        return _below(self._root, topic.split("/"), wild=topic[:1] != "$")
 
     def names(self, path: str) -> bool:
         """Return whether a filter names a path without wildcards, or something below it."""
@@ -91,45 +105,39 @@ class Trie(Generic[S]):
         node: Node[S] | None = self._root
         for level in path.split("/"):
             node = _child(node, level) if node is not None else None
-        return _subscribers(_nodes_below(node, rest, wild=True)) if node is not None else ()
+        return _below(node, rest.split("/"), wild=True) if node is not None else ()
 
 
 def _child(node: Node[S], level: str) -> Node[S] | None:
     return node.children.get(level) if node.children is not None else None
 
 
-def _subscribers(nodes: list[Node[S]]) -> tuple[S, ...]:
-    """Return the subscribers of several nodes, each once."""
-    if len(nodes) == 1:
-        return tuple(nodes[0].subscribers)
+def _below(root: Node[S], levels: Sequence[str], *, wild: bool) -> tuple[S, ...]:
+    """Return the subscribers below a node whose filters select these levels, each once.
+
+    ``wild``: a wildcard may select the first of them.
+    """
     found: dict[S, None] = {}
-    for node in nodes:
-        found.update(node.subscribers)
+    start, nodes = root.depth, [root]
+    end = start + len(levels)
+    while nodes:
+        node = nodes.pop()
+        if node.sole in found:
+            continue
+        children, depth = node.children, node.depth
+        if depth == end:
+            found.update(node.subscribers)
+            if children is not None and "#" in children:  # "a/#" selects "a" itself too
+                found.update(children["#"].subscribers)  # (MQTT 5, 4.7.1.2)
+            continue
+        if children is None:
+            continue
+        level = levels[depth - start]
+        if level in children:  # a topic has no level "+" or "#": check_topic refuses it
+            nodes.append(children[level])
+        if wild or depth > start:
+            if "+" in children:
+                nodes.append(children["+"])
+            if "#" in children:
+                found.update(children["#"].subscribers)
     return tuple(found)
-
-
-def _nodes_below(root: Node[S], topic: str, *, wild: bool) -> list[Node[S]]:
-    """Return all nodes below one that end a filter which selects the topic, level by level."""
-    found: list[Node[S]] = []
-    nodes = [root]
-    for level in topic.split("/"):
-        following: list[Node[S]] = []
-        for node in nodes:
-            children = node.children
-            if children is None:
-                continue
-            if wild and "#" in children:
-                found.append(children["#"])
-            if wild and "+" in children:
-                following.append(children["+"])
-            if level in children:  # a topic has no level "+" or "#": check_topic refuses it
-                following.append(children[level])
-        if not following:
-            return found
-        nodes = following
-        wild = True
-    for node in nodes:
-        found.append(node)
-        if node.children is not None and "#" in node.children:  # "a/#" selects "a" itself too
-            found.append(node.children["#"])  # (MQTT 5, 4.7.1.2)
-    return found
