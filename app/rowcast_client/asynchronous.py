@@ -144,6 +144,7 @@ class Rowcast:
         *filters: str,
         meta: bool = False,
         commits: bool = False,
+        conflate: str = "",
         patient: bool = False,
         on_state: State | None = None,
         **place: Unpack[Place],
@@ -152,6 +153,7 @@ class Rowcast:
 
         Begin elsewhere with ``since`` (a cursor), ``start="new"``, ``last=10`` or ``from_="-1h"``.
         With ``commits`` a ``commit`` follows each transaction: what came is as of its cursor.
+        With ``conflate="1s"`` a value of a record comes only so often, the newest.
         Unless ``patient``, a failed first connection raises a Problem. ``on_state`` receives
         ``connecting``, ``live`` and ``waiting``.
         """
@@ -161,6 +163,7 @@ class Rowcast:
             name=self._calls.format,
             meta=meta,
             commits=commits,
+            conflate=conflate,
             patient=patient,
             chance=self._chance,
         )

@@ -136,6 +136,7 @@ class SyncRowcast:
         *filters: str,
         meta: bool = False,
         commits: bool = False,
+        conflate: str = "",
         patient: bool = False,
         on_state: State | None = None,
         **place: Unpack[Place],
@@ -147,6 +148,7 @@ class SyncRowcast:
             name=self._calls.format,
             meta=meta,
             commits=commits,
+            conflate=conflate,
             patient=patient,
             chance=self._chance,
         )

@@ -56,6 +56,7 @@ class Following:
         name: str = "json",
         meta: bool = False,
         commits: bool = False,
+        conflate: str = "",
         patient: bool = False,
         chance: Callable[[], float] = random.random,
     ) -> None:
@@ -72,6 +73,8 @@ class Following:
             self._params.append(("format", name))
         asked = (("meta", meta), ("commits", commits))
         self._params += [(word, "true") for word, wanted in asked if wanted]
+        if conflate:
+            self._params.append(("conflate", conflate))
         self._chance = chance
         self._met = patient
         self._pause: float = RECONNECT_SECONDS_MIN

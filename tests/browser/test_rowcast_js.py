@@ -187,6 +187,30 @@ def test_a_cut_among_the_records_begins_anew_and_says_so():
     assert [None, None, ["a:5"], ["a:5"], ["b:2"]] == places
 
 
+def test_m4_an_interval_is_asked_for_at_each_connection():
+    """M4: a reconnect does not make the values come more often; where to begin is the cursor."""
+    with HTTPServer(("127.0.0.1", 0), Cut) as server:
+        server.asked = []
+        server.pieces = [[("current", "a:5")], []]
+        thread = Thread(target=lambda: [server.handle_request() for _ in range(2)])
+        thread.start()
+        with Client(f"http://127.0.0.1:{server.server_port}") as client:
+            client.do("subscribe", filter="Dog/#", options={"start": "new", "conflate": "1s"})
+            client.events(1)
+            thread.join()
+    first, second = (parse_qs(urlsplit(path).query) for path in server.asked)
+    assert {"topic": ["Dog/#"], "start": ["new"], "conflate": ["1s"]} == first
+    assert {"topic": ["Dog/#"], "since": ["a:5"], "conflate": ["1s"]} == second
+
+
+def test_m4_a_wrong_interval_is_refused(client):
+    client.do("subscribe", filter="Dog/#", options={"conflate": "often"})
+    said = [client.next(), client.next()]
+    assert [("connecting", None), ("refused", 400)] == [
+        (x["state"], x.get("problem")) for x in said
+    ]
+
+
 def test_what_is_refused_for_good_is_not_tried_again(client):
     client.do("subscribe", filter="a/#/b", options={})
     said = [client.next(), client.next()]

@@ -53,6 +53,14 @@ def test_c23_marks_after_transactions_are_asked_for_at_each_connection():
     assert (("topic", "Dog/#"), ("commits", "true")) == following.params
 
 
+def test_m4_an_interval_is_asked_for_at_each_connection():
+    """M4: a reconnect does not make the values come more often."""
+    following = follow(conflate="1s", start="new")
+    assert (("topic", "Dog/#"), ("conflate", "1s"), ("start", "new")) == following.params
+    assert ["put"] == hear(following, block("put", 7))
+    assert (("topic", "Dog/#"), ("conflate", "1s")) == following.params
+
+
 def test_a_stream_that_is_cut_before_its_first_event_goes_on_where_it_began():
     """O10: what happens between two connections is not lost."""
     following = follow(start="new")

@@ -145,6 +145,31 @@ async def test_c23_a_commit_follows_each_transaction(rows):
     assert told[-1]["position"] == heard[-1].cursor == asked.cursor
 
 
+async def test_m4_values_come_as_often_as_asked(program, rows):
+    """M4: the newest value comes, and all others are counted; by both clients."""
+    async with aclosing(rows.subscribe("Dog/#", start="new", conflate="10ms")) as events:
+        await take(events, 1)
+        live = [one for door in program.kernel.doors for one in door.subscriptions()]
+        assert [0.01] == [it.conflate for one in live for it in one.interests]
+        for age in range(30):
+            await rows.put("Dog/m", {"name": "Max", "age": age})
+        came = passed = 0
+        async for event in events:
+            passed += event.gap["count"] if event.gap else 0
+            came += event.kind == "put"
+            if event.kind == "put" and event.value["age"] == 29:
+                break
+    assert 30 == came + passed
+    with pytest.raises(Problem, match="conflate is a duration"):
+        await asyncio.to_thread(first_of_blocking, url_of(program), conflate="often")
+
+
+def first_of_blocking(url, **options):
+    """Return the first event for the client without asyncio."""
+    with SyncRowcast(url) as client:
+        return next(iter(client.subscribe("Dog/#", **options)))
+
+
 @pytest.mark.parametrize("name", ["json", "cbor", "msgpack"])
 async def test_the_formats_give_one_value(program, name):
     """O10, A19: what a client writes, it reads and hears: dates as its format has them."""

@@ -43,6 +43,13 @@ def test_a_role_sees_only_what_it_may_read():
         assert "chip" not in guest and "Bill" not in guest and "name" in guest
 
 
+def test_m4_a_typed_subscription_takes_an_interval():
+    """M4: events of the table's records, and a duration, which no other text is."""
+    text = typescript(parse_schema(SCHEMA))
+    assert "conflate?: Duration" in text and "type Duration = `${number}${" in text
+    assert "filter: Topic<T>, onEvent: OnEvent<T>, options?: Watching," in text
+
+
 @pytest.mark.parametrize("program", [RIGHT, *WRONG])
 def test_mypy_refuses_wrong_programs(tmp_path, program):
     text = python(parse_schema(SCHEMA), frozenset({"guest"}))

@@ -160,6 +160,24 @@ type Rows<T extends Name> = { rows: Tables[T]["record"][]; next: string | null }
 type Topic<T extends Name> = `${T}/${string}`
 type Insert<T extends Name> = Tables[T]["insert"]
 type Patch<T extends Name> = Tables[T]["patch"]
+export type Duration = `${number}${"ms" | "s" | "m"}`
+export interface Watching {
+  since?: string
+  start?: "new"
+  last?: number
+  from?: string
+  commits?: boolean
+  conflate?: Duration
+  onState?: (state: "connecting" | "live" | "waiting" | "refused", problem?: Error) => void
+}
+export interface Heard<T extends Name> {
+  kind: string
+  topic: string | null
+  cursor: string | null
+  value?: Tables[T]["record"] | null
+  gap?: { from: string | null; to: string | null; count: number | null; reason: string }
+}
+type OnEvent<T extends Name> = (event: Heard<T>) => void
 /** The client of rowcast.js: `const rows = new Rowcast(url) as unknown as Typed` */
 export interface Typed {
   get<T extends Name>(topic: Topic<T>): Promise<Read<T>>
@@ -168,6 +186,9 @@ export interface Typed {
   put<T extends Name>(topic: Topic<T>, value: Insert<T>, options?: Options): Promise<Written>
   patch<T extends Name>(topic: Topic<T>, value: Patch<T>, options?: Options): Promise<Written>
   delete<T extends Name>(topic: Topic<T>, options?: Options): Promise<Written>
+  subscribe<T extends Name>(
+    filter: Topic<T>, onEvent: OnEvent<T>, options?: Watching,
+  ): { close(): void }
 }
 """
 

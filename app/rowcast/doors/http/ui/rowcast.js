@@ -50,7 +50,7 @@ export class Rowcast {
     const asked = { method, body, signal, headers: { ...this.headers, ...headers } }
     const answer = await this.fetch(this.url + path, asked)
     if (answer.ok) return answer
-    const details = await answer.json().catch(() => ({}))
+    const details = await answer.json().catch(() => {})
     throw new Problem({ ...details, status: answer.status })
   }
 
@@ -102,14 +102,16 @@ export class Rowcast {
     if (value !== undefined) all['content-type'] = type
     const body = type === AS_JSON ? JSON.stringify(value) : value
     const answer = await this.request(method, path, { body, headers: all })
-    const told = await valueOf(answer).catch(() => null)
+    const told = await valueOf(answer).catch(() => {})
     return { status: answer.status, cursor: cursorOf(answer), id: told?.id }
   }
 
   /**
    * Hear what is at a filter, and then what happens. Begin elsewhere with `since`, `start`, `last`
    * or `from`. With `commits: true` a `commit` follows each transaction: what came up to it is as of
-   * its cursor. `onState` is told 'connecting', 'live', 'waiting', and 'refused' with a Problem.
+   * its cursor. With `conflate: '1s'` a value of a record comes only so often, the newest; a live
+   * query has every step. `onState` is told 'connecting', 'live', 'waiting', and 'refused' with a
+   * Problem.
    */
   subscribe(filter, onEvent, options = {}) {
     return new Subscription(this, filter, onEvent, options)
@@ -131,9 +133,10 @@ class Subscription {
     else (this.client.socket || new Socket(this.client)).add(this)
   }
 
+  /** What each connection asks for; where to begin is said until there is a cursor. */
   get words() {
-    const { commits = false } = this.place
-    return this.cursor ? { commits, since: this.cursor } : this.place
+    const { start, last, from, ...all } = this.place
+    return this.cursor ? { ...all, since: this.cursor } : this.place
   }
 
   hear(event) {
@@ -235,7 +238,7 @@ class Socket {
   again(opened) {
     const { client } = this
     this.ws = null
-    this.failures += 1
+    this.failures++
     if (!opened && this.failures >= WS_TRIES && !client.transport) {
       client.transport = 'sse'
       client.socket = null
