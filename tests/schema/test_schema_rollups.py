@@ -71,6 +71,24 @@ def test_v4_roll_ups_have_the_attributes_of_their_rows():
     )  # fmt: skip
 
 
+def test_v4_decimals_stay_decimals_and_start_anew_where_a_type_was_changed():
+    text = (
+        "type Sensor @table @export { at: Date cost: Decimal @decimal(precision: 9, scale: 2) } "
+        'type Hourly @table @export @rollup(of: Sensor, time: at, every: "1h", '
+        "values: {cost: [avg, min, sum, count]}) { cost_sum: Decimal }"
+    )
+    hourly = parse_schema(text).tables[1]
+    assert {"cost_avg": "Decimal", "cost_min": "Decimal", "cost_sum": "Decimal"} == {
+        item.name: item.type.value for item in hourly.attributes if item.type.value == "Decimal"
+    }
+    floats = text.replace("Decimal @decimal(precision: 9, scale: 2)", "Float")
+    floats = floats.replace("cost_sum: Decimal", "")
+    assert hourly.rollup.digest != parse_schema(floats).tables[1].rollup.digest
+    limited = text.replace("cost_sum: Decimal", "cost_sum: Decimal @decimal(precision: 9)")
+    with pytest.raises(Error, match='"cost_sum" of Hourly has no @decimal'):
+        parse_schema(limited)
+
+
 def test_roll_ups_of_one_another_lead_to_a_table():
     text = (
         'type {} @table @export @rollup(of: {}, time: at, every: "1h", values: {{n_max: max}})'

@@ -3,7 +3,7 @@
 ``schema`` reads it from ``@rollup``; ``features/rollups`` keeps its rows.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
 
@@ -26,11 +26,14 @@ class RollupRule:
     values: tuple[tuple[str, tuple[str, ...]], ...]
     """Attributes, each with its functions."""
     late_seconds: float
+    decimals: frozenset[str] = field(default=frozenset(), repr=False)
+    """The attributes of ``values`` that are decimals."""
 
     @property
     def digest(self) -> str:
         """A text that differs for a rule with other rows."""
-        return blake2b(repr(self).encode(), digest_size=8).hexdigest()
+        told = repr(self) + (repr(sorted(self.decimals)) if self.decimals else "")
+        return blake2b(told.encode(), digest_size=8).hexdigest()
 
     @property
     def every(self) -> int:

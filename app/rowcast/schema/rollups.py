@@ -36,7 +36,7 @@ ROLLUP: Final = "rollup"
 _EXAMPLE: Final = (
     '@rollup(of: "Sensor", by: ["site"], time: "at", every: "1h", values: {temp: ["avg"]})'
 )
-_NUMBERS: Final = frozenset({Type.INT, Type.LONG, Type.FLOAT})
+_NUMBERS: Final = frozenset({Type.INT, Type.LONG, Type.FLOAT, Type.DECIMAL})
 _TEXTS: Final = frozenset({Type.ID, Type.STRING})
 _GROUPS: Final = frozenset({Type.ID, Type.STRING, Type.INT, Type.LONG, Type.BOOLEAN})
 
@@ -78,15 +78,22 @@ def _rolled(
         hint = nearest(name, [key for key in tables if key != name])
         problems.at(blamed, f"@rollup needs an exported type of records, as in {_EXAMPLE}", hint)
         return table
+    values = _values(settings, source, problems)
     rule = RollupRule(
         of=source.name,
         by=_by(settings, source, problems),
         time=_time(settings, source, problems),
         every_seconds=_every(settings, problems),
-        values=_values(settings, source, problems),
+        values=values,
         late_seconds=_late(settings, source, problems),
+        decimals=frozenset(name for name, _ in values if _is_decimal(source, name)),
     )
     return _with_attributes(words, replace(table, rollup=rule), source, problems)
+
+
+def _is_decimal(source: Table, name: str) -> bool:
+    known = source.attribute(name)
+    return known is not None and known.type is Type.DECIMAL
 
 
 def _known(source: Table, types: frozenset[Type]) -> list[str]:
@@ -195,6 +202,9 @@ def _with_attributes(
         if other is not None and (other.type is not item.type or other.required):
             message = f'"{item.name}" of {table.name} is {item.type}, without !: the server sets it'
             problems.at(words, message)
+        elif other is not None and other.digits is not None:
+            message = f'"{item.name}" of {table.name} has no @decimal: the server sets its digits'
+            problems.at(words, message)
     new = (item for item in made if item.name not in declared)
     return replace(table, attributes=(*table.attributes, *new))
 
@@ -211,11 +221,15 @@ def _made(table: Table, source: Table) -> list[Attribute]:
     found.append(Attribute(rule.time, Type.DATE, indexed=True))
     for name, functions in rule.values:
         known = source.attribute(name)
-        for function in functions:
-            kind = known.type if known is not None else Type.FLOAT
-            if function == "count" or (function == "sum" and kind is Type.INT):
-                kind = Type.LONG
-            elif function == "avg":
-                kind = Type.FLOAT
-            found.append(Attribute(column(name, function), kind))
+        found += [_column(known, name, function) for function in functions if known is not None]
     return found
+
+
+def _column(source: Attribute, name: str, function: str) -> Attribute:
+    """Return the attribute with a function of an attribute."""
+    kind = source.type
+    if function == "count" or (function == "sum" and kind is Type.INT):
+        kind = Type.LONG
+    elif function == "avg":
+        kind = Type.DECIMAL if kind is Type.DECIMAL else Type.FLOAT
+    return Attribute(column(name, function), kind)

@@ -15,7 +15,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PATCH, PUT, Event
 from rowcast.features.rollups import rollup as module
 from rowcast.features.rollups.feature import Rollups
-from rowcast.features.rollups.periods import Total
+from rowcast.features.rollups.totals import BinaryTotal
 from rowcast.schema import parse_schema
 from rowcast.store.store import Keep
 
@@ -355,7 +355,7 @@ def test_each_value_is_another_level(text):
 
 
 def test_a_sum_is_exact_whatever_was_taken_back():
-    chance, total, kept = Random(5), Total(), []
+    chance, total, kept = Random(5), BinaryTotal(), []
     for _ in range(2_000):
         kept.append(chance.uniform(-1, 1) * 10 ** chance.randrange(-20, 20))
         total.add(kept[-1], 1)

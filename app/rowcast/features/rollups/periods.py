@@ -1,86 +1,31 @@
 """The readings of the open periods of one roll-up, and what they add up to. No I/O and no clock.
 
 A reading is what a record said of one time: its key is the record's id and that time. A later write
-of the record with the same time replaces it. Sums are exact, so that taking a reading back leaves
-no trace: whole numbers as such, floats as partial sums that do not overlap (Shewchuk, "Adaptive
-Precision Floating-Point Arithmetic", 1997).
+of the record with the same time replaces it.
 """
 
-from collections.abc import Iterator
-from math import fsum
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 from rowcast.core.rollups import RollupRule, column
-from rowcast.core.scalars import LONG_MAX
+from rowcast.features.rollups.totals import (
+    BinaryTotal,
+    DecimalTotal,
+    Number,
+    Total,
+    binary,
+    decimal,
+)
 
 Key = tuple[str, int]
 """The id of a record, and the time of a reading in microseconds since 1970."""
 Group = tuple[object, ...]
 """The values of the attributes by which a roll-up groups."""
-Number = int | float
 Values = tuple[Number | None, ...]
 """The numbers of a reading, in the order of the rule; None for none."""
 Row = dict[str, object]
 
-_LARGEST: Final = 1e300
-"""Beyond it, a sum would not be finite."""
 _NONE: Final = None
-
-
-def number(value: object) -> Number | None:
-    """Return a value as a number; None for what is none, or cannot be added up."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return value if abs(value) <= _LARGEST else None  # nor is NaN
-
-
-class Total:
-    """Count, sum and bounds of one value in one group."""
-
-    __slots__ = ("_floats", "_whole", "bounds", "count")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.bounds: tuple[Number, Number] | None = None
-        """Least and greatest; None: they have to be looked for."""
-        self._whole = 0
-        self._floats: list[float] = []
-
-    def add(self, value: Number, sign: int) -> None:
-        """Add a value, or take it back."""
-        self._note(value, sign)
-        self.count += sign
-        if isinstance(value, int):
-            self._whole += sign * value
-            return
-        rest, partials = sign * value, list[float]()
-        for part in self._floats:
-            high, low = (rest, part) if abs(rest) >= abs(part) else (part, rest)
-            rest = high + low
-            error = low - (rest - high)
-            if error:
-                partials.append(error)
-        self._floats = [*partials, rest]
-
-    def _note(self, value: Number, sign: int) -> None:
-        if sign > 0 and not self.count:
-            self.bounds = value, value
-        elif self.bounds is not None and sign > 0:
-            self.bounds = min(value, self.bounds[0]), max(value, self.bounds[1])
-        elif self.bounds is not None and value in self.bounds:
-            self.bounds = None
-
-    @property
-    def whole(self) -> bool:
-        """Whether all values are whole numbers."""
-        return not any(self._floats)
-
-    @property
-    def sum(self) -> Number:
-        """The sum, correctly rounded."""
-        if self.whole:
-            return self._whole
-        return fsum([*self._floats, self._whole])
 
 
 class Totals:
@@ -88,9 +33,9 @@ class Totals:
 
     __slots__ = ("readings", "totals")
 
-    def __init__(self, values: int) -> None:
+    def __init__(self, decimals: Sequence[bool]) -> None:
         self.readings: dict[Key, Values] = {}
-        self.totals = [Total() for _ in range(values)]
+        self.totals: list[Total[Any]] = [DecimalTotal() if it else BinaryTotal() for it in decimals]
 
     def put(self, key: Key, values: Values) -> None:
         """Add a reading."""
@@ -106,22 +51,22 @@ class Totals:
             if value is not None:
                 total.add(value, sign)
 
-    def answer(self, place: int, function: str) -> Number | None:
+    def answer(self, place: int, function: str) -> object:
         """Return a function of one of the values."""
-        total = self.totals[place]
+        total: Total[Any] = self.totals[place]
         if function == "count":
             return total.count
         if not total.count:
             return None
         if function == "sum":
-            return total.sum if abs(total.sum) <= LONG_MAX or not total.whole else None
+            return total.sum
         if function == "avg":
-            return total.sum / total.count
+            return total.mean
         if total.bounds is None:
             found = (values[place] for values in self.readings.values())
-            present = [value for value in found if value is not None]
-            total.bounds = min(present), max(present)
-        return total.bounds[0 if function == "min" else 1]
+            total.bounds = total.bounds_of(value for value in found if value is not None)
+        least, greatest = total.bounds
+        return least if function == "min" else greatest
 
 
 class Period:
@@ -142,6 +87,14 @@ class Periods:
         self.rule = rule
         self.open: dict[int, Period] = {}
         self.readings = 0
+        self._decimals = [name in rule.decimals for name, _ in rule.values]
+
+    def values(self, found: Sequence[object]) -> Values:
+        """Return the numbers of a reading; None for what cannot be added up."""
+        return tuple(
+            decimal(value) if is_decimal else binary(value)
+            for value, is_decimal in zip(found, self._decimals, strict=True)
+        )
 
     def put(self, key: Key, group: Group, values: Values) -> Iterator[tuple[int, Group]]:
         """Add or replace a reading; yields the periods and groups that change."""
@@ -150,7 +103,7 @@ class Periods:
         period = self.open.setdefault(start, Period())
         totals = period.groups.get(group)
         if totals is None:
-            totals = period.groups[group] = Totals(len(values))
+            totals = period.groups[group] = Totals(self._decimals)
         totals.put(key, values)
         period.of[key] = group
         self.readings += 1

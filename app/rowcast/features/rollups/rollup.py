@@ -30,8 +30,9 @@ from rowcast.core.rollup_limits import (
     ROLLUP_RECORDS_KNOWN,
 )
 from rowcast.core.rollups import RollupRule
+from rowcast.core.scalars import decimal_text
 from rowcast.core.tables import Table
-from rowcast.features.rollups.periods import Group, Key, Periods, Values, number
+from rowcast.features.rollups.periods import Group, Key, Periods, Values
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.seams import Facts
 from rowcast.kernel.write import Group as WriteGroup
@@ -103,9 +104,10 @@ class Rollup:
         _, self.position, self._newest, self._floor = cast("tuple[str, int, int, int]", said)
         for owner, name, value in own:
             if owner != self._owner + _PLACE:
-                group, values = cast("tuple[list[object], list[float]]", decode(value, CBOR))
+                group, values = cast("tuple[list[object], list[object]]", decode(value, CBOR))
                 at, _, record_id = name.partition("/")
-                for _ in self.periods.put((record_id, int(at)), tuple(group), tuple(values)):
+                key, taken = (record_id, int(at)), self.periods.values(values)
+                for _ in self.periods.put(key, tuple(group), taken):
                     pass
 
     # -- the log -----------------------------------------------------------------------------------
@@ -220,7 +222,8 @@ class Rollup:
         if row is None:
             return Event(topic, DELETE, b"", None, 1, True)
         named = dict(zip(self.rule.by, group, strict=True))
-        value = {**named, self.rule.time: moment, **row}
+        plain = {name: decimal_text(value) for name, value in row.items()}
+        value = {**named, self.rule.time: moment, **plain}
         return Event(topic, PUT, encode(value, JSON), JSON, 1, True)
 
 
@@ -252,7 +255,7 @@ class _Batch:
         if said.at is not None:
             value = cast("dict[str, object]", event.decoded)
             group = tuple(value.get(name) for name in rollup.rule.by)
-            numbers = tuple(number(value.get(name)) for name, _ in rollup.rule.values)
+            numbers = rollup.periods.values([value.get(name) for name, _ in rollup.rule.values])
             self._put((record_id, said.at), group, numbers)
 
     def _put(self, key: Key, group: Group, values: Values) -> None:
