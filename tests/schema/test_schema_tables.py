@@ -311,3 +311,13 @@ def test_e24_a_size_may_be_a_number_and_all_may_be_left_out():
     assert 4_096 == one("type A @table(maxBytes: 4096)").history_bytes
     table = one("type A @table")
     assert (0, 0, 0) == (table.history_seconds, table.history_events, table.history_bytes)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [('compact: ["name"]', 86_400), ('compact: [name], tombstones: "7d"', 604_800)],
+)
+def test_e16_a_table_says_how_long_it_keeps_tombstones(text, seconds):
+    """E16: by the key of its records."""
+    table = one(f"type A @table({text}) {{ name: String @primaryKey }}")
+    assert (True, seconds) == (table.compacts, table.tombstone_seconds)

@@ -131,6 +131,10 @@ class Table:
     """How many of its last events the log keeps; 0 means no limit of its own."""
     history_bytes: int = 0
     """How many bytes of payload of its last events; 0 means no limit of its own."""
+    compacts: bool = False
+    """Of what its history has no longer, the end of each record stays (E16)."""
+    tombstone_seconds: float = 0
+    """How long the deletion of a record stays beyond its history, where it compacts."""
     deadline_seconds: float = 0
     """Time without a write after which a record is stale; 0: never (M4)."""
     delivers_latest: bool = False

@@ -17,6 +17,8 @@ from rowcast.kernel.past_points import PastPoints
 from rowcast.kernel.synced_topics import SyncedTopics
 from rowcast.kernel.visibility import AccessSeams
 from rowcast.store.store import Keep
+from rowcast.subscriptions.compacted_past import CompactedPast
+from rowcast.subscriptions.subscribed_filter import SubscribedFilter
 
 Facts = Sequence[tuple[str, str, bytes]]
 """Stored facts: owner, name and value of each."""
@@ -93,6 +95,16 @@ class Archive(Protocol):
         """
 
 
+class Compaction(Archive, Protocol):
+    """Notes the end of what retention is about to trim, for cursors that are too old for the log.
+
+    Its ``secure`` returns None for a part that is not compacted.
+    """
+
+    def past(self, interest: SubscribedFilter, after: int, caller: Caller) -> CompactedPast | None:
+        """Return what became of an interest's records after a position; None if it is unknown."""
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """A document that HTTP serves at a fixed path."""
@@ -133,6 +145,9 @@ class RetentionSeams:
         """Read before anything is restored, to create their tables and apply their retention."""
         self.archive: Archive | None = None
         """Asked before a part of the log is trimmed."""
+        self.compaction: Compaction | None = None
+        """Asked before a part of the log is trimmed that no archive has, and when a cursor of SSE
+        or WebSocket is older than what the log has."""
         self.log_parts: list[LogParts] = []
         """Called by each sweep of the log, to apply their retention and to drop unused parts."""
         self.expiry_sources: list[ExpirySource] = []

@@ -14,6 +14,7 @@ from rowcast.features.alarms.settings import AlarmSection
 from rowcast.features.audit.feature import AuditLog
 from rowcast.features.bridges.feature import Bridges
 from rowcast.features.client_events.feature import ClientEventLog
+from rowcast.features.compaction.feature import LogCompaction
 from rowcast.features.deadlines.feature import RecordDeadlines
 from rowcast.features.delayed.feature import DelayedPublish
 from rowcast.features.derived.feature import DerivedTables
@@ -140,6 +141,7 @@ def _undeclared_topics(it: Parts) -> Feature:
 FEATURES: Final = (
     Plug("rights", _rights),  # its rules before wills
     Plug("archive", archive_of),  # before anything reads what the log had trimmed
+    Plug("compaction", lambda it: LogCompaction(it.store, it.schema.tables)),
     Plug("hooks", lambda it: UserHooks(it.hooks)),  # asked before others see a write
     # before topic_statistics, which samples messages where no topic table logs them
     Plug("undeclared_topics", _undeclared_topics),

@@ -18,6 +18,7 @@ from rowcast.core.topics import check_topic
 from rowcast.schema.alarms import with_alarms
 from rowcast.schema.arguments import Arguments
 from rowcast.schema.attributes import Types, description, directives
+from rowcast.schema.compaction import compaction_of
 from rowcast.schema.names import database_argument, name_node, own_name
 from rowcast.schema.partition import partition_of
 from rowcast.schema.problems import Problems
@@ -52,6 +53,7 @@ def declare(node: ObjectTypeDefinitionNode, types: Types, problems: Problems) ->
         history_seconds=settings.seconds("history") or 0,
         history_events=settings.count("maxCount") or 0,
         history_bytes=settings.size("maxBytes") or 0,
+        **compaction_of(settings, attributes),
         deadline_seconds=_deadline(words, problems),
         partition=partition_of(settings, attributes),
         **_delivery(words, problems),

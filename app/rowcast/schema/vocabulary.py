@@ -17,7 +17,8 @@ DEFINITIONS: Final = """
 directive @table(
   table: String, database: String, schema: String, expiration: String, eviction: String,
   scanInterval: String, replicate: Boolean, audit: Boolean, logs: String, history: String,
-  maxCount: Int, maxBytes: String, partition: String, invalid: String
+  maxCount: Int, maxBytes: String, partition: String, invalid: String,
+  compact: [String], tombstones: String
 ) on OBJECT
 directive @export(name: String, rest: Boolean, mqtt: Boolean, ws: Boolean, sse: Boolean) on OBJECT
 directive @sealed on OBJECT

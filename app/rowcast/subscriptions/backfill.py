@@ -21,6 +21,7 @@ from rowcast.core.values import parse_id
 from rowcast.reads.row_reads import current_rows
 from rowcast.rows.topic_rows import Row
 from rowcast.store.store import Page, Scan
+from rowcast.subscriptions.gaps import Gap, GapCause
 from rowcast.subscriptions.live_query import LiveQuery
 from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.subscribed_filters import Pair, SubscribedFilter
@@ -51,10 +52,24 @@ class CurrentRecords:
     ``least``. It continues after ``interest.current``, where an earlier backfill was interrupted.
     """
 
-    __slots__ = ("_after", "_least", "_live", "_supplied", "_tables", "done", "interest", "limit")
+    __slots__ = (
+        "_after",
+        "_least",
+        "_live",
+        "_past",
+        "_supplied",
+        "_tables",
+        "_told",
+        "done",
+        "interest",
+        "limit",
+    )
 
     def __init__(self, interest: SubscribedFilter, limit: int | None, least: int = 0) -> None:
         self.interest = interest
+        self._past, interest.past = interest.past, None  # once: who begins anew gets everything
+        self._told = 0
+        """How many of the past's deletions were delivered."""
         self.limit = limit
         self._least = least
         self.done = False
@@ -80,6 +95,8 @@ class CurrentRecords:
         """Return the next page."""
         interest = self.interest
         self.begin(position)
+        if self._is_told_deletions:
+            return self._deletions(reader)
         pairs = await self._live_rows(reader)
         if pairs:
             return pairs
@@ -93,7 +110,7 @@ class CurrentRecords:
     def asks(self, reader: Reader) -> list[Scan] | None:
         """Return the remaining scans of the store; None if there may be other sources."""
         interest = self.interest
-        if interest.rows is not None or interest.topics.text[0] == "$":
+        if interest.rows is not None or interest.topics.text[0] == "$" or self._is_told_deletions:
             return None
         if self._supplied is None and None in self._tables and reader.supplies():
             return None
@@ -112,11 +129,12 @@ class CurrentRecords:
         interest = self.interest  # may have been replaced meanwhile
         pairs: list[Pair] = []
         limit = self.limit or 0
+        after = -1 if self._past is None else self._past.after
         for page in pages:
             pairs += [
                 (snapshot_of(record), interest)
                 for record in page.records
-                if record.seq <= limit and record.topic not in (self._supplied or ())
+                if after < record.seq <= limit and record.topic not in (self._supplied or ())
             ]
             if page.more and page.records:
                 self._after = page.records[-1].topic
@@ -129,8 +147,26 @@ class CurrentRecords:
         """Return a page, with the mark CURRENT if it is the last one."""
         if not self._tables:
             self.done = True
+            if (past := self._past) is not None:
+                gap = Gap(GapCause.COMPACTED, None, self.interest, past.after, past.upto)
+                pairs.append((gap, self.interest))
             pairs.append((Event("", CURRENT, b"", seq=self.limit or 0), self.interest))
         return pairs
+
+    @property
+    def _is_told_deletions(self) -> bool:
+        """Whether deletions of a compacted past are still to be delivered.
+
+        They come first, and without numbers: a reader that is cut off gets all of it again, and a
+        record that was written again since follows its deletion.
+        """
+        return self._past is not None and self._told < len(self._past.deleted)
+
+    def _deletions(self, reader: Reader) -> list[Pair]:
+        if self._past is None:
+            return []
+        begin, self._told = self._told, self._told + page_records(reader, self._past.table)
+        return [(event, self.interest) for event in self._past.deletions(begin, self._told)]
 
     async def _scan(self, reader: Reader) -> Page:
         """Return the next page of current records, or of rows."""

@@ -133,6 +133,8 @@ class CatchUp:
         live = interest.replay is None
         if not live:  # which brings its events by itself
             since, current = None, False
+        elif interest.past is not None:
+            since, current = interest.past.upto, True
         start = announced if since is None else since
         interest.sources = self._reader.sources_of(interest)
         if not self.interests:

@@ -38,6 +38,8 @@ class GapCause(StrEnum):
     """With QoS 0, unknown whether it was delivered before the server was killed."""
     CONFLATED = "conflated"
     """A newer value of the same record follows, and the table delivers the latest."""
+    COMPACTED = "compacted"
+    """Trimmed from the log, without a count; what became of each record was delivered (E16)."""
     TRIMMED = "trimmed"
     """Trimmed from the log; without a count if the number is unknown."""
 

@@ -8,6 +8,7 @@ from rowcast.core.events import Event
 from rowcast.core.topic_tables import LogSource
 from rowcast.core.topics import TopicFilter
 from rowcast.rows.topic_rows import RowFilter
+from rowcast.subscriptions.compacted_past import CompactedPast
 from rowcast.subscriptions.live_query import LiveQuery
 from rowcast.subscriptions.live_replay import LiveReplay
 
@@ -36,6 +37,7 @@ class SubscribedFilter:
         "marks",
         "merged",
         "no_local",
+        "past",
         "plain",
         "qos",
         "query",
@@ -91,6 +93,8 @@ class SubscribedFilter:
         """The last topic of the delivered current records; None if none are pending."""
         self.since: int | None = None
         """The start of the pending replay before ``floor``; None if there is none."""
+        self.past: CompactedPast | None = None
+        """What it begins with in place of a part of the log that was compacted (E16)."""
         self.sources: list[LogSource] = []
         """The sources that the filter can match: ``Reader.sources``."""
         self.rows: RowFilter | None = None

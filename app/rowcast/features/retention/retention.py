@@ -90,10 +90,10 @@ class Retention:
             self._kernel.committer.keep(outdated(self._now()))
 
     async def _trim(self, source: LogSource, keep: Keep) -> int:
-        """Trim a part, of which an archive, where there is one, has first what goes."""
-        archive, total = self._kernel.archive, 0
-        while archive is not None:
-            count = await archive.secure(source, keep, self._now())
+        """Trim a part, of which an archive, or else a compaction, has first what goes."""
+        first, total = self._kernel.archive or self._kernel.compaction, 0
+        while first is not None:
+            count = await first.secure(source, keep, self._now())
             if count is None:
                 break
             done = await self._steps(source, keep, count)

@@ -21,6 +21,7 @@ from rowcast.doors.http.streams.openings import Request
 from rowcast.kernel.excluded_tables import check_not_excluded
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.resource import Resource
+from rowcast.subscriptions.backfill import TRIMMED
 from rowcast.subscriptions.live_replay import LiveReplay
 from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.start_position import (
@@ -103,7 +104,7 @@ async def begin(
     check_start(interests, start)
     after, lost = None, ""
     if start.since is not None:
-        after, lost = await _resumed(reader, interests, sources, start.since)
+        after, lost = await _resumed(kernel, interests, sources, start.since, caller)
     else:
         after = await position(reader, [item.topics for item in interests], sources, start)
     for interest in interests:
@@ -117,19 +118,33 @@ async def begin(
 
 
 async def _resumed(
-    reader: Reader,
+    kernel: Kernel,
     interests: Sequence[SubscribedFilter],
     sources: Sequence[LogSource],
     since: str,
+    caller: Caller,
 ) -> tuple[int | None, str]:
     """Return the position of a cursor, and why nobody can go on after it; one of both is empty."""
-    cursor = parse_cursor(since)
+    reader, cursor = kernel.reader, parse_cursor(since)
     if cursor.epoch == reader.epoch:
         await reader.until_reached(cursor.seq)
-    lost = why_lost(cursor, reader.epoch, reader.reach(), reader.trimmed(sources))
+    lost = why_lost(cursor, reader.epoch, reader.reach())
+    if not lost and reader.trimmed(sources) > cursor.seq:
+        lost = "" if _has_past(kernel, interests, cursor.seq, caller) else TRIMMED
     queries = [one.query for one in interests if one.query is not None]
     lost = lost or next(filter(None, (one.lost(cursor.seq) for one in queries)), "")
     return None if lost else cursor.seq, lost
+
+
+def _has_past(
+    kernel: Kernel, interests: Sequence[SubscribedFilter], after: int, caller: Caller
+) -> bool:
+    """Give the interest what became of its records in a part of the log that was compacted."""
+    compaction = kernel.compaction
+    if compaction is None or len(interests) > 1:  # of which each has another place to go on from
+        return False
+    interests[0].past = compaction.past(interests[0], after, caller)
+    return interests[0].past is not None
 
 
 async def _authorise(kernel: Kernel, interests: Sequence[SubscribedFilter], caller: Caller) -> None:

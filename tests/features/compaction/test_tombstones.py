@@ -1,0 +1,189 @@
+"""Tombstones: each deletion is known for as long as promised, over restarts (E16)."""
+
+from dataclasses import replace
+
+import pytest
+
+from build import ANN, DOG, NOTE, Caller, Server
+from rowcast.core.callers import Grants
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, MESSAGE, PUT
+from rowcast.core.topics import TopicFilter
+from rowcast.features.compaction.feature import CompactionBounds, LogCompaction
+from rowcast.features.compaction.tombstones import Noted, Tombstones
+from rowcast.features.retention.retention import Retention, RetentionSettings
+from rowcast.store.older_rows import OldestRoom
+from rowcast.store.sqlite import SqlStore
+from rowcast.store.store import Keep
+from rowcast.subscriptions.subscribed_filter import SubscribedFilter
+
+KEPT = replace(NOTE, compacts=True, tombstone_seconds=100, history_events=1)
+ALL = TopicFilter("Note/#")
+
+
+def events(*kinds):
+    """Return events of records that are named by the kinds' second letter."""
+    return [Noted(n + 1, it[1], {"+": PUT, "-": DELETE, "!": MESSAGE}[it[0]], n)
+            for n, it in enumerate(kinds)]  # fmt: skip
+
+
+def known(tombstones, position, upto=99):
+    tombstones.upto = max(tombstones.upto, upto)
+    found = tombstones.after(position, upto, ALL, "Note/")
+    return None if found is None else [topic for topic, _ in found]
+
+
+def test_a_deletion_is_known_until_the_record_is_written_again():
+    tombstones = Tombstones(10)
+    changed = tombstones.note(events("-a", "-b", "+a", "!b", "-c"), 7)
+    assert {"a": None, "b": 2, "c": 5} == {k: v and v.seq for k, v in changed.items()}
+    assert ["Note/b", "Note/c"] == known(tombstones, 0)
+    assert ["Note/c"] == known(tombstones, 2)
+    assert {} == tombstones.note(events("-b"), 8)  # it was noted before
+
+
+def test_deletions_of_other_topics_are_not_told():
+    tombstones = Tombstones(10)
+    tombstones.note(events("-a", "-b"), 7)
+    assert [("Note/b", 1)] == tombstones.after(0, 2, TopicFilter("Note/b"), "Note/")
+    assert [("Note/a", 0)] == tombstones.after(0, 1, ALL, "Note/")
+    assert None is tombstones.after(0, 3, ALL, "Note/")  # more was trimmed than noted
+
+
+def test_the_oldest_are_forgotten_by_age_and_by_number():
+    """E16: a cursor from before the last one that was forgotten is too old."""
+    tombstones = Tombstones(2)
+    tombstones.note(events("-a"), 5)
+    tombstones.note(events("-a", "-b", "-c"), 50)
+    assert [] == Tombstones(2).forget(99)
+    assert ["a"] == tombstones.forget(0)  # too many
+    assert (None, ["Note/b", "Note/c"]) == (known(tombstones, 0), known(tombstones, 1))
+    assert [] == tombstones.forget(50)
+    assert ["b", "c"] == tombstones.forget(50.1)
+    assert (None, []) == (known(tombstones, 2), known(tombstones, 3))
+
+
+class World:
+    """A server whose table keeps one event; its store outlives restarts."""
+
+    def __init__(self, folder):
+        self.path = f"sqlite:///{folder / 'log.db'}"
+        self.tables = (KEPT, DOG)
+        self.store = SqlStore(self.path)
+        self.time = 0
+
+    async def start(self, *, compacts=True):
+        self.room = Server(self.tables, store=self.store)
+        self.time = self.room.time = self.time or self.room.time
+        self.feature = LogCompaction(
+            self.room.store, self.tables if compacts else (), CompactionBounds(9, OldestRoom(2, 99))
+        )
+        self.feature.install(self.room.kernel)
+
+        async def facts(owner):
+            return self.store.states(owner)
+
+        await self.room.kernel.restore(facts)
+        settings = RetentionSettings(Keep(), 0, step_events=3)
+        self.retention = Retention(self.room.kernel, self.tables, settings, self.room.now)
+        return self
+
+    async def write(self, *topics):
+        """Write or, with a minus, delete; return the number of the last one."""
+        for topic in topics:
+            if topic[0] == "-":
+                done = await self.room.delete(f"Note/{topic[1:]}")
+            else:
+                done = await self.room.put(f"Note/{topic}")
+        return done.event.seq
+
+    def past(self, after, filter_="Note/#", caller=ANN):
+        interest = SubscribedFilter(TopicFilter(filter_))
+        found = self.feature.past(interest, after, caller)
+        return None if found is None else [topic for topic, _ in found.deleted]
+
+
+@pytest.fixture
+async def world(tmp_path):
+    made = await World(tmp_path).start()
+    yield made
+    made.store.close()
+
+
+async def test_e16_deletions_are_noted_before_they_are_trimmed(world):
+    first = await world.write("a", "b", "c")
+    await world.write("-a", "-b", "b", "-c", "x", "x")
+    assert 8 == await world.retention.sweep()
+    assert (["Note/a", "Note/c"], ["Note/c"]) == (world.past(first), world.past(first, "Note/c"))
+    assert None is world.past(first, "#")
+    await world.start()
+    assert ["Note/a", "Note/c"] == world.past(first)
+
+
+async def test_e16_a_tombstone_stays_as_long_as_declared(world):
+    first = await world.write("a", "b")
+    await world.write("-a", "x", "x")
+    await world.retention.sweep()
+    world.room.time += 100
+    await world.retention.sweep()
+    assert ["Note/a"] == world.past(first)
+    world.room.time += 1
+    await world.retention.sweep()
+    assert (None, []) == (world.past(first), world.past(first + 1))
+    await world.start()
+    assert (None, []) == (world.past(first), world.past(first + 1))
+
+
+async def test_what_was_trimmed_while_the_table_did_not_compact_is_not_known(world):
+    first = await world.write("a", "b")
+    last = await world.write("-a", "x")
+    await world.retention.sweep()
+    await world.start(compacts=False)
+    await world.write("-b", "x", "x")
+    await world.retention.sweep()
+    await world.start()
+    assert (None, None) == (world.past(first), world.past(last))
+    now = await world.write("x", "c")
+    await world.write("-c", "x")
+    await world.retention.sweep()
+    assert ["Note/c"] == world.past(now)
+    await world.start()
+    assert ["Note/c"] == world.past(now)
+
+
+async def test_tombstones_of_another_log_are_dropped(world):
+    await world.write("a", "-a", "x", "x")
+    await world.retention.sweep()
+    world.feature._store.epoch = "0badcafe"
+    world.feature._restore(world.store.states("compaction/"))
+    assert {} == world.feature.tombstones["Note"].known
+
+
+async def test_nothing_is_trimmed_while_the_disk_refuses(world, monkeypatch):
+    first = await world.write("a", "-a", "x", "x")
+
+    async def refuse():
+        raise Error(Code.BUSY, "the disk is full")
+
+    monkeypatch.setattr(world.room.kernel.committer, "durable", refuse)
+    assert (0, 0) == (await world.retention.sweep(), world.room.store.trimmed(KEPT))
+    monkeypatch.undo()
+    assert 3 == await world.retention.sweep()
+    await world.start()
+    assert ["Note/a"] == world.past(0)
+    assert [] == world.past(first - 1)
+
+
+async def test_who_may_not_read_each_record_begins_anew(world, monkeypatch):
+    """E16: a deletion might tell of a record that was hidden."""
+    first = await world.write("a")
+    await world.write("-a", "x", "x")
+    await world.retention.sweep()
+    caller = Caller("rita", Grants(read=True), "http")
+    assert ["Note/a"] == world.past(first, caller=caller)
+
+    class Compares:
+        compares = True
+
+    monkeypatch.setattr(world.room.kernel, "stage", lambda _: Compares())
+    assert None is world.past(first, caller=caller)
