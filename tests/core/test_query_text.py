@@ -244,6 +244,7 @@ def test_the_records_id():
         ("home.citi=1", 'Home has no attribute "citi"; did you mean "city"?', DOG),
         ("double=1", "double is computed; only stored attributes can be compared", DOG),
         ("owner.name=1", "owner is a relationship; only stored attributes can be", DOG),
+        ("owner.name=1", "can be compared here, such as age", DOG),
         ("tags.x=1", 'tags is of type List; only an object has keys such as "x"', DOG),
         ("name.x=1", 'name is of type String; only an object has keys such as "x"', DOG),
         ("a..b=1", '"a..b" is not the name of an attribute', DOG),

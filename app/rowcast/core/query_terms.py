@@ -68,7 +68,7 @@ def find(table: Table, name: str, *, stored: bool) -> Target:
         return Target(path, key.type if key and key.type is not Type.ANY else Type.ID)
     attribute = _member(table.name, table.attributes, table.sealed, path[0])
     if attribute is not None:
-        _must_be_stored(attribute, compared=stored)
+        _must_be_stored(attribute, table, compared=stored)
     for part in path[1:]:
         attribute = _inside(attribute, part)
     return Target(path, attribute.type if attribute else Type.ANY)
@@ -100,16 +100,24 @@ def _member(
     return None
 
 
-def _must_be_stored(attribute: Attribute, *, compared: bool) -> None:
+def _must_be_stored(attribute: Attribute, table: Table, *, compared: bool) -> None:
     if attribute.stored:
         return
     what = "computed" if attribute.computed is not None else "a relationship"
     raise Unreadable(
         f"{attribute.name} is {what}; only stored attributes can be compared"
+        f"{_instead(attribute, table)}"
         if compared
         else f"{attribute.name} is {what}, and only stored attributes can be selected; read the "
         "attributes that it is made of"
     )
+
+
+def _instead(attribute: Attribute, table: Table) -> str:
+    """Name the attribute here through which a relationship leads, if it may be known."""
+    end, name = attribute.relationship or ("", "")
+    through = table.attribute(name) if end == "from" else None
+    return f" here, such as {name}" if through is not None and not through.hidden else ""
 
 
 def _inside(attribute: Attribute | None, part: str) -> Attribute | None:

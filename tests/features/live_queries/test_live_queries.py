@@ -32,6 +32,8 @@ SENSOR = Table(
         Attribute("temp", Type.FLOAT),
         Attribute("site", Type.STRING),
         Attribute("from", Type.STRING),
+        Attribute("place", Type.OBJECT, relationship=("from", "site"), type_name="Site"),
+        Attribute("double", Type.FLOAT, computed="temp * 2"),
     ),
 )
 HOT = "temp=gt=80&site==A"
@@ -161,6 +163,7 @@ DEEP = "[" * 40 + "temp=1" + "]" * 40
 MANY = "|".join(f"temp=={number}" for number in range(2_000))
 BAD = (
     "temp=gt=warm", "temp=gt=", "temp=near=1", "site=gt=null", DEEP, MANY,
+    "place.city==Bonn", "place==A", "double=gt=1", "sort(place.city)&limit(2)",
     "temp=gt=1&sort(temp)", "limit(1001)", "temp=gt=1&limit(990,1001)",
     "temp=gt=1&select(id)", "temp=gt=1|site==A&id==2",
     "sort(temp)&limit(2)&after(x)", "sort(temp)&limit(-1)",
