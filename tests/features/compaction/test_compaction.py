@@ -1,9 +1,11 @@
 """Compaction on real doors: who returns after a trim holds what REST answers (E16)."""
 
+import json
 from contextlib import aclosing
 from random import Random
 
 import pytest
+from websockets.asyncio.client import connect
 
 from rowcast.features.compaction.feature import CompactionBounds, LogCompaction
 from rowcast.program.features import FEATURES, Plug
@@ -164,6 +166,32 @@ async def test_e16_a_returning_reader_gets_the_ends_only(tmp_path):
     assert ("put", "Note/d", 1) == heard[8]
     assert response.headers["rowcast-trimmed"] and 4 == len(response.json())
     assert 410 == asof.status
+
+
+async def test_e16_a_websocket_gets_them_too(tmp_path):
+    """E16: beside another subscription of its connection."""
+    async with (
+        application(tmp_path, SCHEMA, SETTINGS, features()) as program,
+        Rowcast(url_of(program)) as rows,
+    ):
+        await rows.put("Note/a", {"n": 0})
+        since = (await rows.put("Note/b", {"n": 0})).cursor
+        await rows.delete("Note/a")
+        for n in range(9):
+            await rows.put("Note/z", {"n": n})
+        await sweep(program)
+        async with connect(url_of(program).replace("http", "ws") + "/Other/") as socket:
+            command = {"id": 1, "op": "subscribe", "topic": "Note/+", "since": since}
+            await socket.send(json.dumps(command))
+            said, heard = {}, []
+            while heard[-1:] != [("put", "Note/z")] or said["value"]["n"] != 8:
+                said = json.loads(await socket.recv())
+                if said.get("subscription") and "kind" in said:
+                    heard.append((said["kind"], said["topic"]))
+                elif said.get("ack"):
+                    assert said["resumed"]
+    assert [("delete", "Note/a"), ("gap", None), ("current", None)] == heard[:3]
+    assert [("put", "Note/z")] * 4 == heard[3:]
 
 
 async def refused(call):
