@@ -187,7 +187,17 @@ def test_a_cut_among_the_records_begins_anew_and_says_so():
     assert [None, None, ["a:5"], ["a:5"], ["b:2"]] == places
 
 
-def test_m4_an_interval_is_asked_for_at_each_connection():
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("start", "new"),
+        ("startTime", "0"),
+        ("last", "5"),
+        ("previousCount", "5"),
+        ("from", "-1h"),
+    ],
+)
+def test_m4_an_interval_is_asked_for_at_each_connection(word, value):
     """M4: a reconnect does not make the values come more often; where to begin is the cursor."""
     with HTTPServer(("127.0.0.1", 0), Cut) as server:
         server.asked = []
@@ -195,11 +205,11 @@ def test_m4_an_interval_is_asked_for_at_each_connection():
         thread = Thread(target=lambda: [server.handle_request() for _ in range(2)])
         thread.start()
         with Client(f"http://127.0.0.1:{server.server_port}") as client:
-            client.do("subscribe", filter="Dog/#", options={"start": "new", "conflate": "1s"})
+            client.do("subscribe", filter="Dog/#", options={word: value, "conflate": "1s"})
             client.events(1)
             thread.join()
     first, second = (parse_qs(urlsplit(path).query) for path in server.asked)
-    assert {"topic": ["Dog/#"], "start": ["new"], "conflate": ["1s"]} == first
+    assert {"topic": ["Dog/#"], word: [value], "conflate": ["1s"]} == first
     assert {"topic": ["Dog/#"], "since": ["a:5"], "conflate": ["1s"]} == second
 
 

@@ -135,7 +135,7 @@ class Subscription {
 
   /** What each connection asks for; where to begin is said until there is a cursor. */
   get words() {
-    const { start, last, from, ...all } = this.place
+    const { start, startTime, last, previousCount, from, ...all } = this.place
     return this.cursor ? { ...all, since: this.cursor } : this.place
   }
 
@@ -210,15 +210,15 @@ class Socket {
     let query = ''
     try {
       if (client.headers.authorization) {
-        const answer = await client.request('POST', '/$SYS/tickets/')
-        query = `?ticket=${encodeURIComponent((await answer.json()).ticket)}`
+        const { ticket } = await (await client.request('POST', '/$SYS/tickets/')).json()
+        query = `?ticket=${encodeURIComponent(ticket)}`
       }
     } catch (error) {
       return error.isFinal ? this.end(error) : this.again(true)
     }
     if (client.socket !== this) return
     const ws = (this.ws = new client.WebSocket(`${client.url.replace(/^http/, 'ws')}/${query}`))
-    let opened = false
+    let opened
     ws.onopen = () => {
       opened = true
       this.failures = 0
@@ -230,7 +230,7 @@ class Socket {
     ws.onclose = ({ code, reason }) => {
       clearInterval(this.ping)
       if (client.socket !== this) return
-      if ([4401, 4403].includes(code)) this.end(new Problem({ status: code - 4000, detail: reason }))
+      if (/^440[13]$/.test(code)) this.end(new Problem({ status: code - 4000, detail: reason }))
       else this.again(opened)
     }
   }
@@ -316,8 +316,7 @@ async function readEvents(body, heard, take) {
     rest = blocks.pop()
     for (const block of blocks) {
       const part = (name) => new RegExp(`^${name}: ?(.*)`, 'm').exec(block)?.[1]
-      const data = part('data')
-      if (data) take(part('event'), JSON.parse(data))
+      if (part('data')) take(part('event'), JSON.parse(part('data')))
     }
   }
 }
