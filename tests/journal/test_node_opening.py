@@ -49,6 +49,7 @@ def test_tables_that_cannot_follow_are_refused(tmp_path, tables, first, entries,
         check_tables(tables, MemoryEngine(shared), tmp_path)
     assert caught.value.code is Code.CONFLICT
     assert "move that directory away" in caught.value.message
+    assert ("begin the cluster's log anew" in caught.value.message) == (tables.epoch != EPOCH)
 
 
 def test_a_new_node_has_no_tables_until_it_follows(tmp_path):

@@ -162,7 +162,6 @@ class JetStreamEngine:
         )
 
     async def _find(self) -> None:
-        place = self._place
         found = await self._made(self._config())
         self._epoch = (found.config.metadata or {}).get(EPOCH, "")
         if not self._epoch:
@@ -171,16 +170,7 @@ class JetStreamEngine:
                 f"the stream {self._stream} was not made by Rowcast; choose another cluster name",
             )
         self._check(found)
-        await self._made(
-            StreamConfig(
-                name=self._lease,
-                subjects=[self._lease_subject],
-                storage=StorageType.FILE,
-                num_replicas=place.replicas,
-                max_msgs=1,
-                allow_direct=True,
-            )
-        )
+        await self._made(self._lease_config())
 
     def _check(self, found: StreamInfo) -> None:
         """Raise INVALID for servers that take too little, or a log with too few copies."""
@@ -217,12 +207,22 @@ class JetStreamEngine:
             metadata={EPOCH: place.epoch} | ({NODES: json.dumps(nodes)} if nodes else {}),
         )
 
+    def _lease_config(self) -> StreamConfig:
+        return StreamConfig(
+            name=self._lease,
+            subjects=[self._lease_subject],
+            storage=StorageType.FILE,
+            num_replicas=self._place.replicas,
+            max_msgs=1,
+            allow_direct=True,
+        )
+
     async def _made(self, config: StreamConfig) -> StreamInfo:
         """Return a stream, which is made if there is none; who is later gets that of the first."""
         try:
             return await self._streams.stream_info(config.name or "")
         except NotFoundError:
-            if self._is_early():
+            if config.name == self._stream and await self._is_early():
                 raise
         try:
             return await self._streams.add_stream(config)
@@ -231,12 +231,17 @@ class JetStreamEngine:
                 raise
             return await self._streams.stream_info(config.name or "")
 
-    def _is_early(self) -> bool:
-        """Whether a log is left to others to make; from the first answer that there is none."""
-        now = self._loop.time()
+    async def _is_early(self) -> bool:
+        """Whether a log is left to others to make: for a time in which all servers are there.
+
+        That they are shows the stream of the lease, which has as many copies.
+        """
+        if not self._place.patience_seconds:
+            return False
         if self._make_at is None:
-            self._make_at = now + self._place.patience_seconds
-        return now < self._make_at
+            await self._made(self._lease_config())
+            self._make_at = self._loop.time() + self._place.patience_seconds
+        return self._loop.time() < self._make_at
 
     # -- entries -----------------------------------------------------------------------------------
 

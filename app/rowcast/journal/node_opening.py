@@ -7,7 +7,7 @@ not written yet. They are begun anew each time: the engine and the other nodes h
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
@@ -27,6 +27,12 @@ from rowcast.log.log import Head
 from rowcast.log.replicated_log import ReplicatedLog, Spool
 from rowcast.store.sql_database import file_of
 from rowcast.store.sqlite import SqlStore
+
+OTHER_LOG: Final = (
+    ". If these are the ones to keep, begin the cluster's log anew with them instead, as "
+    'docs/cluster.md says under "A server becomes a cluster"'
+)
+"""What else may be done about tables of another log: nodes without records may have begun one."""
 
 
 class Tables(NamedTuple):
@@ -64,10 +70,11 @@ def reaches(tables: Tables, engine: Engine) -> bool:
 
 def check_tables(tables: Tables, engine: Engine, place: Path) -> None:
     """Raise CONFLICT where tables cannot follow the log of an engine."""
-    problem = ""
+    problem, more = "", ""
     first, last = engine.bounds()
     if tables.epoch and tables.epoch != engine.epoch:
         problem = f"they are of the log {tables.epoch}, and the cluster's is {engine.epoch}"
+        more = OTHER_LOG
     elif tables.applied > last:
         problem = (
             f"they have batches up to {tables.applied}, and the log of the cluster ends at {last}: "
@@ -79,7 +86,7 @@ def check_tables(tables: Tables, engine: Engine, place: Path) -> None:
         raise Error(
             Code.CONFLICT,
             f"the tables in {place} cannot follow: {problem}; move that directory away, and start "
-            "this node again: it gets a copy of those of another node",
+            f"this node again: it gets a copy of those of another node{more}",
         )
 
 
