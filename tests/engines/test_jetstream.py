@@ -5,6 +5,7 @@ import json
 import secrets
 import socket
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -155,23 +156,26 @@ def test_routes_with_certificates_carry_the_log_and_others_are_refused(tmp_path)
 
 def test_a_log_is_left_to_tables_however_long_the_last_server_takes(tmp_path):
     """Time counts once all servers are there: before, nobody could have made it."""
-    running = servers(tmp_path, 3)
-    connections = [server.start() for server in running[:2]]
-    new = Place("late", 3, 1 << 20, "000000aa", patience_seconds=6.0)
-    old = Place("late", 3, 1 << 20, "000000bb")
-    with ThreadPoolExecutor(2) as threads:
-        without = threads.submit(JetStreamEngine, connections[0], new, SECONDS)
-        with pytest.raises(Error) as caught:
-            JetStreamEngine(connections[1], old, new.patience_seconds + 2.0)
-        assert caught.value.code is Code.BUSY
-        having = threads.submit(JetStreamEngine, connections[1], old, SECONDS)
-        running[2].start()
-        engines = [one.result() for one in (without, having)]
-    assert {engine.epoch for engine in engines} == {"000000bb"}
-    for engine in engines:
-        engine.close()
-    for server in running:
-        server.stop()
+    with ExitStack() as stack:
+        running = servers(tmp_path, 3)
+        for server in running:
+            stack.callback(server.stop)
+        connections = [server.start() for server in running[:2]]
+        new = Place("late", 3, 1 << 20, "000000aa", patience_seconds=6.0)
+        old = Place("late", 3, 1 << 20, "000000bb")
+
+        def opened(number, place):
+            with closing(JetStreamEngine(connections[number], place, SECONDS)) as engine:
+                return engine.epoch
+
+        with ThreadPoolExecutor(2) as threads:
+            without = threads.submit(opened, 0, new)
+            with pytest.raises(Error) as caught:
+                JetStreamEngine(connections[1], old, new.patience_seconds + 2.0)
+            assert caught.value.code is Code.BUSY
+            having = threads.submit(opened, 1, old)
+            running[2].start()
+            assert {without.result(), having.result()} == {"000000bb"}
 
 
 def certificates(folder, authority):
