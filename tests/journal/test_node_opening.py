@@ -12,6 +12,7 @@ from rowcast.journal.node_opening import (
     Tables,
     check_tables,
     look_at_tables,
+    needs_copy,
     open_follower,
     open_sequencer,
     prepare_tables,
@@ -50,6 +51,26 @@ def test_tables_that_cannot_follow_are_refused(tmp_path, tables, first, entries,
     assert caught.value.code is Code.CONFLICT
     assert "move that directory away" in caught.value.message
     assert ("begin the cluster's log anew" in caught.value.message) == (tables.epoch != EPOCH)
+
+
+@pytest.mark.parametrize(
+    ("tables", "first", "words"),
+    [
+        (Tables(), 1, ""),
+        (Tables(), 4, "has no tables"),
+        (Tables(EPOCH, 3, 9), 4, ""),
+        (Tables(EPOCH, 2, 9), 4, "it has batches up to 2, the log from 4"),
+        (Tables(EPOCH, 9, 9), 4, ""),
+        (Tables("ffffffff", 2, 9), 4, ""),
+    ],
+    ids=["beginning", "new", "just enough", "too old", "went back", "another log"],
+)
+def test_tables_that_are_a_part_of_the_log_are_replaced_and_no_others(tables, first, words):
+    shared = Shared(EPOCH, first)
+    shared.entries = [b"x"] * 2
+    why = needs_copy(tables, MemoryEngine(shared))
+    assert why.endswith(words)
+    assert bool(why) == bool(words)
 
 
 def test_a_new_node_has_no_tables_until_it_follows(tmp_path):

@@ -241,7 +241,10 @@ class SequencerLink:
         elif after > log_.head.number:
             problem = "it is ahead of this node, which is behind the log"
         elif after < log_.trimmed:
-            problem = f"batches up to {log_.trimmed} are gone, and it has them up to {after}"
+            problem = (
+                f"batches up to {log_.trimmed} are gone, and it has them up to {after}; start it "
+                "again: it gets a copy of the tables of another node"
+            )
         if problem:
             self._send(pack(REFUSED, f"a node cannot follow: {problem}"))
             raise Error(Code.CONFLICT, problem)

@@ -72,7 +72,7 @@ class Place:
     replicas: int
     """On how many servers it is: 1, 3 or 5."""
     bytes_max: int
-    """Beyond it the oldest entries go. A node that is further behind needs a backup."""
+    """Beyond it the oldest entries go. A node that is further behind needs a copy."""
     epoch: str
     """Of the tables of the node that makes it."""
     first: int = 1

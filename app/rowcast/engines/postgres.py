@@ -98,7 +98,7 @@ class Place:
     name: str
     """Of the cluster: letters, digits, ``-`` and ``_``."""
     bytes_max: int
-    """Beyond it the oldest entries go. A node that is further behind needs a backup."""
+    """Beyond it the oldest entries go. A node that is further behind needs a copy."""
     epoch: str
     """Of the tables of the node that makes it."""
     first: int = 1

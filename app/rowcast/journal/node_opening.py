@@ -63,9 +63,17 @@ def prepare_tables(url: str, declared: Sequence[Table]) -> Tables:
     return look_at_tables(url)
 
 
-def reaches(tables: Tables, engine: Engine) -> bool:
-    """Whether a node can begin with what it has: with nothing only at the beginning of a log."""
-    return bool(tables.epoch) or engine.bounds()[0] <= 1
+def needs_copy(tables: Tables, engine: Engine) -> str:
+    """Return why a node cannot begin with its tables, and needs a copy of another node's.
+
+    Empty if it can, or if nobody's copy may replace them: those of another log, or ahead of it.
+    """
+    first, _ = engine.bounds()
+    if not tables.epoch:
+        return "has no tables" if first > 1 else ""
+    if tables.epoch == engine.epoch and tables.applied + 1 < first:
+        return f"was away for long: it has batches up to {tables.applied}, the log from {first}"
+    return ""
 
 
 def check_tables(tables: Tables, engine: Engine, place: Path) -> None:
@@ -80,7 +88,7 @@ def check_tables(tables: Tables, engine: Engine, place: Path) -> None:
             f"they have batches up to {tables.applied}, and the log of the cluster ends at {last}: "
             "its engine has lost its end, or was begun anew"
         )
-    elif tables.applied + 1 < first:
+    elif tables.applied + 1 < first:  # the copy that it got is too old by now
         problem = f"they have batches up to {tables.applied}, and the log begins at {first}"
     if problem:
         raise Error(

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from rowcast import __version__
@@ -24,7 +25,7 @@ from rowcast.cluster.ports import fetch_copy
 from rowcast.core.compiled import CODE
 from rowcast.core.errors import Code, Error
 from rowcast.journal.applier_child import Spawn
-from rowcast.journal.node_opening import Tables, check_tables, prepare_tables, reaches
+from rowcast.journal.node_opening import Tables, check_tables, needs_copy, prepare_tables
 from rowcast.log.engine import Engine
 from rowcast.program.admission import Watch, admitted, check_left, has_left
 from rowcast.program.cluster_nodes import FollowerNode, Membership, SequencerNode
@@ -134,7 +135,8 @@ class Node:
             return False
         key = bytes.fromhex(derived(cluster.secret, f"link/{cluster.name}"))
         accepting, connecting = _contexts(cluster)
-        if not await asyncio.to_thread(reaches, tables, engine):
+        while why := await asyncio.to_thread(needs_copy, tables, engine):
+            log.warning("this node %s; it gets a copy of the tables of another node", why)
             if not await self._fetch(engine, partial(fetch_copy, key=key, tls=connecting)):
                 return False
             tables = await asyncio.to_thread(prepare_tables, url, schema.tables)
@@ -188,19 +190,18 @@ class Node:
         self._turn.set()
 
     async def _fetch(self, engine: Engine, fetch: Callable[..., Awaitable[None]]) -> bool:
-        """Get a copy of another node's tables, for a log that does not go back to its beginning.
+        """Get a copy of another node's tables, in place of those of this node.
 
         Returns False if this node is to stop meanwhile.
         """
         database = file_of(self.config.database_url)
         file = database.with_name(f"{database.name}{FETCHED}")
-        log.warning("this node has no tables, and gets a copy of those of another node")
         while not self._stopping.is_set():
             try:
                 holder = Holder.unpack((await asyncio.to_thread(engine.lease)).holder)
                 if holder is not None and holder.node not in {"", self._cluster.node}:
                     await fetch(holder.host, holder.port, file=file)
-                    await asyncio.to_thread(file.rename, database)
+                    await asyncio.to_thread(_replace, database, file)
                     return True
             except Error as error:
                 log.warning("it did not get a copy, and tries again: %s", error.message)
@@ -325,6 +326,13 @@ class Node:
     async def close(self) -> None:
         """End everything."""
         await self._closing.aclose()
+
+
+def _replace(database: Path, copy: Path) -> None:
+    """Put a copy in place of a database, whose write-ahead log would be taken as the copy's."""
+    for suffix in ("-wal", "-shm"):
+        database.with_name(f"{database.name}{suffix}").unlink(missing_ok=True)
+    copy.rename(database)
 
 
 async def _within(ending: Awaitable[None]) -> None:

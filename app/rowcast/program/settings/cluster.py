@@ -144,7 +144,7 @@ class Cluster(Section):
     log_bytes: CountOfBytes = Field(
         default=4 * 1024**3,
         description="How much of the log the engine keeps, in bytes. A node that is further behind "
-        "needs a backup of another one.",
+        "gets a copy of another one's tables.",
     )
     lease_seconds: Seconds = Field(
         default=3.0,
