@@ -106,6 +106,8 @@ async def test_the_newest_are_kept_and_survive_a_restart():
     versions = [await lose(site, f"u/{number}") for number in range(5)]
     names = [f"{version}@{THERE}/u/{number}" for number, version in enumerate(versions)]
     assert names[2:] == site.conflicts.names
+    figures = site.kernel.figures
+    assert (3, 5) == (figures["conflicts/count"](), figures["conflicts/seen"]())
     await site.server.committer.settle()
     facts = site.server.store.states(OWNER)
     assert set(names[2:]) == {name for _, name, _ in facts}

@@ -42,6 +42,8 @@ class Conflicts:
         self._keep = keep
         self._most = most
         self._rows: dict[str, Row] = {}
+        self.seen = 0
+        """How many were found since the start; a loser that comes again is none."""
         self.on_change: Callable[[str], None] = lambda _name: None
         """Called with the name of a row that is there or gone."""
 
@@ -68,7 +70,7 @@ class Conflicts:
 
     def add(self, stored: Change) -> None:
         """Take up a conflict that is stored; the oldest one goes where there are too many."""
-        self._rows.pop(stored.name, None)
+        self.seen += self._rows.pop(stored.name, None) is None
         self._rows[stored.name] = cast("Row", decode(stored.value or b"", CBOR))
         self.on_change(stored.name)
         self._trim()

@@ -43,6 +43,8 @@ class Sites(Feature):
         kernel.steps.on_property(SEEN, self._meet)
         kernel.steps.add("backlog", self._step, messages=False)
         kernel.facts(OWNER, found.restore)
+        kernel.figures["conflicts/count"] = lambda: len(found.names)
+        kernel.figures["conflicts/seen"] = lambda: found.seen
         found.on_change = kernel.rows(PATH, conflict_rows(found, kernel.registry))
 
     def _meet(self, write: Write) -> None:
