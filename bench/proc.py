@@ -134,15 +134,15 @@ class Process:
             )
         self.pid = self.child.pid
 
-    def wait_ready(self, ports: Sequence[int]) -> None:
+    def wait_ready(self, ports: Sequence[int], seconds: float = READY_TIMEOUT_SECONDS) -> None:
         """Return when all ports take connections."""
-        limit = time.monotonic() + READY_TIMEOUT_SECONDS
+        limit = time.monotonic() + seconds
         waiting = list(ports)
         while waiting:
             if self.child.poll() is not None:
                 raise BenchError(f"ended with {self.child.returncode} at its start: {self.said()}")
             if time.monotonic() > limit:
-                raise BenchError(f"not ready within {READY_TIMEOUT_SECONDS:.0f} s: {self.said()}")
+                raise BenchError(f"not ready within {seconds:.0f} s: {self.said()}")
             waiting = [port for port in waiting if not accepts(port)]
             if waiting:
                 time.sleep(POLL_SECONDS)

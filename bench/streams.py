@@ -75,12 +75,12 @@ class Streams:
 
     def run(self) -> dict[str, float]:
         """Open the readers, let what they get at first pass, and feed for the measured time."""
-        for _ in range(self.spec["readers"]):
-            Reader(self, open_stream(self.spec))
+        for number in range(self.spec["readers"]):
+            Reader(self, self.open_reader(number))
         while self.poller.turn(QUIET_SECONDS):
             pass
         self.delivered = 0
-        self.free = [Feeder(self, self.spec["http_port"]) for _ in range(FEEDERS)]
+        self.free = [self.open_feeder() for _ in range(FEEDERS)]
         self.meter.start()
         last = time.perf_counter()
         while not self.meter.passed(now := time.perf_counter(), self.delivered):
@@ -94,6 +94,14 @@ class Streams:
         wanted = self.published * self.spec["readers"]
         lost = wanted - self.delivered
         return {**self.meter.figures(), "lost": lost, "lost_share": lost / max(1, wanted)}
+
+    def open_reader(self, number: int) -> socket.socket:  # noqa: ARG002 - all are alike
+        """Return the connection of a reader, by its number."""
+        return open_stream(self.spec)
+
+    def open_feeder(self) -> Feeder:
+        """Return a connection that feeds."""
+        return Feeder(self, self.spec["http_port"])
 
     def feed(self) -> None:
         """Fill the window."""

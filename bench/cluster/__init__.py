@@ -1,0 +1,1 @@
+"""Measures clusters and workers beside one process, and beside NATS JetStream alone."""
