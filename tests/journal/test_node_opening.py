@@ -16,6 +16,7 @@ from rowcast.journal.node_opening import (
     open_follower,
     open_sequencer,
     prepare_tables,
+    replace_tables,
 )
 from rowcast.journal.opening import spool_directory
 from rowcast.journal.spooled_applying import SpooledApplying
@@ -71,6 +72,16 @@ def test_tables_that_are_a_part_of_the_log_are_replaced_and_no_others(tables, fi
     why = needs_copy(tables, MemoryEngine(shared))
     assert why.endswith(words)
     assert bool(why) == bool(words)
+
+
+def test_a_copy_does_not_get_the_write_ahead_log_of_what_it_replaces(tmp_path):
+    """SQLite would play that into it."""
+    database, copy = tmp_path / "rowcast.db", tmp_path / "rowcast.db.fetched"
+    for end in ("", "-wal", "-shm", ".fetched"):
+        (tmp_path / f"rowcast.db{end}").write_text(end)
+    replace_tables(database, copy)
+    assert [path.name for path in tmp_path.iterdir()] == ["rowcast.db"]
+    assert database.read_text() == ".fetched"
 
 
 def test_a_new_node_has_no_tables_until_it_follows(tmp_path):

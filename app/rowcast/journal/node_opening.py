@@ -76,6 +76,13 @@ def needs_copy(tables: Tables, engine: Engine) -> str:
     return ""
 
 
+def replace_tables(database: Path, copy: Path) -> None:
+    """Put a copy in place of a database, whose write-ahead log would be taken as the copy's."""
+    for end in ("-wal", "-shm"):
+        database.with_name(f"{database.name}{end}").unlink(missing_ok=True)
+    copy.rename(database)
+
+
 def check_tables(tables: Tables, engine: Engine, place: Path) -> None:
     """Raise CONFLICT where tables cannot follow the log of an engine."""
     problem, more = "", ""

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from rowcast import __version__
@@ -25,7 +24,13 @@ from rowcast.cluster.ports import fetch_copy
 from rowcast.core.compiled import CODE
 from rowcast.core.errors import Code, Error
 from rowcast.journal.applier_child import Spawn
-from rowcast.journal.node_opening import Tables, check_tables, needs_copy, prepare_tables
+from rowcast.journal.node_opening import (
+    Tables,
+    check_tables,
+    needs_copy,
+    prepare_tables,
+    replace_tables,
+)
 from rowcast.log.engine import Engine
 from rowcast.program.admission import Watch, admitted, check_left, has_left
 from rowcast.program.cluster_nodes import FollowerNode, Membership, SequencerNode
@@ -190,10 +195,7 @@ class Node:
         self._turn.set()
 
     async def _fetch(self, engine: Engine, fetch: Callable[..., Awaitable[None]]) -> bool:
-        """Get a copy of another node's tables, in place of those of this node.
-
-        Returns False if this node is to stop meanwhile.
-        """
+        """Put a copy of another node's tables in place of its own; False if it is to stop."""
         database = file_of(self.config.database_url)
         file = database.with_name(f"{database.name}{FETCHED}")
         while not self._stopping.is_set():
@@ -201,7 +203,7 @@ class Node:
                 holder = Holder.unpack((await asyncio.to_thread(engine.lease)).holder)
                 if holder is not None and holder.node not in {"", self._cluster.node}:
                     await fetch(holder.host, holder.port, file=file)
-                    await asyncio.to_thread(_replace, database, file)
+                    await asyncio.to_thread(replace_tables, database, file)
                     return True
             except Error as error:
                 log.warning("it did not get a copy, and tries again: %s", error.message)
@@ -326,13 +328,6 @@ class Node:
     async def close(self) -> None:
         """End everything."""
         await self._closing.aclose()
-
-
-def _replace(database: Path, copy: Path) -> None:
-    """Put a copy in place of a database, whose write-ahead log would be taken as the copy's."""
-    for suffix in ("-wal", "-shm"):
-        database.with_name(f"{database.name}{suffix}").unlink(missing_ok=True)
-    copy.rename(database)
 
 
 async def _within(ending: Awaitable[None]) -> None:
