@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
-from codec_values import SAMPLE, same
+from codec_values import SAMPLE, same, values
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rowcast import codecs
 from rowcast.core.errors import Code, Error
@@ -181,3 +183,31 @@ def test_bad_input_of_a_line_keeps_its_code(payload, code):
     with pytest.raises(Error) as refusal:
         codecs.decode(b"1\n" + payload, codecs.NDJSON)
     assert code == refusal.value.code
+
+
+@given(st.lists(values, max_size=20))
+def test_the_bytes_of_each_row_are_those_of_the_row_alone(rows):
+    payload = codecs.encode(rows, codecs.MSGPACK)
+    parts = codecs.parts_of(payload, codecs.MSGPACK)
+    assert [codecs.encode(row, codecs.MSGPACK) for row in rows] == list(parts)
+    assert payload.endswith(b"".join(parts))
+
+
+@pytest.mark.parametrize(
+    ("value", "media_type"),
+    [
+        ({"id": "1"}, codecs.MSGPACK),
+        (["a"], codecs.JSON),
+        (["a"], codecs.CBOR),
+        (7, codecs.MSGPACK),
+    ],
+)
+def test_other_rows_have_no_bytes_of_their_own(value, media_type):
+    assert () == codecs.parts_of(codecs.encode(value, media_type), media_type)
+
+
+def test_long_arrays_are_divided_too():
+    """MessagePack's arrays have three kinds of heads."""
+    for count in (15, 16, 65_535, 65_536):
+        payload = codecs.encode([0] * count, codecs.MSGPACK)
+        assert count == len(codecs.parts_of(payload, codecs.MSGPACK))

@@ -6,6 +6,7 @@ from build import ANN, Code, Listener, Server, refusal, turns
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Error
 from rowcast.core.events import MESSAGE, PATCH, PUT, Event
+from rowcast.core.limits import BULK_WRITES_MIN
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.retained.retaining import Retaining, RetainRules
@@ -14,6 +15,7 @@ from rowcast.kernel.resource import Resource
 from rowcast.kernel.steps import Steps
 from rowcast.kernel.write import Write
 from rowcast.kernel.write_path import WritePath
+from rowcast.reads.record_cache import UNKNOWN
 from topic_watch import AT_ONCE, on_disk
 
 STRANGER = Caller("eve", door="mqtt")
@@ -323,3 +325,68 @@ async def test_a_step_that_is_of_records_is_not_asked_about_messages(counted):
         await room.kernel.write(Event("u/1", kind, b"x", retain=kind == PUT), ANN)
     assert [PUT] == [write.event.kind for write in asked]
     assert 2 == len(counted), "the first message, which compiles the route, and the put"
+
+
+# -- the records of a table ------------------------------------------------------------------------
+
+
+def dogs(count, first=0):
+    numbers = range(first, first + count)
+    return [Event(f"Dog/{n}", PUT, b'{"name":"a"}', None, 1, True) for n in numbers]
+
+
+async def test_the_steps_of_a_table_are_asked_for_once():
+    """Its records have the same: what a feature has there, its factory says for the first."""
+    room, asked = Server(), []
+    room.kernel.steps.add("rows", lambda route: asked.append(route.topic))
+    await room.kernel.write_all(dogs(3), ANN, atomic=False)
+    assert ["Dog/0"] == asked
+    room.kernel.steps.changed()
+    await room.kernel.write_all(dogs(2), ANN, atomic=False)
+    assert ["Dog/0", "Dog/0"] == asked
+
+
+async def test_a_step_of_a_table_is_told_of_each_record():
+    room, seen = Server(), []
+    room.kernel.steps.add("rows", lambda _: lambda write: seen.append(write.event.topic))
+    await room.kernel.write_all(dogs(BULK_WRITES_MIN), ANN, atomic=True)
+    assert [f"Dog/{n}" for n in range(BULK_WRITES_MIN)] == seen
+
+
+async def test_a_load_keeps_the_routes_of_others():
+    """So many routes would push them out, and each is written once."""
+    room = Server()
+    await room.kernel.write_all(
+        [*dogs(1), Event("u/1", PUT, b"1", None, 1, True)], ANN, atomic=True
+    )
+    before = set(room.registry.known)
+    outcomes = await room.kernel.write_all(dogs(BULK_WRITES_MIN), ANN, atomic=True)
+    assert (BULK_WRITES_MIN, before) == (len(outcomes), set(room.registry.known))
+    assert [*range(3, 3 + BULK_WRITES_MIN)] == [outcome.event.seq for outcome in outcomes]
+
+
+async def test_a_load_is_refused_for_one_record_as_a_few_are():
+    room = Server()
+    events = [*dogs(BULK_WRITES_MIN), Event("Dog/x", PUT, b'{"name":7}', None, 1, True)]
+    assert Code.UNPROCESSABLE == await refusal(room.kernel.write_all(events, ANN, atomic=True))
+    assert (0, []) == (room.store.head(), room.store.read(0, 10))
+
+
+async def test_a_load_does_not_pass_what_is_below_its_table():
+    """A7: a class at the topic of one record is the longer path, and takes its write over."""
+    room = Server(resources=[("Dog/7", Anything)])
+    await room.kernel.write_all(dogs(1), ANN, atomic=True)
+    assert Code.NOT_ALLOWED == await refusal(
+        room.kernel.write_all(dogs(BULK_WRITES_MIN), ANN, atomic=True)
+    )
+
+
+async def test_what_a_load_pushes_out_of_memory_is_nothing():
+    """Records that are read stay; those that it replaces are the new ones."""
+    room = Server()
+    await room.kernel.write_all(dogs(2), ANN, atomic=True)
+    await room.kernel.write_all(dogs(BULK_WRITES_MIN, first=1), ANN, atomic=True)
+    seqs = [room.cache.get(f"Dog/{n}") for n in range(3)]
+    assert [1, 3] == [record.seq for record in seqs[:2]]
+    assert seqs[2] is UNKNOWN
+    assert 4 == (await room.kernel.read("Dog/2", ANN)).seq

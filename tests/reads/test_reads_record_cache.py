@@ -153,3 +153,14 @@ def test_a_cleared_cache_holds_nothing_and_takes_no_older_value():
     cache.clear()
     cache.fill("u/1", record(payload=b"old"), seen)
     assert (0, 0, UNKNOWN) == (len(cache), cache._bytes, cache.get("u/1"))
+
+
+def test_a_load_learns_what_is_here_and_nothing_older_is_filled_in_any_more():
+    cache = cached()
+    cache.put("u/1", record())
+    seen = cache.evictions
+    assert {"u/1"} == cache.known([record("u/1"), record("u/2")])
+    cache.fill("u/2", record("u/2"), seen)
+    assert UNKNOWN is cache.get("u/2")
+    cache.fill("u/2", record("u/2"), cache.evictions)
+    assert UNKNOWN is not cache.get("u/2")

@@ -26,7 +26,7 @@ from rowcast.codecs.registry import (
     encode,
     is_structured,
 )
-from rowcast.codecs.rows import RowsEncoder, decode_rows, rows_encoder
+from rowcast.codecs.rows import RowsEncoder, decode_rows, parts_of, rows_encoder
 
 __all__ = [
     "CBOR",
@@ -49,6 +49,7 @@ __all__ = [
     "is_structured",
     "may_be_json",
     "negotiate",
+    "parts_of",
     "plain",
     "rows_encoder",
 ]

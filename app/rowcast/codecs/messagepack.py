@@ -9,7 +9,6 @@ there costs nothing. This module must not know media types.
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from types import MappingProxyType
 
@@ -23,14 +22,18 @@ from rowcast.core.errors import Code, Error
 DECIMAL_EXTENSION = 1
 """The extension type of a Decimal (application types are 0 to 127)."""
 _TIMESTAMP_AS_DATETIME = 3  # msgpack's number for: aware, in UTC
-_SECOND = timedelta(seconds=1)
 
 
 def encode(value: object) -> bytes:
     """A value as one MessagePack object."""
     model.validate(value)
+    return encode_sound(value)
+
+
+def encode_sound(value: object) -> bytes:
+    """A value that is known to be of the model, such as of columns whose types are."""
     try:
-        packed: bytes = msgpack.packb(value, strict_types=True, default=_extended)
+        packed: bytes = msgpack.packb(value, strict_types=True, datetime=True, default=_extended)
     except UnicodeEncodeError:
         raise Error(Code.INVALID, model.SURROGATE) from None
     return packed
@@ -42,12 +45,23 @@ def array_header(count: int) -> bytes:
     return header
 
 
-def _extended(value: datetime | Decimal) -> object:
-    """The extension types for values that msgpack lacks; ``validate`` has refused all others."""
-    if isinstance(value, Decimal):
-        return msgpack.ExtType(DECIMAL_EXTENSION, str(model.unsigned_zero(value)).encode("ascii"))
-    since = value.astimezone(UTC) - model.EPOCH
-    return msgpack.Timestamp(since // _SECOND, since.microseconds * 1_000)
+def _extended(value: Decimal) -> object:
+    """The extension type of what msgpack lacks; ``validate`` has refused all others."""
+    return msgpack.ExtType(DECIMAL_EXTENSION, str(model.unsigned_zero(value)).encode("ascii"))
+
+
+def items_of(payload: bytes) -> list[bytes]:
+    """The bytes of each item of an array that ``decode`` has taken."""
+    unpacker = msgpack.Unpacker(max_buffer_size=len(payload))
+    unpacker.feed(payload)
+    ends = list[int]()
+    skip, tell = unpacker.skip, unpacker.tell
+    count = unpacker.read_array_header()
+    start = tell()
+    for _ in range(count):
+        skip()
+        ends.append(tell())
+    return [payload[one:end] for one, end in zip([start, *ends], ends, strict=False)]
 
 
 def decode(payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX) -> object:

@@ -174,6 +174,8 @@ _WHOLE: Mapping[str, Callable[[bytes, int], object]] = MappingProxyType(
     {JSON: json_text.decode, CBOR: cbor.decode, MSGPACK: messagepack.decode}
 )
 """Decoders of a whole batch, by media type; the second argument bounds its parts."""
+_ARRAYS = frozenset(bytes([first]) for first in (*range(0x90, 0xA0), 0xDC, 0xDD))
+"""The first byte of an array in MessagePack (its specification, "array format family")."""
 
 
 def decode_rows(payload: bytes, content_type: str | None) -> Iterator[object]:
@@ -190,3 +192,13 @@ def decode_rows(payload: bytes, content_type: str | None) -> Iterator[object]:
     whole = _WHOLE.get(codec.media_type)
     value = whole(payload, most) if whole is not None else codec.decode(payload)
     return iter(value if isinstance(value, list) else [value])
+
+
+def parts_of(payload: bytes, content_type: str | None) -> Sequence[bytes]:
+    """The bytes of each row of a batch that ``decode_rows`` has taken, where they are in it.
+
+    Only MessagePack has its rows as they would be written alone; empty for any other format.
+    """
+    if codec_for(content_type).media_type != MSGPACK or payload[:1] not in _ARRAYS:
+        return ()
+    return messagepack.items_of(payload)

@@ -78,6 +78,8 @@ COMMIT_BATCH_EVENTS_MAX = 2_000
 """Writes in one transaction: keeps a commit near 10 ms, so acknowledgements keep flowing."""
 COMMIT_LOOP_WRITES_MAX = 1_000
 """Writes of one batch decided on the event loop: some milliseconds, as a long read takes."""
+BULK_WRITES_MIN = 500
+"""Writes of one atomic batch that are a load rather than news: a listing's page has fewer."""
 COMMIT_BACKLOG_EVENTS_MAX = 50_000
 """Writes waiting for the disk before new ones are refused with BUSY."""
 COMMIT_BACKLOG_EVENTS_HIGH = 10_000

@@ -156,6 +156,13 @@ class Table:
     """Of which table it has what, if the server keeps its rows."""
     derived: DerivedRule | None = field(default=None, compare=False)
     """Which job makes its rows from which tables, if one does (W4)."""
+    primary_key: Attribute | None = field(init=False, compare=False, repr=False)
+    """The declared key; None for a table whose ids are only in the URL and topic."""
+
+    def __post_init__(self) -> None:
+        """Find the key once, because every row asks for it."""
+        key = next((item for item in self.attributes if item.primary_key), None)
+        object.__setattr__(self, "primary_key", key)
 
     @property
     def own_name(self) -> str:
@@ -172,11 +179,6 @@ class Table:
         """Whether rights depend on the content of the record."""
         clauses = [*self.auth, *(one for item in self.attributes for one in item.auth)]
         return any(item.looks for item in clauses)
-
-    @property
-    def primary_key(self) -> Attribute | None:
-        """The declared key; None for a table whose ids are only in the URL and topic."""
-        return next((item for item in self.attributes if item.primary_key), None)
 
     @property
     def open(self) -> bool:

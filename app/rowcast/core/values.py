@@ -442,16 +442,22 @@ def parse_id(table: Table, text: str) -> object:
     spelling, so that each record has one topic.
     """
     key = table.primary_key
-    if key is None or key.type not in {Type.INT, Type.LONG}:
+    if key is None:
         return text
-    least, most = (INT_MIN, INT_MAX) if key.type is Type.INT else (LONG_MIN, LONG_MAX)
-    if _INTEGER.fullmatch(text) is None or not least <= int(text) <= most:
+    if key.type is Type.LONG:
+        least, most = LONG_MIN, LONG_MAX
+    elif key.type is Type.INT:
+        least, most = INT_MIN, INT_MAX
+    else:
+        return text
+    number = int(text) if _INTEGER.fullmatch(text) else None
+    if number is None or not least <= number <= most:
         raise Error(
             Code.INVALID,
             f"{shown(text)} is not an id of {table.name}: write an integer from {least} to {most}"
             " without leading zeros",
         )
-    return int(text)
+    return number
 
 
 def id_text(record_id: object) -> str:

@@ -48,20 +48,20 @@ class Admission:
             if route.entry is None and route.topic[0] == "$":
                 return partial(self._admit_own, route)
             return self._open_step if route.entry is None else partial(self._admit_entry, route)
-        return partial(self._admit_declared, route, shape)
+        return partial(self._admit_declared, shape)
 
-    def _admit_declared(self, route: Route, shape: CompiledTable, write: Write) -> bool | None:
+    def _admit_declared(self, shape: CompiledTable, write: Write) -> bool | None:
         event, table = write.event, shape.table
         kind = event.kind
         if len(event.payload) > self.payload_bytes_max:
             self.check_size(event)
         event.table, write.shape = table, shape
         if write.caller.door in table.hidden_from:
-            raise Error(Code.NOT_FOUND, f"{route.topic!r} is not offered here")
-        if kind in RETAINED and not route.record_id:
-            raise _needs_id(route, table)
+            raise Error(Code.NOT_FOUND, f"{event.topic!r} is not offered here")
+        if kind in RETAINED and len(event.topic) <= shape.id_from:
+            raise _needs_id(event.topic, table)
         if shape.numbered:
-            shape.check_id(route.record_id)
+            shape.check_id(event.topic[shape.id_from :])
         if write.examination is not None and self._detours(write):
             return True
         if kind == PATCH:
@@ -176,9 +176,9 @@ def _refuse_rows(view: View, _write: Write) -> None:
     raise read_only(view)
 
 
-def _needs_id(route: Route, table: Table) -> Error:
+def _needs_id(topic: str, table: Table) -> Error:
     return Error(
         Code.NOT_ALLOWED,
-        f"{route.topic!r} is the whole table; name a record, such as {table.topic('1')!r}",
+        f"{topic!r} is the whole table; name a record, such as {table.topic('1')!r}",
         allow=["GET", "HEAD", "POST", "OPTIONS"],
     )

@@ -8,14 +8,16 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error, stopping
 from rowcast.core.events import Event
+from rowcast.core.limits import BULK_WRITES_MIN
 from rowcast.kernel.loop_turns import in_turns
-from rowcast.kernel.write import Condition, Decider, Done, Group, Outcome, Receipt, Write, resolver
+from rowcast.kernel.write import Condition, Decider, Done, Group, Outcome, Receipt, Write, resolve
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel
@@ -56,6 +58,26 @@ class _Guard:
 
     check: Decider | None
     conditions: Sequence[Condition | None]
+    asks: bool
+    """Whether their receipts tell if there was a record."""
+
+
+class _Outcomes:
+    """What became of the writes of a batch: one future for all, which has them in their order."""
+
+    def __init__(self, count: int) -> None:
+        self.of: list[Outcome | None] = [None] * count
+        self._missing = count
+        self.all: asyncio.Future[list[Outcome]] = asyncio.get_running_loop().create_future()
+
+    def take(self, index: int, outcome: Outcome) -> None:
+        """Take the outcome of one write; the first that it has counts."""
+        if self.of[index] is not None:
+            return
+        self.of[index] = outcome
+        self._missing -= 1
+        if not self._missing:
+            resolve(self.all, [one for one in self.of if one is not None])
 
 
 class AtomicBatch:
@@ -70,25 +92,29 @@ class AtomicBatch:
         caller: Caller,
         check: Decider | None = None,
         conditions: Sequence[Condition | None] = (),
+        *,
+        asks: bool = True,
     ) -> list[Outcome]:
         """Write all or none; raises the Error of a write refused before the commit.
 
         ``check`` is called for each with its current record, before the other checks.
-        ``conditions`` are those of the events, in their order.
+        ``conditions`` are those of the events, in their order. ``asks``: the receipts tell whether
+        there was a record.
         """
-        loop = asyncio.get_running_loop()
-        futures: list[asyncio.Future[Outcome]] = [loop.create_future() for _ in events]
-        guard = _Guard(check, conditions or [None] * len(events))
-        dones = self._hear(events, caller, futures)
+        if not events:
+            return []
+        outcomes = _Outcomes(len(events))
+        guard = _Guard(check, conditions or [None] * len(events), asks)
+        dones = self._hear(events, caller, outcomes)
         if dones is None:  # a repeat
-            return list(await asyncio.gather(*futures))
+            return await outcomes.all
         try:
             await self._carry_out(events, caller, dones, guard)
         except Error as error:
             for done in dones:
                 done(error)
             raise
-        return list(await asyncio.gather(*futures))
+        return await outcomes.all
 
     async def _carry_out(
         self,
@@ -110,26 +136,26 @@ class AtomicBatch:
         self,
         events: Sequence[Event],
         caller: Caller,
-        futures: "Sequence[asyncio.Future[Outcome]]",
+        outcomes: "_Outcomes",
     ) -> list[Done] | None:
         """Return the callback of each write; None if all are repeats (M8).
 
         The first steps detect repeats by properties; if all writes with such properties are
-        repeats, so are the others. Then the futures get the receipts. Raises the Error of a refused
-        write, and CONFLICT when only some are repeats.
+        repeats, so are the others. Then ``outcomes`` has the receipts. Raises the Error of a
+        refused write, and CONFLICT when only some are repeats.
         """
-        dones: list[Done] = [resolver(future) for future in futures]
+        dones: list[Done] = [partial(outcomes.take, index) for index in range(len(events))]
         heard = {
             index: self._ask_first(event, caller, dones[index])
             for index, event in enumerate(events)
             if event.properties is not None and self._kernel.steps.first(event.properties)
         }
         fresh = {index: done for index, done in heard.items() if done is not None}
-        _check_whole(heard, fresh, futures)
+        _check_whole(heard, fresh, outcomes)
         if heard and not fresh:
             for index, event in enumerate(events):
                 if index not in heard:
-                    futures[index].set_result(Receipt(event, existed=True, repeat=True))
+                    outcomes.take(index, Receipt(event, existed=True, repeat=True))
             return None
         return [fresh.get(index, done) for index, done in enumerate(dones)]
 
@@ -181,15 +207,17 @@ class AtomicBatch:
         guard: "_Guard",
     ) -> list[Write]:
         """Return the admitted writes."""
-        kernel, writes = self._kernel, list[Write]()
+        kernel, writes, many = self._kernel, list[Write](), len(events) >= BULK_WRITES_MIN
         async for some in in_turns(list(zip(events, dones, guard.conditions, strict=True))):
             for event, done, condition in some:
                 if event is None:
                     continue
                 told = kernel.gate.telling(caller, done)
-                write = Write(event, caller, told, condition, passed=True, part_of=BATCH, asks=True)
+                write = Write(
+                    event, caller, told, condition, passed=True, part_of=BATCH, asks=guard.asks
+                )
                 writes.append(write)
-                kernel.writes.admit(write)
+                kernel.writes.admit(write, many=many)
                 if guard.check is not None:
                     write.check_first(guard.check)
         return writes
@@ -198,11 +226,10 @@ class AtomicBatch:
 def _check_whole(
     heard: Mapping[int, Done | None],
     fresh: Mapping[int, Done],
-    futures: "Sequence[asyncio.Future[Outcome]]",
+    outcomes: _Outcomes,
 ) -> None:
     """Raise the Error of a refused write, or CONFLICT when only some are repeats."""
-    refused = [futures[index].result() for index in heard if futures[index].done()]
-    error = next((item for item in refused if isinstance(item, Error)), None)
+    error = next((one for index in heard if isinstance(one := outcomes.of[index], Error)), None)
     if error is None and 0 < len(fresh) < len(heard):
         error = _partly_known()
     if error is not None:

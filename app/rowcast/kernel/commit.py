@@ -313,9 +313,9 @@ class Committer(CommitQueue):
         self.commits += work.packed is not None
         if self.disk.refused:
             self.disk.took(size_of(work.events, work.changes))
-        put = self._cache.put
+        put, known = self._cache.put, self._cache.known(work.events) if work.bulk else None
         for event in work.events:
-            if event.kind in RETAINED:
+            if event.kind in RETAINED and (known is None or event.topic in known):
                 put(event.topic, None if event.kind == DELETE else event)
         self._finish(work)
 

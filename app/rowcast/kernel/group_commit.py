@@ -8,6 +8,7 @@ from collections.abc import Callable
 from rowcast.core.clock import HybridClock
 from rowcast.core.errors import Error
 from rowcast.core.events import RETAINED, Event
+from rowcast.core.limits import BULK_WRITES_MIN
 from rowcast.core.tables import Table
 from rowcast.kernel.batch import Batch
 from rowcast.kernel.decide import decide_all
@@ -25,6 +26,7 @@ class GroupCommit:
         "announced",
         "apart",
         "batch",
+        "bulk",
         "changes",
         "current",
         "events",
@@ -41,6 +43,8 @@ class GroupCommit:
         """Whether it is announced before it is appended."""
         self.apart = False
         """Whether it is decided on the writer thread: it is large, or a decider reads the store."""
+        self.bulk = False
+        """Whether many records were written together, which hardly anybody reads at once."""
         self.current = Current()
         """The current records at its topics, where its writes depend on them."""
         self.late: list[str] = []
@@ -92,6 +96,8 @@ class GroupCommit:
     def decide(self, next_seq: Callable[[], int], store: Appends) -> None:
         """Decide its writes, in order, and encode what they write."""
         batch, current, events, changes = self.batch, self.current, self.events, self.changes
+        group = batch.writes[0].group if batch.writes else None
+        self.bulk = group is not None and len(group.writes) >= BULK_WRITES_MIN
         if not batch.keeps:  # the common case, without a generator
             self.outcomes = decide_all(batch.writes, current, events, changes, next_seq)
         else:

@@ -163,16 +163,21 @@ class Kernel(Seams):
         *,
         atomic: bool,
         conditions: Sequence[Condition | None] = (),
+        asks: bool = True,
     ) -> list[Outcome]:
-        """Run several writes in order: independently, or atomically, maybe on conditions (B11)."""
+        """Run several writes in order: independently, or atomically, maybe on conditions (B11).
+
+        ``asks``: the receipts tell whether there was a record, which may have to be read first.
+        """
         if atomic:
-            return await self._atomic_batch.write(events, caller, conditions=conditions)
+            batch = self._atomic_batch
+            return await batch.write(events, caller, conditions=conditions, asks=asks)
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[Outcome]] = []
         async for some in in_turns(events):
             for event in some:
                 futures.append(loop.create_future())
-                self.submit(event, caller, resolver(futures[-1]), asks=True)
+                self.submit(event, caller, resolver(futures[-1]), asks=asks)
         return list(await asyncio.gather(*futures))
 
     # -- resources ---------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ hit for a known topic. It resolves topics, and does not authorise.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rowcast.core.bounded import ClearedCache
 from rowcast.core.errors import Code, Error
@@ -34,6 +35,16 @@ class Entry:
     """The verbs that the resource class overrides."""
     view: View | None = None
     """The view of a topic table, whose shape this is."""
+
+
+class Compiled(NamedTuple):
+    """The steps of a route; the fields of the same names of ``Route`` say more."""
+
+    steps: tuple[Step, ...]
+    message_steps: tuple[Step, ...]
+    checked: bool
+    bare: bool
+    steady: bool
 
 
 class Route:
@@ -70,6 +81,18 @@ class Route:
         self.view: View | None = entry.view if entry is not None else None
         """The view of a topic table; None for writable topics."""
 
+    @property
+    def record_of(self) -> CompiledTable | None:
+        """The table of which the topic is a record like any other; None for any other topic."""
+        entry = self.entry
+        alike = entry is not None and self.view is None and not entry.overrides and self.record_id
+        return self.shape if alike else None
+
+    def take(self, compiled: Compiled) -> tuple[Step, ...]:
+        """Take these steps; return those that change a record."""
+        self.steps, self.message_steps, self.checked, self.bare, self.steady = compiled
+        return compiled.steps
+
     def overrides(self, verb: str) -> bool:
         """Whether a resource class overrides this verb here."""
         return self.entry is not None and verb in self.entry.overrides
@@ -98,6 +121,8 @@ class Registry:
             if table.path is not None
         }
         self._routes: ClearedCache[str, Route] = ClearedCache(routes_max)
+        self.of_tables: dict[CompiledTable, Compiled] = {}
+        """The steps that all records of a table have, once one of them is written."""
         self.known: Mapping[str, Route] = self._routes
         """Cached routes by topic; a live view."""
 
@@ -153,7 +178,7 @@ class Registry:
         )
         shape = known.shape if known is not None else None
         self._entries[path] = Entry(path, shape, resource, overrides)
-        self._routes.clear()
+        self.forget_routes()
 
     def declares(self, topic: str) -> bool:
         """Whether a declared table has a topic, or is one, without a resource class."""
@@ -178,26 +203,27 @@ class Registry:
         name = view.table.name
         self.shapes[name] = view.shape
         self._entries[name] = Entry(name, view.shape, view=view)
-        self._routes.clear()
+        self.forget_routes()
 
     def hide(self, name: str) -> None:
         """Remove a topic table."""
         del self.shapes[name], self._entries[name]
-        self._routes.clear()
+        self.forget_routes()
 
     def reserve(self, path: str, verbs: Iterable[str]) -> None:
         """Reserve a path for the kernel itself, with these verbs."""
         self._entries[path] = Entry(path, overrides=frozenset(verbs))
-        self._routes.clear()
+        self.forget_routes()
 
     def log_undeclared(self) -> None:
         """Give messages at undeclared topics a history; the caller adds the step that logs them."""
         self.logged = True
-        self._routes.clear()
+        self.forget_routes()
 
     def forget_routes(self) -> None:
         """Clear cached routes and their steps; they are rebuilt on use."""
         self._routes.clear()
+        self.of_tables.clear()
 
     def route(self, topic: str) -> Route:
         """Return the route of a topic.
@@ -218,6 +244,19 @@ class Registry:
             if len(topic) <= TOPIC_CACHED_BYTES_MAX:
                 self._routes.put(topic, route)
         return route
+
+    def compiled(self, topic: str) -> Compiled | None:
+        """Return the steps of a topic that is a record of a table like others written before.
+
+        For many topics at once, which would push the routes of all others out of the cache. None
+        for any other topic: ask for its route. Raises INVALID for an invalid topic.
+        """
+        path, _, record_id = topic.rpartition("/")
+        entry = self._entries.get(path) if path and record_id else None
+        if entry is None or entry.shape is None or entry.overrides or topic in self._entries:
+            return None
+        check_topic(topic)
+        return self.of_tables.get(entry.shape)
 
     def _find(self, topic: str) -> Route:
         path, rest = topic, ""

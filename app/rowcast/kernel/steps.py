@@ -1,9 +1,9 @@
 """The steps of a write: the features' functions, compiled once for each route.
 
-A feature adds a factory under one of the names in ORDER. At the first write to a route, every
-factory is called; each write of that route then runs only the returned steps. A feature whose
-factory would return another result calls ``changed``. Steps for a property of an event are looked
-up by its name, so that an event without properties runs none of them.
+A feature adds a factory under one of the names in ORDER. At the first write to a route, or to any
+record of a table, every factory is called; each write there then runs only the returned steps. A
+feature whose factory would return another result calls ``changed``. Steps for a property of an
+event are looked up by its name, so that an event without properties runs none of them.
 
 Access is part of the kernel: without a feature that authorises, every write is refused.
 """
@@ -14,7 +14,7 @@ from typing import Final
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import EXPIRY
-from rowcast.kernel.registry import Registry, Route
+from rowcast.kernel.registry import Compiled, Registry, Route
 from rowcast.kernel.write import Step, Write
 
 ORDER: Final = (
@@ -42,7 +42,8 @@ STEADY: Final = frozenset({"access", "content", "topic_table", "recent"})
 provided that it has the same QoS, no properties, and is not too large."""
 
 Factory = Callable[[Route], Step | None]
-"""Returns the step of a route; None if there is none."""
+"""Returns the step of a route; None if there is none. It is asked once for all records of a table,
+so the step takes the topic and the id from the write."""
 
 
 class Steps:
@@ -55,6 +56,7 @@ class Steps:
         """Each factory with its name, and whether its steps run for messages, too."""
         self._first: dict[str, Step] = {}
         self._admitted: dict[str, Step] = {}
+        self._of_tables = registry.of_tables
         self.changed = registry.forget_routes
         """Recompile every route on next use."""
         self.properties = {EXPIRY}
@@ -102,10 +104,23 @@ class Steps:
         return dict.fromkeys(step for name, step in self._admitted.items() if name in properties)
 
     def compile(self, route: Route) -> tuple[Step, ...]:
-        """Set and return a route's steps, in order."""
+        """Set and return a route's steps, in order.
+
+        Records of one table have the same, so its factories are asked for the first of them alone.
+        """
+        shape = route.record_of
+        if shape is None:
+            return route.take(self._compiled(route))
+        known = self._of_tables.get(shape)
+        if known is None:
+            known = self._of_tables[shape] = self._compiled(route)
+        return route.take(known)
+
+    def _compiled(self, route: Route) -> Compiled:
+        """Ask the factories for the steps of a route."""
         steps: list[Step] = []
         of_messages: list[Step] = []
-        route.checked, route.bare, route.steady = True, route.plain, route.shape is None
+        checked, bare, steady = True, route.plain, route.shape is None
         hooks, closed = 0, True
         for name, factory, asks_messages in self._in_order:
             step = factory(route)
@@ -114,18 +129,18 @@ class Steps:
             steps.append(step)
             if asks_messages:
                 of_messages.append(step)
-                route.bare = route.bare and name in BARE
-                route.steady = route.steady and name in STEADY
+                bare = bare and name in BARE
+                steady = steady and name in STEADY
             if name in TAKING_OVER:
-                route.checked = False
+                checked = False
             hooks += name == "hooks"
             closed = closed and name != "access"
         if closed:
             steps.insert(hooks, _refuse)
             of_messages.insert(hooks, _refuse)
-        route.steps = tuple(steps)
-        route.message_steps = route.steps if of_messages == steps else tuple(of_messages)
-        return route.steps
+        found = tuple(steps)
+        messages = found if of_messages == steps else tuple(of_messages)
+        return Compiled(found, messages, checked, bare, steady)
 
 
 def _nobody(_caller: Caller, _topic: str) -> bool:

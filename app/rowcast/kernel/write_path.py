@@ -231,10 +231,11 @@ class WritePath:
             self.detour.after(caller, partial(resolve, future, None))
             await future
 
-    def admit(self, write: Write) -> bool:
+    def admit(self, write: Write, *, many: bool = False) -> bool:
         """Run the steps of a write; return whether to append it.
 
-        Raises the Error that refuses it. False: a step has taken over the write.
+        Raises the Error that refuses it. False: a step has taken over the write. ``many``: it is
+        one of so many that their routes are not worth keeping.
         """
         event = write.event
         if event.topic.startswith(("/", DELAYED_PREFIX)):
@@ -243,11 +244,15 @@ class WritePath:
             for step in self._steps.first(event.properties):
                 if step(write):
                     return False
-        route = self._known.get(event.topic) or self._registry.route(event.topic)
-        steps = route.steps
-        if steps is None:
-            steps = self._steps.compile(route)
-        for step in steps if event.kind is not MESSAGE else route.message_steps:
+        compiled = self._registry.compiled(event.topic) if many else None
+        if compiled is not None:
+            steps = compiled.message_steps if event.kind is MESSAGE else compiled.steps
+        else:
+            route = self._known.get(event.topic) or self._registry.route(event.topic)
+            steps = route.steps or self._steps.compile(route)
+            if event.kind is MESSAGE:
+                steps = route.message_steps
+        for step in steps:
             if step(write):
                 return False
         if write.logged and (event.properties is not None or write.caller.user not in NAMELESS):

@@ -13,7 +13,7 @@ form that the store gives back, once, so that memory and disk never differ by a 
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Final
 
@@ -116,6 +116,16 @@ class RecordCache:
             while len(self._records) > self._records_max or self._bytes > self._bytes_max:
                 self.evictions += 1
                 self._forget(next(iter(self._records)))
+
+    def known(self, events: Sequence[Record]) -> set[str]:
+        """Return at which of these topics a record is here, after the events are committed.
+
+        For a bulk write, which puts in these alone, so that it pushes out nothing that is read.
+        What was read of the others before is not filled in any more.
+        """
+        with self._lock:
+            self.evictions += 1
+            return {event.topic for event in events if event.topic in self._records}
 
     def fill(self, topic: str, record: Record | None, evictions: int) -> None:
         """Put in a record that was read, unless one was evicted since ``evictions`` was seen."""

@@ -31,8 +31,9 @@ def give_value(event: Event, value: object) -> None:
 def _given(event: Event) -> object:
     """Take the value that was given with a payload; MISSING if it has another payload by now."""
     known = _GIVEN.of(event, None)
-    kept = {key: item for key, item in (event.encodings or {}).items() if key is not _GIVEN}
-    event.encodings = kept or None
+    if event.encodings is not None:
+        event.encodings.pop(_GIVEN, None)
+        event.encodings = event.encodings or None
     return MISSING if known is None or known[0] is not event.payload else known[1]
 
 
@@ -41,13 +42,13 @@ class CompiledTable:
 
     __slots__ = (
         "_needing",
-        "_path_length",
         "_restorer",
         "checker",
         "ends",
         "expires",
         "guarded",
         "hides",
+        "id_from",
         "key",
         "managed",
         "numbered",
@@ -64,7 +65,8 @@ class CompiledTable:
         self.key = key.name if key is not None else None
         self.numbered = key is not None and key.type in {Type.INT, Type.LONG}
         """Whether ids are numbers."""
-        self._path_length = len(table.path) + 1 if table.path else 0
+        self.id_from = len(table.path) + 1 if table.path else 0
+        """Where in the topic of a record its id begins."""
         self.open = table.open
         self.hides = table.hides
         self.guarded = table.restricted
@@ -174,12 +176,11 @@ class CompiledTable:
         key = self.key
         if key is None or not isinstance(value, dict):
             return value
-        wanted: object = topic[self._path_length :]
-        if self.numbered:
-            wanted = parse_id(self.table, str(wanted))
-        known = cast("dict[str, object]", value)
-        if key in known and known[key] == wanted and type(known[key]) is type(wanted):
+        text, known = topic[self.id_from :], cast("dict[str, object]", value)
+        own = known.get(key)
+        if (type(own) is int and str(own) == text) if self.numbered else own == text:
             return value
+        wanted = parse_id(self.table, text) if self.numbered else text
         if key not in known:
             return {key: wanted, **known}
         return {key: wanted} | {name: item for name, item in known.items() if name != key}

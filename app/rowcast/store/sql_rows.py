@@ -19,10 +19,12 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
+from operator import ne
 from typing import Final, cast
 
 from rowcast.codecs import json_text
 from rowcast.core.entry_limits import WRITERS_CACHED_MAX
+from rowcast.core.event_fields import EventField
 from rowcast.core.events import MISSING, PUT, Event, Record
 from rowcast.core.tables import Attribute, Type
 from rowcast.core.writers import BY
@@ -73,6 +75,11 @@ def date_cell(value: object) -> str:
 
 def _real(value: object) -> object:
     return value if value == value else None  # noqa: PLR0124 - NaN is kept in _extra
+
+
+def _reals(cells: list[object]) -> list[object]:
+    """Return the cells of a row with ``_real`` of each; a row without NaN is found at once."""
+    return [*map(_real, cells)] if any(map(ne, cells, cells)) else cells
 
 
 def _any_text(value: object) -> object:
@@ -137,7 +144,15 @@ def properties_cell(event: Event) -> str | None:
     if properties is None:
         return None
     by = properties.get(BY) if len(properties) == 1 else None
-    return _by_cell(by) if type(by) is str else dumps(properties)
+    if type(by) is str:
+        return _by_cell(by)
+    known = _CELL.of(event, None)  # the record and the log have the same
+    if known is None or known[0] is not properties:
+        known = _CELL.put(event, (properties, dumps(properties)))
+    return known[1]
+
+
+_CELL: Final[EventField[tuple[object, str]]] = EventField("cell of properties")
 
 
 @lru_cache(WRITERS_CACHED_MAX)
@@ -228,7 +243,9 @@ class TableRows:
         self._attributes = value_attributes(table)
         self._columns = tuple(item.name for item in self._attributes)
         self._declared = frozenset(layout.names)
-        self._to_sql = _converts(self._attributes, _TO_SQL)
+        reals = {Type.FLOAT: _real}  # of all cells at once
+        to_sql = {kind: one for kind, one in _TO_SQL.items() if kind not in reals}
+        self._to_sql = _converts(self._attributes, to_sql)
         self._from_sql = _converts(self._attributes, _FROM_SQL)
         self._empty: tuple[None, ...] = (None,) * len(self._columns)
         self._end = 1 + len(self._columns)
@@ -284,6 +301,7 @@ class TableRows:
         for index, convert in self._to_sql:
             if cells[index] is not None:
                 cells[index] = convert(cells[index])
+        cells = _reals(cells)
         if None not in cells and self._declared.issuperset(value):
             return cells, None
         kept = {name for name, cell in zip(self._columns, cells, strict=True) if cell is not None}

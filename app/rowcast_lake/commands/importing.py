@@ -7,11 +7,11 @@ them, and the table's checks apply.
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from rowcast.codecs.messagepack import array_header
+from rowcast.codecs.messagepack import array_header, encode_sound
 from rowcast.codecs.registry import MSGPACK, encode
 from rowcast.core.errors import Code, Error
 from rowcast.core.export_limits import IMPORT_BATCH_BYTES, IMPORT_BATCH_ROWS
@@ -80,6 +80,10 @@ def _table(name: str, text: str, file: str) -> Table:
     return found
 
 
+_HEADERS: Final = {"Content-Type": MSGPACK, "Prefer": "return=minimal"}
+"""A batch is written or refused as a whole: nothing has to be said of each row."""
+
+
 class _Sender:
     """Sends rows in batches of bounded size."""
 
@@ -105,7 +109,7 @@ class _Sender:
         self._flush()
 
     def _send_run(self, run: "Run") -> None:
-        body = encode(run.values, MSGPACK)
+        body = encode_sound(run.values)  # its columns were checked
         if len(body) > IMPORT_BATCH_BYTES and len(run.values) > 1:
             for half in run.divided():
                 self._send_run(half)
@@ -152,7 +156,7 @@ class _Sender:
         """Write some rows in one transaction."""
         path = topic_path(self._table.topic("")) + "?atomic=true"
         try:
-            self._client.request("PUT", path, body, {"Content-Type": MSGPACK})
+            self._client.request("PUT", path, body, _HEADERS)
         except Error as error:
             words = f"{where}: {error.message}; the {self.rows} rows before are written"
             raise Error(error.code, words) from error

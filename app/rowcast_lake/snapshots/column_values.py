@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 Values = list[Any]
@@ -19,11 +20,16 @@ def rows_of(batch: Any, names: list[str]) -> list[dict[str, object]]:
     columns = [batch.column(name) for name in names]
     rows = zip(*map(values_of, columns), strict=True)
     if any(column.null_count for column in columns):
-        return [
-            {name: item for name, item in zip(names, row, strict=True) if item is not None}
-            for row in rows
-        ]
-    return [dict(zip(names, row, strict=True)) for row in rows]
+        return [_present(names, row) if None in row else _whole(names, row) for row in rows]
+    return [_whole(names, row) for row in rows]
+
+
+def _whole(names: list[str], row: tuple[object, ...]) -> dict[str, object]:
+    return dict(zip(names, row, strict=True))
+
+
+def _present(names: list[str], row: tuple[object, ...]) -> dict[str, object]:
+    return {name: item for name, item in zip(names, row, strict=True) if item is not None}
 
 
 def values_of(column: Any) -> Values:
@@ -32,8 +38,8 @@ def values_of(column: Any) -> Values:
     if kind == pa.timestamp("us", "UTC"):
         return _moments(column)
     code = _CODES.get(kind)
-    if code is not None and not column.null_count:
-        return _numbers(column, code)
+    if code is not None:
+        return _with_nulls(column, code) if column.null_count else _numbers(column, code)
     whole: Values = column.to_pylist()
     return whole
 
@@ -45,8 +51,16 @@ def _moments(column: Any) -> Values:
     ]
 
 
+def _with_nulls(column: Any, code: str) -> Values:
+    """Return the numbers of a column, in which nulls are rare; what lies under them is nothing."""
+    found = _numbers(column, code)
+    for at in pc.indices_nonzero(column.is_null()).to_pylist():
+        found[at] = None
+    return found
+
+
 def _numbers(column: Any, code: str) -> Values:
-    """Return the numbers of a column without nulls."""
+    """Return the numbers of a column, and anything for its nulls."""
     view: Any = memoryview(column.buffers()[1]).cast("B")
     found: Values = view.cast(code)[column.offset : column.offset + len(column)].tolist()
     return found

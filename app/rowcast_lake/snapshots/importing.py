@@ -29,8 +29,7 @@ from rowcast_lake.columns.joining import joined, shaped
 from rowcast_lake.snapshots.column_checks import ColumnChecks
 from rowcast_lake.snapshots.column_values import rows_of
 from rowcast_lake.snapshots.manifest import FILE_NAME
-from rowcast_lake.snapshots.shapes import MOMENT, REST, loads
-from rowcast_lake.snapshots.table_writer import ID
+from rowcast_lake.snapshots.shapes import ID, MOMENT, REST, loads
 from rowcast_lake.stores.object_paths import ObjectPath, refusing
 
 _OP: Final = "_op"

@@ -27,6 +27,8 @@ Values = Sequence[object]
 """The values of one column."""
 
 MOMENT: Final = pa.timestamp("us", "UTC")
+ID: Final = "_id"
+"""The column with the key of a table that declares none."""
 REST: Final = "_extra"
 """The column of undeclared attributes, as JSON."""
 

@@ -42,6 +42,7 @@ from rowcast.store.sql_rows import TYPED, Cell, TableRows
 from rowcast.store.sql_tables import FORM, quoted, value_attributes
 from rowcast_lake.columns.payloads import texts_of
 from rowcast_lake.snapshots.shapes import (
+    ID,
     MOMENT,
     REST,
     Batch,
@@ -52,8 +53,6 @@ from rowcast_lake.snapshots.shapes import (
 )
 from rowcast_lake.snapshots.written import FIELDS, client_column, required, written
 
-ID: Final = "_id"
-"""The key of a table that declares none."""
 PAYLOAD_TEXT: Final = "payload_text"
 """The column of a payload as text, if it is text; declared tables prefix an underscore."""
 _NAN: Final = {"$float": "NaN"}

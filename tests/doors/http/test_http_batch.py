@@ -131,52 +131,9 @@ async def test_a_batch_brings_no_version(rest):
 async def test_an_upsert_replaces_and_creates(rest, media_type):
     """B11: one answer for each record, in the order of the list; ids are given where none is."""
     await rest.put("/Dog/1", b'{"name":"Old","age":9}')
-    sent = encode([{"name": "New"}, {"id": "1", "name": "Rex"}, {"id": "7"}], media_type)
-    answer = await rest.post("/Dog/?upsert", sent, content_type=media_type)
-    assert [item["status"] for item in answer.value] == [201, 204, 422]
-    assert [item["position"] for item in answer.value[:2]] == [f"{EPOCH}:2", f"{EPOCH}:3"]
-    assert (await rest.get("/Dog/1")).value == {"id": "1", "name": "Rex"}
-    made = answer.value[0]["id"]
-    assert (await rest.get(f"/Dog/{made}")).value == {"id": made, "name": "New"}
-
-
-async def test_an_upsert_of_numbered_records(rest):
-    """B11, A3: no record that was just numbered is replaced by a later one of the list."""
-    await rest.put("/Number/4", b"{}")
-    answer = (await rest.post("/Number/?upsert", body({}, {"n": 5}, {}, {"n": 4}))).value
-    assert [(item["id"], item["status"]) for item in answer] == [
-        (6, 201), (5, 201), (7, 201), (4, 204),
-    ]  # fmt: skip
-
-
-async def test_an_atomic_upsert(rest):
-    await rest.put("/Dog/1", b'{"name":"Old"}')
-    refused = await rest.post("/Dog/?upsert&atomic", body(*TWO, {"id": "3"}))
-    assert (refused.status, await stored(rest)) == (422, ["1"])
-    answer = await rest.post("/Dog/?upsert&atomic", body(*TWO, {"name": "New"}))
-    assert [item["status"] for item in answer.value] == [204, 201, 201]
-
-
-async def test_an_upsert_of_one_record_is_a_list_of_one(rest):
-    answer = await rest.post("/Dog/?upsert", b'{"id":"1","name":"Rex"}')
-    assert [(item["id"], item["status"]) for item in answer.value] == [("1", 201)]
-
-
-async def test_an_upsert_is_repeated_by_its_key(rest):
-    """B17: the records without an id are not made twice."""
-    sent = body({"name": "New"}, {"id": "1", "name": "Rex"})
-    first = await rest.post("/Dog/?upsert", sent, idempotency_key="k")
-    again = await rest.post("/Dog/?upsert", sent, idempotency_key="k")
-    assert first.value == again.value
-    assert len(await stored(rest)) == 2
-
-
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [("PUT", "/Dog/1?upsert"), ("PATCH", "/Dog/1?upsert"), ("POST", "/Dog/1?upsert"),
-     ("POST", "/Dog/1?upsert&retain=false"), ("POST", "/loose/topic?upsert")],
-)  # fmt: skip
-async def test_upsert_is_of_a_collection(rest, method, path):
-    """P5."""
-    refused = await rest.ask(method, path, b'{"name":"Rex"}')
-    assert (refused.status, "upsert" in refused.value["detail"]) == (400, True)
+    first = b"\x82\xa2id\xa11\xa4name\xa1x"
+    second = b"\x83\xa2id\xa12\xa4name\xa1y\xa3age\xd3" + bytes(7) + b"\x05"
+    heard = rest.listen("Dog/#")
+    answer = await rest.put("/Dog/", b"\x92" + first + second, content_type=MSGPACK)
+    assert (200, [first, second]) == (answer.status, [event.payload for event in heard])
+    assert {"id": "2", "name": "y", "age": 5} == (await rest.get("/Dog/2")).value

@@ -192,6 +192,15 @@ async def test_a_batch_is_judged_write_by_write_and_falls_together(world):
     assert Code.NOT_FOUND == await refusal(world.kernel.read("Dog/5", SERVER))
 
 
+async def test_the_right_to_one_record_is_not_that_to_another():
+    """The records of a table have the same steps, each of which looks at the record's own topic."""
+    world = Rightful("type Dog @table @export { id: ID @primaryKey }")
+    await world.rule("1", filter="Dog/2", effect="deny", actions=["write"])
+    await world.write("Dog/1", {}, BEN)
+    assert Code.DENIED == await refusal(world.write("Dog/2", {}, BEN))
+    await world.write("Dog/3", {}, BEN)
+
+
 async def test_silence_is_told_to_those_who_see_the_record():
     world = Rightful(
         'type Dog @table @export @deadline(after: "30s") @auth(read: "owner == $user") '

@@ -315,10 +315,9 @@ class Rights(Authorizer):
 
     def step(self, route: Route) -> Step:
         """Return the step that checks the right to write at a route's topic."""
-        topic = route.topic
-        if topic[0] == "$" or self.active:
+        if route.topic[0] == "$" or self.active:
             check = self.check_write if self.withholding else self._check_policy
-            return lambda write: check(topic, write.caller, write.event.kind)
+            return lambda write: check(write.event.topic, write.caller, write.event.kind)
         return self._grant_step
 
     def _check_grant(self, write: Write) -> None:

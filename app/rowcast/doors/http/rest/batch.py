@@ -8,16 +8,17 @@ positions increase.
 import asyncio
 from collections.abc import Sequence
 from http import HTTPStatus
+from itertools import zip_longest
 from typing import Final
 from uuid import uuid4
 
-from rowcast.codecs import CBOR, CBOR_SEQ, JSON, NDJSON, codec_for, decode_rows, encode
+from rowcast.codecs import CBOR, CBOR_SEQ, JSON, NDJSON, codec_for, decode_rows, encode, parts_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT, Event, local_id
 from rowcast.core.limits import HTTP_BATCH_RECORDS_MAX
 from rowcast.core.tables import Table, Type
 from rowcast.core.values import id_text, parse_id
-from rowcast.doors.http.messages.asgi import path_of
+from rowcast.doors.http.messages.asgi import HeaderList, path_of
 from rowcast.doors.http.messages.bodies import content_type_of
 from rowcast.doors.http.messages.problems import as_error, problem, status_of
 from rowcast.doors.http.rest.allowed_methods import not_offered
@@ -40,7 +41,7 @@ async def put(request: Request) -> None:
     content_type = content_type_of(request.headers, body, request.route.shape)
     media_type = _single(content_type)
     values = _values(body, content_type)
-    await _put_all(request, table, values, media_type)
+    await _put_all(request, table, values, media_type, parts_of(body, content_type))
 
 
 async def upsert(request: Request, body: bytes, content_type: str | None) -> None:
@@ -57,10 +58,17 @@ async def upsert(request: Request, body: bytes, content_type: str | None) -> Non
 
 
 async def _put_all(
-    request: Request, table: Table, values: Sequence[object], media_type: str
+    request: Request,
+    table: Table,
+    values: Sequence[object],
+    media_type: str,
+    payloads: Sequence[bytes] = (),
 ) -> None:
-    """Write records with ids, and for an upsert create those that have none; and respond."""
-    prepared = await _prepare_all(request, table, values, media_type)
+    """Write records with ids, and for an upsert create those that have none; and respond.
+
+    ``payloads`` are the bytes of the values, in their order, where these need not be encoded.
+    """
+    prepared = await _prepare_all(request, table, values, media_type, payloads)
     if request.parameters.atomic:
         await _write_together(request, table, _all_of(prepared))
         return
@@ -121,21 +129,27 @@ def _id_name(table: Table) -> str:
 
 
 async def _prepare_all(
-    request: Request, table: Table, values: Sequence[object], media_type: str
+    request: Request,
+    table: Table,
+    values: Sequence[object],
+    media_type: str,
+    payloads: Sequence[bytes] = (),
 ) -> list[Event | Error]:
     """Return the event of each record, or its Error; each has its own number (M8)."""
     prepared: list[Event | Error] = []
-    async for some in in_turns(values):
-        for value in some:
-            item = _prepare(request, table, value, media_type)
+    async for some in in_turns(list(zip_longest(values, payloads))):
+        for value, payload in some:
+            item = _prepare(request, table, value, payload, media_type)
             if isinstance(item, Event):
                 request.mark(item, len(prepared))
             prepared.append(item)
     return prepared
 
 
-def _prepare(request: Request, table: Table, value: object, media_type: str) -> Event | Error:
-    """Return the event of one record, or its Error."""
+def _prepare(
+    request: Request, table: Table, value: object, payload: bytes | None, media_type: str
+) -> Event | Error:
+    """Return the event of one record, or its Error; without a payload the value is encoded."""
     name = _id_name(table)
     if not isinstance(value, dict) or value.get(name) is None:
         return Error(
@@ -144,8 +158,9 @@ def _prepare(request: Request, table: Table, value: object, media_type: str) -> 
     try:
         topic = table.topic(id_text(value[name]))
         if table.primary_key is None:  # the id is only an address, added by a listing
-            value = {key: item for key, item in value.items() if key != name}
-        event = new_event(topic, PUT, encode(value, media_type), media_type, request.caller)
+            value, payload = {key: item for key, item in value.items() if key != name}, None
+        content = encode(value, media_type) if payload is None else payload
+        event = new_event(topic, PUT, content, media_type, request.caller)
     except Error as error:
         return error
     give_value(event, value)
@@ -172,7 +187,8 @@ async def _write_together(request: Request, table: Table, events: list[Event]) -
             Code.NOT_ALLOWED,
             f"the resource at {path_of(table.topic(''))!r} has a put of its own; leave atomic out",
         )
-    outcomes = await request.kernel.write_all(events, request.caller, atomic=True)
+    asks = not request.prefers_minimal  # else nobody is told which are new
+    outcomes = await request.kernel.write_all(events, request.caller, atomic=True, asks=asks)
     for index, outcome in enumerate(outcomes):
         if isinstance(outcome, Error) and not outcome.message.startswith(_TOGETHER):
             raise _indexed(outcome, index)
@@ -243,7 +259,13 @@ def _named(table: Table, value: object) -> object:
 async def _answer(
     request: Request, table: Table, outcomes: Sequence[Outcome], values: Sequence[object] = ()
 ) -> None:
-    """Respond with one outcome per record; 207 when they differ (RFC 4918, 13)."""
+    """Respond with one outcome per record; 207 when they differ (RFC 4918, 13).
+
+    Without content where the client prefers that (RFC 7240, 4.2), and all are written.
+    """
+    if request.prefers_minimal and all(map(_is_plain, outcomes)):
+        await request.answer_nothing(_minimal(request, outcomes))
+        return
     rows: list[dict[str, object]] = []
     async for some in in_turns(outcomes):
         rows += [_row(request, table, outcome) for outcome in some]
@@ -252,6 +274,20 @@ async def _answer(
             row["id"] = value.get(_id_name(table))
     failed = any("error" in row for row in rows)
     await request.answer(rows, HTTPStatus.MULTI_STATUS if failed else HTTPStatus.OK)
+
+
+def _is_plain(outcome: Outcome) -> bool:
+    """Whether a record was written as it was sent, so that nothing has to be said of it."""
+    return isinstance(outcome, Receipt) and not (outcome.unfit or outcome.late)
+
+
+def _minimal(request: Request, outcomes: Sequence[Outcome]) -> HeaderList:
+    """Return the headers of an answer without content: the position of the last record."""
+    seqs = [one.event.seq for one in outcomes if isinstance(one, Receipt)]
+    applied = (b"preference-applied", b"return=minimal")
+    if not any(seqs):
+        return [applied]
+    return [applied, (b"rowcast-position", request.kernel.cursor(max(seqs)).encode())]
 
 
 def _row(request: Request, table: Table, outcome: Outcome) -> dict[str, object]:

@@ -11,7 +11,7 @@ from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.messages.asgi import HeaderList, Headers, Receive, Scope, Send, text_of
 from rowcast.doors.http.messages.bodies import read_body
 from rowcast.doors.http.messages.parameters import Parameters
-from rowcast.doors.http.messages.replies import send_bytes
+from rowcast.doors.http.messages.replies import send_bytes, send_empty
 from rowcast.doors.http.uvicorn_fastpath import take_body
 from rowcast.features.idempotency.idempotency_keys import Claim
 from rowcast.kernel.kernel import Kernel
@@ -63,6 +63,18 @@ class Request:
         """The Accept header."""
         return text_of(self.headers, b"accept")
 
+    @property
+    def prefers_minimal(self) -> bool:
+        """Whether the answer to a write is to have no content (``Prefer``, RFC 7240, 4.2).
+
+        The first of several such preferences counts, and what is not known is ignored (section 2).
+        """
+        for part in (text_of(self.headers, b"prefer") or "").split(","):
+            name, _, value = part.partition(";")[0].partition("=")
+            if name.strip().lower() == "return":
+                return value.strip().strip('"').lower() == "minimal"
+        return False
+
     def arrived_body(self) -> bytes | None:
         """Return the whole body if it has arrived; None: call ``body``."""
         if self.read is None and b"content-encoding" not in self.headers:
@@ -91,6 +103,10 @@ class Request:
         media_type = negotiate(self.accept, VALUE_TYPES)
         body = encode(value, media_type)
         await send_bytes(self.send, status, media_type, body, extra, head=self.is_head)
+
+    async def answer_nothing(self, extra: HeaderList) -> None:
+        """Respond to a write without content, with these headers."""
+        await send_empty(self.send, HTTPStatus.NO_CONTENT, extra)
 
     def event(self, kind: str, payload: bytes, content_type: str | None) -> Event:
         """Return the event of this request."""
