@@ -51,7 +51,7 @@ some two milliseconds."""
 # Pages --------------------------------------------------------------------------------------------
 READ_TURN_EVENTS_MIN = 200
 """Events or records of a page that was read, from which it is sorted in a turn of the loop of its
-own: fewer take some two hundred microseconds."""
+own: fewer take some two hundred microseconds, and thirty readers may have waited for one page."""
 
 # Large values -------------------------------------------------------------------------------------
 LARGE_VALUE_BYTES_MIN = 64 * 1024

@@ -78,13 +78,12 @@ class Kernel(Seams):
         self.reader = reader
         self._epoch = reader.epoch
         reader.unstored, reader.reach = committer.unstored, lambda: committer.reach
-        committer.remembers = reader.remembers
         self.transcoder = Transcoder(registry.shapes)
         self.access = Reauthorization(now)
         self.readable = Readable(reader, self.visibility, now, self.transcoder)
         self.turns = LoopTurns()
         """Of the loop, for long work of any client."""
-        reader.turn = self.turns.take
+        committer.remembers, reader.turn = reader.remembers, self.turns.take
         self.views = reader.views = Views(bus, registry, self.turns)
         self.now = now
         self.durable = DurableFilters()

@@ -94,8 +94,7 @@ class Reader(StoreReader):
         self.table_scan_records = table_scan_records
         """Page size of records of a declared table."""
         self.turn: Callable[[], Awaitable[object]] = _at_once
-        """Waits for a turn of the loop, before a page of ``turn_events`` or more is handed out: its
-        reader sorts it at once, and thirty readers may have waited for the same page."""
+        """Waits for a turn of the loop, before ``turn_events`` or more are handed out."""
         self.turn_events = turn_events
         self.delivery_rate = 0.0
         """Retained messages to one reader per second; 0: unlimited (E19)."""
