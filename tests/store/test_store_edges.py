@@ -85,11 +85,10 @@ def test_mistake_in_sql_stays_a_bug(place):
     with pytest.raises(sqlite3.OperationalError), store._database.reading() as cursor:
         cursor.execute("SELEC")
     with pytest.raises(DBAPIError), store._database.guard():
-        store._database.connection.exec_driver_sql("SELEC")
+        store._database._connection.exec_driver_sql("SELEC")
 
 
 def test_failure_while_making_tables_is_an_error_too(place):
-    """SQLAlchemy wraps what the driver says; the meaning is the same."""
     store = place.start([])
     connection = store._database.writer
     (pages,) = connection.execute("PRAGMA page_count").fetchone()

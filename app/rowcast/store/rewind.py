@@ -43,8 +43,8 @@ Decode = Callable[[Event], object]
 
 def renew(path: Path) -> str:
     """Set a new epoch for a file's log; return it."""
-    with closing(Database(path)) as database, database.defining() as cursor:
-        make_own_tables(database.connection, cursor, "")
+    with closing(Database(path)) as database, database.writing() as cursor:
+        make_own_tables(cursor, "")
         return _renew(cursor)
 
 
@@ -59,9 +59,9 @@ def rewind(path: Path, tables: Sequence[Table], position: int, decode: Decode) -
 
     Raises GONE, and changes nothing, if the log no longer has the state at that position.
     """
-    with closing(Database(path)) as database, database.defining() as cursor:
-        make_own_tables(database.connection, cursor, "")
-        loaded = open_tables(database.connection, cursor, tables, STORE_WORKING_ROWS_MAX)
+    with closing(Database(path)) as database, database.writing() as cursor:
+        make_own_tables(cursor, "")
+        loaded = open_tables(cursor, tables, STORE_WORKING_ROWS_MAX)
         parts = sql_topic_tables.load(cursor, loaded[0], loaded[1:])
         if position < sql_log.head(cursor):
             _check_reach(cursor, parts, position)

@@ -86,8 +86,8 @@ class Database:
         self._writers = self._engine(readers=False)
         try:
             with self.guard():
-                self.connection: Connection = self._writers.connect()
-            self.writer: sqlite3.Connection = _driver(self.connection)
+                self._connection: Connection = self._writers.connect()
+            self.writer: sqlite3.Connection = _driver(self._connection)
         except BaseException:
             self.close()
             raise
@@ -163,17 +163,6 @@ class Database:
         finally:
             cursor.close()
 
-    @contextmanager
-    def defining(self) -> Iterator[sqlite3.Cursor]:
-        """A write transaction in which ``connection`` may also create tables."""
-        with self.writing() as cursor:
-            try:
-                yield cursor
-            except BaseException:
-                self.connection.rollback()
-                raise
-        self.connection.rollback()  # SQLAlchemy's own transaction state, already ended
-
     def limited(self, limit: ReadLimit, call: Callable[[], T]) -> T:
         """Run reads on this thread under a limit; raises its Error."""
         self._limit.now = limit
@@ -222,7 +211,7 @@ class Database:
 
     def close(self) -> None:
         """Close every connection and release the file."""
-        connection = getattr(self, "connection", None)
+        connection = getattr(self, "_connection", None)
         if connection is not None:
             connection.close()
         self._writers.dispose()

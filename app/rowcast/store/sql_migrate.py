@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from sqlite3 import Cursor
 from typing import Final, cast
 
-from sqlalchemy import Connection
 from sqlalchemy.dialects import sqlite
 
 from rowcast.core.errors import Code, Error
@@ -36,9 +35,10 @@ from rowcast.store.sql_tables import (
     FORM,
     META,
     TABLES,
-    Models,
     check_names,
     column_type,
+    create_own_statements,
+    create_statement,
     index_prefix,
     indexes,
     key_name,
@@ -106,9 +106,13 @@ def read_shape(text: str) -> TableColumns:
     return TableColumns(key, type_, read["columns"], declared, read["open"], read.get("database"))
 
 
-def make_own_tables(connection: Connection, cursor: Cursor, epoch: str) -> None:
+def make_own_tables(cursor: Cursor, epoch: str) -> None:
     """Create missing tables of the store itself; refuse a file of another format."""
-    Models().metadata.create_all(connection)
+    present = {name for (name,) in cursor.execute("SELECT name FROM sqlite_master")}
+    for name, statements in create_own_statements().items():
+        if name not in present:
+            for statement in statements:
+                cursor.execute(statement)
     known = dict(cursor.execute(f"SELECT name,value FROM {META}"))
     if not known:
         facts = {
@@ -151,13 +155,10 @@ _INSERT_TABLE: Final = (
 )
 
 
-def open_tables(
-    connection: Connection, cursor: Cursor, tables: Sequence[Table], working_rows: int
-) -> list[LogPartition]:
+def open_tables(cursor: Cursor, tables: Sequence[Table], working_rows: int) -> list[LogPartition]:
     """Migrate the database to this schema; return the general part and those of the tables."""
     check_names(tables)
     rename_tables(cursor, tables)
-    models = Models()
     parts = [_loaded(cursor, TopicRows(), 0)]
     for table in tables:
         name = sql_name(table)
@@ -166,7 +167,7 @@ def open_tables(
             (name,),
         ).fetchone()
         if row is None:
-            table_id, old = _make(connection, cursor, models, table), None
+            table_id, old = _make(cursor, table), None
         else:
             table_id, old = int(row[0]), read_shape(row[1])
             _change(cursor, table, old, working_rows)
@@ -186,7 +187,7 @@ def _rows(table: Table, shape: TableColumns) -> TableRows:
     return TableRows(Layout(table), sorted(set(shape.columns) - set(shape.declared)))
 
 
-def _make(connection: Connection, cursor: Cursor, models: Models, table: Table) -> int:
+def _make(cursor: Cursor, table: Table) -> int:
     """Create a missing table; return its number in the log."""
     name = sql_name(table)
     sql_views.give_way(cursor, name)
@@ -199,7 +200,7 @@ def _make(connection: Connection, cursor: Cursor, models: Models, table: Table) 
             f"the database already has {taken[0]!r}, which this server did not make as {name!r} "
             "(SQL does not tell capitals apart); rename the one or the other",
         )
-    models.table(table).create(connection)
+    cursor.execute(create_statement(table))
     (table_id,) = cursor.execute(f"SELECT max(id)+1 FROM {TABLES}").fetchone()
     cursor.execute(_INSERT_TABLE, (table_id, name, table.path, "{}"))
     return int(table_id)

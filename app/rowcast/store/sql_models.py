@@ -1,14 +1,15 @@
 """SQLModel classes of declared tables, and read-only sessions, for user code.
 
-The classes come from the factory that creates the tables (``sql_tables.Models``), with columns that
-decode their cells: a Date is a ``datetime``, a Decimal a ``Decimal``, a nested value parsed JSON. A
-session has its own read-only connection and one read transaction: it sees one committed state, and
-neither blocks others nor is blocked.
+The classes have the columns of the tables (``sql_tables.declared_columns``), which decode their
+cells: a Date is a ``datetime``, a Decimal a ``Decimal``, a nested value parsed JSON. A session has
+its own read-only connection and one read transaction: it sees one committed state, and neither
+blocks others nor is blocked.
 
 It reads tables, not records: rights and hooks do not apply, and an expired record is visible until
 the server removes it.
 """
 
+import keyword
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -16,16 +17,18 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from pydantic import create_model
 from sqlalchemy import Connection, Dialect, Engine, Text, create_engine, event
+from sqlalchemy.orm import registry
 from sqlalchemy.pool import NullPool
 from sqlalchemy.types import TypeDecorator
-from sqlmodel import Session, SQLModel, select
+from sqlmodel import Field, Session, SQLModel, select
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.tables import Table, Type
 from rowcast.store.sql_database import file_of
 from rowcast.store.sql_rows import cell_of, cell_value
-from rowcast.store.sql_tables import Models, SqlType, column_type, sql_name
+from rowcast.store.sql_tables import SqlType, column_type, declared_columns, sql_name
 
 __all__ = ["ModelDatabase", "Session", "select"]
 
@@ -56,6 +59,40 @@ def _value_type(kept: Type) -> SqlType:
     return _Value(kept) if kept in _TEXTS else column_type(kept)
 
 
+def _model(table: Table, models: registry) -> type[SQLModel]:
+    """Create the class of a declared table: a field for each column."""
+    fields: dict[str, object] = {}
+    for column in declared_columns(table, _value_type):
+        field = _field_name(column.name)
+        while field in fields:
+            field += "_"
+        fields[field] = (object, Field(default=None, sa_column=column))
+    name = sql_name(table)
+    named = {"__module__": __name__, "__tablename__": name, "model_config": _CONFIG}
+    made: type[SQLModel] = create_model(
+        name,
+        __base__=type("Base", (SQLModel,), named, registry=models),
+        __cls_kwargs__={"table": True},
+        **fields,  # type: ignore[call-overload] # pydantic's plugin cannot see through a dict
+    )
+    return made
+
+
+def _field_name(column: str) -> str:
+    """Return the name of a column's field.
+
+    A name reserved by Python, Pydantic or SQLModel gets a trailing underscore; leading underscores
+    are replaced by a trailing one: ``_seq`` is ``seq_``.
+    """
+    bare = column.lstrip("_")
+    return f"{bare}_" if bare != column or bare in _KEPT_NAMES else bare
+
+
+_KEPT_NAMES: Final = frozenset({*dir(SQLModel), "registry", *keyword.kwlist})
+_CONFIG: Final = {"protected_namespaces": ()}
+"""Attributes may begin with ``model_``."""
+
+
 class ModelDatabase:
     """The classes and sessions of one database.
 
@@ -64,7 +101,8 @@ class ModelDatabase:
 
     def __init__(self, tables: Sequence[Table], url: str | Path) -> None:
         self._tables = {sql_name(table): table for table in tables}
-        self._models = Models(_value_type)
+        self._registry = registry()
+        """Of its own: another schema can have tables of the same names."""
         self._made: dict[str, type[SQLModel]] = {}
         self._file = file_of(url)
 
@@ -76,7 +114,7 @@ class ModelDatabase:
     def model(self, name: str) -> type[SQLModel]:
         """Return the class of a table. Raises KeyError."""
         if name not in self._made:
-            self._made[name] = self._models.model(self._tables[name])
+            self._made[name] = _model(self._tables[name], self._registry)
         return self._made[name]
 
     @contextmanager

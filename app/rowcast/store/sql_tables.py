@@ -1,6 +1,6 @@
 """The SQL tables: columns of declared tables and of the store's own tables.
 
-A declared table is an SQLModel with one column for each stored attribute, so any SQL tool reads it:
+A declared table has one column for each stored attribute, so any SQL tool reads it:
 
     <key>            the declared key's name, else ``id``: INTEGER for Int and Long, TEXT otherwise
     <attribute>      ID, String TEXT; Int, Long BIGINT; Float FLOAT; Boolean BOOLEAN; Bytes BLOB;
@@ -14,16 +14,15 @@ A declared table is an SQLModel with one column for each stored attribute, so an
     _seq, _version, _client, _qos, _expires, _properties   of the write of the record
 
 A TEXT key clusters the table (WITHOUT ROWID), so reading in topic order is sequential. Only the key
-is NOT NULL, so that a later schema can add columns. Each opening has a separate registry of models,
-because a schema can be reopened with other attributes. Rows and migrations are in other modules.
+is NOT NULL, so that a later schema can add columns. Rows, migrations and the classes of tables for
+user code (``sql_models``) are in other modules.
 """
 
-import keyword
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
-from pydantic import create_model
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -37,9 +36,9 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy import Table as SqlTable
-from sqlalchemy.orm import registry
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.types import TypeDecorator
-from sqlmodel import Field, SQLModel
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.tables import DATABASE, Attribute, Table, Type
@@ -206,60 +205,21 @@ _SYSTEM: Final = (
 )
 
 
-class Models:
-    """The classes and SQL tables of one opening, in a registry of their own.
-
-    ``type_of`` gives the SQL type of an attribute's column.
-    """
-
-    def __init__(self, type_of: Callable[[Type], SqlType] = column_type) -> None:
-        self._type_of = type_of
-        self.metadata = MetaData()
-        self._registry = registry(metadata=self.metadata)
-        _own_tables(self.metadata)
-
-    def table(self, table: Table) -> SqlTable:
-        """Create the class of a declared table; return its SQL table."""
-        self.model(table)
-        made = self.metadata.tables[sql_name(table)]
-        made.dialect_options["sqlite"]["with_rowid"] = key_type(table) in _INTEGERS
-        return made
-
-    def model(self, table: Table) -> type[SQLModel]:
-        """Create the class of a declared table: a field for each column."""
-        fields: dict[str, object] = {}
-        for column in _declared_columns(table, self._type_of):
-            field = field_name(column.name)
-            while field in fields:
-                field += "_"
-            fields[field] = (object, Field(default=None, sa_column=column))
-        name = sql_name(table)
-        named = {"__module__": __name__, "__tablename__": name, "model_config": _CONFIG}
-        made: type[SQLModel] = create_model(
-            name,
-            __base__=type("Base", (SQLModel,), named, registry=self._registry),
-            __cls_kwargs__={"table": True},
-            **fields,  # type: ignore[call-overload] # pydantic's plugin cannot see through a dict
-        )
-        return made
+def create_statement(table: Table) -> str:
+    """Return the SQL statement that creates a declared table."""
+    made = SqlTable(sql_name(table), MetaData(), *declared_columns(table))
+    made.dialect_options["sqlite"]["with_rowid"] = key_type(table) in _INTEGERS
+    return _compiled(CreateTable(made))
 
 
-def field_name(column: str) -> str:
-    """Return the name of a column's field.
-
-    A name reserved by Python, Pydantic or SQLModel gets a trailing underscore; leading underscores
-    are replaced by a trailing one: ``_seq`` is ``seq_``.
-    """
-    bare = column.lstrip("_")
-    return f"{bare}_" if bare != column or bare in _KEPT_NAMES else bare
+def _compiled(statement: CreateTable | CreateIndex) -> str:
+    return str(statement.compile(dialect=sqlite.dialect()))
 
 
-_KEPT_NAMES: Final = frozenset({*dir(SQLModel), "registry", *keyword.kwlist})
-_CONFIG: Final = {"protected_namespaces": ()}
-"""Attributes may begin with ``model_``."""
-
-
-def _declared_columns(table: Table, type_of: Callable[[Type], SqlType]) -> list["Column[object]"]:
+def declared_columns(
+    table: Table, type_of: Callable[[Type], SqlType] = column_type
+) -> list["Column[object]"]:
+    """Return the columns of a declared table; ``type_of`` gives the type of an attribute's."""
     names = DECLARED_NAMES
     integer = key_type(table) in _INTEGERS
     key = Integer() if integer else Text()
@@ -277,6 +237,20 @@ def _declared_columns(table: Table, type_of: Callable[[Type], SqlType]) -> list[
         Column(EXTRA, Text()),
         Column(names.payload, LargeBinary()),
     ]
+
+
+@lru_cache(1)  # they are the same for each file
+def create_own_statements() -> dict[str, tuple[str, ...]]:
+    """Return the SQL statements that create the store's own tables and their indexes, by table."""
+    metadata = MetaData()
+    _own_tables(metadata)
+    return {
+        made.name: (
+            _compiled(CreateTable(made)),
+            *(_compiled(CreateIndex(index)) for index in made.indexes),
+        )
+        for made in metadata.sorted_tables
+    }
 
 
 def _own_tables(metadata: MetaData) -> None:

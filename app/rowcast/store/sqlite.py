@@ -79,9 +79,9 @@ class SqlStore(SqlReads):
 
     def look_again(self) -> None:
         """Read the state of the whole store, which another process may have written last."""
-        with self._database.defining() as cursor:
+        with self._database.writing() as cursor:
             epoch = self._new_epoch or secrets.token_hex(4)
-            make_own_tables(self._database.connection, cursor, epoch)
+            make_own_tables(cursor, epoch)
             facts = dict(cursor.execute(f"SELECT name,value FROM {META}"))
             self._head = sql_log.head(cursor)
         self.epoch = str(facts["epoch"])
@@ -97,10 +97,9 @@ class SqlStore(SqlReads):
 
     def open(self, tables: Sequence[Table]) -> None:
         """Create missing tables and columns, without loss of data."""
-        database = self._database
-        with database.defining() as cursor:
+        with self._database.writing() as cursor:
             limits = self._limits
-            parts = open_tables(database.connection, cursor, tables, limits.working_rows)
+            parts = open_tables(cursor, tables, limits.working_rows)
             known = cursor.execute(f"SELECT id,path FROM {TABLES}").fetchall()
             self._parts = sql_topic_tables.load(cursor, parts[0], parts[1:], limits)
             self._views = sql_views.load(cursor, limits)

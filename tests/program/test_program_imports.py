@@ -1,0 +1,27 @@
+"""What a start of the server imports: all that it waits for before it listens."""
+
+import subprocess
+import sys
+
+import pytest
+
+UNUSED = ("sqlalchemy.orm", "sqlmodel")
+"""For classes of tables (``rowcast.models``), which few servers use: 0.2 s of CPU."""
+STARTS = ("rowcast.program.main", "rowcast.program.resource_loader", "rowcast.journal.applier_main")
+
+
+def imported(code: str) -> set[str]:
+    """Return the modules of a new process after some code."""
+    code += "; import sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_a_start_imports_no_classes_of_tables(start):
+    assert set() == imported(f"import {start}") & set(UNUSED)
+
+
+def test_they_come_with_the_first_use():
+    """Else the test above would name modules that nothing has."""
+    assert set(UNUSED) < imported("from rowcast.models import select")
