@@ -6,6 +6,7 @@ parser's own productions overridden, so every position stays that of the user's 
 """
 
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from graphql import (
@@ -82,14 +83,19 @@ def read_document(text: str, problems: Problems) -> Definitions:
     kept = _without_repeated(
         [node for node in document.definitions if _supported(node, problems)], problems
     )
-    standard = parse(Source(DEFINITIONS, "builtin"))
-    whole = concat_ast([standard, DocumentNode(definitions=tuple(kept), loc=document.loc)])
+    whole = concat_ast([_standard(), DocumentNode(definitions=tuple(kept), loc=document.loc)])
     for error in validate_sdl(whole):
         _note(error, problems)
     return Definitions(
         [node for node in kept if isinstance(node, ObjectTypeDefinitionNode)],
         [node for node in kept if isinstance(node, OperationDefinitionNode)],
     )
+
+
+@lru_cache(1)
+def _standard() -> DocumentNode:
+    """Parse the directives and scalars that each schema may use, once in a process."""
+    return parse(Source(DEFINITIONS, "builtin"))
 
 
 def _parse(text: str, problems: Problems) -> DocumentNode | None:
