@@ -34,6 +34,8 @@ LATE_IMPORTS = (
     "uvicorn.protocols.websockets.websockets_sansio_impl",
 )
 """What `rowcast serve` imports when it gets there."""
+SOME_SCHEMA = "type Dog @table @export { id: ID @primaryKey  name: String }"
+"""With the first one the standard directives are parsed."""
 
 
 # -- in tests --------------------------------------------------------------------------------------
@@ -160,11 +162,18 @@ def become(request: dict[str, Any], files: Sequence[int]) -> None:
     sys.path[0] = str(Path(sys.argv[0]).parent)
 
 
-def main() -> None:
-    """Import all, then fork; in each fork be the command."""
-    run = importlib.import_module("rowcast.program.cli").main
+def prepare() -> None:
+    """Import all, and do what each server does in the same way once and for all its life."""
     for name in LATE_IMPORTS:
         importlib.import_module(name)
+    importlib.import_module("rowcast.schema").parse_schema(SOME_SCHEMA)
+    importlib.import_module("rowcast.store.sql_tables").create_own_statements()
+
+
+def main() -> None:
+    """Prepare, then fork; in each fork be the command."""
+    run = importlib.import_module("rowcast.program.cli").main
+    prepare()
     gc.freeze()  # else the first collection of each fork copies all memory
     with socket.socket(fileno=int(sys.argv[1])) as requests:
         fork_on_request(requests)
