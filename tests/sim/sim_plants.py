@@ -291,7 +291,6 @@ PLANTS = (
     announce_before_the_commit,
     read_the_log_before_it_is_complete,
     announce_past_a_batch_on_its_way,
-    announce_numbers_that_are_not_reserved,
     answer_before_the_commit,
     do_not_read_again_what_did_not_fit,
     fill_the_cache_with_what_was_read,

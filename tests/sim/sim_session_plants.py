@@ -1,5 +1,7 @@
 """Mistakes to plant into durable sessions, QoS 2 and wills, each a monkeypatch."""
 
+from sim_plants import announce_numbers_that_are_not_reserved
+
 from rowcast.doors.mqtt.broker import Broker
 from rowcast.doors.mqtt.client import Client
 from rowcast.doors.mqtt.delivery import sending as delivery
@@ -328,6 +330,7 @@ SESSION_PLANTS = (
 """Those that the first few seeds notice."""
 
 HIDDEN_PLANTS = {
+    announce_numbers_that_are_not_reserved: (60, 69, 95),
     save_flights_without_their_groups: (9, 8, 1),
     forget_what_groups_have_open: (77, 181),
     send_pubrel_before_the_release_is_on_disk: (9, 5, 135),
@@ -340,13 +343,13 @@ HIDDEN_PLANTS = {
     send_again_without_dup: (5, 0, 4),
     send_nothing_again: (5, 1, 2),
     send_again_in_another_order: (11, 89),
-    keep_filters_that_have_ended: (20, 11, 2),
+    keep_filters_that_have_ended: (4, 11, 14),
     forget_what_must_be_logged: (2, 8, 0),
-    send_qos_0_again_after_a_kill: (2, 5, 41),
+    send_qos_0_again_after_a_kill: (4, 9, 17),
     send_current_records_again_after_a_kill: (22, 28),
-    do_not_try_removals_again: (39, 50),
+    do_not_try_removals_again: (8, 53),
     let_sessions_live_for_ever: (0, 2, 1),
-    keep_wills_in_memory: (5, 14),
+    keep_wills_in_memory: (7, 10),
     lose_wills_that_the_disk_refuses: (49, 62),
 }
 """Those that need a kill or a fault at the right moment, and seeds whose rough runs notice them."""

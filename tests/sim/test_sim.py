@@ -27,7 +27,6 @@ SEEDS_TO_NOTICE = 300
 ROUGH_SEEDS = 100
 NOTICED_BY = {
     "look_for_records_in_the_tables_alone": 24,
-    "announce_numbers_that_are_not_reserved": 25,
     "announce_past_a_batch_on_its_way": 6,
     "read_the_log_before_it_is_complete": 64,
     "read_tables_that_are_behind": 8,
