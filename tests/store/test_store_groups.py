@@ -3,8 +3,12 @@
 from sqlite3 import OperationalError
 
 import pytest
+from store_cases import DOG
 
+from rowcast.core.conditions import Condition, Operator
+from rowcast.core.errors import Error
 from rowcast.core.grouping import Grouping
+from rowcast.core.queries import Query
 from rowcast.store.sql_commit import LogPartition
 from rowcast.store.sql_groups import grouped_in_sql
 from rowcast.store.sql_query import Filter
@@ -22,3 +26,13 @@ def test_a_failure_is_no_reason_to_add_up_one_by_one():
     """P1: an interrupted query ends."""
     with pytest.raises(OperationalError):
         grouped_in_sql(Failing(), LogPartition(TopicRows(), 0), Grouping(()), Filter(), 1)
+
+
+def test_too_many_groups_give_the_turn_of_their_scan_up(store, writer):
+    """While the Error is sent to a slow client, no other scan waits for it."""
+    store.commit([writer.value(DOG, n, {"x": n}) for n in range(5)])
+    checked_in_python = Query(Condition(("x",), Operator.GE, 0))
+    with pytest.raises(Error, match="more than 2 groups") as kept:
+        store.grouped(DOG, checked_in_python, Grouping((("x",),)), 2)
+    assert kept.value.__traceback__ is not None  # which keeps the frames of the scan
+    assert not store._pace._turn.locked()

@@ -9,7 +9,7 @@ rests.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from threading import Lock
 from typing import TypeVar
 
@@ -54,7 +54,7 @@ class ScanPace:
         self._rest = rest
         self._turn = Lock()
 
-    def rows(self, rows: Iterable[T]) -> Iterator[T]:
+    def rows(self, rows: Iterable[T]) -> Generator[T, None, None]:
         """Yield the rows at this pace."""
         turn, left = self._turn.acquire(timeout=self._turn_seconds_max), self._look_rows
         begun, used = self._clock(), self._used()

@@ -7,7 +7,8 @@ exclude are read, and the first of them in order are kept: memory of a page, tim
 
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from heapq import nsmallest
 from itertools import chain, islice
 from sqlite3 import Cursor
@@ -60,9 +61,14 @@ def grouped(
 ) -> list[GroupRow]:
     """Return the groups of the records that match the conditions."""
     rows = grouped_in_sql(cursor, part, grouping, _selection(part, query), most)
-    if rows is None:
-        rows = grouped_one_by_one(part, grouping, _selected(cursor, part, query, pace), most)
-    return rows
+    if rows is not None:
+        return rows
+    selected = _selected(cursor, part, query, pace)
+    try:
+        return grouped_one_by_one(part, grouping, selected, most)
+    finally:
+        if isinstance(selected, Generator):  # an Error of too many groups would keep its turn
+            selected.close()
 
 
 def _selection(part: LogPartition, query: Query) -> Filter:
@@ -91,8 +97,18 @@ def _selected(
     rows: Iterator[Row] = cursor.execute(f"{part.statements.select} {where} {order}", values)
     if selected.exact:
         return rows
+    return _looked_at(rows, part, query, pace)
+
+
+def _looked_at(
+    rows: Iterator[Row], part: LogPartition, query: Query, pace: ScanPace
+) -> Generator[Row, None, None]:
+    """Yield the rows for which the conditions hold; however it ends, it gives its turn up."""
     value = part.rows.value
-    return (row for row in pace.rows(rows) if holds(query.where, value(row), row[0]))
+    with closing(pace.rows(rows)) as paced:
+        for row in paced:
+            if holds(query.where, value(row), row[0]):
+                yield row
 
 
 def _ordered(
