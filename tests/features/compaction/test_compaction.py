@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from websockets.asyncio.client import connect
 
+from rowcast.core.errors import Code, Error
 from rowcast.features.compaction.feature import CompactionBounds, LogCompaction
 from rowcast.program.features import FEATURES, Plug
 from rowcast.store.older_rows import OldestRoom
@@ -16,6 +17,7 @@ from serving import application
 SCHEMA = """
 type Note @table(maxCount: 4, compact: ["id"]) @export { id: ID @primaryKey n: Int }
 type Other @table(maxCount: 4) @export { id: ID @primaryKey n: Int }
+type place @table(maxCount: 4, compact: ["id"]) @export { id: ID @primaryKey n: Int }
 """
 SETTINGS = {"history.sweep_seconds": 3600}
 
@@ -247,3 +249,70 @@ async def test_streams_of_several_tables_and_live_queries_begin_anew(tmp_path, a
         async with rows._http.stream("GET", url_of(program) + f"{path}?{asked}",
                                      headers=headers) as answer:  # fmt: skip
             assert "false" == answer.headers["rowcast-resumed"]
+
+
+async def delete_and_write(rows, table):
+    """Delete a record that a client still holds, write others; return the cursor of that client."""
+    await rows.put(f"{table}/a", {"n": 0})
+    since = (await rows.put(f"{table}/z", {"n": 0})).cursor
+    await rows.delete(f"{table}/a")
+    for n in range(9):
+        await rows.put(f"{table}/z", {"n": n})
+    return since
+
+
+async def heard_first(rows, table, since):
+    async with aclosing(rows.subscribe(f"{table}/#", since=since)) as events:
+        event = await anext(events)
+    return event.kind, event.topic
+
+
+@pytest.mark.parametrize("table", ["Note", "place"])
+async def test_e16_a_restart_keeps_what_was_deleted_of_any_table(tmp_path, table):
+    """E16: whatever its name, which is a part of where its deletions are stored."""
+    async with (
+        application(tmp_path, SCHEMA, SETTINGS, features()) as program,
+        Rowcast(url_of(program)) as rows,
+    ):
+        since = await delete_and_write(rows, table)
+        await sweep(program)
+    async with (
+        application(tmp_path, SCHEMA, SETTINGS, features()) as program,
+        Rowcast(url_of(program)) as rows,
+    ):
+        assert ("delete", f"{table}/a") == await heard_first(rows, table, since)
+
+
+class Busy:
+    """A kernel whose committer refuses the first facts, as when too many wait for the disk."""
+
+    def __init__(self, kernel):
+        self.reader, self.stage, self.committer = kernel.reader, kernel.stage, self
+        self.durable, self._keep = kernel.committer.durable, kernel.committer.keep
+        self.refused = 0
+
+    def keep(self, changes, done=None):
+        if self.refused:
+            self._keep(changes, done)
+            return
+        self.refused += 1
+        if done is not None:
+            done(Error(Code.BUSY, "too many facts wait"))
+
+
+async def test_e16_nothing_is_trimmed_whose_deletions_were_refused(tmp_path):
+    """E16: they are written with the next sweep, and are there after a restart."""
+    async with (
+        application(tmp_path, SCHEMA, SETTINGS, features()) as program,
+        Rowcast(url_of(program)) as rows,
+    ):
+        since = await delete_and_write(rows, "Note")
+        compaction = program.features["compaction"]
+        compaction._kernel = busy = Busy(program.kernel)
+        assert (0, 1) == (await sweep(program), busy.refused)
+        assert 8 == await sweep(program)
+    async with (
+        application(tmp_path, SCHEMA, SETTINGS, features()) as program,
+        Rowcast(url_of(program)) as rows,
+    ):
+        assert ("delete", "Note/a") == await heard_first(rows, "Note", since)

@@ -162,10 +162,11 @@ async def test_tombstones_of_another_log_are_dropped(world):
 async def test_nothing_is_trimmed_while_the_disk_refuses(world, monkeypatch):
     first = await world.write("a", "-a", "x", "x")
 
-    async def refuse():
-        raise Error(Code.BUSY, "the disk is full")
+    def refuse(_changes, done=None):
+        if done is not None:
+            done(Error(Code.BUSY, "the disk is full"))
 
-    monkeypatch.setattr(world.room.kernel.committer, "durable", refuse)
+    monkeypatch.setattr(world.room.kernel.committer, "keep", refuse)
     assert (0, 0) == (await world.retention.sweep(), world.room.store.trimmed(KEPT))
     monkeypatch.undo()
     assert 3 == await world.retention.sweep()

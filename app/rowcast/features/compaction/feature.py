@@ -1,5 +1,6 @@
 """The feature: deletions are noted before they are trimmed, and told to who returns later (E16)."""
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from rowcast.journal.journaled_store import JournaledStore
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.seams import Facts
+from rowcast.kernel.write import resolver
 from rowcast.store.older_rows import Oldest, OldestRoom
 from rowcast.store.store import Change, Keep
 from rowcast.subscriptions.compacted_past import CompactedPast
@@ -29,8 +31,8 @@ log = logging.getLogger("rowcast.compaction")
 
 OWNER: Final = "compaction/"
 """The prefix of the owners of tombstones, followed by the name of the table."""
-_PLACE: Final = "compaction/place"
-"""The owner of the place of each table; no table has a name in small letters and digits only."""
+_PLACE: Final = "compaction//place"
+"""The owner of the place of each table; no name of a table has a slash."""
 
 _STEP: Final = OldestRoom(COMPACTED_STEP_EVENTS, COMPACTED_STEP_BYTES)
 
@@ -106,10 +108,8 @@ class LogCompaction(Feature):
         changed = tombstones.note(_noted(found), now_seconds)
         gone = tombstones.forget(now_seconds - table.tombstone_seconds)
         if beyond or gone:
-            self._keep(table, {**changed, **dict.fromkeys(gone)})
-            try:
-                await self._kernel.committer.durable()
-            except Error as error:
+            error = await self._keep(table, {**changed, **dict.fromkeys(gone)})
+            if error is not None:
                 log.warning("%s: nothing is trimmed yet: %s", table.name, error.message)
                 self._stale.add(table.name)  # all are written again
                 return 0
@@ -121,8 +121,11 @@ class LogCompaction(Feature):
             lambda _: store.oldest_beyond(table, keep, now_seconds, step)
         )
 
-    def _keep(self, table: Table, changed: Mapping[str, Tombstone | None]) -> None:
-        """Write changed tombstones, or all where the stored ones are stale, and the place."""
+    async def _keep(self, table: Table, changed: Mapping[str, Tombstone | None]) -> Error | None:
+        """Write changed tombstones, or all where the stored ones are stale, and the place.
+
+        Returns the Error if they are not on the disk then: it may be of these alone.
+        """
         owner, tombstones, changes = OWNER + table.name, self.tombstones[table.name], []
         if table.name in self._stale:
             changes.append(Change(owner, "", None))
@@ -132,7 +135,10 @@ class LogCompaction(Feature):
             value = None if made is None else encode([made.seq, made.version, made.noted_at], CBOR)
             changes.append(Change(owner, record_id, value))
         place = [self._store.epoch, tombstones.since, tombstones.upto]
-        self._kernel.committer.keep([*changes, Change(_PLACE, table.name, encode(place, CBOR))])
+        changes.append(Change(_PLACE, table.name, encode(place, CBOR)))
+        kept: asyncio.Future[Error | None] = asyncio.get_running_loop().create_future()
+        self._kernel.committer.keep(changes, resolver(kept))
+        return await kept
 
     # -- for who returns ---------------------------------------------------------------------------
 
