@@ -50,6 +50,16 @@ def test_an_open_connection_is_left_alone():
     assert told(program) == ["False", "True", "3", "True", "3"]
 
 
+@needs_library
+def test_sqlite_is_not_shut_down_a_second_time_under_an_open_connection():
+    """A connection that was counted by nobody would not be seen."""
+    program = (
+        "print(stop_counting_memory()); kept = filled(); ctypes.CDLL = None;"
+        "print(stop_counting_memory(), total(kept))"
+    )
+    assert told(program) == ["True", "True", "3"]
+
+
 def test_a_python_with_sqlite_inside(monkeypatch):
     from rowcast.store.sqlite_process import stop_counting_memory
 

@@ -1,11 +1,11 @@
 """The pace of scans that look at rows in Python: they give way to everybody else.
 
-SQLite finds most records without the interpreter's lock. Conditions that it cannot check exactly
-are checked here, and a thread that does so wants the lock again for each row. The event loop gives
-the lock up whenever it sends or waits, and then has it back only after a switch interval (Python's
-docs, "sys.setswitchinterval"), of each scan. So one scan at a time looks at rows, and when it finds
-that others wanted the lock or the core meanwhile, all scans rest. Alone on the machine a scan never
-rests.
+SQLite finds most records without the interpreter's lock. What it cannot check, sort or group
+exactly is done in Python, and a thread that does so wants the lock again for each row. The event
+loop gives the lock up whenever it sends or waits, and then has it back only after a switch interval
+(Python's docs, "sys.setswitchinterval"), of each scan. So one scan at a time looks at rows, and
+when it finds that others wanted the lock or the core meanwhile, all scans rest. Alone on the
+machine a scan never rests.
 """
 
 import time

@@ -63,12 +63,8 @@ def grouped(
     rows = grouped_in_sql(cursor, part, grouping, _selection(part, query), most)
     if rows is not None:
         return rows
-    selected = _selected(cursor, part, query, pace)
-    try:
-        return grouped_one_by_one(part, grouping, selected, most)
-    finally:
-        if isinstance(selected, Generator):  # an Error of too many groups would keep its turn
-            selected.close()
+    with closing(_each(cursor, part, query, pace)) as each:
+        return grouped_one_by_one(part, grouping, each, most)
 
 
 def _selection(part: LogPartition, query: Query) -> Filter:
@@ -111,6 +107,17 @@ def _looked_at(
                 yield row
 
 
+def _each(
+    cursor: Cursor, part: LogPartition, query: Query, pace: ScanPace
+) -> Generator[Row, None, None]:
+    """Return the matching rows, for work in Python on each of them.
+
+    Close it afterwards: an Error of that work has its frames, and those would keep the turn.
+    """
+    rows = _selected(cursor, part, query, pace)
+    return rows if isinstance(rows, Generator) else pace.rows(rows)
+
+
 def _ordered(
     cursor: Cursor, part: LogPartition, query: Query, pace: ScanPace
 ) -> Iterator[Row] | None:
@@ -129,16 +136,16 @@ def _ordered(
 def _sorted(cursor: Cursor, part: LogPartition, query: Query, pace: ScanPace) -> Iterator[Row]:
     """Return the rows from the page on, sorted in Python."""
     value, sort = part.rows.value, query.sort
-    rows = _selected(cursor, part, query, pace)
-    keyed = ((order_key(sort, value(row), row[0]), row) for row in rows)
-    if query.after is not None:
-        *values, last = token_values(sort, query.after)
-        bound = _bound(sort, values, last)
-        keyed = (item for item in keyed if item[0] > bound)
-    if query.limit is None:
-        return (row for _, row in sorted(keyed, key=lambda item: item[0]))
-    count = query.offset + query.limit + 1
-    return iter([row for _, row in nsmallest(count, keyed, key=lambda item: item[0])])
+    with closing(_each(cursor, part, query, pace)) as rows:
+        keyed = ((order_key(sort, value(row), row[0]), row) for row in rows)
+        if query.after is not None:
+            *values, last = token_values(sort, query.after)
+            bound = _bound(sort, values, last)
+            keyed = (item for item in keyed if item[0] > bound)
+        if query.limit is None:
+            return (row for _, row in sorted(keyed, key=lambda item: item[0]))
+        count = query.offset + query.limit + 1
+        return iter([row for _, row in nsmallest(count, keyed, key=lambda item: item[0])])
 
 
 def _bound(sort: Sequence[Sort], values: Sequence[object], last: object) -> tuple[object, ...]:

@@ -12,12 +12,15 @@ file. Where Python has SQLite inside itself there is no such file, and nothing i
 import _sqlite3
 import ctypes
 import logging
+import threading
 from typing import Final
 
 log = logging.getLogger("rowcast.store")
 
 _MEMORY_STATISTICS: Final = 9
 """SQLITE_CONFIG_MEMSTATUS of ``sqlite3.h``."""
+_STOPPED: Final = threading.Event()
+"""Set once it does not count: what it has then says nothing of open connections any more."""
 
 
 def stop_counting_memory() -> bool:
@@ -27,8 +30,8 @@ def stop_counting_memory() -> bool:
     down (sqlite.org, "sqlite3_config"), and may be shut down only when nothing uses it.
     """
     file = getattr(_sqlite3, "__file__", None)
-    if file is None:
-        return False
+    if file is None or _STOPPED.is_set():
+        return file is not None
     try:
         library = ctypes.CDLL(file)
         library.sqlite3_memory_used.restype = ctypes.c_longlong
@@ -37,7 +40,8 @@ def stop_counting_memory() -> bool:
             return False
         shut_down = library.sqlite3_shutdown()
         refused = library.sqlite3_config(_MEMORY_STATISTICS, ctypes.c_int(0))
-        return not (shut_down or refused or library.sqlite3_initialize())
+        if not (shut_down or refused or library.sqlite3_initialize()):
+            _STOPPED.set()
     except (OSError, AttributeError) as error:
         log.debug("SQLite goes on counting its memory: %s", error)
-        return False
+    return _STOPPED.is_set()
