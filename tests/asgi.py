@@ -146,7 +146,14 @@ def _parsed(schema):
 
 @asynccontextmanager
 async def asgi(
-    schema=SCHEMA, *, resources=(), undeclared="table", readers=None, features=(), **settings
+    schema=SCHEMA,
+    *,
+    resources=(),
+    undeclared="table",
+    readers=None,
+    features=(),
+    hooks=None,
+    **settings,
 ):
     """Open a server and close it again; other options are settings of the edge."""
     named = [(resource.path or resource.__name__, resource) for resource in resources]
@@ -159,6 +166,7 @@ async def asgi(
         payload_bytes_max=100_000,
         readers=readers,
         features=features,
+        hooks=hooks,
     )
     settings = {"cors_origins": ("https://app.example.org",)} | settings
     yield Asgi(server.make_edge(**settings), server.store)

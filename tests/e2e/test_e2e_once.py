@@ -44,6 +44,20 @@ def test_a_repeat_on_another_door_gets_the_first_one_s_receipt(server):
     assert (True, True) == (told["created"], told["repeat"])
 
 
+def test_the_key_of_a_whole_batch_survives_a_kill(server):
+    """B17: its one receipt answers for all, and nothing is written again."""
+    rows = [{"id": "x", "n": 1}, {"id": "y", "n": 2}]
+    headers = {"idempotency-key": "whole", "prefer": "return=minimal"}
+    first = server.request("PUT", "/Counter/?atomic=true", json=rows, headers=headers)
+    etags = [server.request("GET", f"/Counter/{name}").headers["etag"] for name in "xy"]
+    server.kill()
+    server.start()
+    again = server.request("PUT", "/Counter/?atomic=true", json=rows, headers=headers)
+    assert (204, 204) == (first.status_code, again.status_code)
+    assert first.headers["rowcast-position"] == again.headers["rowcast-position"]
+    assert etags == [server.request("GET", f"/Counter/{name}").headers["etag"] for name in "xy"]
+
+
 def test_a_key_survives_a_kill(server):
     """B17: one record, and its Location leads to it."""
     first = server.request("POST", "/Counter/", json={"n": 2}, headers=KEY)

@@ -84,6 +84,11 @@ class HookPoints:
 class WriteGate:
     """What writes pass before they are admitted; a subclass may change, refuse or delay them."""
 
+    @property
+    def may_drop(self) -> bool:
+        """Whether a write may end here as if it had succeeded."""
+        return False
+
     async def together(
         self,
         events: Sequence[Event],

@@ -6,6 +6,8 @@ import pytest
 
 from asgi import asgi
 from rowcast.codecs import CBOR, JSON
+from rowcast.features.hooks.hook import DROP, Hook
+from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.idempotency.idempotency_keys import OWNER
 
 DOG = b'{"name":"Rex"}'
@@ -165,9 +167,51 @@ async def test_a_key_that_is_in_use_is_refused(rest):
     """B17: 409 while the first is being carried out; then its answer."""
     both = await asyncio.gather(*(rest.post("/Dog/", DOG, idempotency_key="k") for _ in range(2)))
     assert [201, 409] == sorted(answer.status for answer in both)
-    assert {"conflict"} == {answer.code for answer in both if answer.status == 409}
+    (refused,) = (answer for answer in both if answer.status == 409)
+    assert ("conflict", "1") == (refused.code, refused.headers["retry-after"])
     assert 201 == (await rest.post("/Dog/", DOG, idempotency_key="k")).status
     assert 1 == rest.store.head()
+
+
+GROUP = b'[{"id":"1","name":"a"},{"id":"2","name":"b"},{"id":"3","name":"c"}]'
+MINIMAL = {"idempotency_key": "k", "prefer": "return=minimal"}
+
+
+@pytest.mark.parametrize(
+    ("path", "receipts"), [("/Dog/?atomic=true", 1), ("/Dog/", 3)], ids=["all or none", "each"]
+)
+async def test_a_batch_with_a_key_may_be_answered_minimally(rest, path, receipts):
+    """B17: a transaction of which nobody is told each record has one receipt."""
+    first = said(await rest.put(path, GROUP, **MINIMAL))
+    assert 3 == rest.store.head()
+    assert receipts == len(rest.store.states(OWNER))
+    assert (first, 3) == (said(await rest.put(path, GROUP, **MINIMAL)), rest.store.head())
+    assert 204 == first[0][0]
+
+
+async def test_the_receipt_of_a_whole_batch_answers_for_no_single_record(rest):
+    """B17: who then wants to be told of each has made another request."""
+    await rest.put("/Dog/?atomic=true", GROUP, **MINIMAL)
+    answer = await rest.put("/Dog/?atomic=true", GROUP, idempotency_key="k")
+    assert (422, 3) == (answer.status, rest.store.head())
+
+
+class Dropping(Hook):
+    """Drops one record."""
+
+    def on_publish_received(self, _caller, event):
+        return DROP if event.topic == "Dog/3" else None
+
+
+async def test_each_record_of_a_batch_has_its_receipt_where_hooks_may_drop_the_last():
+    """B17: what was dropped is in no log, so its receipt would be lost with the process."""
+    hooks = Hooks()
+    hooks.add(Dropping())
+    async with asgi(hooks=hooks) as rest:
+        await rest.put("/Dog/?atomic=true", GROUP, **MINIMAL)
+        assert (2, 2) == (rest.store.head(), len(rest.store.states(OWNER)))
+        assert 204 == (await rest.put("/Dog/?atomic=true", GROUP, **MINIMAL)).status
+        assert 2 == rest.store.head()
 
 
 async def test_a_key_with_and_without_quotes_is_one(rest):

@@ -141,6 +141,11 @@ class HookPipeline(WriteGate):
             return event, condition
         return event.changed(kind=MESSAGE), None
 
+    @property
+    def may_drop(self) -> bool:
+        """Whether there are hooks of writes."""
+        return self._hooks.writing
+
     async def together(
         self,
         events: Sequence[Event],

@@ -3,7 +3,9 @@
 A caller names a request with a key (the header ``Idempotency-Key`` of HTTP). Each write of the
 request has a mark: the key, and the number of the write. Mark, receipt and event are one
 transaction; in a repeat, each successful write is answered with its stored receipt, and only failed
-ones are tried again. The door's answer depends on receipts only, so it is the same.
+ones are tried again. The door's answer depends on receipts only, so it is the same. Where
+the writes of a request are one transaction and its answer tells of none by itself, only the last
+has a mark.
 
 A key belongs to its user and its first request, of which a digest is stored: another request with
 that key is refused, and so is a repeat while the first is pending. Keys expire, and the oldest are
@@ -240,4 +242,5 @@ def _running(key: str) -> Error:
         Code.CONFLICT,
         f"the request with the idempotency key {key[:80]!r} is being carried out; send it again "
         "when it had time to end",
+        retry_after_seconds=1,
     )

@@ -136,7 +136,7 @@ def problem_headers(
         headers.append((b"allow", ", ".join(map(str, allow)).encode("latin-1")))
     if error.code is Code.UNAUTHENTICATED:
         headers.append(QUIET_CHALLENGE if quiet else CHALLENGE)
-    if error.code is Code.BUSY:
+    if error.code is Code.BUSY or "retry_after_seconds" in detail:
         seconds = detail.get("retry_after_seconds", _RETRY_AFTER_SECONDS)
         headers.append((b"retry-after", str(seconds).encode("latin-1")))
     if error.code is Code.PRECONDITION and isinstance(seq, int):

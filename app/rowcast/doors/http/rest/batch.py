@@ -68,7 +68,8 @@ async def _put_all(
 
     ``payloads`` are the bytes of the values, in their order, where these need not be encoded.
     """
-    prepared = await _prepare_all(request, table, values, media_type, payloads)
+    marked = len(values) - 1 if request.marks_last else 0
+    prepared = await _prepare_all(request, table, values, media_type, payloads, marked)
     if request.parameters.atomic:
         await _write_together(request, table, _all_of(prepared))
         return
@@ -134,13 +135,17 @@ async def _prepare_all(
     values: Sequence[object],
     media_type: str,
     payloads: Sequence[bytes] = (),
+    marked: int = 0,
 ) -> list[Event | Error]:
-    """Return the event of each record, or its Error; each has its own number (M8)."""
+    """Return the event of each record, or its Error; each has its own number (M8).
+
+    Those before the record ``marked`` get no mark.
+    """
     prepared: list[Event | Error] = []
     async for some in in_turns(list(zip_longest(values, payloads))):
         for value, payload in some:
             item = _prepare(request, table, value, payload, media_type)
-            if isinstance(item, Event):
+            if isinstance(item, Event) and len(prepared) >= marked:
                 request.mark(item, len(prepared))
             prepared.append(item)
     return prepared

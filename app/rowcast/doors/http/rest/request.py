@@ -75,6 +75,20 @@ class Request:
                 return value.strip().strip('"').lower() == "minimal"
         return False
 
+    @property
+    def is_told_as_one(self) -> bool:
+        """Whether all of its records are written or none, and nobody is told of each."""
+        return self.parameters.atomic and self.prefers_minimal
+
+    @property
+    def marks_last(self) -> bool:
+        """Whether the mark of its last record stands for all: one receipt, not one for each.
+
+        Not with hooks, which may drop the last one.
+        """
+        one = self.claim is not None and self.is_told_as_one
+        return one and not self.kernel.gate.may_drop
+
     def arrived_body(self) -> bytes | None:
         """Return the whole body if it has arrived; None: call ``body``."""
         if self.read is None and b"content-encoding" not in self.headers:
