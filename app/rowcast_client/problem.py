@@ -32,6 +32,8 @@ class Problem(Error):  # noqa: N818 - the name that RFC 9457 has for it
         self.details = dict(details)
         self.retry_after = 0.0
         """Seconds to wait before a retry, from the server."""
+        self.is_unsent = False
+        """Whether no connection came about, so that no server can have got the request."""
 
     @property
     def problems(self) -> list[dict[str, object]]:
@@ -69,9 +71,11 @@ def nobody(url: str, failure: Exception) -> Problem:
     """Return the Problem for a server that does not respond."""
     parts = urlsplit(url)
     shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()  # without the password
-    return Problem(
+    found = Problem(
         0,
         {"code": "busy"},
         f"no server answers at {shown} ({str(failure) or type(failure).__name__}); start one with "
         "'rowcast serve', or give the address of another (--url)",
     )
+    found.is_unsent = isinstance(failure, httpx.ConnectError | httpx.ConnectTimeout)
+    return found

@@ -35,6 +35,13 @@ IMPORT_BATCH_ROWS = 1_000
 """Rows per batch: enough to amortise a commit, few enough that other writes hardly wait for it."""
 IMPORT_BATCH_BYTES = 1024 * 1024
 """Encoded rows per request: half of the default maximum body."""
+IMPORT_ATTEMPTS = 10
+"""Attempts of one request: with the delays below they last two minutes, longer than a server's
+restart, and than any time that it lets a write wait for the tables."""
+IMPORT_RETRY_SECONDS_MIN = 0.5
+"""Delay before the second attempt; it doubles with each, and is no shorter than the server asks."""
+IMPORT_RETRY_SECONDS_MAX = 30
+"""Longest delay between two attempts, also where the server asks for more."""
 
 # Pages of changes ---------------------------------------------------------------------------------
 PAGE_BYTES = 128 * 1024 * 1024

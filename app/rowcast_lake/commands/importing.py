@@ -1,11 +1,12 @@
 """The command ``rowcast import``: Parquet files as records of a running server's table.
 
 The rows are ordinary writes of the server, in batches of one transaction each: subscribers receive
-them, and the table's checks apply.
+them, and the table's checks apply. One set of files and rows always makes the same batches, so that
+an import that goes on with another sends a batch of unknown outcome as it was.
 """
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -21,12 +22,21 @@ from rowcast.core.tables import Table
 from rowcast.program.commands.server import UrlOption, client_of
 from rowcast.program.config import load_config
 from rowcast.schema import parse_schema
-from rowcast_client import SyncRowcast
 from rowcast_client.calls import topic_path
+from rowcast_lake.commands.import_requests import ImportRequests, Place
 from rowcast_lake.commands.snapshots import need_pyarrow, schema_text
 
 if TYPE_CHECKING:
     from rowcast_lake.snapshots.importing import Record, Run
+
+
+SchemaOption = Annotated[
+    Path | None, typer.Option("--schema", help="The server's schema [default: schema.graphql].")
+]
+ResumeOption = Annotated[
+    str | None,
+    typer.Option("--resume", help="Go on with an import of these files that ended early."),
+]
 
 
 def import_table(
@@ -37,19 +47,19 @@ def import_table(
             help="A Parquet file, a directory of them, or a snapshot; or s3://bucket/key."
         ),
     ],
-    schema: Annotated[
-        Path | None, typer.Option("--schema", help="The server's schema [default: schema.graphql].")
-    ] = None,
+    schema: SchemaOption = None,
     url: UrlOption = None,
+    resume: ResumeOption = None,
 ) -> None:
     """Import the rows of Parquet files as records; each replaces the record with its id.
 
     All rows are checked before the first is written. They are written in batches, each of which
-    is atomic.
+    is atomic, and sent again while the server is busy.
 
     Example: rowcast import Dog data/snapshots/newest
     """
     need_pyarrow()
+    start = Place.of(resume) if resume else Place.start()
     if not is_object_store(place):
         check_local(place, "the files")
     from rowcast_lake.snapshots.importing import Importer, files_of  # noqa: PLC0415
@@ -61,7 +71,7 @@ def import_table(
     importer, files = Importer(shape), files_of(where, shape)
     count = importer.check(files)
     with client_of(url) as client:
-        sender = _Sender(client, shape)
+        sender = Sender(ImportRequests(client), shape, start)
         for file in files:
             sender.send(importer.parts(file))
             print(f"{sender.rows:,} of {count:,} rows written", file=sys.stderr)
@@ -84,17 +94,19 @@ _HEADERS: Final = {"Content-Type": MSGPACK, "Prefer": "return=minimal"}
 """A batch is written or refused as a whole: nothing has to be said of each row."""
 
 
-class _Sender:
-    """Sends rows in batches of bounded size."""
+class Sender:
+    """Sends rows in batches of bounded size, except for those before a start."""
 
-    def __init__(self, client: SyncRowcast, table: Table) -> None:
-        self._client = client
+    def __init__(self, requests: ImportRequests, table: Table, start: Place) -> None:
+        self._requests = requests
+        self._start = start
         self._table = table
         self._id = table.primary_key.name if table.primary_key else "id"
         self._waiting: list[Record] = []
         self._bodies: list[bytes] = []
         self._bytes = 0
         self.rows = 0
+        """Rows that are written."""
 
     def send(self, parts: "Iterable[Run | Iterable[Record]]") -> None:
         """Write all of these, in their order."""
@@ -114,7 +126,7 @@ class _Sender:
             for half in run.divided():
                 self._send_run(half)
             return
-        self._write(run.where, len(run.values), body)
+        self._write_batch(run.where, len(run.values), body)
 
     def _send_records(self, records: "Iterable[Record]") -> None:
         for record in records:
@@ -138,26 +150,31 @@ class _Sender:
         """Write one record whose content is stored as bytes."""
         path = topic_path(self._table.topic(record.id))
         headers = {"Content-Type": record.content_type or MSGPACK}
-        try:
-            self._client.request("PUT", path, payload, headers)
-        except Error as error:
-            raise Error(error.code, f"{record.where}: {error.message}") from error
-        self.rows += 1
+        self._write(record.where, 1, path, payload, headers)
 
     def _flush(self) -> None:
         if not self._bodies:
             return
         body = array_header(len(self._bodies)) + b"".join(self._bodies)
         where = f"{self._waiting[0].where} to row {self._waiting[-1].row}"
-        self._write(where, len(self._bodies), body)
+        self._write_batch(where, len(self._bodies), body)
         self._waiting, self._bodies, self._bytes = [], [], 0
 
-    def _write(self, where: str, count: int, body: bytes) -> None:
+    def _write_batch(self, where: str, count: int, body: bytes) -> None:
         """Write some rows in one transaction."""
         path = topic_path(self._table.topic("")) + "?atomic=true"
-        try:
-            self._client.request("PUT", path, body, _HEADERS)
-        except Error as error:
-            words = f"{where}: {error.message}; the {self.rows} rows before are written"
-            raise Error(error.code, words) from error
+        self._write(where, count, path, body, _HEADERS)
+
+    def _write(
+        self, where: str, count: int, path: str, body: bytes, headers: Mapping[str, str]
+    ) -> None:
+        """Send one request, unless its rows are before the start."""
+        if self.rows + count > self._start.rows:
+            place = Place(self._start.name, self.rows)
+            try:
+                self._requests.put(path, body, headers, place)
+            except Error as error:
+                words = f"{where}: {error.message}; the {self.rows:,} rows before are written"
+                hint = f"to go on after them, repeat the command with --resume {place}"
+                raise Error(error.code, f"{words}; {hint}") from error
         self.rows += count
