@@ -10,6 +10,8 @@ import pytest
 from changing import Changing
 
 from rowcast.core.errors import Code, Error
+from rowcast.core.limits import CLIENT_ANSWER_SECONDS
+from rowcast.journal.journaled_store import ROOM_SECONDS
 from rowcast.schema import parse_schema
 from rowcast_client import SyncRowcast
 from rowcast_lake.commands.import_requests import ImportRequests, Patience, Place
@@ -229,3 +231,11 @@ def test_s19_delays_double_up_to_a_bound():
     patience = Patience(attempts=9, seconds_min=0.5, seconds_max=5)
     assert [0.5, 1, 2, 4, 5] == [patience.pause(attempt, 0) for attempt in range(1, 6)]
     assert [3, 5] == [patience.pause(1, 3), patience.pause(1, 60)]
+
+
+def test_s19_an_import_is_more_patient_than_the_server():
+    """S19: it hears what becomes of a write that waits for the tables, and of some after it."""
+    patience = Patience()
+    pauses = [patience.pause(attempt, 0) for attempt in range(1, patience.attempts)]
+    assert CLIENT_ANSWER_SECONDS > ROOM_SECONDS
+    assert 10 * ROOM_SECONDS < sum(pauses) < 20 * ROOM_SECONDS
