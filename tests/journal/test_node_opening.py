@@ -171,6 +171,29 @@ def test_a_node_that_could_not_begin_leaves_its_tables_to_the_next_attempt(tmp_p
     store.close()
 
 
+@pytest.mark.parametrize("numbers", [True, False])
+def test_a_node_whose_tables_do_not_open_leaves_them_too(tmp_path, monkeypatch, numbers):
+    """The engine has lost its majority since: its applier, which has heard nothing yet, ends."""
+    url = f"sqlite:///{tmp_path / 'rowcast.db'}"
+    engine = MemoryEngine(Shared(EPOCH))
+    if numbers:
+        store = open_sequencer(url, engine, time.time, "", made=lambda log: None)
+    else:
+        store = open_follower(url, EPOCH, time.time, "")
+
+    def silent(*_):
+        raise Error(Code.BUSY, "no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("rowcast.journal.journaled_store.catch_up", silent)
+        with pytest.raises(Error, match="no answer"):
+            store.open(())
+    store.close()
+    again = open_follower(url, EPOCH, time.time, "")
+    again.open(())
+    again.close()
+
+
 def test_a_backup_of_a_node_has_what_the_node_has_got(tmp_path):
     """Its files may be ahead of its tables; nobody else knows that of a node that is down."""
     database = tmp_path / "rowcast.db"

@@ -50,6 +50,9 @@ class Trimmed(Protocol):
 class ProcessApplying:
     """One applier process after the other."""
 
+    _thread: threading.Thread | None = None
+    """Reads what the process reports, once it is started."""
+
     def __init__(
         self,
         tables: SqlStore,
@@ -119,8 +122,12 @@ class ProcessApplying:
     def stop(self) -> None:
         """Have the rest of the log applied, and end the process."""
         self._stopped.set()
-        self._notify(STOP, self._wanted)
         process = self._child.process
+        if self._thread is None:  # not started: it has heard nothing, and this process the lock
+            process.kill()
+            self._lock_of_tables.release()
+        else:
+            self._notify(STOP, self._wanted)
         try:
             process.wait(self._stop_seconds)
         except subprocess.TimeoutExpired:

@@ -98,8 +98,8 @@ class Following(Application):
         """Follow the log, and open the port. Raises Error when either fails."""
         self._closing.callback(self._threads.stop)
         try:
-            await self._on_writer(self.store.open, self.schema.tables)
             self._closing.push_async_callback(self._on_writer, self.store.close)
+            await self._on_writer(self.store.open, self.schema.tables)
             self._build()
             self._make_link()
             await self._follow()

@@ -153,8 +153,8 @@ class Application:
         """
         self._closing.callback(self._threads.stop)
         try:
-            await self._on_writer(self.store.open, self.schema.tables)
             self._closing.push_async_callback(self._on_writer, self.store.close)
+            await self._on_writer(self.store.open, self.schema.tables)
             self._closing.push_async_callback(self.hooks.stop)
             await self.hooks.start()
             self._build()

@@ -159,6 +159,7 @@ async def test_tombstones_of_another_log_are_dropped(world):
     assert {} == world.feature.tombstones["Note"].known
 
 
+@pytest.mark.interpreted
 async def test_nothing_is_trimmed_while_the_disk_refuses(world, monkeypatch):
     first = await world.write("a", "-a", "x", "x")
 
