@@ -45,13 +45,23 @@ def test_tables_that_cannot_follow_are_refused(tmp_path, tables, first, entries,
     shared = Shared(EPOCH, first)
     shared.entries = [b"x"] * entries
     if not words:
-        check_tables(tables, MemoryEngine(shared), tmp_path)
+        check_tables(tables, MemoryEngine(shared), tmp_path, seconds=0)
         return
     with pytest.raises(Error, match=words) as caught:
-        check_tables(tables, MemoryEngine(shared), tmp_path)
+        check_tables(tables, MemoryEngine(shared), tmp_path, seconds=0)
     assert caught.value.code is Code.CONFLICT
     assert "move that directory away" in caught.value.message
     assert ("begin the cluster's log anew" in caught.value.message) == (tables.epoch != EPOCH)
+
+
+def test_a_log_whose_leader_does_not_know_its_end_yet_is_asked_again(tmp_path, monkeypatch):
+    """Servers were killed, and who was elected has not read its own journal."""
+    shared = Shared(EPOCH)
+    shared.entries = [b"x"] * 9
+    engine, ends = MemoryEngine(shared), [(1, 3), (1, 3), (1, 9)]
+    monkeypatch.setattr(engine, "bounds", lambda: ends.pop(0))
+    check_tables(Tables(EPOCH, 9, 9), engine, tmp_path)
+    assert not ends
 
 
 @pytest.mark.parametrize(

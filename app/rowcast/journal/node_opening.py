@@ -34,6 +34,12 @@ OTHER_LOG: Final = (
 )
 """What else may be done about tables of another log: nodes without records may have begun one."""
 
+BEHIND_ITSELF_SECONDS: Final = 20.0
+"""How long a log may end before a node's tables do: a leader that was elected just after servers
+were killed tells an end that is too early until it has read its own journal."""
+LOOK_SECONDS: Final = 0.2
+"""Between two looks at where it ends."""
+
 
 class Tables(NamedTuple):
     """What is known of the tables of a node before they are opened."""
@@ -83,10 +89,26 @@ def replace_tables(database: Path, copy: Path) -> None:
     copy.rename(database)
 
 
-def check_tables(tables: Tables, engine: Engine, place: Path) -> None:
-    """Raise CONFLICT where tables cannot follow the log of an engine."""
+def _settled_bounds(engine: Engine, applied: int, seconds: float) -> tuple[int, int]:
+    """Return the bounds of a log, once it has a batch, or when it lacks it for so long."""
+    deadline = time.monotonic() + seconds
+    while True:
+        first, last = engine.bounds()
+        if applied <= last or time.monotonic() >= deadline:
+            return first, last
+        time.sleep(LOOK_SECONDS)
+
+
+def check_tables(
+    tables: Tables, engine: Engine, place: Path, seconds: float = BEHIND_ITSELF_SECONDS
+) -> None:
+    """Raise CONFLICT where tables cannot follow the log of an engine. Blocks.
+
+    ``seconds``: how long the log may end before the tables do until that is believed.
+    """
     problem, more = "", ""
-    first, last = engine.bounds()
+    ours = tables.epoch == engine.epoch
+    first, last = _settled_bounds(engine, tables.applied if ours else 0, seconds)
     if tables.epoch and tables.epoch != engine.epoch:
         problem = f"they are of the log {tables.epoch}, and the cluster's is {engine.epoch}"
         more = OTHER_LOG
