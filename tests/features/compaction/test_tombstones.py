@@ -159,15 +159,24 @@ async def test_tombstones_of_another_log_are_dropped(world):
     assert {} == world.feature.tombstones["Note"].known
 
 
-@pytest.mark.interpreted
-async def test_nothing_is_trimmed_while_the_disk_refuses(world, monkeypatch):
-    first = await world.write("a", "-a", "x", "x")
+class Refusing:
+    """A committer whose facts the disk refuses."""
 
-    def refuse(_changes, done=None):
+    def __init__(self, committer):
+        self._committer = committer
+
+    def __getattr__(self, name):
+        return getattr(self._committer, name)
+
+    def keep(self, _changes, done=None):
         if done is not None:
             done(Error(Code.BUSY, "the disk is full"))
 
-    monkeypatch.setattr(world.room.kernel.committer, "keep", refuse)
+
+async def test_nothing_is_trimmed_while_the_disk_refuses(world, monkeypatch):
+    first = await world.write("a", "-a", "x", "x")
+    kernel = world.room.kernel
+    monkeypatch.setattr(kernel, "committer", Refusing(kernel.committer))
     assert (0, 0) == (await world.retention.sweep(), world.room.store.trimmed(KEPT))
     monkeypatch.undo()
     assert 3 == await world.retention.sweep()
