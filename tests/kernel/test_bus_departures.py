@@ -4,7 +4,7 @@ from build import ANN, Server, turns
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.fairness_limits import SUBSCRIPTION_LEAVE_TURN_FILTERS
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.loop_turns import LoopTurns
+from rowcast.reads.loop_turns import LoopTurns
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 MANY = SUBSCRIPTION_LEAVE_TURN_FILTERS + 5

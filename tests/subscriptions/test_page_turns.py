@@ -18,12 +18,13 @@ async def filled(**reading):
     for number in range(PAGE):
         await room.kernel.write(Event("Dog/1", MESSAGE, b"{}", qos=1), ANN)
         await room.put(f"u/{number}", b"1")
-    taken, take = [], room.reader.turn
+    taken, take = [], room.reader.turns.take
 
     async def counted():
         taken.append(await take())
+        return taken[-1]
 
-    room.reader.turn = counted
+    room.reader.turns.take = counted
     return room, taken
 
 
@@ -45,6 +46,7 @@ async def test_current_records_too(turn_events, turns):
 async def test_one_turn_of_the_loop_has_one_slice():
     """The kernel's turns: two slices are never in one pass of the loop, whoever waits for them."""
     room, passes = Server(reading={"turn_events": 1}), []
+    assert room.kernel.turns is room.reader.turns  # with the slices of SUBSCRIBE, for one
     await room.kernel.write(Event("Dog/1", MESSAGE, b"{}", qos=1), ANN)
     count, loop = 0, asyncio.get_running_loop()
 

@@ -16,8 +16,8 @@ from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error, stopping
 from rowcast.core.events import Event
 from rowcast.core.limits import BULK_WRITES_MIN
-from rowcast.kernel.loop_turns import in_turns
 from rowcast.kernel.write import Condition, Decider, Done, Group, Outcome, Receipt, Write, resolve
+from rowcast.reads.loop_turns import in_turns
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel

@@ -11,7 +11,7 @@ from rowcast.bus.bus import Bus
 from rowcast.bus.subscriber import Subscriber
 from rowcast.core.fairness_limits import SUBSCRIPTION_LEAVE_TURN_FILTERS
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.loop_turns import LoopTurns
+from rowcast.reads.loop_turns import LoopTurns
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 

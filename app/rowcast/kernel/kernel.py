@@ -26,7 +26,6 @@ from rowcast.kernel.atomic_batch import AtomicBatch
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.creation import Creation
 from rowcast.kernel.live_rows import LiveRows
-from rowcast.kernel.loop_turns import LoopTurns, in_turns
 from rowcast.kernel.query_writes import QueryWrites
 from rowcast.kernel.readable import Readable, nothing_at
 from rowcast.kernel.reauthorization import Reauthorization
@@ -48,6 +47,7 @@ from rowcast.kernel.write import (
     resolver,
 )
 from rowcast.kernel.write_path import WritePath
+from rowcast.reads.loop_turns import in_turns
 from rowcast.reads.record_cache import UNKNOWN, Unknown
 from rowcast.rows.transcoder import Transcoder
 from rowcast.store.store import Page
@@ -78,12 +78,12 @@ class Kernel(Seams):
         self.reader = reader
         self._epoch = reader.epoch
         reader.unstored, reader.reach = committer.unstored, lambda: committer.reach
+        committer.remembers = reader.remembers
         self.transcoder = Transcoder(registry.shapes)
         self.access = Reauthorization(now)
         self.readable = Readable(reader, self.visibility, now, self.transcoder)
-        self.turns = LoopTurns()
+        self.turns = reader.turns
         """Of the loop, for long work of any client."""
-        committer.remembers, reader.turn = reader.remembers, self.turns.take
         self.views = reader.views = Views(bus, registry, self.turns)
         self.now = now
         self.durable = DurableFilters()

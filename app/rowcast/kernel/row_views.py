@@ -17,10 +17,10 @@ from rowcast.core.replays import is_replay
 from rowcast.core.topic_tables import METRICS, PREFIX, TopicTable
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.bus_departures import BusDepartures
-from rowcast.kernel.loop_turns import LoopTurns
 from rowcast.kernel.query_points import QueryPoints
 from rowcast.kernel.registry import Registry
 from rowcast.kernel.replay_points import ReplayPoints, ReplayReader
+from rowcast.reads.loop_turns import LoopTurns
 from rowcast.rows.topic_rows import LogView, MetricsView, RowFilter, View
 from rowcast.subscriptions.stage import Stage
 from rowcast.subscriptions.subscribed_filter import SubscribedFilter

@@ -24,6 +24,7 @@ from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, sources_of
 from rowcast.core.topics import TopicFilter
 from rowcast.reads.log_pages import LogPage
+from rowcast.reads.loop_turns import LoopTurns
 from rowcast.reads.record_cache import RecordCache
 from rowcast.reads.row_limits import USUAL, RowLimits
 from rowcast.reads.store_reader import StoreReader
@@ -93,8 +94,8 @@ class Reader(StoreReader):
         """Page size of retained messages (``retainer.batch_read_number``, E19)."""
         self.table_scan_records = table_scan_records
         """Page size of records of a declared table."""
-        self.turn: Callable[[], Awaitable[object]] = _at_once
-        """Waits for a turn of the loop, before ``turn_events`` or more are handed out."""
+        self.turns = LoopTurns()
+        """Of the loop, for long work of any client, such as a page of ``turn_events`` or more."""
         self.turn_events = turn_events
         self.delivery_rate = 0.0
         """Retained messages to one reader per second; 0: unlimited (E19)."""
@@ -138,14 +139,14 @@ class Reader(StoreReader):
         """Return a page of the log after a position; see ``StoreReader``."""
         found = await super().page(after, limit, sources, until)
         if len(found.events) >= self.turn_events:
-            await self.turn()
+            await self.turns.take()
         return found
 
     async def scan_all(self, scans: Sequence[Scan], limit: int) -> list[Page]:
         """Return pages of current records, one for each scan; see ``StoreReader``."""
         found = await super().scan_all(scans, limit)
         if sum([len(page.records) for page in found]) >= self.turn_events:
-            await self.turn()
+            await self.turns.take()
         return found
 
     async def supplied(self, topics: TopicFilter) -> list[Record] | None:
@@ -156,10 +157,6 @@ class Reader(StoreReader):
             return await self.supply(topics)
         except Error:  # it was logged; the store's own records are still returned
             return None
-
-
-async def _at_once() -> None:
-    """Wait for nothing."""
 
 
 async def _no_rows(_topics: TopicFilter) -> AsyncIterator[list[Event]]:

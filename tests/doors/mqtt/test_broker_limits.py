@@ -25,9 +25,9 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.limits import BAN_PEER_FACTOR
 from rowcast.doors.mqtt.connections.guard import GuardSettings
 from rowcast.doors.mqtt.connections.rates import RateSettings
-from rowcast.kernel.loop_turns import LoopTurns
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.reasons import Reason
+from rowcast.reads.loop_turns import LoopTurns
 
 
 class Password:

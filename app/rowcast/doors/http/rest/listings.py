@@ -43,8 +43,8 @@ from rowcast.core.values import parse_id
 from rowcast.doors.http.messages.asgi import HeaderList, path_of
 from rowcast.doors.http.messages.replies import SELECTED, send_bytes
 from rowcast.doors.http.rest.request import ROW_TYPES, Request
-from rowcast.kernel.loop_turns import in_turns
 from rowcast.kernel.related_reads import Joined
+from rowcast.reads.loop_turns import in_turns
 from rowcast.reads.read_queue import asker_now
 from rowcast.store.store import Page
 

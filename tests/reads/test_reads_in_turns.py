@@ -8,7 +8,7 @@ from build import ANN, Server
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT, Event
 from rowcast.features.rights.rule_syntax import rule_of
-from rowcast.kernel.loop_turns import LOOP_TURN_ITEMS, in_turns
+from rowcast.reads.loop_turns import LOOP_TURN_ITEMS, in_turns
 
 
 def dog(name):

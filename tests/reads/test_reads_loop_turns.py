@@ -3,7 +3,7 @@
 import asyncio
 from itertools import count
 
-from rowcast.kernel.loop_turns import LoopTurns
+from rowcast.reads.loop_turns import LoopTurns
 
 
 class Clock:
