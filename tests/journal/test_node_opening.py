@@ -54,8 +54,8 @@ def test_tables_that_cannot_follow_are_refused(tmp_path, tables, first, entries,
     assert ("begin the cluster's log anew" in caught.value.message) == (tables.epoch != EPOCH)
 
 
-def test_a_log_whose_leader_does_not_know_its_end_yet_is_asked_again(tmp_path, monkeypatch):
-    """Servers were killed, and who was elected has not read its own journal."""
+def test_a_log_that_seems_to_end_before_the_tables_is_asked_again(tmp_path, monkeypatch):
+    """K12: servers of JetStream that were killed may tell an end that is too early."""
     shared = Shared(EPOCH)
     shared.entries = [b"x"] * 9
     engine, ends = MemoryEngine(shared), [(1, 3), (1, 3), (1, 9)]

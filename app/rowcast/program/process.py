@@ -1,4 +1,4 @@
-"""The process that a server, a node or a worker is: its logs and its loop.
+"""The process that a server, a node or a worker is: its logs, its SQLite and its loop.
 
 A server's or node's applier is forked here, while nothing is open and there is one thread.
 """
@@ -23,15 +23,20 @@ Serve = Callable[[Config, Spawn], Coroutine[object, object, None]]
 
 def run(config: Config, serve: Serve) -> None:
     """Run a server or a node until it ends. Raises Error when it cannot start."""
-    configure_logging(config.logging.level, config.logging.format)
+    prepare(config)
     for warning in config.warnings:
         log.warning("%s", warning)
-    stop_counting_memory()
     with (
         closing(ForkedApplier()) as applier,
         asyncio.Runner(loop_factory=loop_factory()) as runner,
     ):
         runner.run(serve(config, applier))
+
+
+def prepare(config: Config) -> None:
+    """Set what holds for the whole process, while nothing is open: its logs, and SQLite."""
+    configure_logging(config.logging.level, config.logging.format)
+    stop_counting_memory()
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

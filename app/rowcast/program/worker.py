@@ -23,12 +23,10 @@ from rowcast.net.relay import Client
 from rowcast.program.collector import Collector
 from rowcast.program.config import Config
 from rowcast.program.following import Following, without_topics
-from rowcast.program.logs import configure_logging
 from rowcast.program.operations import end
-from rowcast.program.process import loop_factory
+from rowcast.program.process import loop_factory, prepare
 from rowcast.program.workers import READY, Ports
 from rowcast.store.sqlite import SqlStore
-from rowcast.store.sqlite_process import stop_counting_memory
 
 log = logging.getLogger("rowcast.workers")
 
@@ -104,8 +102,7 @@ def main() -> None:
     """Run the process; standard input has its order (``workers.py``)."""
     gc.disable()  # until ready, as the server does
     config, ports, place, node = pickle.load(sys.stdin.buffer)  # noqa: S301 - of our own parent
-    configure_logging(config.logging.level, config.logging.format)
-    stop_counting_memory()
+    prepare(config)
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_main(config, ports, Path(place), node))
