@@ -69,7 +69,7 @@ class CurrentRecords:
         self.interest = interest
         self._past, interest.past = interest.past, None  # once: who begins anew gets everything
         self._told = 0
-        """How many of the past's deletions were delivered."""
+        """How many of the past's deletions were looked at."""
         self.limit = limit
         self._least = least
         self.done = False
@@ -95,7 +95,7 @@ class CurrentRecords:
         """Return the next page."""
         interest = self.interest
         self.begin(position)
-        if self._is_told_deletions:
+        if self._owes_deletions:
             return self._deletions(reader)
         pairs = await self._live_rows(reader)
         if pairs:
@@ -110,7 +110,7 @@ class CurrentRecords:
     def asks(self, reader: Reader) -> list[Scan] | None:
         """Return the remaining scans of the store; None if there may be other sources."""
         interest = self.interest
-        if interest.rows is not None or interest.topics.text[0] == "$" or self._is_told_deletions:
+        if interest.rows is not None or interest.topics.text[0] == "$" or self._owes_deletions:
             return None
         if self._supplied is None and None in self._tables and reader.supplies():
             return None
@@ -154,7 +154,7 @@ class CurrentRecords:
         return pairs
 
     @property
-    def _is_told_deletions(self) -> bool:
+    def _owes_deletions(self) -> bool:
         """Whether deletions of a compacted past are still to be delivered.
 
         They come first, and without numbers: a reader that is cut off gets all of it again, and a

@@ -7,9 +7,27 @@ and the backfill of a subscription reads it (``backfill.py``).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from rowcast.core.events import DELETE, Event
 from rowcast.core.tables import Table
+from rowcast.core.topics import TopicFilter
+
+
+class Deletion(Protocol):
+    """What is known of a deletion that the log has no longer."""
+
+    @property
+    def record_id(self) -> str:
+        """The id of the record."""
+
+    @property
+    def seq(self) -> int:
+        """The number of the event."""
+
+    @property
+    def version(self) -> int:
+        """Its version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,16 +35,23 @@ class CompactedPast:
     """What became of the records of a table after one position and up to another."""
 
     table: Table
+    topics: TopicFilter
+    """Those that the reader wants."""
     after: int
     """The position of the reader."""
     upto: int
     """The position from which on the log is complete."""
-    deleted: Sequence[tuple[str, int]]
-    """Topic and version of each deletion, in order; there may be a later record."""
+    deleted: Sequence[Deletion]
+    """Deletions in order, also others than the reader's; there may be a later record."""
 
     def deletions(self, begin: int, end: int) -> list[Event]:
-        """Return some deletions as events without a number, so that none is a place to resume."""
+        """Return the reader's among a part of the deletions, which may be none.
+
+        As events without a number, so that none is a place to resume.
+        """
         return [
-            Event(topic, DELETE, b"", None, 1, True, self.table, version=version)
-            for topic, version in self.deleted[begin:end]
+            Event(topic, DELETE, b"", None, 1, True, self.table, version=item.version)
+            for item in self.deleted[begin:end]
+            if self.after < item.seq <= self.upto
+            and self.topics.matches(topic := self.table.topic(item.record_id))
         ]

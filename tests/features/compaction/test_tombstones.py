@@ -7,7 +7,7 @@ import pytest
 from build import ANN, DOG, NOTE, Caller, Server
 from rowcast.core.callers import Grants
 from rowcast.core.errors import Code, Error
-from rowcast.core.events import DELETE, MESSAGE, PUT
+from rowcast.core.events import CURRENT, DELETE, GAP, MESSAGE, PUT
 from rowcast.core.topics import TopicFilter
 from rowcast.features.compaction.feature import CompactionBounds, LogCompaction
 from rowcast.features.compaction.tombstones import Noted, Tombstones
@@ -15,7 +15,9 @@ from rowcast.features.retention.retention import Retention, RetentionSettings
 from rowcast.store.older_rows import OldestRoom
 from rowcast.store.sqlite import SqlStore
 from rowcast.store.store import Keep
+from rowcast.subscriptions.compacted_past import CompactedPast
 from rowcast.subscriptions.subscribed_filter import SubscribedFilter
+from rowcast.subscriptions.subscription import Subscription
 
 KEPT = replace(NOTE, compacts=True, tombstone_seconds=100, history_events=1)
 ALL = TopicFilter("Note/#")
@@ -29,8 +31,18 @@ def events(*kinds):
 
 def known(tombstones, position, upto=99):
     tombstones.upto = max(tombstones.upto, upto)
-    found = tombstones.after(position, upto, ALL, "Note/")
-    return None if found is None else [topic for topic, _ in found]
+    return told(tombstones, position, upto)
+
+
+def told(tombstones, position, upto, topics=ALL):
+    """Return the topics of the deletions that a reader is told of."""
+    found = tombstones.between(position, upto)
+    return None if found is None else topics_of(CompactedPast(KEPT, topics, position, upto, found))
+
+
+def topics_of(past):
+    pages = [past.deletions(n, n + 2) for n in range(0, len(past.deleted), 2)]
+    return [event.topic for page in pages for event in page]
 
 
 def test_a_deletion_is_known_until_the_record_is_written_again():
@@ -45,9 +57,11 @@ def test_a_deletion_is_known_until_the_record_is_written_again():
 def test_deletions_of_other_topics_are_not_told():
     tombstones = Tombstones(10)
     tombstones.note(events("-a", "-b"), 7)
-    assert [("Note/b", 1)] == tombstones.after(0, 2, TopicFilter("Note/b"), "Note/")
-    assert [("Note/a", 0)] == tombstones.after(0, 1, ALL, "Note/")
-    assert None is tombstones.after(0, 3, ALL, "Note/")  # more was trimmed than noted
+    assert ["Note/b"] == told(tombstones, 0, 2, TopicFilter("Note/b"))
+    assert ["Note/a"] == told(tombstones, 0, 1)
+    assert None is told(tombstones, 0, 3)  # more was trimmed than noted
+    (first, second) = CompactedPast(KEPT, ALL, 0, 2, tombstones.between(0, 2)).deletions(0, 9)
+    assert (first.version, second.version, first.seq) == (0, 1, 0)
 
 
 def test_the_oldest_are_forgotten_by_age_and_by_number():
@@ -72,8 +86,8 @@ class World:
         self.store = SqlStore(self.path)
         self.time = 0
 
-    async def start(self, *, compacts=True):
-        self.room = Server(self.tables, store=self.store)
+    async def start(self, *, compacts=True, reading=None):
+        self.room = Server(self.tables, store=self.store, reading=reading)
         self.time = self.room.time = self.time or self.room.time
         self.feature = LogCompaction(
             self.room.store, self.tables if compacts else (), CompactionBounds(9, OldestRoom(2, 99))
@@ -100,7 +114,7 @@ class World:
     def past(self, after, filter_="Note/#", caller=ANN):
         interest = SubscribedFilter(TopicFilter(filter_))
         found = self.feature.past(interest, after, caller)
-        return None if found is None else [topic for topic, _ in found.deleted]
+        return None if found is None else topics_of(found)
 
 
 @pytest.fixture
@@ -118,6 +132,21 @@ async def test_e16_deletions_are_noted_before_they_are_trimmed(world):
     assert None is world.past(first, "#")
     await world.start()
     assert ["Note/a", "Note/c"] == world.past(first)
+
+
+async def test_e16_deletions_of_others_are_passed_over_page_by_page(world):
+    await world.start(reading={"table_scan_records": 1})
+    first = await world.write("a", "b", "c", "d")
+    await world.write("-a", "-b", "-c", "-d", "x", "x")
+    await world.retention.sweep()
+    subscription = Subscription(world.room.reader)
+    interest = SubscribedFilter(TopicFilter("Note/c"))
+    interest.past = world.feature.past(interest, first, ANN)
+    world.room.kernel.watch(subscription, interest, ANN)
+    heard = []
+    while [CURRENT] != [kind for _, kind in heard[-1:]]:
+        heard += [(event.topic, event.kind) for event, _ in await subscription.batch(9)]
+    assert [("Note/c", DELETE), ("", GAP), ("", CURRENT)] == heard
 
 
 async def test_e16_a_tombstone_stays_as_long_as_declared(world):

@@ -76,7 +76,7 @@ class LogCompaction(Feature):
             if owner != _PLACE:
                 seq, version, at = cast("tuple[int, int, float]", decode(value, CBOR))
                 of = found.setdefault(owner.removeprefix(OWNER), {})
-                of[record_id] = Tombstone(seq, version, at)
+                of[record_id] = Tombstone(record_id, seq, version, at)
         for name, table in self._tables.items():
             self._begin(table, places.get(name), found.get(name, {}))
 
@@ -158,9 +158,10 @@ class LogCompaction(Feature):
         if table.ruled or (stage is not None and stage.compares):
             return None
         upto = self._kernel.reader.trimmed([table])
-        tombstones = self.tombstones[table.name]
-        deleted = tombstones.after(after, upto, interest.topics, table.topic(""))
-        return None if deleted is None else CompactedPast(table, after, upto, deleted)
+        deleted = self.tombstones[table.name].between(after, upto)
+        if deleted is None:
+            return None
+        return CompactedPast(table, interest.topics, after, upto, deleted)
 
 
 def _noted(found: Oldest | None) -> list[Noted]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rowcast.core.events import DELETE, MESSAGE
-from rowcast.core.topics import TopicFilter
 
 
 class Noted(NamedTuple):
@@ -27,6 +26,7 @@ class Noted(NamedTuple):
 class Tombstone:
     """A deletion: its number, its version, and since when it is noted, in seconds since 1970."""
 
+    record_id: str
     seq: int
     version: int
     noted_at: float
@@ -60,7 +60,7 @@ class Tombstones:
                 continue
             gone = self.known.pop(event.record_id, None)
             if event.kind == DELETE:
-                made = Tombstone(event.seq, event.version, now_seconds)
+                made = Tombstone(event.record_id, event.seq, event.version, now_seconds)
                 self.known[event.record_id] = changed[event.record_id] = made
             elif gone is not None or event.record_id in changed:
                 changed[event.record_id] = None
@@ -79,14 +79,11 @@ class Tombstones:
             del self.known[record_id]
         return gone
 
-    def after(
-        self, position: int, upto: int, topics: TopicFilter, prefix: str
-    ) -> list[tuple[str, int]] | None:
-        """Return topic and version of each deletion after a position; None if some are unknown."""
+    def between(self, position: int, upto: int) -> list[Tombstone] | None:
+        """Return the tombstones, if all after a position and up to another are among them.
+
+        Those of other positions are not left out: there may be a hundred thousand.
+        """
         if position < self.since or upto > self.upto:
             return None
-        return [
-            (topic, tombstone.version)
-            for record_id, tombstone in self.known.items()
-            if position < tombstone.seq <= upto and topics.matches(topic := prefix + record_id)
-        ]
+        return list(self.known.values())
