@@ -29,8 +29,8 @@ class ScanPace:
 
     A scan looks at rows for ``slice_seconds`` and then lets others; where that took more than
     ``hindered_ratio`` times its CPU time, it rests for ``rest_seconds`` first. It waits at most
-    ``turn_seconds_max`` for its turn, and looks at the clock after each ``look_rows``. ``clock`` is the
-    time, ``used`` the CPU time of this thread.
+    ``turn_seconds_max`` for its turn, and looks at the clock after each ``look_rows``. ``clock`` is
+    the time, ``used`` the CPU time of this thread.
     """
 
     def __init__(
