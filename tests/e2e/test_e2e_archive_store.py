@@ -2,12 +2,15 @@
 
 import json
 import shutil
+import sqlite3
 import uuid
+from contextlib import closing
 from urllib.parse import urlsplit
 
 import pytest
 
 from object_store import BUCKET, SECRET, object_store
+from rowcast.store.sql_tables import TABLES
 from serving import Server, rowcast, wait_until
 from talking import Events, Mqtt
 
@@ -58,6 +61,14 @@ def archived(server):
     wait_until(lambda: any((x["last"] or 0) >= oldest for x in rows(server)), "they are archived")
 
 
+def trimmed(folder):
+    """Return the number up to which the log of the table is trimmed."""
+    database = f"file:{folder / 'data' / 'rowcast.db'}?mode=ro"
+    with closing(sqlite3.connect(database, uri=True)) as connection:
+        query = f"SELECT trimmed FROM {TABLES} WHERE name='Counter'"
+        return connection.execute(query).fetchone()[0]
+
+
 def past(server):
     answer = server.request("GET", "/Counter/a?from=0")
     answer.raise_for_status()
@@ -74,6 +85,7 @@ def test_m2_a_store_that_is_away_for_a_while(tmp_path, settings, monkeypatch):
             archived(server)
             assert [*range(COUNT)] == [n for _, n in past(server)]
             assert not (tmp_path / "data" / "archive").exists()
+            wait_until(lambda: trimmed(tmp_path), "what is archived leaves the log")
             server.kill()
     shutil.rmtree(tmp_path / "data" / "archive-cache")
     with Server(tmp_path, SCHEMA, settings=settings) as server:
