@@ -12,16 +12,20 @@ HEAD = 1000
 
 
 class Group:
-    """Stands for the servers of the nodes: those of ``keepers`` have the log."""
+    """Stands for the servers of the nodes: those of ``keepers`` have the log.
+
+    As a real one does, it may keep the lease at other servers than the log.
+    """
 
     def __init__(self, servers, keepers):
         self.servers = dict.fromkeys(servers, True)
         self.keepers = dict.fromkeys(keepers, True)
+        self.lease = {}
         self.done = []
         self.steps = True
 
     def look(self):
-        return Standing(dict(self.servers), dict(self.keepers))
+        return Standing(dict(self.servers), [dict(self.keepers), self.lease or dict(self.keepers)])
 
     def list(self, nodes):
         self.done.append("".join(nodes))
@@ -31,6 +35,8 @@ class Group:
         spare = [name for name in self.servers if name not in self.keepers]
         for name in spare[: max(0, count - len(self.keepers))]:
             self.keepers[name] = self.steps
+        if self.lease:
+            self.lease["b"] = self.steps
         while len(self.keepers) > count:
             self.keepers.popitem()
 
@@ -151,6 +157,24 @@ async def test_copies_that_are_not_in_step_are_told():
         await world.join("e")
     assert caught.value.code is Code.BUSY
     assert "e" in world.changes.nodes
+
+
+async def test_who_asks_again_is_told_that_a_node_has_left():
+    world = World("abcd", servers="abcd").stop("d")
+    world.group.lease, world.group.steps = dict.fromkeys("abc", True), False
+    for _ in range(2):
+        with pytest.raises(Error, match="wanted: 3, at: a, b, c, behind: b"):
+            await world.changes.leave("d")
+    world.group.steps = True
+    await world.changes.leave("d")
+    assert list(world.changes.nodes) == ["a", "b", "c"]
+
+
+async def test_the_lease_may_be_at_other_servers_than_the_log():
+    world = World("abcde").stop("e")
+    world.group.lease = dict.fromkeys("abd", True)
+    await world.changes.leave("e")
+    assert world.group.done == ["abcd", "-e", 3]
 
 
 async def test_nodes_without_a_vote_neither_join_nor_leave():

@@ -49,11 +49,10 @@ class NatsGroup:
             return [await context.stream_info(name) for name in self._streams]
 
         found = _run(self._user, streams)
-        keepers: dict[str, bool] = {}
-        for stream in found:
-            for name, in_step in _keepers(stream).items():
-                node = self._node(name)
-                keepers[node] = keepers.get(node, True) and in_step
+        keepers = [
+            {self._node(name): in_step for name, in_step in _keepers(stream).items()}
+            for stream in found
+        ]
         servers = {self._node(name): there for name, there in self._meta().items()}
         return Standing(servers, keepers)
 

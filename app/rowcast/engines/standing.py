@@ -3,7 +3,7 @@
 It needs no client of NATS, so who decides about changes can be imported without the extra.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -13,5 +13,5 @@ class Standing:
 
     servers: Mapping[str, bool]
     """All servers of the cluster, those of nodes that wait to be let in, too."""
-    keepers: Mapping[str, bool]
-    """Those that keep the log."""
+    keepers: Sequence[Mapping[str, bool]]
+    """Those that keep each stream: the log and the lease, which may be at different servers."""

@@ -66,6 +66,7 @@ class NodeChanges:
         self._group, self.nodes = group, dict(nodes)
         self._links, self._head, self._own = links, head, own
         self._step_seconds = step_seconds
+        self._left_last = ""  # to answer who asks again, having heard that copies are not in step
         self._one = asyncio.Lock()
         links.check_node = self._check_node
 
@@ -98,6 +99,9 @@ class NodeChanges:
         """Remove a node that is stopped. Raises CONFLICT while another one is missing, BUSY."""
         async with self._one:
             group, standing = await self._look()
+            if node == self._left_last and node not in self.nodes:
+                await self._copy(group)
+                return
             self._check_leaving(standing, node)
             wanted = {name: at for name, at in self.nodes.items() if name != node}
             if len(wanted) < NODES_LEAST:
@@ -106,7 +110,7 @@ class NodeChanges:
                 )
             self._check(standing, wanted, node)
             await asyncio.to_thread(group.list, wanted)
-            self.nodes = wanted
+            self.nodes, self._left_last = wanted, node
             await asyncio.to_thread(group.remove, node)
             log.warning("node %s has left: the nodes are %s", node, ", ".join(wanted))
             await self._copy(group)
@@ -143,9 +147,10 @@ class NodeChanges:
                 raise _missing(name, "it is not connected")
             if head - sent[name] > BEHIND_MAX:
                 raise _missing(name, f"it is {head - sent[name]} batches behind")
-        for name, in_step in standing.keepers.items():
-            if name != beside and not in_step:
-                raise _missing(name, "its copy of the log is behind")
+        for keepers in standing.keepers:
+            for name, in_step in keepers.items():
+                if name != beside and not in_step:
+                    raise _missing(name, "its copy of the log is behind")
 
     async def _copy(self, group: Group) -> None:
         """Have as many copies as these nodes allow, and wait until they are in step."""
@@ -154,24 +159,30 @@ class NodeChanges:
         await asyncio.to_thread(group.copy_to, copies)
         loop = asyncio.get_running_loop()
         until = loop.time() + self._step_seconds
-        while not await self._in_step(group, copies):
+        while why := await self._behind(group, copies):
             if loop.time() >= until:
                 raise Error(
                     Code.BUSY,
                     f"this was done, and the copies of the log are not in step after "
-                    f"{self._step_seconds:g} s; ask again: they must be before the next change",
+                    f"{self._step_seconds:g} s ({why}); ask again: they must be before the next "
+                    "change",
                     retry_after_seconds=1,
                 )
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def _in_step(self, group: Group, copies: int) -> bool:
+    async def _behind(self, group: Group, copies: int) -> str:
+        """Return why the copies are not in step; empty if they are."""
         try:
             standing = await asyncio.to_thread(group.look)
         except Error as error:
-            log.debug("the copies of the log: %s", error)
-            return False
-        there = min(copies, len(standing.servers))  # those of nodes that wait, too
-        return len(standing.keepers) == there and all(standing.keepers.values())
+            return error.message
+        wanted = min(copies, len(standing.servers))  # those of nodes that wait, too
+        for keepers in standing.keepers:
+            late = sorted(name for name, in_step in keepers.items() if not in_step)
+            if late or len(keepers) != wanted:
+                names = [", ".join(some) or "none" for some in (sorted(keepers), late)]
+                return f"wanted: {wanted}, at: {names[0]}, behind: {names[1]}"
+        return ""
 
 
 def _refused(why: str) -> Error:
