@@ -128,6 +128,9 @@ def owner_of(topic: str, tables: Sequence[Table]) -> Table | None:
 
 def sources_of(topics: TopicFilter, tables: Sequence[Table]) -> list[LogSource]:
     """Return the sources that a filter can match: tables, and branches or all undeclared topics."""
+    first = topics.levels[0]
+    if first not in WILDCARDS:  # most filters begin as no table does
+        tables = [item for item in tables if not item.path or item.path.startswith(first)]
     if topics.exact:
         return [owner_of(topics.text, tables) or branch_of(topics.text)]
     found: list[LogSource] = [

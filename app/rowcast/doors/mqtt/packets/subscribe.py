@@ -120,18 +120,26 @@ def on_subscribe(client: "Client", packet: Subscribe) -> None:
         _later(wish, packet, None)
         return
     plans = [_understood(wish, wanted) for wanted in packet.subscriptions]
-    kernel = client.broker.kernel
-    streams = any(isinstance(plan, FilterRequest) and plan.begins_in_log for plan in plans)
-    if streams or kernel.hooks.subscribe_waits:
+    if _waits(wish, plans):
         _later(wish, packet, plans)
         return
-    for plan in plans:
+    _answer(client, packet, [_at_once(wish, plan) for plan in plans])
+
+
+def _waits(wish: SubscribeRequest, plans: Sequence[FilterRequest | Error]) -> bool:
+    """Whether hooks or positions in the log are waited for before any of these filters starts."""
+    streams = any(isinstance(plan, FilterRequest) and plan.begins_in_log for plan in plans)
+    return streams or wish.client.broker.kernel.hooks.subscribe_waits
+
+
+def _at_once(wish: SubscribeRequest, plan: FilterRequest | Error) -> Reason | Error:
+    """Authorise a filter that waits for nothing, and start it; see ``_carry_out``."""
+    try:
         if isinstance(plan, FilterRequest):
-            try:
-                kernel.authorise(plan.interest, caller)
-            except Error as error:
-                plan.refusal = error
-    _answer(client, packet, [_carry_out(wish, plan) for plan in plans])
+            wish.client.broker.kernel.authorise(plan.interest, wish.caller)
+    except Error as error:
+        return error
+    return _carry_out(wish, plan)
 
 
 def _later(
@@ -157,11 +165,14 @@ async def _ask(
         if plans is None:
             each = turns.each(packet.subscriptions)
             plans = [_understood(wish, wanted) async for wanted in each]
-        async for plan in turns.each(plans):
-            if isinstance(plan, FilterRequest):
-                await _authorise(wish, plan)
+        start = _at_once
+        if _waits(wish, plans):
+            start = _carry_out
+            async for plan in turns.each(plans):
+                if isinstance(plan, FilterRequest):
+                    await _authorise(wish, plan)
         outcomes = [
-            _carry_out(wish, plan) async for plan in turns.each(plans) if client.session is session
+            start(wish, plan) async for plan in turns.each(plans) if client.session is session
         ]
         if client.session is session:
             _answer(client, packet, outcomes)
@@ -229,7 +240,7 @@ def _understood(wish: SubscribeRequest, wanted: Subscription) -> FilterRequest |
         wish.client.broker.kernel.reader.shedding.check_subscribe()
         _count(wish.client)
         text = _rewritten(wish.client, wish.caller, wanted.filter)  # D54
-        return _plan(wish, replace(wanted, filter=text))
+        return _plan(wish, wanted if text == wanted.filter else replace(wanted, filter=text))
     except Error as error:
         return error
 
@@ -293,9 +304,10 @@ def _rewritten(client: "Client", caller: Caller, text: str) -> str:
     rewriting, named = client.broker.settings.rewriting, client.broker.kernel.registry.named
     prefix, rest = divided(text)
     text = prefix + named_filter(named(rest))
+    if rewriting is None:
+        return text
     try:
-        if rewriting is not None:
-            text = rewriting.filter(text, caller.client_id, caller.user, named)
+        text = rewriting.filter(text, caller.client_id, caller.user, named)
     except Error as error:
         raise Violation(Reason.TOPIC_FILTER_INVALID, error.message) from None
     prefix, rest = divided(text)
