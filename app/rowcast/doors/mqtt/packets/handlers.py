@@ -11,7 +11,8 @@ from rowcast.doors.mqtt.delivery.ack_latency import end_timing
 from rowcast.doors.mqtt.delivery.sent import CompactInflight, Sent
 from rowcast.doors.mqtt.packets.connect import on_connect
 from rowcast.doors.mqtt.packets.publish import on_pubacks, on_publishes
-from rowcast.doors.mqtt.packets.subscribe import on_subscribe, on_unsubscribe
+from rowcast.doors.mqtt.packets.subscribe import on_subscribe
+from rowcast.doors.mqtt.packets.unsubscribe import on_unsubscribe
 from rowcast.doors.mqtt.sessions.wills import forget
 from rowcast.mqtt.packets import (
     Auth,

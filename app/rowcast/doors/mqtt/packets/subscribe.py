@@ -1,4 +1,4 @@
-"""SUBSCRIBE and UNSUBSCRIBE: add and remove interests of the client's subscription.
+"""SUBSCRIBE: add interests to the client's subscription.
 
 A refused filter does not affect others: its reason code is in SUBACK, and the message in the reason
 string.
@@ -22,7 +22,7 @@ from rowcast.doors.mqtt.delivery.delivery_format import (
     meta_wanted,
 )
 from rowcast.doors.mqtt.packets.exclusive import EXCLUSIVE_PREFIX
-from rowcast.doors.mqtt.packets.filter_syntax import check_formed, check_not_query
+from rowcast.doors.mqtt.packets.filter_syntax import check_not_query
 from rowcast.doors.mqtt.packets.hook_checks import reason_of
 from rowcast.doors.mqtt.packets.messages import user_properties
 from rowcast.doors.mqtt.packets.offsets import (
@@ -37,7 +37,7 @@ from rowcast.doors.mqtt.packets.offsets import (
 from rowcast.doors.mqtt.packets.rewrite import divided
 from rowcast.doors.mqtt.packets.share_filters import Share, groups_in, share_of
 from rowcast.doors.mqtt.sessions.sharing import Sharing
-from rowcast.mqtt.packets import MQTT_5, Suback, Subscribe, Subscription, Unsuback, Unsubscribe
+from rowcast.mqtt.packets import Suback, Subscribe, Subscription
 from rowcast.mqtt.reasons import PacketType, Reason
 from rowcast.mqtt.violations import Violation
 from rowcast.subscriptions.pacing import asked_interval
@@ -46,7 +46,6 @@ from rowcast.subscriptions.subscription import SubscribedFilter
 from rowcast.subscriptions.subscription import Subscription as LiveCursor
 
 if TYPE_CHECKING:
-    from rowcast.doors.mqtt.broker import Broker
     from rowcast.doors.mqtt.client import Client
     from rowcast.doors.mqtt.sessions.session import Session
 
@@ -239,7 +238,7 @@ def _understood(wish: SubscribeRequest, wanted: Subscription) -> FilterRequest |
     try:
         wish.client.broker.kernel.reader.shedding.check_subscribe()
         _count(wish.client)
-        text = _rewritten(wish.client, wish.caller, wanted.filter)  # D54
+        text = rewritten(wish.client, wish.caller, wanted.filter)  # D54
         return _plan(wish, wanted if text == wanted.filter else replace(wanted, filter=text))
     except Error as error:
         return error
@@ -252,7 +251,7 @@ def _plan(wish: SubscribeRequest, wanted: Subscription) -> FilterRequest:
         groups_in(wish.client.broker.kernel)
     exclusive = share is None and text.startswith(EXCLUSIVE_PREFIX)
     stream = share is None and text.startswith(STREAM_PREFIX)
-    topics = share.topics if share else _filter(_bare(text))
+    topics = share.topics if share else _filter(bare(text))
     form, alone = wish.form, share is None
     interest = SubscribedFilter(
         topics,
@@ -272,7 +271,7 @@ def _plan(wish: SubscribeRequest, wanted: Subscription) -> FilterRequest:
     return FilterRequest(wanted, interest, share, exclusive, wish.since, offset, wish.start)
 
 
-def _bare(text: str) -> str:
+def bare(text: str) -> str:
     """Return a filter without subscription prefixes."""
     return text.removeprefix(EXCLUSIVE_PREFIX).removeprefix(STREAM_PREFIX)
 
@@ -299,7 +298,7 @@ def _count(client: "Client") -> None:
         raise Violation(Reason.QUOTA_EXCEEDED, "more subscriptions at once than are allowed")
 
 
-def _rewritten(client: "Client", caller: Caller, text: str) -> str:
+def rewritten(client: "Client", caller: Caller, text: str) -> str:
     """Return a filter after rewriting, and without a leading slash of a declared path."""
     rewriting, named = client.broker.settings.rewriting, client.broker.kernel.registry.named
     prefix, rest = divided(text)
@@ -364,9 +363,9 @@ def _subscribe(wish: SubscribeRequest, plan: FilterRequest) -> Reason:
     topics = interest.topics
     if plan.exclusive and not broker.exclusives.may_take(topics.text, session.client_id):  # D53
         raise Violation(Reason.QUOTA_EXCEEDED, "another client has this filter for itself")
-    known = _interest(session, topics)
+    known = interest_of(session, topics)
     if known is None:
-        _check_count(broker, session)
+        _check_count(wish.client, session)
     handling = plan.wanted.retain_handling  # MQTT-3.3.1-9, -10, -11
     broker.kernel.watch(
         cast("LiveCursor", session.subscription),
@@ -400,7 +399,7 @@ def _share(wish: SubscribeRequest, plan: FilterRequest, share: Share) -> Reason:
             broker.kernel, session, broker.keeper.touch, broker.deliveries.flush_events
         )
     if text not in sharing.shares:
-        _check_count(broker, session)
+        _check_count(wish.client, session)
         broker.observer.subscribed(session.client_id, text)
     sharing.subscribe(text, Share(share.name, interest.topics), interest, plan.since)
     broker.count_share(session, text, interest.topics)
@@ -411,9 +410,9 @@ def _share(wish: SubscribeRequest, plan: FilterRequest, share: Share) -> Reason:
     return Reason(interest.qos)
 
 
-def _check_count(broker: "Broker", session: "Session") -> None:
+def _check_count(client: "Client", session: "Session") -> None:
     """Raise when a client has reached its maximum of subscriptions."""
-    most = broker.settings.subscriptions_max
+    most = client.broker.settings.subscriptions_max
     if session.subscription_count >= most:
         raise Error(Code.BUSY, f"a client may have {most} subscriptions")
 
@@ -425,16 +424,11 @@ def _filter(text: str) -> TopicFilter:
         raise Violation(Reason.TOPIC_FILTER_INVALID, error.message) from None  # MQTT-4.7.1-1
 
 
-def _interest(session: "Session", topics: TopicFilter) -> SubscribedFilter | None:
+def interest_of(session: "Session", topics: TopicFilter) -> SubscribedFilter | None:
+    """Return the interest of a session with this filter."""
     if session.subscription is None or topics.text not in session.subscription.interests:
         return None
     return session.subscription.interests[topics.text]
-
-
-def _renamed(session: "Session", topics: TopicFilter) -> SubscribedFilter | None:
-    """Return the interest whose filter a hook replaced."""
-    asked = topics.text
-    return next((item for item in session.interests if item.asked == asked), None)
 
 
 def _reason(error: Error) -> Reason:
@@ -444,62 +438,3 @@ def _reason(error: Error) -> Reason:
     if "filter" in error.detail:
         usual = Reason.TOPIC_FILTER_INVALID
     return reason_of(error, PacketType.SUBACK, usual)
-
-
-def on_unsubscribe(client: "Client", packet: Unsubscribe) -> None:
-    """Remove interests; UNSUBACK states whether each existed (MQTT-3.10.4-1, MQTT-3.11.3-1)."""
-    session, caller = client.session, client.caller
-    if session is None or caller is None:  # the table of legal packets refuses it
-        return
-    if client.connection.version != MQTT_5:
-        check_formed(packet.filters)
-    if len(packet.filters) > MQTT_SUBSCRIBE_TURN_FILTERS:
-        client.behind = True
-        task = _unsubscribe_many(client, session, caller, packet)
-        session.asking = asyncio.get_running_loop().create_task(task)
-        return
-    reasons = [_unsubscribe(client, session, caller, text) for text in packet.filters]
-    client.send_saved(Unsuback(packet.packet_id, tuple(reasons)))
-
-
-async def _unsubscribe_many(
-    client: "Client", session: "Session", caller: Caller, packet: Unsubscribe
-) -> None:
-    """Remove interests in several turns of the loop; packets received meanwhile are buffered."""
-    reasons: list[Reason] = []
-    try:
-        async for text in client.broker.kernel.turns.each(packet.filters):
-            if client.session is not session:
-                return
-            reasons.append(_unsubscribe(client, session, caller, text))
-        client.send_saved(Unsuback(packet.packet_id, tuple(reasons)))
-    except Exception:
-        log.exception("an UNSUBSCRIBE of %s failed", client.name)
-        client.disconnect(Reason.UNSPECIFIED_ERROR, "the server failed; its log has the reason")
-    client.opened()
-
-
-def _unsubscribe(client: "Client", session: "Session", caller: Caller, text: str) -> Reason:
-    reason = _remove(client, session, caller, text)
-    if reason is Reason.SUCCESS:
-        client.broker.kernel.listeners.tell("unsubscribed", caller, filter=text)
-    return reason
-
-
-def _remove(client: "Client", session: "Session", caller: Caller, text: str) -> Reason:
-    try:
-        text = _rewritten(client, caller, text)
-        share = share_of(text)
-        topics = share.topics if share else TopicFilter(_bare(text))
-    except Error:
-        return Reason.TOPIC_FILTER_INVALID
-    if share is not None:
-        sharing = session.sharing
-        known_share = sharing is not None and client.broker.forget_share(sharing, text)
-        return Reason.SUCCESS if known_share else Reason.NO_SUBSCRIPTION_EXISTED
-    known = _interest(session, topics) or _renamed(session, topics)
-    if known is None:
-        return Reason.NO_SUBSCRIPTION_EXISTED
-    client.broker.kernel.unwatch(cast("LiveCursor", session.subscription), known.topics)
-    client.broker.forget_filter(session, known)
-    return Reason.SUCCESS
