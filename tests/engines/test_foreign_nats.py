@@ -18,6 +18,7 @@ def engine_of(servers, replicas, name="home"):
     return JetStreamEngine(Connection.of(servers.addresses, None, None), place, SECONDS)
 
 
+@pytest.mark.slow
 def test_three_servers_tell_whether_they_sync(tmp_path):
     with ForeignNats(tmp_path, 3, ["always", "always", "2m"]) as servers:
         engine = engine_of(servers, 3)

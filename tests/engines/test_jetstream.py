@@ -130,6 +130,7 @@ def answers(url):
         return 0
 
 
+@pytest.mark.slow
 def test_routes_with_certificates_carry_the_log_and_others_are_refused(tmp_path):
     authority, foreign = trustme.CA(), trustme.CA()
     files = [certificates(tmp_path / f"c{n}", authority) for n in range(3)]
@@ -154,6 +155,7 @@ def test_routes_with_certificates_carry_the_log_and_others_are_refused(tmp_path)
         server.stop()
 
 
+@pytest.mark.slow
 def test_a_log_is_left_to_tables_however_long_the_last_server_takes(tmp_path):
     """Time counts once all servers are there: before, nobody could have made it."""
     with ExitStack() as stack:
@@ -188,6 +190,7 @@ def certificates(folder, authority):
     return Certificates(folder / "cert.pem", folder / "key.pem", folder / "ca.pem")
 
 
+@pytest.mark.slow
 def test_large_entries_are_read_within_the_time_of_a_request(cluster):
     """Few large ones behind many small ones: no more is asked for than fits."""
     place = Place(f"large{next(COUNTER)}", len(cluster), 128 << 20, "000000bb")

@@ -69,6 +69,7 @@ async def test_m2_a_subscriber_gets_each_event_once_while_they_are_moved(seed, t
     world.close()
 
 
+@pytest.mark.slow
 async def test_m2_threads_read_whole_pages_while_files_are_written(tmp_path):
     """Real threads at the store: what each reads, after any number, continues without a gap."""
     world = Archiving(tmp_path, keep=4, step=8)

@@ -94,6 +94,7 @@ async def test_m2_history_is_that_of_a_log_that_was_never_trimmed(seed, pair):
         assert await window(twin, text, asked) == await window(world.room, text, asked), asked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 async def test_m2_every_read_of_the_log_is_the_same(seed, pair):
     """M2: pages of any size after and before any number, of a topic, a change, a time."""

@@ -89,6 +89,7 @@ async def test_m2_what_is_trimmed_is_in_the_store_and_read_there(make):
     again.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cache_bytes", [1, 8_000])
 async def test_m2_the_cache_is_bounded_and_all_is_read(make, cache_bytes):
     """What is read stays; what was read longest ago goes."""
@@ -104,6 +105,7 @@ async def test_m2_the_cache_is_bounded_and_all_is_read(make, cache_bytes):
     world.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["copy_from", "stat", "read_text", "write_bytes", "remove"])
 async def test_m2_a_cut_at_any_call_of_the_store_loses_nothing(make, monkeypatch, step):
     """Then the server goes on, or is started again without its cache; the next sweep trims."""

@@ -99,6 +99,7 @@ def test_s19_what_is_not_there_or_no_parquet_is_told(store):
     assert Code.INVALID == refused.value.code
 
 
+@pytest.mark.slow
 def test_s19_a_store_that_is_away_is_told_by_the_command(store, tmp_path, monkeypatch):
     """S19: with where to look, and without a key."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")

@@ -98,6 +98,7 @@ def failing(real, at):
     return broken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["create", "write_bytes"])
 def test_a_cut_leaves_what_was_there(world, store, monkeypatch, step):
     """S3: at whichever write the store is lost; the next export is whole."""
@@ -200,6 +201,7 @@ def test_retention_leaves_what_is_read(world, store):
     assert (shelf.names(), shelf.newest(), keys(store)) == ([], None, [])
 
 
+@pytest.mark.slow
 def test_changes_are_written_proved_merged_and_forgotten(world, store):
     """S6, M2: as in a directory."""
     first = export(order(world, store)).place.name
