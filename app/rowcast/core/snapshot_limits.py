@@ -31,6 +31,8 @@ SNAPSHOT_READ_ROWS = 16_384
 """Rows of a file in memory at a time when it is verified."""
 SNAPSHOT_MERGE_ROWS = 262_144
 """Rows in memory when the files of partitions are merged, in total."""
+SNAPSHOT_MERGE_FILES = 128
+"""Files open at once for that; a process may usually open 1,024."""
 SNAPSHOT_PARTED_ROWS = 1_048_576
 """Rows buffered for partitions by day: each day's share becomes a row group."""
 SNAPSHOT_PARTED_BYTES_MAX = 128 * 1024 * 1024

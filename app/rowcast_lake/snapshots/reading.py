@@ -1,17 +1,25 @@
 """Reading: the rows of a snapshot's table, sorted by key, batch by batch.
 
-A table that is not partitioned has its files in that order; the files of partitions are merged.
+A table that is not partitioned has its files in that order; the files of partitions are merged. A
+process may open about a thousand files, and a table can have far more partitions: groups of files
+are merged into sorted files in a temporary directory (``TMPDIR``), and these again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import Any
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rowcast.core.snapshot_limits import SNAPSHOT_MERGE_ROWS, SNAPSHOT_READ_ROWS
+from rowcast.core.snapshot_limits import (
+    SNAPSHOT_MERGE_FILES,
+    SNAPSHOT_MERGE_ROWS,
+    SNAPSHOT_READ_ROWS,
+)
 from rowcast_lake.snapshots.manifest import TableFacts
 from rowcast_lake.snapshots.shapes import Batch
 from rowcast_lake.snapshots.shelves import Directory
@@ -24,11 +32,15 @@ def opened(path: Directory) -> pq.ParquetFile:
 
 
 def rows_of(
-    directory: Directory, facts: TableFacts, merge_rows: int = SNAPSHOT_MERGE_ROWS
+    directory: Directory,
+    facts: TableFacts,
+    merge_rows: int = SNAPSHOT_MERGE_ROWS,
+    merge_files: int = SNAPSHOT_MERGE_FILES,
 ) -> Iterator[Batch]:
     """Return the rows of a table of the snapshot at ``directory``, sorted by key.
 
-    About ``merge_rows`` are in memory when the files of partitions are merged.
+    About ``merge_rows`` are in memory, and ``merge_files`` open, when files of partitions are
+    merged.
     """
     paths = [directory / item.path for item in facts.files if item.rows]
     if facts.partition is None:
@@ -36,10 +48,52 @@ def rows_of(
             with opened(path) as file:
                 yield from file.iter_batches(SNAPSHOT_READ_ROWS)
         return
+    size = max(merge_rows // max(1, min(len(paths), merge_files)), 64)
+    runs: list[_Run] = [_of_parquet(path, size) for path in paths]
+    with TemporaryDirectory(prefix="rowcast-merge-") as room:
+        level = 0
+        while len(runs) > merge_files:
+            level += 1
+            groups = [runs[at : at + merge_files] for at in range(0, len(runs), merge_files)]
+            runs = [
+                _kept(_merge(group, facts.key), Path(room, f"{level}-{at}"), size)
+                for at, group in enumerate(groups)
+            ]
+        yield from _merge(runs, facts.key)
+
+
+_Run = Callable[[ExitStack], Iterator[Batch]]
+"""Opens a file of rows sorted by key, and returns its rows."""
+
+
+def _of_parquet(path: Directory, size: int) -> _Run:
+    return lambda files: files.enter_context(opened(path)).iter_batches(size)
+
+
+def _merge(runs: Sequence[_Run], key: str) -> Iterator[Batch]:
     with ExitStack() as files:
-        every = [files.enter_context(opened(path)) for path in paths]
-        size = max(merge_rows // max(1, len(every)), 64)
-        yield from merged([file.iter_batches(size) for file in every], facts.key)
+        yield from merged([run(files) for run in runs], key)
+
+
+def _kept(rows: Iterator[Batch], path: Path, size: int) -> _Run:
+    """Write rows to a temporary file, ``size`` of them together."""
+    with ExitStack() as files:
+        sink = files.enter_context(pa.OSFile(str(path), "wb"))
+        writer: Any = None
+        for batch in rows:
+            if writer is None:
+                writer = files.enter_context(pa.ipc.new_stream(sink, batch.schema, options=_PACKED))
+            writer.write_table(pa.Table.from_batches([batch]), size)
+
+    def again(files: ExitStack) -> Iterator[Batch]:
+        source = files.enter_context(pa.OSFile(str(path)))
+        files.callback(path.unlink)
+        return iter(files.enter_context(pa.ipc.open_stream(source)))
+
+    return again
+
+
+_PACKED: Final = pa.ipc.IpcWriteOptions(compression="zstd")
 
 
 def merged(streams: list[Iterator[Batch]], key: str) -> Iterator[Batch]:

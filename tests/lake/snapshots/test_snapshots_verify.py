@@ -2,6 +2,8 @@
 
 import json
 import random
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -16,6 +18,7 @@ from rowcast.schema import parse_schema
 from rowcast_lake.snapshots.digest import Digest
 from rowcast_lake.snapshots.manifest import read_manifest
 from rowcast_lake.snapshots.partitions import PartBounds
+from rowcast_lake.snapshots.reading import rows_of
 from rowcast_lake.snapshots.verify import verify
 
 PARTED = """
@@ -130,6 +133,10 @@ def test_a_table_is_split_by_day(parted):
     place = parted.export(parting=PartBounds(16, 40, 2)).place
     verify(place, merge_rows=8)
     facts = read_manifest(place).tables
+    assert len(facts["Log"].files) > 9  # more than are merged at once: three passes
+    sorted_rows = pa.Table.from_batches(rows_of(place, facts["Log"], merge_rows=8, merge_files=3))
+    assert sorted_rows["id"].to_pylist() == sorted(rows)
+    assert sorted_rows["at"].to_pylist() == [rows[key] for key in sorted(rows)]
     assert facts["Log"].partition == "day"
     assert [item.path for item in facts["Late"].files] == ["Late/day=1970-01-03/part-00000.parquet"]
     days = {at.date().isoformat() if at else "__HIVE_DEFAULT_PARTITION__" for at in rows.values()}
@@ -141,6 +148,28 @@ def test_a_table_is_split_by_day(parted):
     read = [tuple(row.values()) for row in found.to_arrow_table().to_pylist()]
     assert {key: at for key, at, _ in read} == rows
     assert all(day == at.astimezone(UTC).date().isoformat() for _, at, day in read if at)
+
+
+FEW = """
+import resource, sys
+from pathlib import Path
+from rowcast_lake.snapshots.verify import verify
+resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+print(verify(Path(sys.argv[1])).rows)
+"""
+
+
+def test_more_partitions_than_a_process_may_open_are_verified(parted):
+    """S7, S10: their files are merged in groups."""
+    for number in range(300):
+        at = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number)
+        parted.put("Log", f"r{number * 37 % 300:03d}", {"at": at, "n": number})
+    place = parted.export("Log").place
+    assert len(read_manifest(place).tables["Log"].files) == 300
+    done = subprocess.run(
+        [sys.executable, "-c", FEW, str(place)], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.returncode) == ("300\n", 0), done.stderr
 
 
 @pytest.mark.parametrize(
