@@ -34,8 +34,12 @@ SNAPSHOT_MERGE_ROWS = 262_144
 SNAPSHOT_MERGE_FILES = 128
 """Files open at once for that; a process may usually open 1,024."""
 SNAPSHOT_PARTED_ROWS = 1_048_576
-"""Rows buffered for partitions by day: each day's share becomes a row group."""
+"""Rows buffered for partitions: each one's share becomes a row group."""
 SNAPSHOT_PARTED_BYTES_MAX = 128 * 1024 * 1024
 """Bytes of these, for rows that are large."""
 SNAPSHOT_OPEN_FILES_MAX = 128
-"""Open files of partitions; beyond it, later rows of a day go to another file."""
+"""Open files of partitions; beyond it, later rows of one go to another file."""
+SNAPSHOT_PARTITIONS_MAX = 50_000
+"""Partitions of a table: hours of five years. Each is a file of the manifest, 250 bytes."""
+SNAPSHOT_PARTITION_NAME_BYTES = 255
+"""Longest name of a partition's directory: that of file systems."""

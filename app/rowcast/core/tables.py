@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from rowcast.core.derivations import DerivedRule
+from rowcast.core.partitions import Partition
 from rowcast.core.rollups import RollupRule
 
 if TYPE_CHECKING:
@@ -141,8 +142,8 @@ class Table:
     """A slow reader gets only the newest event of each record (M4)."""
     conflate_seconds: float = 0
     """Least time between two values of a record that a reader gets; 0: it gets each (M4)."""
-    partition: str = ""
-    """The column by whose day its snapshots are partitioned: a Date, or ``_ts``; empty for none."""
+    partition: Partition | None = None
+    """By what the files of its snapshots are divided."""
     invalid: Invalid = Invalid.REJECT
     """What happens to a value that does not fit."""
     hidden_from: frozenset[str] = frozenset()

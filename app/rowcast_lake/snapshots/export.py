@@ -39,7 +39,7 @@ from rowcast_lake.snapshots.manifest import (
     read_manifest,
     time_text,
 )
-from rowcast_lake.snapshots.partitions import BOUNDS, DAY, PartBounds, PartedFiles
+from rowcast_lake.snapshots.partitions import BOUNDS, PartBounds, PartedFiles
 from rowcast_lake.snapshots.role_view import RoleView
 from rowcast_lake.snapshots.shapes import Batch
 from rowcast_lake.snapshots.shelves import Directory, shelf_of
@@ -230,17 +230,17 @@ def _write(
         sheet.key,
         sheet.content,
         columns_of(sheet.schema),
-        DAY if sheet.day else None,
+        "/".join(sheet.partition.columns) if sheet.partition else None,
         tuple(files.files),
     )
 
 
 def _files(making: Making, sheet: TableWriter, order: Order) -> TableFiles | PartedFiles:
     free, schema = order.free_bytes_min, sheet.schema
-    if sheet.day is None:
+    if sheet.partition is None:
         return TableFiles(making.place, sheet.name, schema, sheet.key, free)
     place, bounds = making.place, order.parting
-    return PartedFiles(place, sheet.name, schema, sheet.key, sheet.day, free, bounds)
+    return PartedFiles(place, sheet.name, schema, sheet.key, sheet.partition, free, bounds)
 
 
 def seqs_of(batch: Batch) -> tuple[int, ...]:

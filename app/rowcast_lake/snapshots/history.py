@@ -17,6 +17,7 @@ from typing import Final
 import pyarrow as pa
 
 from rowcast.core.events import DELETE
+from rowcast.core.partitions import Partition
 from rowcast.core.tables import Table
 from rowcast.store.read_transaction import ReadTransaction
 from rowcast_lake.snapshots.change_writer import TableChanges
@@ -33,7 +34,7 @@ class HistorySheet:
     """The history of one declared table, as intervals."""
 
     key = "_seq"
-    day: str | None = None
+    partition: Partition | None = None
     rows = 0
 
     def __init__(self, table: Table, epoch: str) -> None:

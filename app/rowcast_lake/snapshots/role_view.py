@@ -90,7 +90,8 @@ class SeenTable:
     def __init__(self, sheet: TableSheet, audience: RoleView) -> None:
         self._sheet = sheet
         self._audience = audience
-        self.name, self.key, self.day, self.rows = sheet.name, sheet.key, sheet.day, sheet.rows
+        self.name, self.key, self.rows = sheet.name, sheet.key, sheet.rows
+        self.partition = sheet.partition
         self.content: tuple[str, ...] = sheet.content
         self.schema: pa.Schema = sheet.schema
 
@@ -109,7 +110,8 @@ class SeenTopics:
     def __init__(self, sheet: MessageSheet | RetainedSheet, audience: RoleView) -> None:
         self._sheet = sheet
         self._audience = audience
-        self.name, self.key, self.day, self.rows = sheet.name, sheet.key, sheet.day, sheet.rows
+        self.name, self.key, self.rows = sheet.name, sheet.key, sheet.rows
+        self.partition = sheet.partition
         self.content: tuple[str, ...] = sheet.content
         self.schema: pa.Schema = sheet.schema
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from rowcast.codecs import CBOR, JSON, decode
 from rowcast.core.errors import Error
+from rowcast.core.partitions import Partition
 from rowcast.core.snapshot_limits import SNAPSHOT_FETCH_ROWS_MAX
 from rowcast.store.read_transaction import ReadTransaction
 from rowcast_lake.snapshots.shapes import MOMENT, Batch, dumps
@@ -36,7 +37,7 @@ _LETTERS: Final = "$SYS/gateway/"
 class FactSheet:
     """A table of the facts of all owners with one name prefix."""
 
-    day: str | None = None
+    partition: Partition | None = None
     rows = 0
 
     def __init__(
@@ -121,7 +122,7 @@ class LetterSheet:
 
     name = "_sys_dead_letters"
     key = "topic"
-    day: str | None = None
+    partition: Partition | None = None
     rows = 0
     schema = pa.schema([
         ("topic", pa.string()),

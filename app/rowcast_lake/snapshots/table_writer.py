@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowcast.core.events import DELETE, Event
+from rowcast.core.partitions import Partition
 from rowcast.core.tables import Attribute, Table, Type
 from rowcast.core.topic_tables import message_id
 from rowcast.store.read_transaction import (
@@ -68,8 +69,8 @@ class TableWriter(Protocol):
     """The column by which rows are sorted."""
     content: tuple[str, ...]
     """The columns of the table's content, which its digest covers."""
-    day: str | None
-    """The column of a row's day, in a partitioned table."""
+    partition: Partition | None
+    """By what its files are divided."""
     rows: int
     """The expected number of rows, for progress reports."""
 
@@ -97,7 +98,7 @@ class TableSheet:
         self.table = table
         self._epoch = epoch
         self.name = table.name
-        self.day = table.partition or None
+        self.partition = table.partition
         self.rows = 0
         self._key = table.primary_key
         self.key = ID if self._key is None else self._key.name
@@ -314,7 +315,7 @@ class MessageSheet:
     """A topic table: a part of the log, with a row for each message."""
 
     key = "_seq"
-    day: str | None = None
+    partition: Partition | None = None
 
     def __init__(self, branch: RootInTransaction, epoch: str) -> None:
         self._branch = branch
@@ -376,7 +377,7 @@ class RetainedSheet:
 
     name = "_retained"
     key = "topic"
-    day: str | None = None
+    partition: Partition | None = None
     rows = 0
     schema = pa.schema([
         required("topic", pa.string()),

@@ -6,11 +6,11 @@ out.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from functools import cached_property
 from typing import Any, Final, cast
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -21,6 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from rowcast.core.errors import Code, Error
+from rowcast.core.partitions import NONE, PREFIX, Unit
 from rowcast.core.pipeline_limits import ARROW_ROWS, FILE_BYTES, PARTITION_BYTES
 from rowcast.core.snapshot_limits import SNAPSHOT_GROUP_ROWS
 from rowcast.core.suggestions import did_you_mean
@@ -113,8 +114,8 @@ class Snapshot:
         stored = pq.read_schema(self.place.open(self.folder, path))
         # A stream has the same columns, and rows of its log may lack any of them.
         found = pa.schema([field.with_nullable(True) for field in stored])
-        for name, value in _HIVE.findall(path):
-            found = found.append(pa.field(name, _typed(value).type))
+        for name, _ in _values(self.files[0]):
+            found = found.append(pa.field(name, _type_of(name, stored)))
         if self.is_page:
             return found
         place = found.get_field_index(OP)  # only the log has the operation of a write
@@ -189,8 +190,16 @@ class SnapshotReader(DataSourceReader):
     def _wanted(self, values: Values) -> bool:
         if not self._filters or not values:
             return True
-        row = pa.table({name: pa.array([_typed(value)]) for name, value in values})
-        wanted = expression_of(self._filters, dict(values))
+        known = {
+            name: _typed(value, _type_of(name, self._snapshot.schema)) for name, value in values
+        }
+        for name in list(known):  # a condition about the value itself is one about its partition
+            if name.startswith(PREFIX) and known[name].is_valid:
+                known[name.removeprefix(PREFIX)] = known[name]
+        row = pa.table(
+            {name: pa.array([value.as_py()], value.type) for name, value in known.items()}
+        )
+        wanted = expression_of(self._filters, known)
         return wanted is None or row.filter(wanted).num_rows > 0
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -247,7 +256,11 @@ def _rows_of(
     names = [name for name in target.names if name in fragment.physical_schema.names]
     where = expression_of(filters, fragment.physical_schema.names)
     scanned = fragment.to_batches(columns=names, filter=where, batch_size=ARROW_ROWS)
-    constant = {name: _typed(value) for name, value in piece.values}
+    constant = {
+        name: _typed(value, target.field(name).type)
+        for name, value in piece.values
+        if name in target.names
+    }
     if not snapshot.is_page:
         constant[OP] = pa.scalar(SNAPSHOT)
     for batch in scanned:
@@ -270,12 +283,21 @@ def _shaped(batch: Any, target: pa.Schema, constant: dict[str, Any]) -> Any:
     return pa.RecordBatch.from_arrays(arrays, schema=target)
 
 
-def _typed(value: str) -> Any:
-    """Parse a partition value: a day, else text."""
-    try:
-        return pa.scalar(date.fromisoformat(value))
-    except ValueError:
-        return pa.scalar(value)
+def _type_of(name: str, columns: pa.Schema) -> pa.DataType:
+    """Return the type of a partition's column."""
+    if name.startswith(PREFIX):
+        place = columns.get_field_index(name.removeprefix(PREFIX))
+        return pa.string() if place < 0 else columns.field(place).type
+    return _TIMES.get(name, pa.string())
+
+
+_TIMES: Final[Mapping[str, Any]] = {Unit.DAY: pa.date32(), Unit.HOUR: pa.int32()}
+
+
+def _typed(value: str, kind: pa.DataType) -> Any:
+    """Return the value that the name of a partition's directory has; null for none."""
+    text = None if value == NONE else unquote(value)
+    return pa.scalar(text, pa.string()).cast(kind)
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

@@ -172,18 +172,6 @@ def test_more_partitions_than_a_process_may_open_are_verified(parted):
     assert (done.stdout, done.returncode) == ("300\n", 0), done.stderr
 
 
-@pytest.mark.parametrize(
-    ("partition", "said"),
-    [("hour", 'must be "day"'), ("day(n)", '"n" is no Date'), ("day(ta)", "at")],
-)
-def test_a_partition_that_cannot_be_is_told(partition, said):
-    """S7: with the nearest right word."""
-    with pytest.raises(Error, match=said):
-        parse_schema(
-            f'type Log @table(partition: "{partition}") {{ id: ID @primaryKey, at: Date, n: Int }}'
-        )
-
-
 def test_a_partition_needs_its_name():
     """S7: the column of a partition is called day."""
     with pytest.raises(Error, match='rename the attribute "day"'):

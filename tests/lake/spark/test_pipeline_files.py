@@ -5,6 +5,10 @@ from decimal import Decimal
 
 import pytest
 
+pytest.importorskip("pyspark")
+
+from pyspark.sql import functions as F  # noqa: N812
+
 from exported import Exported
 
 OLD = """
@@ -15,9 +19,15 @@ type Dog @table @export {
   any: Any, at: Point, nums: [Int], secret: String @hidden
 }
 type Log @table(partition: "day(at)") @export @sealed { id: ID @primaryKey, at: Date, n: Int }
+type Hour @table(partition: "hour(at)") @export @sealed { id: ID @primaryKey, at: Date }
+type Month @table(partition: "month(at)") @export @sealed { id: ID @primaryKey, at: Date }
+type Breed @table(partition: "breed") @export @sealed { id: ID @primaryKey, breed: String }
+type Age @table(partition: "age") @export @sealed { id: ID @primaryKey, age: Long }
 """
+BREEDS = ["01", "a/b", "a b", "é", "x=y", "100%", "%2F", "日本", None, "", "x" * 300]
 NEW = OLD.replace("name: String,", "name: String, size: Float,")
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+HOURS = {"a": NOON, "b": NOON.replace(hour=7), "c": NOON.replace(month=3), "d": None}
 TYPES = {
     "id": "string", "name": "string", "age": "int", "chip": "bigint", "weight": "double",
     "price": "string", "cost": "decimal(12,2)", "good": "boolean", "born": "timestamp",
@@ -39,6 +49,12 @@ def places(tmp_path_factory):
         world.put("Dog", "1", REX)
         for day in range(1, 5):
             world.put("Log", f"l{day}", {"at": NOON.replace(day=day), "n": day})
+        for key, at in HOURS.items():
+            world.put("Hour", key, {"at": at})
+            world.put("Month", key, {"at": at})
+        for number, breed in enumerate(BREEDS):
+            world.put("Breed", f"b{number:02d}", {"breed": breed})
+            world.put("Age", f"a{number:02d}", {"age": number})
         world.put(None, "home/x", payload=b"\xff")
         first = world.export().place
         world.open(NEW)
@@ -71,6 +87,47 @@ def test_spark_reads_only_the_days_it_needs(spark, places):
     assert len(asked.inputFiles()) == 4
     plan = asked._jdf.queryExecution().executedPlan().toString()
     assert "PartitionFilters: [isnotnull(day" in plan
+
+
+def reads(spark, place, table):
+    """The readers of a table: of Parquet files, and ours with the conditions it is given."""
+    ours = spark.read.format("rowcast").options(table=table, pushdown="true", minPartitions=99)
+    return spark.read.parquet(f"{place}/{table}"), ours.load(str(place.parent))
+
+
+@pytest.mark.slow
+def test_spark_sees_hours_and_months(spark, places):
+    """S7: with the same types by either way; rows without a time have none."""
+    for read in reads(spark, places[1], "Hour"):
+        assert [dict(read.dtypes)[name] for name in ("day", "hour")] == ["date", "int"]
+        rows = {row.id: (row.day, row.hour) for row in read.collect()}
+        assert rows == {key: (at and at.date(), at and at.hour) for key, at in HOURS.items()}
+        early = read.where("day = date'2026-01-02' AND hour < 9")
+        assert [row.id for row in early.collect()] == ["b"]
+    assert early.rdd.getNumPartitions() == 1
+    for read in reads(spark, places[1], "Month"):
+        rows = {row.id: row.month for row in read.collect()}
+        assert rows == {key: at and f"{at:%Y-%m}" for key, at in HOURS.items()}
+        assert [row.id for row in read.where("month = '2026-03'").collect()] == ["c"]
+
+
+@pytest.mark.slow
+def test_spark_sees_values_as_they_are(spark, places):
+    """S7: a condition about a value excludes the files of others, and no row that has it."""
+    blank = {None, "", "x" * 300}
+    for read in reads(spark, places[1], "Breed"):
+        rows = {row.id: (row.breed, row.by_breed) for row in read.collect()}
+        expected = {f"b{number:02d}": breed for number, breed in enumerate(BREEDS)}
+        assert {key: breed for key, (breed, _) in rows.items()} == expected
+        assert all(by == (None if breed in blank else breed) for breed, by in rows.values())
+        for breed in BREEDS:
+            asked = read.where(F.col("breed").eqNullSafe(breed))
+            assert [row.breed for row in asked.collect()] == [breed]
+    assert read.where("breed = 'a/b'").rdd.getNumPartitions() == 2  # and those without a name
+    for read in reads(spark, places[1], "Age"):
+        assert dict(read.dtypes)["age"] == "bigint"
+        assert sorted(row.age for row in read.where("age > 8").collect()) == [9, 10]
+    assert read.where("age > 8").rdd.getNumPartitions() == 2
 
 
 @pytest.mark.slow
