@@ -42,6 +42,21 @@ def test_a19_both_ways(value, payload):
     assert (payload, True) == (messagepack.encode(value), same(value, messagepack.decode(payload)))
 
 
+@given(values)
+def test_a19_what_was_decoded_once_is_decoded_again(value):
+    payload = messagepack.encode(value)
+    assert same(messagepack.decode(payload), messagepack.decode_again(payload))
+
+
+@pytest.mark.parametrize("payload", ["9201", "0102", "d401ff", "81c40161c0", "cfffffffffffffffff"])
+def test_bad_input_is_refused_again_in_the_same_words(payload):
+    with pytest.raises(Error) as first:
+        messagepack.decode(unhex(payload))
+    with pytest.raises(Error) as again:
+        messagepack.decode_again(unhex(payload))
+    assert first.value.full == again.value.full
+
+
 def test_a19_a_timestamp_finer_than_a_microsecond_is_cut():
     payload = b"\xd7\xff" + struct.pack(">Q", 1999 << 34)
     assert datetime(1970, 1, 1, 0, 0, 0, 1, UTC) == messagepack.decode(payload)

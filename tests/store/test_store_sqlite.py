@@ -163,6 +163,23 @@ def test_ordinary_sql_reads_a_declared_table(place):
     ]
 
 
+@pytest.mark.parametrize(
+    ("value", "extra"),
+    [
+        ({"name": "Rex"}, None),
+        ({"id": "rex", "name": "Rex", "age": 3}, None),
+        ({"id": "rex", "name": "Rex", "age": None}, '{"age":null}'),
+        ({"name": "Rex", "age": None, "colour": "red"}, '{"age":null,"colour":"red"}'),
+        ({"name": "Rex", "weight": float("nan")}, '{"weight":{"$float":"NaN"}}'),
+    ],
+    ids=repr,
+)
+def test_only_what_has_no_cell_is_in_extra(place, value, extra):
+    """A14: with and without the key, with members that are missing, null or not declared."""
+    place.start().commit([Writer().value(DOG, "rex", value)])
+    assert place.sql("SELECT _extra FROM Dog") == [(extra,)]
+
+
 def test_table_of_another_database_has_its_name(place):
     """A6: database and table name in one."""
     place.start().commit([Writer().value(NUMBER, 5, {"name": "five"})])

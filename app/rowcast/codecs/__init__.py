@@ -23,6 +23,7 @@ from rowcast.codecs.registry import (
     codec_for,
     content_type_header,
     decode,
+    decode_again,
     encode,
     is_structured,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "codec_for",
     "content_type_header",
     "decode",
+    "decode_again",
     "decode_rows",
     "encode",
     "encode_plain",

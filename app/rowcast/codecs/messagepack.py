@@ -82,6 +82,18 @@ def decode(payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX) -> object:
     return value
 
 
+def decode_again(payload: bytes) -> object:
+    """The value of a payload that ``decode`` has taken before, so no key occurs twice in it."""
+    try:
+        value: object = msgpack.unpackb(
+            payload, timestamp=_TIMESTAMP_AS_DATETIME, ext_hook=_extension
+        )
+    except _FAULTS:  # it is damaged, or another payload
+        return decode(payload)
+    model.validate(value)
+    return value
+
+
 def _extension(kind: int, data: bytes) -> object:
     if kind != DECIMAL_EXTENSION:
         raise ModelMismatch(f"extension {kind} is not taken; only -1 (dates) and 1 (decimals) are.")

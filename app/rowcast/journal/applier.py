@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+from rowcast.codecs import decode_again
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, MISSING, Event
 from rowcast.core.facts import Change
@@ -159,7 +160,8 @@ class _Waiting:
 
 def restorer(declared: Sequence[Table]) -> Callable[[Event], None]:
     """Return what decodes an event of the log, as the writer had decoded it."""
-    transcoder = Transcoder({table.name: CompiledTable(table) for table in declared})
+    shapes = {table.name: CompiledTable(table) for table in declared}
+    transcoder = Transcoder(shapes, decode_again)
 
     def restore(event: Event) -> None:
         if not transcoder.structured(event):

@@ -6,6 +6,7 @@ shared by all readers. It knows nothing of frames or of who reads.
 """
 
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from rowcast.codecs import JSON, RAW, codec_for, decode, encode, is_structured
@@ -37,8 +38,13 @@ def structured_type(content_type: str | None) -> str:
 class Transcoder:
     """Reads events, with the shapes of their tables."""
 
-    def __init__(self, shapes: dict[str, CompiledTable]) -> None:
+    def __init__(
+        self,
+        shapes: dict[str, CompiledTable],
+        decode: Callable[[bytes, str | None], object] = decode,
+    ) -> None:
         self._shapes = shapes
+        self._read = decode
 
     def _shape(self, event: Event) -> CompiledTable | None:
         if event.table is None:
@@ -68,7 +74,7 @@ class Transcoder:
             event.decoded = PLAIN
             return
         try:
-            value = decode(event.payload, said)
+            value = self._read(event.payload, said)
         except Error:
             shape = self._shape(event)
             if shape is not None and (shape.hides or shape.guarded):

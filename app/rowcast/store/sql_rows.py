@@ -242,7 +242,6 @@ class TableRows:
         self.key: str = quoted(key_name(table))
         self._attributes = value_attributes(table)
         self._columns = tuple(item.name for item in self._attributes)
-        self._declared = frozenset(layout.names)
         reals = {Type.FLOAT: _real}  # of all cells at once
         to_sql = {kind: one for kind, one in _TO_SQL.items() if kind not in reals}
         self._to_sql = _converts(self._attributes, to_sql)
@@ -302,7 +301,8 @@ class TableRows:
             if cells[index] is not None:
                 cells[index] = convert(cells[index])
         cells = _reals(cells)
-        if None not in cells and self._declared.issuperset(value):
+        held = len(cells) - cells.count(None)  # a cell is of a member, so if all have one, that is
+        if len(value) == held + (self.layout.key_name in value):  # all, and nothing is left
             return cells, None
         kept = {name for name, cell in zip(self._columns, cells, strict=True) if cell is not None}
         if self.layout.key_name is not None:
