@@ -1,5 +1,6 @@
 """What ``rowcast`` says of itself: help, version, completion, without importing its commands."""
 
+import gc
 import subprocess
 import sys
 
@@ -88,3 +89,12 @@ def test_completion_knows_commands_and_their_options(monkeypatch):
 
 def run(*arguments):
     return CliRunner().invoke(command, arguments)
+
+
+def test_a_command_that_is_imported_leaves_the_collector_on_and_its_modules_out():
+    before = gc.get_freeze_count()
+    try:
+        load_command("get")
+        assert (True, True) == (gc.isenabled(), gc.get_freeze_count() > before)
+    finally:
+        gc.unfreeze()

@@ -7,6 +7,7 @@ The module of a command is imported when the command runs, because importing all
 second of CPU. ``COMMANDS`` therefore has the line of each for ``rowcast --help``.
 """
 
+import gc
 import os
 import sys
 from importlib import import_module
@@ -94,7 +95,12 @@ class LazyGroup(TyperGroup):
 def load_command(name: str) -> Any:
     """Import a command of ``COMMANDS``."""
     place = COMMANDS[name]
-    found = getattr(import_module(place.module), place.name)
+    gc.disable()  # what an import makes stays: looking for garbage in it finds none
+    try:
+        found = getattr(import_module(place.module), place.name)
+    finally:
+        gc.freeze()
+        gc.enable()
     if not isinstance(found, typer.Typer):
         function, found = found, typer.Typer(add_completion=False, rich_markup_mode=None)
         found.command(name)(function)
@@ -127,6 +133,8 @@ def main() -> None:
         hint = _SIGN_IN if error.code is Code.UNAUTHENTICATED else ""
         print(f"rowcast: {error.full}{hint}", file=sys.stderr)
         sys.exit(1)
+    finally:
+        gc.freeze()  # else the end of the process looks through all modules, several times
 
 
 def _show_version(wanted: bool) -> None:
