@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal, localcontext
-from typing import Final, TypeGuard
+from typing import Final, TypeGuard, cast
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import DECIMAL_DIGITS_MAX, PROBLEMS_MAX
@@ -209,7 +209,7 @@ class _Object:
         self, value: dict[str, object], path: str, problems: Problems
     ) -> dict[str, object]:
         """Check members that are not declared, writable attributes."""
-        for name in value:
+        for name in cast("dict[object, object]", value):  # some formats have keys of other types
             if name in self._names or name in self._dropped:
                 continue
             if not isinstance(name, str):
