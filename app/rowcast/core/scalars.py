@@ -81,7 +81,8 @@ def _within(value: int, least: int, most: int) -> int:
 
 def to_float(value: object) -> object:
     """Return a float; integers of 64 bits are converted, because the store has only floats."""
-    if isinstance(value, float):
+    known = isinstance(value, float)  # narrowed to a float, compiled code would return another one
+    if known:
         return value
     if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) <= 300:
         return float(value)
