@@ -43,6 +43,8 @@ SINK_PART_BYTES = 1024 * 1024
 """Bytes of rows that a task uploads in one request: half of the server's default maximum."""
 SINK_PART_ROWS = 2_000
 """Rows per request, so that a server needs at most a tenth of a second for each part."""
+ROW_BYTES_MIN = 10
+"""The shortest row of a result as a line of JSON: a key of one letter, with one digit."""
 ARROW_ROWS = 10_000
 """Rows per record batch for Spark, its own default."""
 PLOT_POINTS_MAX = 200_000

@@ -1,15 +1,15 @@
 """Limits of results that jobs upload; see ``limits``."""
 
-RESULT_ROWS_MAX = 50_000
-"""Rows of one result: other writers wait while all of them are committed, a second and a quarter
-(23 microseconds a row)."""
-RESULTS_ROWS_MAX = 100_000
-"""Rows of all running uploads: one and a half kilobytes each in memory. All uploads of one user
-together have at most RESULT_ROWS_MAX, so that no user blocks all others."""
-RESULT_BYTES_MAX = 64 * 1024 * 1024
-"""Bytes of one result, and of all uploads of one user: in memory until the commit."""
-RESULTS_BYTES_MAX = 128 * 1024 * 1024
-"""Bytes of all running uploads: twice the bound of one user."""
+RESULT_BYTES_MAX = 256 * 1024 * 1024
+"""Bytes of one result by default, and of all uploads of one user: a file until the commit, whose
+keys are in memory while it is committed, a hundred bytes each."""
+RESULTS_AT_ONCE = 2
+"""All running uploads have so many times the bytes of one user, so that no user blocks all."""
+RESULT_CHANGES_MAX = 50_000
+"""Rows that one result changes by default: other writers wait while they are committed, a second
+and a quarter (23 microseconds a row)."""
+RESULT_CHANGES_MAX_MAX = 1_000_000
+"""The most that can be set: the batch of the log has 256 MiB at most."""
 RESULT_PARTS_MAX = 10_000
 """Parts of one result: a Spark task uploads one for each megabyte."""
 RESULTS_MAX = 32
@@ -21,7 +21,8 @@ RESULT_IDLE_SECONDS = 600
 RESULT_NAME_CHARS_MAX = 100
 """Name of a job, of an upload or of a part: stored in facts or in events."""
 RESULT_SLICE_ROWS = 100
-"""Rows checked in one turn of the loop: a few milliseconds."""
+"""Rows checked in one turn of the loop, written to the disk together, and compared with their
+records together: a few milliseconds each."""
 RESULT_FACTS = 256
 """Facts that list the records of a job: each has some hundreds of names at most."""
 RESULT_RECEIPTS_MAX = 1_000

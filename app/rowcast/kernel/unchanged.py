@@ -21,6 +21,11 @@ class Unchanged:
         write.deciders = tuple(others)
         write.decide(self)
 
+    def leaves(self, write: Write, record: Record | None) -> bool:
+        """Whether a put would change nothing, and nothing else decides about it."""
+        alone = not (write.checks or write.deciders)
+        return alone and record is not None and self(write, record, Current()) > 0
+
     def __call__(self, write: Write, record: Record | None, _current: Current) -> int:
         """Return the version of the unchanged record; 0 if the write changes it.
 

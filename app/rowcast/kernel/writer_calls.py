@@ -1,12 +1,14 @@
 """Calls on the writer thread between two commits: trims, deferred work, and those of features."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from functools import partial
 from typing import TypeVar
 
 from rowcast.core.errors import stopping
+from rowcast.core.events import Record
+from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource
 from rowcast.store.store import Appends, Keep
 
@@ -37,6 +39,10 @@ class WriterCalls:
     async def tidy(self, limit: int) -> bool:
         """Run a step of deferred work; return whether more is left."""
         return await self._result(partial(self._store.tidy, limit))
+
+    async def records(self, wanted: Sequence[tuple[Table | None, str]]) -> dict[str, Record]:
+        """Return the current records of these topics, as a write finds them."""
+        return await self._result(partial(self._store.lookup, wanted))
 
     async def _result(self, call: "Callable[[], T | Future[T]]") -> T:
         """Call on the writer thread; wait for the result, which may come later."""

@@ -8,7 +8,9 @@ from shutil import which
 from typing import Final
 
 from rowcast.core.errors import Code, Error
+from rowcast.features.derived.commit import ResultBounds
 from rowcast.features.derived.settings import JobSection
+from rowcast.features.results.settings import ResultSection
 from rowcast.program.config import Config, variable
 
 _PROGRAM: Final = "rowcast_lake.commands.derive"
@@ -46,6 +48,12 @@ class JobPlan:
         return self.section.at_once
 
     @property
+    def bounds(self) -> ResultBounds:
+        """How large a result may be."""
+        section = self.config.of(ResultSection)
+        return ResultBounds(section.bytes_max, section.changes_max)
+
+    @property
     def root(self) -> Path:
         """The directory of the directories of runs."""
         return self.config.data / "jobs"
@@ -66,7 +74,7 @@ class JobPlan:
         """Return the command of a job; raises Error when it has no file in the directory."""
         file = self._file(job)
         options = ["--job", str(file), "--input", str(snapshot), "--output", str(result)]
-        options += ["--seconds", f"{self.seconds:g}"]
+        options += ["--seconds", f"{self.seconds:g}", "--bytes", str(self.bounds.size_bytes)]
         master = self.section.master
         if not master:
             return [sys.executable, "-m", _PROGRAM, *options]

@@ -38,6 +38,8 @@ from rowcast.features.overload.settings import OverloadSection
 from rowcast.features.replay.feature import ReplaysOfThePast
 from rowcast.features.replay.settings import ReplaySection
 from rowcast.features.results.feature import BulkResults
+from rowcast.features.results.settings import ResultSection
+from rowcast.features.results.staged_rows import UploadBounds
 from rowcast.features.retained.feature import RetainedMessages
 from rowcast.features.retention.feature import LogRetention
 from rowcast.features.rights.feature import AccessRights
@@ -111,6 +113,12 @@ def _snapshots(it: Parts) -> Feature:
     return SnapshotExports(shelf, lambda order: exporting.export_command(it.config, order), due)
 
 
+def _results(it: Parts) -> Feature:
+    section = it.config.of(ResultSection)
+    bounds = UploadBounds(section.bytes_max, section.changes_max)
+    return BulkResults(it.facts, bounds, str(it.config.data))
+
+
 def _derived(it: Parts) -> Feature:
     return DerivedTables(it.schema.tables, JobPlan(it.config, it.config.of(JobSection)))
 
@@ -153,7 +161,7 @@ FEATURES: Final = (
     # after idempotency and late_writes, whose decisions it compares
     Plug("sites", lambda it: Sites(synced(it.config.gateway))),
     Plug("large_values", lambda _: LargeValueProcess()),
-    Plug("results", lambda it: BulkResults(it.facts)),
+    Plug("results", _results),
     Plug("transactions", lambda _: Transactions()),
     Plug("unfit_values", lambda _: UnfitValues()),
     Plug("retained", _retained),

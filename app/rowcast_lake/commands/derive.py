@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from rowcast.core.errors import Code, Error
+from rowcast.core.result_limits import RESULT_BYTES_MAX
 from rowcast_lake.columns.records import Row
 from rowcast_lake.snapshots.job_tables import JobTables, records_of, write_rows
 
@@ -38,32 +39,36 @@ def main() -> None:
     parser.add_argument("--output", required=True, type=Path)
     parser.add_argument("--master", default="")
     parser.add_argument("--seconds", type=float, default=0)
+    parser.add_argument("--bytes", type=int, default=RESULT_BYTES_MAX)
     given = parser.parse_args()
     tell = _teller(sys.stdout)
     sys.stdout = sys.stderr  # what the job prints is no progress
     _end_in_time(given.seconds, alone=not given.master)
     try:
-        run(given.job, given.input, given.output, given.master, tell)
+        run(given, tell)
     except Error as error:
         sys.exit(f"{given.job.name}: {error.message}")
 
 
-def run(job: Path, snapshot: Path, output: Path, master: str, tell: Callable[..., None]) -> None:
+def run(given: argparse.Namespace, tell: Callable[..., None]) -> None:
     """Run a job on a snapshot, and write its result; raises Error for one that is none."""
-    tables = JobTables(snapshot, lambda part: tell(progress=part))
+    job: Path = given.job
+    tables = JobTables(given.input, lambda part: tell(progress=part))
     tell(cut=tables.cut, rows_in=tables.records)
     names = runpy.run_path(str(job), run_name="rowcast_job")
     if callable(names.get(SPARK)):
         from rowcast_lake.spark.job_frames import rows_of_frames  # noqa: PLC0415 - optional
 
         paths = {name: table.path for name, table in tables.items()}
-        rows: Iterable[Row] = rows_of_frames(names[SPARK], job.stem, paths, master)
+        rows: Iterable[Row] = rows_of_frames(
+            names[SPARK], job.stem, paths, given.master, given.bytes
+        )
     elif callable(names.get(PLAIN)):
         rows = records_of(names[PLAIN](tables))
     else:
         message = f"define {PLAIN}(tables), or {SPARK}(spark, tables) for Spark"
         raise Error(Code.INVALID, message)
-    tell(rows_out=write_rows(rows, output))
+    tell(rows_out=write_rows(rows, given.output, given.bytes))
 
 
 def _teller(out: TextIO) -> Callable[..., None]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from rowcast.codecs import json_text
 from rowcast.core.errors import Code, Error
-from rowcast.core.result_limits import RESULT_BYTES_MAX, RESULT_ROWS_MAX
+from rowcast.core.result_limits import RESULT_BYTES_MAX
 from rowcast.core.suggestions import did_you_mean
 from rowcast_lake.columns.records import Row, plain
 from rowcast_lake.snapshots.manifest import Manifest, TableFacts, read_manifest
@@ -107,18 +107,18 @@ def records_of(result: object) -> Iterable[Row]:
         yield row
 
 
-def write_rows(rows: Iterable[Row], file: Path) -> int:
+def write_rows(rows: Iterable[Row], file: Path, bytes_max: int = RESULT_BYTES_MAX) -> int:
     """Write a result, a line of JSON for each row; return how many. Raises TOO_LARGE."""
     count = size = 0
     with file.open("wb") as out:
         for row in rows:
             line = json_text.encode(row) + b"\n"
             count, size = count + 1, size + len(line)
-            if count > RESULT_ROWS_MAX or size > RESULT_BYTES_MAX:
+            if size > bytes_max:
                 raise Error(
                     Code.TOO_LARGE,
-                    f"the result has more than {RESULT_ROWS_MAX} rows or {RESULT_BYTES_MAX} bytes: "
-                    "so much is not committed at once. Aggregate further",
+                    f"the result has more than {bytes_max} bytes, in row {count}: so much is not "
+                    "committed at once. Aggregate further, or set results.bytes_max",
                 )
             out.write(line)
     return count

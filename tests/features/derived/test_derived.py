@@ -15,6 +15,7 @@ from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.lineage import cut_of
 from rowcast.features.deadlines.deadlines import Deadlines
 from rowcast.features.derived import run as module
+from rowcast.features.derived.commit import ResultBounds
 from rowcast.features.derived.feature import DerivedTables
 from rowcast.features.derived.job import OWNER
 from rowcast.features.derived.job_rows import PATH
@@ -36,6 +37,7 @@ class Plan:
 
     seconds = 60.0
     at_once = 1
+    bounds = ResultBounds(size_bytes=10_000, changes=50)
 
     def __init__(self, root):
         self.root = root
@@ -242,6 +244,8 @@ async def test_w4_a_forgotten_process_changes_nothing(world, tmp_path):
         ([{"id": "a"}, {"id": "a"}], "two rows of the result are for Mean/a"),
         ([{"id": "a"}, {"id": "b", "n": "many"}], "Mean/b: "),
         ([{"id": "a#"}], ""),
+        ([{"id": str(n)} for n in range(51)], "more than 50 rows at once"),
+        ([{"id": "a", "text": "x" * 10_000}], "one has at most 10000: results.bytes_max"),
     ],
 )
 async def test_w4_a_result_with_a_wrong_row_changes_nothing(world, rows, said):
@@ -262,6 +266,17 @@ async def test_w4_a_result_with_a_wrong_row_changes_nothing(world, rows, said):
     world.time += 60
     await world.look()
     assert [PUT, DELETE] == [one.kind for one in world.events("$stale/")]
+
+
+async def test_w4_only_changed_rows_count(world):
+    """W4: a table has more rows than one result may change, and grows by what it may."""
+    for count in (50, 99, 99):
+        world.rows = [{"id": str(n), "n": n} for n in range(count)]
+        await world.look()
+        world.time += 60
+    row = await world.row()
+    assert (99, 0, 0) == (row["rows_out"], row["changed"], row["removed"])
+    assert 99 == len(world.state()) == len(world.events())
 
 
 async def test_w4_a_late_job_makes_its_table_stale(world):

@@ -15,14 +15,18 @@ from rowcast.core.meta import meta_of
 from rowcast.features.results.results import BulkCommit, Order
 from rowcast.features.results.staged_rows import UploadBounds
 
+A_DOG = 67
+"""Bytes of the page of one dog."""
+
 
 class World:
     """A kernel that takes results."""
 
-    def __init__(self, room=None, **bounds):
+    def __init__(self, room=None, directory=None, **bounds):
         self.room = room or Server()
-        bounds = UploadBounds(**bounds)
-        self.results = BulkCommit(self.room.kernel, self._facts, self.room.now, bounds)
+        self.results = BulkCommit(
+            self.room.kernel, self._facts, self.room.now, UploadBounds(**bounds), directory
+        )
         self.heard = Listener(self.room, "Dog/#")
         self.count = 0
 
@@ -131,11 +135,12 @@ async def test_rights_are_those_of_each_record_at_the_commit_too():
 
 
 async def test_uploads_are_bounded_and_forgotten():
-    world = World(rows=3)
-    with pytest.raises(Error, match="divide it") as refused:
+    world = World(size_bytes=100)
+    with pytest.raises(Error, match=r"more than 100 bytes.* results\.bytes_max") as refused:
         await world.write(dogs(a="1", b="2", c="3", d="4"))
     assert refused.value.code is Code.TOO_LARGE
     assert list(world.results.uploads) == []
+    world = World()
     users = [Caller(f"u{number}", ANN.grants, "http") for number in range(99)]
     for number in range(result_limits.RESULTS_MAX):
         await world.results.stage(f"u{number}", "0", "Dog", dogs(a="1"), users[number])
@@ -158,10 +163,9 @@ async def test_parts_without_rows_are_bounded_too():
         await world.results.stage("v", "x" * 101, "Dog", [], ANN)
 
 
-@pytest.mark.parametrize("bounds", [{"rows": 9}, {"size_bytes": 200}])
-async def test_l11_one_user_keeps_no_other_from_bringing_results(bounds):
-    """Neither by many uploads nor by many rows or bytes; what is there stays."""
-    world, ben = World(**bounds), Caller("ben", ANN.grants, "http")
+async def test_l11_one_user_keeps_no_other_from_bringing_results():
+    """Neither by many uploads nor by many bytes; what is there stays."""
+    world, ben = World(size_bytes=8 * A_DOG + 20), Caller("ben", ANN.grants, "http")
     for number in range(result_limits.RESULTS_OF_USER_MAX):
         await world.results.stage(f"u{number}", "0", "Dog", dogs(a="1"), ANN)
     with pytest.raises(Error, match="is bringing 8 results already") as refused:
@@ -178,12 +182,69 @@ async def test_l11_one_user_keeps_no_other_from_bringing_results(bounds):
 
 
 async def test_all_uploads_together_are_bounded():
-    world = World(rows_of_all=3)
-    await world.results.stage("one", "0", "Dog", dogs(a="1", b="2"), ANN)
-    with pytest.raises(Error, match="are being brought") as refused:
-        await world.results.stage("two", "0", "Dog", dogs(a="1", b="2"), ANN)
+    world = World(size_bytes=A_DOG + 1)
+    users = [Caller(name, ANN.grants, "http") for name in ("ann", "ben", "eve")]
+    for user in users[:2]:
+        await world.results.stage(user.user, "0", "Dog", dogs(a="1"), user)
+    with pytest.raises(Error, match="are being brought by all together") as refused:
+        await world.results.stage("eve", "0", "Dog", dogs(a="1"), users[2])
     assert refused.value.code is Code.BUSY
-    assert [upload.name for upload in world.results.uploads] == ["one"]
+    assert [upload.name for upload in world.results.uploads] == ["ann", "ben"]
+
+
+async def test_too_large_is_said_before_a_row_is_brought():
+    world = World(size_bytes=1000, changes=2)
+    await world.write(dogs(a="1", b="2"))
+    await world.results.declare("next", "Dog", 4, 1000, ANN)  # two of them may be there
+    assert [upload.name for upload in world.results.uploads] == ["next"]
+    for rows, size, words in ((5, 0, "at least 3 new rows"), (1, 1001, "1001 bytes")):
+        with pytest.raises(Error, match=words) as refused:
+            await world.results.declare("more", "Dog", rows, size, ANN)
+        assert refused.value.code is Code.TOO_LARGE
+    with pytest.raises(Error, match="no exported table 'Dig'"):
+        await world.results.declare("more", "Dig", 1, 1, ANN)
+    assert [upload.name for upload in world.results.uploads] == ["next"]
+
+
+async def test_rows_that_are_as_before_do_not_count_and_others_are_bounded():
+    world = World(changes=3)
+    for cut, names in enumerate((("a", "b", "c"), ("d", "e", "f"), ("g",))):
+        await world.write(dogs(**dict.fromkeys(names, "old")), cut=f"q#{cut}")
+    everyone = dict.fromkeys("abcdefg", "old")
+    with pytest.raises(Error, match=r"more than 3 changes, .* results\.changes_max") as refused:
+        await world.write(dogs(**dict.fromkeys("abcd", "new")), cut="q#7")
+    assert refused.value.code is Code.TOO_LARGE
+    assert set(world.names().values()) == {"old"}
+    world.heard.events.clear()
+    receipt = await world.write(dogs(**everyone | {"b": "new", "f": "new"}), cut="q#8")
+    assert (receipt.rows, receipt.written, receipt.unchanged) == (7, 2, 5)
+    assert [event.topic for event in world.heard.events] == ["Dog/b", "Dog/f"]
+    with pytest.raises(Error, match="two rows of the result are for Dog/a"):
+        await world.write([*dogs(a="old"), *dogs(a="old")], cut="q#9")
+
+
+async def test_staged_rows_are_in_a_file_without_a_name(tmp_path):
+    world = World(directory=str(tmp_path))
+    await world.results.stage("up", "0", "Dog", dogs(a="Rex", b="Ida"), ANN)
+    (upload,) = world.results.uploads
+    assert (upload.rows, upload.bytes) == (2, 2 * A_DOG)
+    assert list(tmp_path.iterdir()) == []
+    pages = [page async for page in upload.pages(["0"])]
+    assert [event.payload for page in pages for event in page] == [
+        b'{"id":"a","name":"Rex"}',
+        b'{"id":"b","name":"Ida"}',
+    ]
+    world.results.uploads.close("up")
+    with pytest.raises(Error, match="discarded meanwhile"):
+        [page async for page in upload.pages(["0"])]
+
+
+async def test_a_disk_that_keeps_no_rows_refuses_the_part_and_forgets_the_upload(tmp_path):
+    world = World(directory=str(tmp_path / "missing"))
+    with pytest.raises(Error, match="cannot be kept until its commit: No such file") as refused:
+        await world.results.stage("up", "0", "Dog", dogs(a="Rex"), ANN)
+    assert refused.value.code is Code.BUSY
+    assert list(world.results.uploads) == []
 
 
 async def test_a_part_that_is_brought_again_counts_once():

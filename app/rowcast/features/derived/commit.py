@@ -2,21 +2,26 @@
 
 Each row becomes the record of its key, written by ``job/<name>@<cut>``, which is its lineage;
 unchanged rows make no event. Records that the result lacks are deleted.
+
+Rows are compared with their records when they are read, page by page: nobody else writes the table,
+so only those that change something are in memory, and in the group for which other writers wait.
 """
 
 import asyncio
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Final, cast
+from typing import IO, Final, cast
 
 from rowcast.codecs import JSON
 from rowcast.core.derived_limits import JOB_COMMIT_TRIES, JOB_RETRY_SECONDS
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PUT, Event
-from rowcast.core.limits import SCAN_PAGE_RECORDS
+from rowcast.core.limits import COMMIT_BACKLOG_EVENTS_MAX, SCAN_PAGE_RECORDS
 from rowcast.core.lineage import client_of
-from rowcast.core.result_limits import RESULT_BYTES_MAX, RESULT_ROWS_MAX, RESULT_SLICE_ROWS
+from rowcast.core.result_limits import RESULT_SLICE_ROWS
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.core.values import id_text
@@ -33,31 +38,47 @@ Conclude = Callable[[Counts], Sequence[Change]]
 """Returns the changes of facts in the transaction of the result."""
 
 
+@dataclass(frozen=True, slots=True)
+class ResultBounds:
+    """How large a result may be."""
+
+    size_bytes: int
+    changes: int
+    """Rows that it writes or removes."""
+
+
 class Result:
     """The rows of a run, checked; it is written by ``commit``."""
 
-    def __init__(self, kernel: Kernel, table: Table, job: str, cut: str) -> None:
+    def __init__(
+        self, kernel: Kernel, table: Table, job: str, cut: str, bounds: ResultBounds
+    ) -> None:
         self._kernel = kernel
         self._table = table
-        self._job = job
+        self._bounds = bounds
         self._client = client_of(job, cut)
-        self._events: dict[str, Event] = {}
-        self._gone: list[str] = []
+        self._leave = Unchanged(job)
+        self._topics: set[str] = set()
+        self._changes: list[Event] = []
 
     async def read(self, file: Path) -> int:
         """Read the rows of a file, and what they replace; return how many rows it has.
 
         Raises Error for a row that is none. A thread reads the file.
         """
-        for at, line in enumerate(await asyncio.to_thread(_lines, file)):
-            self._add(line)
-            if not at % RESULT_SLICE_ROWS:
-                await asyncio.sleep(0)  # yield to the loop
-        await self._compare()
-        return len(self._events)
+        size = (await asyncio.to_thread(file.stat)).st_size
+        if size > self._bounds.size_bytes:
+            most = self._bounds.size_bytes
+            words = f"the result has {size} bytes, and one has at most {most}: results.bytes_max"
+            raise Error(Code.TOO_LARGE, words)
+        with file.open("rb") as opened:
+            while lines := await asyncio.to_thread(_page, opened):
+                await self._take([self._event(line) for line in lines])
+        await self._remove()
+        return len(self._topics)
 
-    def _add(self, line: bytes) -> None:
-        at = len(self._events)
+    def _event(self, line: bytes) -> Event:
+        at = len(self._topics)
         key = self._table.primary_key
         row = json.loads(line)
         if key is None or not isinstance(row, dict) or row.get(key.name) is None:
@@ -65,19 +86,37 @@ class Result:
             words = f"row {at} of the result has no {name!r}, which says which record it is"
             raise Error(Code.UNPROCESSABLE, words)
         topic = self._table.topic(id_text(row[key.name]))
-        if topic in self._events:
+        if topic in self._topics:
             words = f"two rows of the result are for {topic}; a result has one row for each key"
             raise Error(Code.CONFLICT, words)
-        if at >= RESULT_ROWS_MAX:
-            raise Error(Code.TOO_LARGE, f"the result has more than {RESULT_ROWS_MAX} rows")
-        self._events[topic] = Event(topic, PUT, line.strip(), JSON, 1, True, client=self._client)
+        self._topics.add(topic)
+        return Event(topic, PUT, line.strip(), JSON, 1, True, client=self._client)
 
-    async def _compare(self) -> None:
-        """Note the records that the result lacks; only this job writes the table."""
+    async def _take(self, events: Sequence[Event]) -> None:
+        """Keep the rows of a page that are not as their records."""
+        wanted = [(self._table, event.topic) for event in events]
+        found = await self._kernel.committer.records(wanted)
+        for event in events:
+            if not self._leave.leaves(self._write(event.changed()), found.get(event.topic)):
+                self._keep(event)
+
+    def _keep(self, event: Event) -> None:
+        if len(self._changes) >= self._bounds.changes:
+            raise Error(
+                Code.TOO_LARGE,
+                f"the result changes more than {self._bounds.changes} rows at once, and all other "
+                "writers would wait for it: aggregate further, or set results.changes_max",
+            )
+        self._changes.append(event)
+
+    async def _remove(self) -> None:
+        """Remove the records that the result lacks; only this job writes the table."""
         topics, after = TopicFilter.below(self._table.path or ""), ""
         while True:
             page = await self._kernel.reader.scan(self._table, topics, after, SCAN_PAGE_RECORDS)
-            self._gone += [one.topic for one in page.records if one.topic not in self._events]
+            for one in page.records:
+                if one.topic not in self._topics:
+                    self._keep(Event(one.topic, DELETE, b"", None, 1, True, client=self._client))
             if not page.more or not page.records:
                 return
             after = page.records[-1].topic
@@ -112,38 +151,33 @@ class Result:
         for write in writes:
             write.group = group
         writes[-1].done = resolver(future)
-        self._kernel.writes.append(writes, RESULT_ROWS_MAX * 3)
+        self._kernel.writes.append(writes, len(writes) + COMMIT_BACKLOG_EVENTS_MAX)
         outcome = await asyncio.shield(future)
         if isinstance(outcome, Error):
             raise outcome
         return counts[0]
 
     async def _admitted(self) -> list[Write]:
-        """Return the writes of all rows and removals, checked like any write."""
-        leave = Unchanged(self._job)
-        events = [event.changed() for event in self._events.values()]
-        events += [
-            Event(topic, DELETE, b"", None, 1, True, client=self._client) for topic in self._gone
-        ]
+        """Return the writes of all changes, checked like any write."""
         writes: list[Write] = []
-        for at, event in enumerate(events):
-            write = Write(event, WRITER, UNHEARD, passed=True, part_of=PART)
-            try:
-                self._kernel.writes.admit(write)
-            except Error as error:
-                raise Error(error.code, f"{event.topic}: {error.message}") from error
+        for at, event in enumerate(self._changes):
+            write = self._write(event.changed())
             if event.kind == PUT:
-                leave.decide_on(write)
+                self._leave.decide_on(write)
             writes.append(write)
             if not at % RESULT_SLICE_ROWS:
                 await asyncio.sleep(0)  # yield to the loop
         return writes
 
+    def _write(self, event: Event) -> Write:
+        write = Write(event, WRITER, UNHEARD, passed=True, part_of=PART)
+        try:
+            self._kernel.writes.admit(write)
+        except Error as error:
+            raise Error(error.code, f"{event.topic}: {error.message}") from error
+        return write
 
-def _lines(file: Path) -> list[bytes]:
-    """Return the lines of a result; raises TOO_LARGE."""
-    with file.open("rb") as opened:
-        read = opened.read(RESULT_BYTES_MAX + 1)
-    if len(read) > RESULT_BYTES_MAX:
-        raise Error(Code.TOO_LARGE, f"the result has more than {RESULT_BYTES_MAX} bytes")
-    return read.splitlines()
+
+def _page(opened: IO[bytes]) -> list[bytes]:
+    """Return the next lines of a result."""
+    return list(islice(opened, RESULT_SLICE_ROWS))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NoReturn, Protocol
 
 from rowcast.core.errors import Code, Error
-from rowcast.features.derived.commit import Counts, Result
+from rowcast.features.derived.commit import Counts, Result, ResultBounds
 from rowcast.features.derived.job import COUNTS, Job
 from rowcast.features.derived.places import RESULT, SNAPSHOT, RunPlaces
 from rowcast.features.derived.process import carry_out
@@ -40,6 +40,10 @@ class Plan(Protocol):
     @property
     def at_once(self) -> int:
         """Runs at the same time."""
+
+    @property
+    def bounds(self) -> ResultBounds:
+        """How large a result may be."""
 
     @property
     def root(self) -> Path:
@@ -127,7 +131,8 @@ class Run:
         job.output = done.output
         if done.code:
             self._fail("its process", done.code, done.output)
-        result = Result(self.kernel, job.table, job.rule.job, str(job.reading.get("cut", "")))
+        cut = str(job.reading.get("cut", ""))
+        result = Result(self.kernel, job.table, job.rule.job, cut, plan.bounds)
         try:
             rows = await result.read(place / RESULT)
         except (OSError, ValueError) as error:

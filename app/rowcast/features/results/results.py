@@ -5,36 +5,37 @@ committed: every row becomes the record of its key; unchanged rows append no eve
 result deletes the job's earlier rows that it does not contain. A repeat (the same job and cut) has
 no effect and gets the same receipt.
 
+Rows are compared with their records before the commit, page by page, while others write. Only
+those that change something are in memory together, and are the transaction. A row that was equal
+then is done: who writes its record meanwhile is later than the result.
+
 It knows neither protocols nor Spark.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 from rowcast.codecs import JSON, encode
 from rowcast.core.callers import Caller
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PUT, Event
-from rowcast.core.lineage import client_of
-from rowcast.core.result_limits import RESULT_NAME_CHARS_MAX, RESULT_ROWS_MAX, RESULT_SLICE_ROWS
+from rowcast.core.limits import COMMIT_BACKLOG_EVENTS_MAX
+from rowcast.core.result_limits import RESULT_NAME_CHARS_MAX, RESULT_SLICE_ROWS
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.core.values import id_text
+from rowcast.features.results.changes import Changes, admitted
 from rowcast.features.results.memory import Memory, ResultReceipt, owner_of
+from rowcast.features.results.row_file import Page
 from rowcast.features.results.staged_rows import BOUNDS, AllStagedRows, StagedRows, UploadBounds
-from rowcast.kernel.unchanged import Unchanged
-from rowcast.kernel.write import UNHEARD, Done, Group, Outcome, Receipt, Write, resolver
+from rowcast.kernel.write import Done, Group, Outcome, Receipt, Write, resolver
 from rowcast.store.store import Change
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel
-
-RESULT: Final = "a result"
-"""The description of a result, for the error of a row that cannot be part of one."""
 
 Facts = Callable[[str], Awaitable[Iterable[tuple[str, str, bytes]]]]
 """Returns the facts of owners with a prefix."""
@@ -58,20 +59,31 @@ class BulkCommit:
     """The results of one kernel."""
 
     def __init__(
-        self, kernel: "Kernel", facts: Facts, now: WallClock, bounds: UploadBounds = BOUNDS
+        self,
+        kernel: "Kernel",
+        facts: Facts,
+        now: WallClock,
+        bounds: UploadBounds = BOUNDS,
+        directory: str | None = None,
     ) -> None:
         self._kernel = kernel
         self._facts = facts
-        self.uploads = AllStagedRows(now, bounds)
+        self._bounds = bounds
+        self.uploads = AllStagedRows(now, bounds, directory)
         self._committing: set[str] = set()
         """Owners of jobs with a running commit; one at a time each."""
 
     # -- staging ---------------------------------------------------------------------------------
 
-    async def stage(
-        self, name: str, part: str, table: str, rows: Sequence[object], caller: Caller
-    ) -> None:
-        """Add or replace a part of a result. Raises for an invalid row."""
+    async def declare(self, name: str, table: str, rows: int, size: int, caller: Caller) -> None:
+        """Begin an upload; raises TOO_LARGE when so many rows or bytes cannot be committed."""
+        found = self._table(table)
+        known = await self._kernel.reader.count(found)
+        self.uploads.check_declared(rows, size, known)
+        self.uploads.opened(name, caller.user, found, self._kernel.rights.policy)
+
+    def _table(self, table: str) -> Table:
+        """Return an exported table; raises NOT_FOUND."""
         shape = self._kernel.registry.shapes.get(table)
         if shape is None or shape.table.path is None:
             shapes = self._kernel.registry.shapes.values()
@@ -80,38 +92,47 @@ class BulkCommit:
                 Code.NOT_FOUND,
                 f"there is no exported table {table!r} to write to{did_you_mean(table, known)}",
             )
-        upload = self.uploads.opened(name, caller.user, table, self._kernel.rights.policy)
+        return shape.table
+
+    async def stage(
+        self, name: str, part: str, table: str, rows: Sequence[object], caller: Caller
+    ) -> None:
+        """Add or replace a part of a result. Raises for an invalid row."""
+        found = self._table(table)
+        upload = self.uploads.opened(name, caller.user, found, self._kernel.rights.policy)
         upload.drop(part)
         for start in range(0, len(rows), RESULT_SLICE_ROWS):
             some = rows[start : start + RESULT_SLICE_ROWS]
-            events = [_event(shape.table, row, start + at) for at, row in enumerate(some)]
-            for write in await self._admitted(events, caller, start):
-                upload.add(part, write)
+            events = [_event(found, row, start + at) for at, row in enumerate(some)]
+            became = await self._checked(events, caller, start)
+            page = upload.add(part, became)
             self.uploads.check(upload, part)
-            await asyncio.sleep(0)  # yield to the loop
+            await self._stored(upload, page)
         upload.parts.setdefault(part, [])
         self.uploads.check(upload, part)  # an empty part counts as a part, too
 
-    async def _admitted(self, events: Sequence[Event], caller: Caller, start: int) -> list[Write]:
-        """Return the writes of rows, after hooks."""
+    async def _stored(self, upload: StagedRows, page: Page) -> None:
+        try:
+            await asyncio.to_thread(upload.file.write, page)
+        except Error:
+            self.uploads.close(upload.name)
+            raise
+
+    async def _checked(self, events: Sequence[Event], caller: Caller, start: int) -> list[Event]:
+        """Return what hooks made of the events of rows, each checked as a write of its own."""
         became: list[Event | None] = list(events)
         await self._kernel.gate.together(events, caller, _into(became))
-        writes: list[Write] = []
+        kept: list[Event] = []
         for at, event in enumerate(became):
             if event is None:
                 continue
+            kept.append(event.changed())
             try:
-                writes.append(self._admit(event, caller))
+                admitted(self._kernel, event, caller, check=True)
             except Error as error:
                 words = f"row {start + at} ({event.topic}): {error.message}"
                 raise Error(error.code, words, **error.detail) from error
-        return writes
-
-    def _admit(self, event: Event, caller: Caller) -> Write:
-        done = self._kernel.gate.telling(caller, UNHEARD)
-        write = Write(event, caller, done, passed=True, part_of=RESULT)
-        self._kernel.writes.admit(write)
-        return write
+        return kept
 
     # -- committing ------------------------------------------------------------------------------
 
@@ -141,20 +162,14 @@ class BulkCommit:
         memory = Memory.of(owner, await self._facts(owner))
         if not order.again and (known := memory.repeated(order.cut, order.upload)) is not None:
             return known
-        writes = self._chosen(order, caller)
-        topics = _topics(writes)
-        client = client_of(order.job, order.cut)
-        leave = Unchanged(order.job)
-        for write in writes:
-            write.event.client = client
-            leave.decide_on(write)
-            self._kernel.rights.check_write(write.event.topic, caller, PUT)
-        gone = sorted(memory.topics - topics) if order.replace else []
-        for topic in gone:
-            event = Event(topic, DELETE, b"", None, 1, True, client=client)
-            removal = self._admit(event, caller)
-            leave.decide_on(removal)
-            writes.append(removal)
+        made = Changes(self._kernel, order.job, order.cut, caller, self._bounds.changes)
+        upload = self._chosen(order, caller)
+        if upload is not None:
+            async for page in upload.pages(order.parts):
+                await made.add(page)
+        if order.replace:
+            made.remove(memory.topics)
+        writes, topics = made.writes, frozenset(made.topics)
         future: asyncio.Future[ResultReceipt | Error] = asyncio.get_running_loop().create_future()
         commit = _Commit(order, memory, topics, self._kernel.cursor, resolver(future))
         if not writes:
@@ -162,28 +177,28 @@ class BulkCommit:
             self._kernel.committer.keep(changes, lambda error: commit.tell(error or receipt))
         else:
             commit.bind(writes)
-            self._kernel.writes.append(writes, RESULT_ROWS_MAX * 3)
+            self._kernel.writes.append(writes, len(writes) + COMMIT_BACKLOG_EVENTS_MAX)
         outcome = await future
         if isinstance(outcome, Error):
             raise outcome
         return outcome
 
-    def _chosen(self, order: Order, caller: Caller) -> list[Write]:
-        """Return the writes of the parts in a request."""
+    def _chosen(self, order: Order, caller: Caller) -> StagedRows | None:
+        """Return the upload of a request, if it has its parts; None for a result without rows."""
         if not order.rows and not order.parts:
-            return []
-        upload: StagedRows = self.uploads.find(order.upload, caller.user)
+            return None
+        upload = self.uploads.find(order.upload, caller.user)
         if upload.policy is not self._kernel.rights.policy:
             raise Error(Code.CONFLICT, "the rules of who may write have changed; bring it again")
         missing = [part for part in order.parts if part not in upload.parts]
-        writes = [write for part in order.parts for write in upload.parts.get(part, ())]
-        if missing or upload.table != order.table or len(writes) > order.rows:
+        rows = sum(page.rows for part in order.parts for page in upload.parts.get(part, ()))
+        if missing or upload.table.name != order.table or rows > order.rows:
             raise Error(
                 Code.CONFLICT,
                 f"the upload {order.upload} is not what is to be committed: it has {upload.rows} "
-                f"rows for {upload.table}, and lacks {', '.join(missing[:5]) or 'no part'}",
+                f"rows for {upload.table.name}, and lacks {', '.join(missing[:5]) or 'no part'}",
             )
-        return writes
+        return upload
 
 
 class _Commit:
@@ -259,18 +274,6 @@ def _event(table: Table, row: object, at: int) -> Event:
     if table.primary_key is None:
         row = {key: item for key, item in row.items() if key != name}
     return Event(topic, PUT, encode(row, JSON), JSON, 1, True)
-
-
-def _topics(writes: Sequence[Write]) -> frozenset[str]:
-    """Return the topics of a result; raises CONFLICT when two rows have the same."""
-    topics = frozenset(write.event.topic for write in writes)
-    if len(topics) != len(writes):
-        (twice, _) = Counter(write.event.topic for write in writes).most_common(1)[0]
-        raise Error(
-            Code.CONFLICT,
-            f"two rows of the result are for {twice}; a result has one row for each key",
-        )
-    return topics
 
 
 def _into(became: list[Event | None]) -> Callable[[list[Event | None]], Awaitable[None]]:

@@ -1,5 +1,7 @@
 """``$SYS/results``: uploads of results over any door.
 
+    PUT    $SYS/results/<upload>          {"table": "HourlyAvg", "rows": 24, "bytes": 2400}: begins
+                                          an upload, refused if so much cannot be committed
     PUT    $SYS/results/<upload>/<part>   {"table": "HourlyAvg", "rows": [{...}, ...]}
     POST   $SYS/results/                  {"upload", "table", "job", "cut", "parts", "rows",
                                            "replace", "again"}: commits, answers with the receipt
@@ -42,7 +44,7 @@ def result_rows(results: BulkCommit) -> type[SystemRows]:
                 if upload.name == name and upload.user == self.caller.user:
                     return {
                         "id": name,
-                        "table": upload.table,
+                        "table": upload.table.name,
                         "parts": len(upload.parts),
                         "rows": upload.rows,
                         "bytes": upload.bytes,
@@ -51,14 +53,18 @@ def result_rows(results: BulkCommit) -> type[SystemRows]:
             return None
 
         async def put(self, value: object) -> None:
-            """Add a part."""
+            """Begin an upload, or add a part."""
             name, _, part = self.id.partition("/")
             facts = value if isinstance(value, dict) else {}
-            table, rows = facts.get("table"), facts.get("rows")
+            table, rows, size = facts.get("table"), facts.get("rows"), facts.get("bytes", 0)
+            if not part and isinstance(table, str) and type(rows) is int and type(size) is int:
+                await results.declare(name, table, rows, size, self.caller)
+                return
             if not part or not isinstance(table, str) or not isinstance(rows, list):
                 raise Error(
                     Code.INVALID,
-                    f'a part is {{"table": "HourlyAvg", "rows": [...]}} at {PATH}/<upload>/<part>',
+                    f'a part is {{"table": "HourlyAvg", "rows": [...]}} at {PATH}/<upload>/<part>, '
+                    'and {"table": "HourlyAvg", "rows": 24} at <upload> alone begins one',
                 )
             await results.stage(name, part, table, rows, self.caller)
 

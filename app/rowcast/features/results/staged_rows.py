@@ -1,28 +1,31 @@
 """Staged rows: uploaded parts of results that are not committed.
 
-They are in memory only, bounded in rows, bytes, number and time, for each user and in total: only
+They are in files without a name in the data directory, which the system removes with the process,
+and in memory only page by page. Bounded in bytes, number and time, for each user and in total: only
 users with too much are refused. A job that dies before the commit leaves nothing: idle uploads
 expire, and a restart discards all of them.
 """
 
-from collections.abc import Collection, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
+from rowcast.core.events import Event
 from rowcast.core.result_limits import (
     RESULT_BYTES_MAX,
+    RESULT_CHANGES_MAX,
     RESULT_IDLE_SECONDS,
     RESULT_NAME_CHARS_MAX,
     RESULT_PARTS_MAX,
-    RESULT_ROWS_MAX,
-    RESULTS_BYTES_MAX,
+    RESULTS_AT_ONCE,
     RESULTS_MAX,
     RESULTS_OF_USER_MAX,
-    RESULTS_ROWS_MAX,
 )
-from rowcast.kernel.write import Write
+from rowcast.core.tables import Table
+from rowcast.features.results.row_file import Page, RowFile
 
 
 @dataclass(slots=True)
@@ -31,40 +34,52 @@ class StagedRows:
 
     name: str
     user: str
-    table: str
+    table: Table
     policy: object
     """The policy by which its rows were checked."""
     touched: float
-    parts: dict[str, list[Write]] = field(default_factory=dict)
+    file: RowFile
+    parts: dict[str, list[Page]] = field(default_factory=dict)
     rows: int = 0
-    bytes: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Its bytes on the disk, with those of parts that were brought again."""
+        return self.file.size
 
     def drop(self, part: str) -> None:
         """Remove a part, which is uploaded again."""
-        for write in self.parts.pop(part, ()):
-            self.rows -= 1
-            self.bytes -= len(write.event.payload)
+        self.rows -= sum(page.rows for page in self.parts.pop(part, ()))
 
-    def add(self, part: str, write: Write) -> None:
-        """Add a row of a part."""
-        self.parts.setdefault(part, []).append(write)
-        self.rows += 1
-        self.bytes += len(write.event.payload)
+    def add(self, part: str, events: Sequence[Event]) -> Page:
+        """Add rows to a part; they are on the disk once the page is written."""
+        page = self.file.page(events)
+        self.parts.setdefault(part, []).append(page)
+        self.rows += page.rows
+        return page
+
+    async def pages(self, parts: Sequence[str]) -> AsyncIterator[list[Event]]:
+        """Yield the rows of parts, a page at a time; a thread reads the file."""
+        for part in parts:
+            for page in self.parts[part]:
+                yield await asyncio.to_thread(self.file.read, page, self.table)
 
 
 @dataclass(frozen=True, slots=True)
 class UploadBounds:
-    """How much is uploaded and not committed."""
+    """How much is uploaded and not committed, and how much one result may change."""
 
-    rows: int = RESULT_ROWS_MAX
-    """Rows of one result, and of all uploads of one user."""
     size_bytes: int = RESULT_BYTES_MAX
-    """Bytes of these."""
+    """Bytes of one result, and of all uploads of one user."""
+    changes: int = RESULT_CHANGES_MAX
+    """Rows that one result writes or removes."""
     parts: int = RESULT_PARTS_MAX
     """Parts of one result."""
-    rows_of_all: int = RESULTS_ROWS_MAX
-    """Rows of all uploads."""
-    bytes_of_all: int = RESULTS_BYTES_MAX
+
+    @property
+    def bytes_of_all(self) -> int:
+        """Bytes of all uploads."""
+        return self.size_bytes * RESULTS_AT_ONCE
 
 
 BOUNDS: Final = UploadBounds()
@@ -73,16 +88,17 @@ BOUNDS: Final = UploadBounds()
 class AllStagedRows:
     """All uploads of a server."""
 
-    def __init__(self, now: WallClock, bounds: UploadBounds = BOUNDS) -> None:
+    def __init__(self, now: WallClock, bounds: UploadBounds, directory: str | None) -> None:
         self._now = now
         self._bounds = bounds
+        self._directory = directory
         self._known: dict[str, StagedRows] = {}
 
     def __iter__(self) -> Iterator[StagedRows]:
         self._forget()
         return iter(list(self._known.values()))
 
-    def opened(self, name: str, user: str, table: str, policy: object) -> StagedRows:
+    def opened(self, name: str, user: str, table: Table, policy: object) -> StagedRows:
         """Return the upload of a part, creating it for the first."""
         self._forget()
         upload = self._known.get(name)
@@ -93,13 +109,25 @@ class AllStagedRows:
                 raise _busy(f"{RESULTS_MAX} results are being brought")
             if len(name) > RESULT_NAME_CHARS_MAX:
                 raise Error(Code.INVALID, "the name of an upload is too long")
-            upload = self._known[name] = StagedRows(name, user, table, policy, self._now())
-        if (upload.user, upload.table) != (user, table):
+            file = RowFile(self._directory)
+            upload = self._known[name] = StagedRows(name, user, table, policy, self._now(), file)
+        if (upload.user, upload.table.name) != (user, table.name):
             raise Error(
                 Code.CONFLICT, f"the upload {name} is of another user, or for another table"
             )
         upload.touched = self._now()
         return upload
+
+    def check_declared(self, rows: int, size: int, known: int) -> None:
+        """Raise TOO_LARGE for a result that cannot be committed, before a row of it comes.
+
+        ``known``: how many records its table has; all other rows of it are new.
+        """
+        new = rows - known
+        if size > self._bounds.size_bytes:
+            raise _too_large(f"{size} bytes, more than {self._bounds.size_bytes}")
+        if new > self._bounds.changes:
+            raise too_many_changes(f"at least {new} new rows", self._bounds.changes)
 
     def check(self, upload: StagedRows, part: str) -> None:
         """Raise TOO_LARGE above the bound of one commit, BUSY above common bounds.
@@ -107,38 +135,25 @@ class AllStagedRows:
         Then this upload is discarded; all others stay.
         """
         mine, everybody, most = self._of(upload.user), self._known.values(), self._bounds
-        if upload.rows > most.rows:
-            problem = f"more than {most.rows} rows"
-        elif upload.bytes > most.size_bytes:
+        if upload.bytes > most.size_bytes:
             problem = f"more than {most.size_bytes} bytes"
         elif len(upload.parts) > most.parts or len(part) > RESULT_NAME_CHARS_MAX:
             problem = f"more than {most.parts} parts, or a part with a long name"
         else:
-            self._check(upload, mine, upload.user, most.rows, most.size_bytes)
-            self._check(upload, everybody, "all together", most.rows_of_all, most.bytes_of_all)
+            self._check(upload, mine, upload.user, most.size_bytes)
+            self._check(upload, everybody, "all together", most.bytes_of_all)
             return
-        self._known.pop(upload.name, None)
-        raise Error(
-            Code.TOO_LARGE,
-            f"the result has {problem}: so much is not committed at once. Aggregate further, or "
-            "divide it: write it by parts of its keys, each as a job of its own name",
-        )
+        self.close(upload.name)
+        raise _too_large(problem)
 
     def _check(
-        self,
-        upload: StagedRows,
-        counted: Collection[StagedRows],
-        who: str,
-        rows_max: int,
-        bytes_max: int,
+        self, upload: StagedRows, counted: Collection[StagedRows], who: str, bytes_max: int
     ) -> None:
         """Raise BUSY when several uploads together exceed a bound."""
-        rows, size = (sum(getattr(i, name) for i in counted) for name in ("rows", "bytes"))
-        if rows > rows_max or size > bytes_max:
-            self._known.pop(upload.name, None)
+        if sum(one.bytes for one in counted) > bytes_max:
+            self.close(upload.name)
             raise _busy(
-                f"the results that are being brought by {who} have more than {rows_max} rows or "
-                f"{bytes_max} bytes"
+                f"the results that are being brought by {who} have more than {bytes_max} bytes"
             )
 
     def _of(self, user: str) -> list[StagedRows]:
@@ -158,13 +173,38 @@ class AllStagedRows:
 
     def close(self, name: str) -> None:
         """Remove an upload."""
-        self._known.pop(name, None)
+        upload = self._known.pop(name, None)
+        if upload is not None:
+            upload.file.close()
+
+    def close_all(self) -> None:
+        """Remove all uploads."""
+        for name in list(self._known):
+            self.close(name)
 
     def _forget(self) -> None:
         oldest = self._now() - RESULT_IDLE_SECONDS
-        self._known = {
-            name: upload for name, upload in self._known.items() if upload.touched >= oldest
-        }
+        for name, upload in list(self._known.items()):
+            if upload.touched < oldest:
+                self.close(name)
+
+
+def too_many_changes(what: str, most: int) -> Error:
+    """Return the error of a result that changes too much at once."""
+    return Error(
+        Code.TOO_LARGE,
+        f"the result has {what}, and one changes at most {most}, because all other writers wait "
+        "for it. Divide it by parts of its keys, each as a job of its own name, or set "
+        "results.changes_max",
+    )
+
+
+def _too_large(problem: str) -> Error:
+    return Error(
+        Code.TOO_LARGE,
+        f"the result has {problem}: so much is not committed at once. Aggregate further, divide "
+        "it by parts of its keys, each as a job of its own name, or set results.bytes_max",
+    )
 
 
 def _busy(problem: str) -> Error:

@@ -1,0 +1,88 @@
+"""A file of rows: the events of one upload, a page after another, in the encoding of the log.
+
+It exists so that a result takes no memory while it is brought. The file has no name, so nothing is
+left of it when the process ends, however it does. Pages are written by threads, in any order, each
+at the place that it was given.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from tempfile import TemporaryFile
+from threading import Lock
+from typing import IO
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import Event
+from rowcast.core.tables import Table
+from rowcast.log.batch_content import Content, decode_content, encode_content
+
+
+@dataclass(slots=True)
+class Page:
+    """The place of some rows in the file; ``data`` are their bytes until they are written."""
+
+    at: int
+    size: int
+    rows: int
+    data: bytes = b""
+
+
+class RowFile:
+    """The file of one upload; made with its first page, in a directory or the system's for such."""
+
+    def __init__(self, directory: str | None) -> None:
+        self._directory = directory
+        self._file: IO[bytes] | None = None
+        self._closed = False
+        self._lock = Lock()
+        """Held while the file is used, so that no other gets its number meanwhile."""
+        self.size = 0
+        """Bytes of all pages, also of those that nobody reads any more."""
+
+    def __del__(self) -> None:
+        self.close()
+
+    def page(self, events: Sequence[Event]) -> Page:
+        """Give events a place; ``write`` brings them there."""
+        data = encode_content(Content(events), 0)
+        page = Page(self.size, len(data), len(events), data)
+        self.size += len(data)
+        return page
+
+    def write(self, page: Page) -> None:
+        """Write a page, in a thread. Raises BUSY when the disk refuses."""
+        data, page.data = page.data, b""
+        try:
+            with self._lock:
+                number = self._opened().fileno()
+                while data:
+                    written = os.pwrite(number, data, page.at + page.size - len(data))
+                    data = data[written:]
+        except OSError as error:
+            words = f"the rows of a result cannot be kept until its commit: {error.strerror}"
+            raise Error(Code.BUSY, words, retry_after_seconds=10) from error
+
+    def _opened(self) -> IO[bytes]:
+        if self._closed:
+            raise _gone()
+        if self._file is None:
+            self._file = TemporaryFile(dir=self._directory, buffering=0)  # noqa: SIM115
+        return self._file
+
+    def read(self, page: Page, table: Table) -> list[Event]:
+        """Read a page, in a thread."""
+        with self._lock:
+            data = os.pread(self._opened().fileno(), page.size, page.at)
+        return list(decode_content(data, 0, {table.name: table}.get).events)
+
+    def close(self) -> None:
+        """Remove the file."""
+        with self._lock:
+            self._closed = True
+            if self._file is not None:
+                self._file.close()
+
+
+def _gone() -> Error:
+    return Error(Code.NOT_FOUND, "the upload was discarded meanwhile; bring the result again")
