@@ -17,6 +17,7 @@ KNOWN: Final = frozenset({
     "startingcursor", "maxeventsperbatch", "eventspertask", "pushdown",
     "minpartitions", "columns",
     "cut", "job", "mode", "again", "checkpointlocation", "query", "receipt",
+    "rows",
 })  # fmt: skip
 DEFAULT_URL: Final = "http://127.0.0.1:9926"
 

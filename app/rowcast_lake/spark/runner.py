@@ -99,12 +99,14 @@ def run(order: Order, source: Input) -> list[str]:
     given = _given(order, source)
     result = job.compute(given)
     done = [f"{job.name}: read {source.cut}, of {given.until.isoformat()}"]
+    rows = 0
     if target.out is not None:
         facts = {"cut": source.cut, "options": dict(order.options)}
         made = publish(result, target.out, job.name, facts)
+        rows = made.rows
         done.append(f"published {made.place}: {made.rows} rows, {made.files} files, {made.bytes} B")
     if target.to:
-        done.append(_sent(result, order, source.cut))
+        done.append(_sent(result, order, source.cut, rows))
     if target.show:
         done += _shown(result, job.order, target.show)
     done.append(f"{time.monotonic() - started:.1f} s")
@@ -118,13 +120,17 @@ def _given(order: Order, source: Input) -> Given:
     return Given(frames, options, source.until, order.table(source.schema))
 
 
-def _sent(result: DataFrame, order: Order, cut: str) -> str:
-    """Send the rows to the server, all or none and once for each cut; return its receipt."""
+def _sent(result: DataFrame, order: Order, cut: str, rows: int = 0) -> str:
+    """Send the rows to the server, all or none and once for each cut; return its receipt.
+
+    ``rows``: how many they are, if that is known; too many are refused before they are sent.
+    """
     target = order.target
     mode = "overwrite" if target.replace else "append"
     with TemporaryDirectory(prefix="rowcast-") as place:
         receipt = Path(place, "receipt")
         facts = {"table": target.to, "job": order.name, "cut": cut, "receipt": str(receipt)}
+        facts |= {"rows": str(rows)} if rows else {}
         writer = result.write.format(FORMAT).options(**(target.server or {}), **facts)
         writer.mode(mode).save()
         told = json.loads(receipt.read_bytes()) if receipt.exists() else {}

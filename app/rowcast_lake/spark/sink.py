@@ -78,6 +78,12 @@ class Bringer:
             words = error.message.removeprefix(f"PUT {place}: ")
             raise Error(error.code, f"--to {self._table}: {words}") from error
 
+    def declare(self) -> None:
+        """Say how many rows will come, where that is known; raises TOO_LARGE for too many."""
+        if self._options.text("rows"):
+            declared = {"table": self._table, "rows": self._options.number("rows", 1)}
+            self._remote.send("PUT", path_of(RESULTS, self._upload), declared)
+
     def commit(self, messages: Sequence[WriterCommitMessage | None], cut: str) -> None:
         """Commit all uploaded rows."""
         brought = [cast("Brought", message) for message in messages if message is not None]
@@ -112,6 +118,7 @@ class ResultWriter(DataSourceArrowWriter):
     def __init__(self, options: Options, *, overwrite: bool) -> None:
         self._bringer = Bringer(options, replace=overwrite)
         self._cut = options.text("cut")
+        self._bringer.declare()
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Upload the rows of one task."""

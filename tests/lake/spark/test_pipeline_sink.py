@@ -52,6 +52,21 @@ async def test_a_table_is_asked_for_before_spark_is_started(tmp_path):
         wrong._remote._http.close()  # both have the one of this process
 
 
+async def test_too_many_rows_are_refused_before_they_are_sent(tmp_path):
+    """S14: where a writer knows how many they are, such as of what it published before."""
+    async with application(tmp_path, SCHEMA, {"results.changes_max": 5}) as program:
+        url = f"http://127.0.0.1:{program.http_port}"
+        few, many, unknown = (
+            Bringer(Options.of({"url": url, "table": "Hourly", **rows}), replace=False)
+            for rows in ({"rows": "5"}, {"rows": "6"}, {})
+        )
+        await asyncio.to_thread(few.declare)
+        await asyncio.to_thread(unknown.declare)
+        with pytest.raises(Error, match="at least 6 new rows, and one changes at most 5"):
+            await asyncio.to_thread(many.declare)
+        few._remote._http.close()
+
+
 def test_a_stream_is_numbered_by_what_spark_calls_it(tmp_path):
     (tmp_path / "metadata").write_text('{"id": "5f1c"}')
     assert query_of(Options({"checkpointlocation": str(tmp_path)})) == "5f1c"
