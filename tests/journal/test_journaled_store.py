@@ -136,6 +136,32 @@ def test_who_goes_ahead_waits_only_for_tables_that_are_much_further_behind(behin
     behind.resume()
 
 
+def test_nobody_waits_for_tables_that_take_a_large_batch_but_another_large_one(behind):
+    """L11: a result of many rows is one batch; small writes go on, within their own bounds."""
+    writer = Writer()
+    behind.tail = Tail(lag_seconds=0, lag_events=2)
+    behind._room_seconds = 0.01
+
+    def append(events):
+        return behind.append(behind.pack([writer.event("t", MESSAGE) for _ in range(events)]))
+
+    append(3)
+    assert not behind.is_behind
+    with pytest.raises(Error) as refused:
+        append(3)
+    assert Code.BUSY is refused.value.code
+    for _ in range(3):
+        append(1)
+    assert behind.is_behind
+    with pytest.raises(Error) as refused:
+        append(1)
+    assert Code.BUSY is refused.value.code
+    behind.resume()
+    behind._room_seconds = 10
+    append(3)
+    assert 9 == len(behind.read(0, 99))
+
+
 def test_a_quota_is_exact_although_the_tables_are_behind(behind):
     """E18: what is not applied counts as new; only without room the tables are waited for."""
     writer, quota = Writer(), Quota(4, behind)

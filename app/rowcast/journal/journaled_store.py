@@ -146,13 +146,14 @@ class JournaledStore:
         Raises BUSY when the disk refuses, when the tables are too far behind, and when another
         node has appended: then this one must not number writes any more.
         """
-        tail = self.tail
-        if tail.is_behind:
-            self._applying.hurry(self._log.head.number)
-            if not tail.wait_for_room(self._room_seconds, ahead=ahead):
-                raise self._not_followed()
         if not isinstance(packed, Packed):
             raise TypeError(packed)
+        tail = self.tail
+        large = tail.large_events > 0 and tail.is_large(len(packed.events))
+        if large or tail.is_behind:
+            self._applying.hurry(self._log.head.number)
+            if not tail.wait_for_room(self._room_seconds, ahead=ahead, large=large):
+                raise self._not_followed()
         log, body = self._log, packed.body
         number = log.head.number + 1
         # The newest version is the time of its writer, without asking the clock again.

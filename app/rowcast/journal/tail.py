@@ -92,6 +92,9 @@ class Tail:
         """The number of the last batch in the tables."""
         self.lag_events = 0
         """How many events are not in the tables."""
+        self.large_events = 0
+        """How many of them are of large batches, which alone are more than may be behind. Where
+        there is one, another one waits for it."""
         self.problem = ""
         """Why the tables cannot be written now; empty while they can."""
         self._failures = 0
@@ -111,6 +114,8 @@ class Tail:
         with self._changed:
             self._entries.append(entry)
             self.lag_events += len(events)
+            if len(events) > self._lag_events_max:
+                self.large_events += len(events)
 
     def result(self, number: int) -> "Future[list[int]]":
         """Return what will have the results of a batch's operations, once it is applied.
@@ -122,11 +127,18 @@ class Tail:
             self._results[number] = future
         return future
 
-    def wait_for_room(self, seconds: float, *, ahead: bool = False) -> bool:
+    def is_large(self, events: int) -> bool:
+        """Whether a batch of so many events alone is more than may be behind."""
+        return events > self._lag_events_max
+
+    def wait_for_room(self, seconds: float, *, ahead: bool = False, large: bool = False) -> bool:
         """Wait until the tables are within the bounds of lag; return whether they are.
 
         ``ahead``: the bounds of those who do not wait for writers with more, without a time.
+        ``large``: those of a large batch, which follows no other.
         """
+        if large:
+            return self._wait_for(lambda: not self.large_events, seconds)
         if ahead:
             return self._wait_for(lambda: not self._is_far_behind(), seconds)
         return self._wait_for(lambda: not self.is_behind, seconds)
@@ -148,7 +160,10 @@ class Tail:
         with self._changed:
             entries = self._entries
             while entries and entries[0].number <= number:
-                self.lag_events -= len(entries.popleft().events)
+                count = len(entries.popleft().events)
+                self.lag_events -= count
+                if count > self._lag_events_max:
+                    self.large_events -= count
             self.applied = max(self.applied, number)
             self.problem = problem
             self._failures += bool(problem)
@@ -172,12 +187,20 @@ class Tail:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the tables are further behind than they may be."""
+        """Whether the tables are further behind than they may be.
+
+        While they take a large batch, writers wait only for what is behind besides it: it would
+        not be sooner in the tables if they wait.
+        """
         entries = self._entries
         if not entries:
             return False
-        if self.lag_events > self._lag_events_max or len(entries) > self._lag_batches_max:
+        large = self.large_events
+        lag_events = self.lag_events - large
+        if lag_events > self._lag_events_max or len(entries) > self._lag_batches_max:
             return True
+        if large:
+            return False
         try:  # as ``lag_seconds``, without a call: it is asked for each batch
             made_at = entries[0].made_at
         except IndexError:
@@ -188,7 +211,8 @@ class Tail:
         """Return whether so many events or batches are behind that nobody goes ahead."""
         events_max = LAG_TIMES_AHEAD * self._lag_events_max
         batches_max = LAG_TIMES_AHEAD * self._lag_batches_max
-        return self.lag_events > events_max or len(self._entries) > batches_max
+        lag_events = self.lag_events - self.large_events
+        return lag_events > events_max or len(self._entries) > batches_max
 
     def wait(self, number: int, seconds: float) -> bool:
         """Wait until a batch is in the tables; return whether it is."""
