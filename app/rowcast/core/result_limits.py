@@ -6,8 +6,8 @@ keys are in memory while it is committed, a hundred bytes each."""
 RESULTS_AT_ONCE = 2
 """All running uploads have so many times the bytes of one user, so that no user blocks all."""
 RESULT_CHANGES_MAX = 50_000
-"""Rows that one result changes by default: other writers wait while they are committed, a second
-and a quarter (23 microseconds a row)."""
+"""Rows that one result changes by default: other writers wait while they are committed, six tenths
+of a second (12 microseconds a row), and reads until the tables have them, about a second."""
 RESULT_CHANGES_MAX_MAX = 1_000_000
 """The most that can be set: the batch of the log has 256 MiB at most."""
 RESULT_PARTS_MAX = 10_000
