@@ -5,9 +5,10 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
+from paho.mqtt.client import Client
 
 from serving import PATIENCE_SECONDS
 
@@ -68,3 +69,13 @@ def running(*command: object) -> Iterator[Program]:
         yield program
     finally:
         program.end()
+
+
+def stop_loop(client: Client) -> None:
+    """End the thread of a paho client.
+
+    As the thread ends by itself, it removes itself from the client: in version 2.1 also between
+    ``loop_stop``'s question whether there is one and its ``join``.
+    """
+    with suppress(AttributeError):
+        client.loop_stop()

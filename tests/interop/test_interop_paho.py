@@ -7,6 +7,7 @@ import cbor2
 import msgpack
 import paho.mqtt.client as mqtt
 import pytest
+from clients import stop_loop
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
@@ -63,7 +64,7 @@ class Paho:
 
     def __exit__(self, *_):
         self.client.disconnect()
-        self.client.loop_stop()
+        stop_loop(self.client)
 
     def hear(self, what):
         """Return what the next callback of a kind was given."""

@@ -10,7 +10,7 @@ import aiomqtt
 import gmqtt
 import paho.mqtt.client as mqtt
 import pytest
-from clients import needs, run
+from clients import needs, run, stop_loop
 from gmqtt.mqtt.constants import MQTTv50
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
@@ -166,7 +166,7 @@ def test_the_delayed_will_of_a_paho_client(server, returns):
     heir.subscribe("open/will")
     client = _testator(server, delay)
     client.socket().shutdown(socket.SHUT_RDWR)
-    client.loop_stop()
+    stop_loop(client)
     if not returns:
         assert b"gone" == heir.message().payload
         heir.cut()
@@ -177,7 +177,7 @@ def test_the_delayed_will_of_a_paho_client(server, returns):
         heir.subscribe("open/#")
         again = _testator(server, delay)
         again.disconnect()
-        again.loop_stop()
+        stop_loop(again)
         heir.publish("open/after", b"x")
         assert "open/after" == heir.message().topic
 
@@ -187,7 +187,7 @@ def test_a_will_is_published_after_a_restart(tmp_path):
     with Server(tmp_path) as server:
         client = _testator(server, 1, retain=True)
         server.kill()
-        client.loop_stop()
+        stop_loop(client)
         server.start()
         wait_until(
             lambda: server.request("GET", "/open/will").status_code == 200, "the will is a record"

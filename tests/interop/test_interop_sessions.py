@@ -4,6 +4,7 @@ import queue
 
 import paho.mqtt.client as mqtt
 import pytest
+from clients import stop_loop
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
@@ -68,7 +69,7 @@ class Member:
         if not self.ended:
             self.client.disconnect()
             self.hear_end()
-        self.client.loop_stop()
+        stop_loop(self.client)
 
     def hear_end(self):
         """Return the reason of the connection's end."""
