@@ -87,6 +87,7 @@ def test_a_server_whose_port_somebody_takes_gets_another(tmp_path, monkeypatch):
     assert server.restarts == 0
 
 
+@pytest.mark.slow
 def test_a_server_that_has_switched_its_streams_off_is_started_again(tmp_path, monkeypatch):
     """A full disk does that, and room alone does not mend it."""
     server = servers(tmp_path, 1, health_seconds=0.05)[0]

@@ -93,6 +93,7 @@ class TestServer:
         answered(engine.append, 2, b"b")
         assert answered(engine.read, 0, ALL) == [b"a", b"b"]
 
+    @pytest.mark.slow
     def test_a_paused_server_is_busy_also_for_other_threads(self, server, connect):
         engine = connect(request_seconds=SHORT_SECONDS)
         engine.append(1, b"a")
@@ -134,6 +135,7 @@ class TestServer:
             server.control("promote")
         answered(engine.append, 2, b"b")
 
+    @pytest.mark.slow
     def test_an_entry_that_no_standby_has_is_neither_answered_nor_shown(self, server, connect):
         engine, other = connect(request_seconds=SHORT_SECONDS), connect()
         engine.append(1, b"a")
@@ -284,6 +286,7 @@ class TestTrim:
         engine.trim(4)
         assert engine.bounds() == (4, 4)  # the third is beyond, the last has no bytes
 
+    @pytest.mark.slow
     def test_a_large_entry_is_stored_read_and_deleted(self, connect):
         engine = connect(bytes_max=1 << 20, request_seconds=2.0)
         data = os.urandom(1 << 20) * 64

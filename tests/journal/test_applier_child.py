@@ -7,6 +7,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from rowcast.journal.applier_child import Forked, ForkedApplier, spawn_applier
 from serving import wait_until
 
@@ -69,6 +71,7 @@ def ended(pid: str) -> bool:
         return True
 
 
+@pytest.mark.slow
 def test_the_first_applier_is_a_fork_and_each_later_one_a_new_interpreter(tmp_path):
     told = run(APPLY, tmp_path / "rowcast.db")
     assert ["forked", "1 x y", "started"] == told

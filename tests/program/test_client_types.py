@@ -51,6 +51,7 @@ def test_m4_a_typed_subscription_takes_an_interval():
 
 
 @pytest.mark.parametrize("program", [RIGHT, *WRONG])
+@pytest.mark.slow
 def test_mypy_refuses_wrong_programs(tmp_path, program):
     text = python(parse_schema(SCHEMA), frozenset({"guest"}))
     (tmp_path / "tables_of.py").write_text(f"{text}{program}\n")

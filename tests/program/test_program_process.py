@@ -29,6 +29,7 @@ else:  # as a worker does
 
 @pytest.mark.skipif(not hasattr(_sqlite3, "__file__"), reason="this Python has SQLite inside")
 @pytest.mark.parametrize("kind", ["server", "worker"])
+@pytest.mark.slow
 def test_nobody_counts_the_memory_of_sqlite(tmp_path, kind):
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, kind],

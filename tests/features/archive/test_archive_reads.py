@@ -81,6 +81,7 @@ def a_moment(chance, room, head):
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.slow
 async def test_m2_history_is_that_of_a_log_that_was_never_trimmed(seed, pair):
     """M2: any filter, from and to at any cursor or time, all or the last ones, every field."""
     chance, (world, twin) = random.Random(seed), pair()
@@ -125,6 +126,7 @@ async def test_m2_every_read_of_the_log_is_the_same(seed, pair):
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 async def test_m2_as_of_any_moment_is_the_same(seed, pair):
     """M2: of records and tables, with all that was deleted and made again since."""
     chance, (world, twin) = random.Random(seed), pair()

@@ -74,6 +74,7 @@ def objects(world):
     return sorted(str(path)[len(f"{place}/") :] for path in place.rglob() if "." in path.name)
 
 
+@pytest.mark.slow
 async def test_m2_what_is_trimmed_is_in_the_store_and_read_there(make):
     world = make(keep=5)
     numbers = await written(world, 60)
@@ -185,6 +186,7 @@ async def test_m2_a_start_without_the_store_claims_no_trim(make, monkeypatch):
     world.close()
 
 
+@pytest.mark.slow
 async def test_m2_a_time_is_found_by_the_ends_of_files(make):
     """Of many files one is fetched: that with the first event of this time."""
     world = make(keep=5, file_bytes=0)
@@ -241,6 +243,7 @@ async def test_m2_a_damaged_file_of_the_cache_is_fetched_again(make):
     world.close()
 
 
+@pytest.mark.slow
 async def test_m2_another_process_finds_what_was_merged(make):
     """A worker's index is older: the file it names is gone, and the rows are in another one."""
     world = make(keep=5, file_bytes=0)

@@ -199,6 +199,7 @@ def test_a_version_that_a_crash_prevented_is_written_by_the_next_export(world, m
     assert len(StaticTable.from_metadata(row["iceberg"]).snapshots()) == 2
 
 
+@pytest.mark.slow
 def test_retention_lets_the_tables_forget_first(world):
     """S12, S20: what metadata names is there; the versions that stay are read as before."""
     made = []

@@ -61,6 +61,7 @@ def keys(store):
     return sorted(str(path)[len(f"{store}/") :] for path in store.rglob())
 
 
+@pytest.mark.slow
 def test_a_snapshot_is_the_same_as_on_a_disk(world, store):
     """S1, S10: files, digests and verification; the same cut is not written again."""
     here, there = world.export(), export(order(world, store))
@@ -176,6 +177,7 @@ def test_who_comes_second_gives_way(world, store, monkeypatch):
     assert keys(store) == []
 
 
+@pytest.mark.slow
 def test_retention_leaves_what_is_read(world, store):
     """S12: a pin holds a snapshot until its time; the newest stays in any case."""
     names = []
