@@ -3,14 +3,18 @@
 import asyncio
 import random
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from archive_world import FILTERS, Archiving, define, happen
 
 from build import ANN
 from rowcast.core.topics import TopicFilter
+from rowcast.features.archive.archive_index import ArchiveIndex
+from rowcast.features.archive.disk_place import DiskPlace
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 from rowcast.subscriptions.subscription import Subscription
+from serving import PATIENCE_SECONDS
 from virtual import turns
 
 
@@ -110,3 +114,35 @@ async def test_m2_threads_read_whole_pages_while_files_are_written(tmp_path):
     assert not failures, failures[:3]
     assert len(world.paths()) > 3
     world.close()
+
+
+class Away(DiskPlace):
+    """A store that is away, and takes until ``failing`` to say so."""
+
+    def __init__(self, directory):
+        super().__init__(directory)
+        self.asked, self.failing = threading.Event(), threading.Event()
+        self.failing.set()
+
+    def numbers(self):
+        self.asked.set()
+        self.failing.wait()
+        raise ConnectionError("the network is gone")
+
+
+def test_m2_while_one_asks_a_store_that_is_away_others_are_refused_at_once(tmp_path):
+    place = Away(tmp_path)
+    index = ArchiveIndex(place)
+    with pytest.raises(ConnectionError):
+        index.read({1: ("Note", 5)}, clean=False)
+    place.asked.clear()
+    place.failing.clear()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(index.open)
+        try:
+            assert place.asked.wait(PATIENCE_SECONDS)
+            refused = pool.submit(index.open).exception(PATIENCE_SECONDS)
+            assert ("the network is gone", False) == (str(refused), first.done())
+        finally:
+            place.failing.set()
+        assert isinstance(first.exception(), ConnectionError)

@@ -6,15 +6,17 @@ does not continue to the newest file is not read, and nothing is where the chain
 the log has trimmed: a cursor gets every event or is refused.
 
 Where names cannot be read, because a store is away, the parts that were trimmed are closed: they
-are taken to be whole, and whoever reads them is refused until the names are known. A chain is
+are taken to be whole, and whoever reads them is refused until the names are known. One asks the
+store again at a time, for it may take seconds to fail; others are refused at once. A chain is
 replaced, never changed, so readers on other threads need no lock. This knows no format.
 """
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from copy import copy
 from pathlib import Path
 from threading import Lock
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from rowcast.features.archive.disk_place import ArchivePlace
 
@@ -44,6 +46,8 @@ class ArchiveIndex:
         self._cleans = False
         self._lock = Lock()
         self._opening = Lock()
+        self._problem: OSError | None = None
+        """Why the names could not be read when they were last asked for."""
 
     # -- any thread, without blocking --------------------------------------------------------------
 
@@ -88,10 +92,11 @@ class ArchiveIndex:
         self._parts, self._cleans = parts, clean
         try:
             aside = self._read(parts, clean=clean)
-        except OSError:
+        except OSError as error:
+            self._problem = error
             self._closed = {number: trimmed for number, (_, trimmed) in parts.items() if trimmed}
             raise
-        self._closed = {}
+        self._closed, self._problem = {}, None
         return aside
 
     def _read(self, parts: Mapping[int, tuple[str, int]], *, clean: bool) -> list[str]:
@@ -107,8 +112,14 @@ class ArchiveIndex:
         return aside
 
     def open(self) -> list[str]:
-        """Read the names again, if parts are closed. Raises OSError if they stay so."""
-        with self._opening:
+        """Read the names again, if parts are closed. Raises OSError if they stay so.
+
+        While another thread does, it raises what was found the last time.
+        """
+        problem = self._problem
+        if not self._opening.acquire(blocking=problem is None):
+            raise copy(cast("OSError", problem))
+        try:
             if not self._closed:
                 return []
             parts = {
@@ -116,6 +127,8 @@ class ArchiveIndex:
                 for number, (name, trimmed) in self._parts.items()
             }
             return self.read(parts, clean=self._cleans)
+        finally:
+            self._opening.release()
 
     def look(self, number: int, trimmed: int) -> None:
         """Read the names of a part's files again, if those that are known are too few."""
