@@ -218,3 +218,22 @@ def test_a_restart_after_a_full_disk_keeps_what_was_acknowledged(disk):
     disk.server.kill()
     disk.server.start()
     assert kept == value(disk)
+
+
+def test_a_result_that_cannot_be_kept_is_refused_whole_and_taken_later(disk):
+    """S14: while it is brought it needs the disk, too."""
+    rows = [{"id": f"r{n}", "n": n, "pad": "x" * 10_000} for n in range(10)]
+    part = {"table": "Counter", "rows": rows}
+    order = {"table": "Counter", "job": "hourly", "upload": "up", "parts": ["0"], "rows": 10}
+    place = "/$SYS/results/"
+    put(disk, 0)
+    fill(disk)
+    refused = disk.server.request("PUT", f"{place}up/0", json=part)
+    assert 503 == refused.status_code
+    assert "the rows of a result cannot be kept until its commit" in refused.text
+    disk.free()
+    wait_until(lambda: put(disk, 1).is_success, "a write is accepted")
+    assert "there is no upload up" in disk.server.request("POST", place, json=order).text
+    assert disk.server.request("PUT", f"{place}up/0", json=part).is_success
+    assert len(rows) == disk.server.request("POST", place, json=order).json()["written"]
+    assert len(rows) + 1 == len(disk.server.request("GET", "/Counter/?select(id)").json())

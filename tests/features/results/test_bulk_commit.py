@@ -4,6 +4,7 @@ S14 and M5, without Spark and without a machine.
 """
 
 import asyncio
+import threading
 
 import pytest
 
@@ -14,6 +15,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.meta import meta_of
 from rowcast.features.results.results import BulkCommit, Order
 from rowcast.features.results.staged_rows import UploadBounds
+from serving import PATIENCE_SECONDS
 
 A_DOG = 67
 """Bytes of the page of one dog."""
@@ -254,6 +256,33 @@ async def test_a_part_that_is_brought_again_counts_once():
     order = Order("up", "Dog", "j", "", ("0",), 1, replace=False, again=False)
     assert (await world.results.commit(order, ANN)).written == 1
     assert world.names() == {"Dog/a": "second"}
+
+
+async def test_a_part_counts_once_all_its_rows_are_kept(monkeypatch):
+    """And one that was brought before stays when it is brought again with a row that is none."""
+    world = World()
+    await world.results.stage("up", "0", "Dog", dogs(a="first"), ANN)
+    (upload,) = world.results.uploads
+    begun, go = threading.Event(), threading.Event()
+    write = upload.file.write
+
+    def slow(page):
+        begun.set()
+        assert go.wait(PATIENCE_SECONDS)
+        write(page)
+
+    monkeypatch.setattr(upload.file, "write", slow)
+    task = asyncio.create_task(world.results.stage("up", "1", "Dog", dogs(b="Ida"), ANN))
+    await asyncio.to_thread(begun.wait, PATIENCE_SECONDS)
+    order = Order("up", "Dog", "j", "", ("0", "1"), 2, replace=False, again=False)
+    assert (list(upload.parts), upload.rows) == (["0"], 1)
+    go.set()
+    await task
+    monkeypatch.undo()
+    with pytest.raises(Error, match="row 0"):
+        await world.results.stage("up", "0", "Dog", [{"id": "a", "name": 5}], ANN)
+    assert (await world.results.commit(order, ANN)).written == 2
+    assert world.names() == {"Dog/a": "first", "Dog/b": "Ida"}
 
 
 async def test_m5_a_disk_that_refuses_leaves_the_old_result_whole():

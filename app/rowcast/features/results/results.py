@@ -97,18 +97,18 @@ class BulkCommit:
     async def stage(
         self, name: str, part: str, table: str, rows: Sequence[object], caller: Caller
     ) -> None:
-        """Add or replace a part of a result. Raises for an invalid row."""
+        """Add or replace a part, once all its rows are kept. Raises for an invalid row."""
         found = self._table(table)
         upload = self.uploads.opened(name, caller.user, found, self._kernel.rights.policy)
-        upload.drop(part)
+        pages: list[Page] = []
         for start in range(0, len(rows), RESULT_SLICE_ROWS):
             some = rows[start : start + RESULT_SLICE_ROWS]
             events = [_event(found, row, start + at) for at, row in enumerate(some)]
             became = await self._checked(events, caller, start)
-            page = upload.add(part, became)
+            pages.append(upload.file.page(became))
             self.uploads.check(upload, part)
-            await self._stored(upload, page)
-        upload.parts.setdefault(part, [])
+            await self._stored(upload, pages[-1])
+        upload.put(part, pages)
         self.uploads.check(upload, part)  # an empty part counts as a part, too
 
     async def _stored(self, upload: StagedRows, page: Page) -> None:

@@ -76,8 +76,12 @@ class RowFile:
             data = os.pread(self._opened().fileno(), page.size, page.at)
         return list(decode_content(data, 0, {table.name: table}.get).events)
 
+    def discard(self) -> None:
+        """Refuse all further reads and writes, at once; ``close`` gives back the disk."""
+        self._closed = True
+
     def close(self) -> None:
-        """Remove the file."""
+        """Remove the file; blocks for a write of another thread, and for the file system."""
         with self._lock:
             self._closed = True
             if self._file is not None:

@@ -47,16 +47,11 @@ class StagedRows:
         """Its bytes on the disk, with those of parts that were brought again."""
         return self.file.size
 
-    def drop(self, part: str) -> None:
-        """Remove a part, which is uploaded again."""
-        self.rows -= sum(page.rows for page in self.parts.pop(part, ()))
-
-    def add(self, part: str, events: Sequence[Event]) -> Page:
-        """Add rows to a part; they are on the disk once the page is written."""
-        page = self.file.page(events)
-        self.parts.setdefault(part, []).append(page)
-        self.rows += page.rows
-        return page
+    def put(self, part: str, pages: list[Page]) -> None:
+        """Add a part whose pages are written, or replace it when it was uploaded again."""
+        known = self.parts.get(part, ())
+        self.rows += sum(page.rows for page in pages) - sum(page.rows for page in known)
+        self.parts[part] = pages
 
     async def pages(self, parts: Sequence[str]) -> AsyncIterator[list[Event]]:
         """Yield the rows of parts, a page at a time; a thread reads the file."""
@@ -175,7 +170,8 @@ class AllStagedRows:
         """Remove an upload."""
         upload = self._known.pop(name, None)
         if upload is not None:
-            upload.file.close()
+            upload.file.discard()
+            asyncio.get_running_loop().run_in_executor(None, upload.file.close)
 
     def close_all(self) -> None:
         """Remove all uploads."""
