@@ -207,7 +207,8 @@ def test_one_type_related_to_another():
 
 def test_computed_attributes():
     """A9."""
-    assert attribute('x: Int @computed(from: "a + b", version: 2)').computed == "a + b"
+    table = one('type T @table { x: Int @computed(from: "a + b", version: 2) a: Int b: Int }')
+    assert table.attribute("x").computed == "a + b"
     assert attribute("x: Int @computed").computed == ""
 
 

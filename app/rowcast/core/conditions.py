@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import Final, cast
 
 from rowcast.core.comparison import RANK_LAST, Place, equal
+from rowcast.core.formula import Formula
 from rowcast.core.scalars import is_number
 from rowcast.core.tables import Type
 
@@ -30,6 +31,24 @@ Path = tuple[str, ...]
 
 ID_PATH: Final[Path] = ("$id",)
 """The path of the record's id."""
+
+
+class ComputedPath(Path):
+    """The path of a computed attribute, whose value is made of others.
+
+    Wherever the value at a path is reached, it is computed; stores that look for a column find
+    none.
+    """
+
+    formula: Formula
+
+    @classmethod
+    def to(cls, name: str, formula: Formula) -> "ComputedPath":
+        """Return the path of a computed attribute of this name."""
+        path = cls((name,))
+        path.formula = formula
+        return path
+
 
 ABSENT: Final = object()
 """Marks the value of a missing path."""
@@ -142,6 +161,11 @@ def compared(where: Where | None) -> Iterator[Path]:
     return (leaf.path for leaf in leaves(where) if isinstance(leaf, Condition))
 
 
+def inputs_of(path: Path) -> frozenset[str]:
+    """Return the attributes of a record that the value at a path comes from."""
+    return path.formula.inputs if isinstance(path, ComputedPath) else frozenset(path[:1])
+
+
 _ORDERS: Final[Mapping[Operator, Callable[[float, float], bool]]] = MappingProxyType(
     {Operator.GT: gt, Operator.GE: ge, Operator.LT: lt, Operator.LE: le}
 )
@@ -178,6 +202,8 @@ def value_at(path: Path, value: object, record_id: object) -> object:
     """Return the value at a path unchanged; ABSENT when it is missing."""
     if path == ID_PATH:
         return record_id
+    if isinstance(path, ComputedPath):
+        return path.formula.of(value)
     for name in path:
         if not isinstance(value, dict) or name not in value:
             return ABSENT

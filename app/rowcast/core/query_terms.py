@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from rowcast.core.conditions import Operator
+from rowcast.core.conditions import ComputedPath, Operator
+from rowcast.core.formula import Formula
 from rowcast.core.freshness import STALE
 from rowcast.core.limits import QUERY_DEPTH_MAX
 from rowcast.core.relation_limits import RELATION_DEPTH_MAX
@@ -67,6 +68,8 @@ def find(table: Table, name: str, *, stored: bool) -> Target:
         key = table.primary_key
         return Target(path, key.type if key and key.type is not Type.ANY else Type.ID)
     attribute = _member(table.name, table.attributes, table.sealed, path[0])
+    if attribute is not None and attribute.formula is not None:
+        return _computed(attribute, attribute.formula, path, compared=stored)
     if attribute is not None:
         _must_be_stored(attribute, table, compared=stored)
     for part in path[1:]:
@@ -98,6 +101,15 @@ def _member(
     if sealed or any(item.name == name for item in attributes):
         raise Unreadable(f"{owner} has no attribute {shown(name)}{did_you_mean(name, seen)}")
     return None
+
+
+def _computed(
+    attribute: Attribute, formula: Formula, path: tuple[str, ...], *, compared: bool
+) -> Target:
+    """Return a computed attribute: compared by its formula, and selected as readers get it."""
+    if len(path) > 1:
+        raise Unreadable(f"{attribute.name} is computed, and has no keys such as {shown(path[1])}")
+    return Target(ComputedPath.to(attribute.name, formula) if compared else path, attribute.type)
 
 
 def _must_be_stored(attribute: Attribute, table: Table, *, compared: bool) -> None:

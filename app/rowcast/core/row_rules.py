@@ -1,10 +1,12 @@
-"""Parser of row rules, the conditions of ``@auth`` with claims of the caller.
+"""Parser of row rules, the conditions of ``@auth`` with claims of the caller, and of expressions.
 
     owner == $user and (site in $user.sites or level <= 3)
+    price * (quantity - returned)
 
 A rule is parsed to the tree of a query (``conditions.py``), with two additions: ``$user``,
 ``$user.<claim>`` and ``$clientid`` refer to the caller (``claims.py``), and words join conditions.
-A rule contains no code; only comparisons are evaluated.
+A rule contains no code; only comparisons are evaluated. The expression of a computed attribute has
+the same words: a rule without the caller where it is a Boolean, else arithmetic (``expressions``).
 """
 
 import re
@@ -23,14 +25,23 @@ from rowcast.core.conditions import (
     Where,
     join,
 )
+from rowcast.core.expressions import (
+    ADD,
+    Expression,
+    comparison,
+    constant,
+    operation,
+    reference,
+)
 from rowcast.core.query_terms import Target, Unreadable, find, read_value
 from rowcast.core.right_limits import RULE_DEPTH_MAX, RULE_TEXT_CHARS_MAX
+from rowcast.core.scalars import LONG_MAX, LONG_MIN
 from rowcast.core.tables import Table, Type
 from rowcast.core.values import shown
 
 _TOKEN: Final = re.compile(
     r"\s*(?:(?P<text>'[^']*'|\"[^\"]*\")|(?P<number>-?[0-9]+(?:\.[0-9]+)?)|(?P<sign>==|!=|<=|>=|<|>"
-    r"|&&|\|\||[&|()\[\],])|(?P<word>[A-Za-z_$][A-Za-z0-9_.$-]*))"
+    r"|&&|\|\||[&|()\[\],+*/-])|(?P<word>[A-Za-z_$][A-Za-z0-9_.$-]*))"
 )
 _OPERATORS: Final = {
     "==": Operator.EQ,
@@ -46,6 +57,9 @@ _OPERATORS: Final = {
 }
 _AND: Final = frozenset({"and", "&", "&&"})
 _OR: Final = frozenset({"or", "|", "||"})
+_ADDING: Final = frozenset({ADD, "-"})
+_COMPARING: Final = _OPERATORS.keys() | _AND | _OR | {"true", "false"}
+"""Words of a rule that no arithmetic has."""
 _CONSTANTS: Final = {"true": EVERYTHING, "false": NOTHING}
 
 
@@ -56,22 +70,37 @@ def parse_rule(text: str, table: Table) -> Where:
     return _Parser(text, table).rule()
 
 
+def parse_expression(text: str, table: Table, type_: Type) -> Expression:
+    """Parse the expression of a computed attribute of this type; raises Unreadable."""
+    if len(text) > RULE_TEXT_CHARS_MAX:
+        raise Unreadable(f"an expression has at most {RULE_TEXT_CHARS_MAX} characters")
+    parser = _ExpressionParser(text, table)
+    if type_ is Type.BOOLEAN and any(token[1] in _COMPARING for token in parser.tokens):
+        return comparison(parser.rule())
+    return parser.expression()
+
+
+def words_of(text: str) -> frozenset[str]:
+    """Return the first parts of the names in a text; raises Unreadable for what is no token."""
+    return frozenset(found.split(".")[0] for kind, found in _tokens(text) if kind == "word")
+
+
 class _Parser:
     """A left-to-right parser."""
 
     def __init__(self, text: str, table: Table) -> None:
-        self._tokens = list(_tokens(text))
+        self.tokens = list(_tokens(text))
         self._at = 0
         seen = tuple(replace(item, hidden=False) for item in table.attributes)
         # Rules may use hidden attributes, and a misspelt name must not count as an undeclared one.
         self._table = replace(table, attributes=seen, sealed=not table.open)
 
     def rule(self) -> Where:
-        if not self._tokens:
+        if not self.tokens:
             raise Unreadable("a rule is a comparison, such as owner == $user")
         found = self._either(0)
-        if self._at < len(self._tokens):
-            raise Unreadable(f"expected 'and' or 'or' before {shown(self._tokens[self._at][1])}")
+        if self._at < len(self.tokens):
+            raise Unreadable(f"expected 'and' or 'or' before {shown(self.tokens[self._at][1])}")
         return found
 
     def _either(self, depth: int) -> Where:
@@ -146,21 +175,94 @@ class _Parser:
         return items
 
     def _peek(self) -> str:
-        if self._at == len(self._tokens):
+        if self._at == len(self.tokens):
             return ""
-        kind, text = self._tokens[self._at]
+        kind, text = self.tokens[self._at]
         return "" if kind == "text" else text
 
     def _next(self, wanted: str) -> tuple[str, str]:
-        if self._at == len(self._tokens):
+        if self._at == len(self.tokens):
             raise Unreadable(f"the rule ends where {wanted} is missing")
         self._at += 1
-        return self._tokens[self._at - 1]
+        return self.tokens[self._at - 1]
 
     def _expect(self, sign: str) -> None:
         if self._peek() != sign:
             raise Unreadable(f"{sign!r} is missing")
         self._at += 1
+
+
+class _ExpressionParser(_Parser):
+    """A parser of expressions, which are the same for every caller."""
+
+    def expression(self) -> Expression:
+        if not self.tokens:
+            raise Unreadable("an expression is arithmetic, such as price * quantity")
+        found = self._sum(0)
+        if self._at < len(self.tokens):
+            raise Unreadable(f"expected + - * or / before {shown(self.tokens[self._at][1])}")
+        return found
+
+    def _operand(self, kind: str, text: str) -> Target | Claim | tuple[str, str]:
+        if kind == "word" and text.startswith("$"):
+            raise Unreadable(
+                f"{shown(text)} cannot be used: a computed value is the same for every caller; "
+                "name attributes, the key by its name"
+            )
+        return super()._operand(kind, text)
+
+    def _sum(self, depth: int) -> Expression:
+        if depth > RULE_DEPTH_MAX:
+            raise Unreadable(f"brackets may be at most {RULE_DEPTH_MAX} deep")
+        found = self._product(depth)
+        while True:
+            sign = self._peek()
+            if sign in _ADDING:
+                self._at += 1
+            elif not sign.startswith("-"):  # a - 1 without the space is two tokens: a, -1
+                return found
+            else:
+                sign = ADD
+            found = operation(found, sign, self._product(depth))
+
+    def _product(self, depth: int) -> Expression:
+        found = self._factor(depth)
+        while (sign := self._peek()) in {"*", "/"}:
+            self._at += 1
+            found = operation(found, sign, self._factor(depth))
+        return found
+
+    def _factor(self, depth: int) -> Expression:
+        kind, text = self._next("a name or a value")
+        if kind == "text":
+            return constant(text, Type.STRING)
+        if kind == "number":
+            return _number_of(text)
+        if text == "(":
+            found = self._sum(depth + 1)
+            self._expect(")")
+            return found
+        if text == "-":
+            return operation(constant(-1, Type.LONG), "*", self._signed(depth))
+        target = self._operand(kind, text) if kind == "word" else None
+        if not isinstance(target, Target):
+            raise Unreadable(f"expected the name of an attribute or a value, not {shown(text)}")
+        return reference(target)
+
+    def _signed(self, depth: int) -> Expression:
+        """Return what a sign is before, which is no other sign: each would be a recursion."""
+        if self._peek() == "-":
+            raise Unreadable("'-' is there twice; write brackets")
+        return self._factor(depth)
+
+
+def _number_of(text: str) -> Expression:
+    if "." in text:
+        return constant(float(text), Type.FLOAT)
+    value = int(text) if len(text) <= 20 else LONG_MAX + 1
+    if not LONG_MIN <= value <= LONG_MAX:
+        raise Unreadable(f"{text[:30]} is no integer of 64 bits")
+    return constant(value, Type.LONG)
 
 
 _ANYTHING: Final = Target(("",), Type.ANY)

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from rowcast.core.derivations import DerivedRule
+from rowcast.core.formula import Formula
 from rowcast.core.partitions import Partition
 from rowcast.core.rollups import RollupRule
 
@@ -88,7 +89,12 @@ class Attribute:
     hidden: bool = False
     role: Role | None = None
     computed: str | None = None
-    """The expression that computes the value; such an attribute is not stored."""
+    """The expression that computes the value, or empty text where a function does.
+
+    Such an attribute is not stored.
+    """
+    formula: Formula | None = field(default=None, compare=False)
+    """What computes the value; made when the whole table is known."""
     relationship: tuple[str, str] | None = None
     """``("from", attribute)`` or ``("to", attribute)``; ``type_name`` is the other table.
 
@@ -104,6 +110,11 @@ class Attribute:
     def stored(self) -> bool:
         """Whether the attribute has a column."""
         return self.computed is None and self.relationship is None
+
+    @property
+    def told(self) -> bool:
+        """Whether readers are told its value, stored or computed, unless it is hidden."""
+        return self.stored or self.formula is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +201,16 @@ class Table:
     def hides(self) -> bool:
         """Whether any attribute is hidden."""
         return any(item.hidden for item in self.attributes)
+
+    @property
+    def computes(self) -> bool:
+        """Whether readers are told values that are computed."""
+        return any(item.formula is not None and not item.hidden for item in self.attributes)
+
+    @property
+    def reshapes(self) -> bool:
+        """Whether readers get other values than are stored."""
+        return self.hides or self.computes
 
     def attribute(self, name: str) -> Attribute | None:
         """Return the attribute of that name."""

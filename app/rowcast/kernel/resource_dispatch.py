@@ -81,7 +81,7 @@ class ResourceDispatch:
             if event.kind == DELETE:
                 await resource.delete()
             else:
-                value = kernel.transcoder.value(event)
+                value = kernel.transcoder.sent(event)
                 await getattr(resource, verb)(value)
             if write.changes:
                 await self._keep(write.changes)

@@ -138,7 +138,7 @@ def _ts_member(member: Member) -> str:
 
 
 def _ts_type(item: Attribute) -> str:
-    if item.relationship or item.computed is not None:
+    if item.relationship:
         return "unknown"
     if item.items is not None:
         return f"({_ts_type(item.items)} | null)[]"
@@ -226,7 +226,7 @@ def _py_class(name: str, members: tuple[Member, ...], is_open: bool) -> Iterator
 
 
 def _py_type(name: str, item: Attribute, inner: list[str]) -> str:
-    if item.relationship or item.computed is not None:
+    if item.relationship:
         return "object"
     if item.items is not None:
         return f"list[{_py_type(name, item.items, inner)} | None]"

@@ -4,6 +4,7 @@ One shape for each declared table, made at start and shared by every door, so th
 the same value everywhere (A15). It knows nothing of topics' routes, callers or storage.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, cast
@@ -44,6 +45,7 @@ class CompiledTable:
         "_needing",
         "_restorer",
         "checker",
+        "computed",
         "ends",
         "expires",
         "guarded",
@@ -53,6 +55,7 @@ class CompiledTable:
         "managed",
         "numbered",
         "open",
+        "reshapes",
         "ruled",
         "table",
     )
@@ -69,6 +72,9 @@ class CompiledTable:
         """Where in the topic of a record its id begins."""
         self.open = table.open
         self.hides = table.hides
+        self.reshapes = table.reshapes
+        """Whether readers get other values than are stored."""
+        self.computed = _computed(table)
         self.guarded = table.restricted
         """Whether rights may depend on what is in a record."""
         self.ruled = table.ruled
@@ -199,6 +205,13 @@ class CompiledTable:
         """Return the value without hidden attributes."""
         return self.checker.visible(value) if self.hides else value
 
+    def read(self, value: object) -> object:
+        """Return a record's value as readers get it: nothing hidden, and with what is computed."""
+        shown = self.visible(value)
+        if not self.computed or not isinstance(shown, dict):
+            return shown
+        return {**shown, **{name: of(shown) for name, of in self.computed}}
+
     @staticmethod
     def time_value(attribute: Attribute, seconds: float) -> object:
         """Return a time, in seconds since 1970 (UTC), as the attribute's type writes it."""
@@ -221,6 +234,12 @@ class CompiledTable:
             return _seconds(own, f"{self.expires} of {event.topic}")
         lives = self.table.expiration_seconds
         return now_seconds + lives if lives else 0.0
+
+
+def _computed(table: Table) -> tuple[tuple[str, Callable[[object], object]], ...]:
+    """Return the names that are computed for readers, and what computes each."""
+    told = [item for item in table.attributes if not item.hidden]
+    return tuple((item.name, item.formula.of) for item in told if item.formula is not None)
 
 
 def _seconds(text: str, what: str) -> float:

@@ -11,7 +11,7 @@ from typing import Final
 
 from rowcast.codecs import JSON, RAW, codec_for, decode, encode, is_structured
 from rowcast.core.errors import Code, Error
-from rowcast.core.events import DELETE, MISSING, Event
+from rowcast.core.events import DELETE, MESSAGE, MISSING, Event
 from rowcast.rows.compiled_table import CompiledTable
 
 log = logging.getLogger("rowcast.rows")
@@ -103,7 +103,17 @@ class Transcoder:
         if not self.structured(event):
             return text_or_bytes(event)
         shape = self._shape(event)
-        return shape.visible(event.decoded) if shape is not None else event.decoded
+        if shape is None or not shape.reshapes:
+            return event.decoded
+        whole = event.kind != MESSAGE  # a message is no record, of which something is computed
+        return shape.read(event.decoded) if whole else shape.visible(event.decoded)
+
+    def sent(self, event: Event) -> object:
+        """Return the value of a write as its writer sent it: without what is computed."""
+        shape = self._shape(event)
+        if shape is None or not self.structured(event):
+            return self.value(event)
+        return shape.visible(event.decoded)
 
     def rewritten(self, event: Event, value: object) -> Event:
         """Return a copy of an event that has another value."""
@@ -137,8 +147,8 @@ class Transcoder:
         if event.kind == DELETE:
             return b""
         shape = self._shape(event)
-        as_it_came = shape is None or not shape.hides
-        if as_it_came and (media_type is None or media_type == event.content_type):
+        same = media_type is None or media_type == event.content_type
+        if same and self._as_it_came(event, shape):
             return event.payload
         wanted = media_type or structured_type(event.content_type)
         if event.encodings is None:
@@ -147,6 +157,12 @@ class Transcoder:
         if not isinstance(encoded, bytes):
             encoded = event.encodings[wanted] = self._encode(event, wanted)
         return encoded
+
+    def _as_it_came(self, event: Event, shape: CompiledTable | None) -> bool:
+        """Whether readers get the value that is stored."""
+        if shape is None or not shape.reshapes:
+            return True
+        return not shape.hides and (event.kind == MESSAGE or not self.structured(event))
 
     def _encode(self, event: Event, wanted: str) -> bytes:
         if self.structured(event):

@@ -19,6 +19,7 @@ from rowcast.schema.alarms import with_alarms
 from rowcast.schema.arguments import Arguments
 from rowcast.schema.attributes import Types, description, directives
 from rowcast.schema.compaction import compaction_of
+from rowcast.schema.computed import with_computed
 from rowcast.schema.names import database_argument, name_node, own_name
 from rowcast.schema.partition import partition_of
 from rowcast.schema.problems import Problems
@@ -60,6 +61,12 @@ def declare(node: ObjectTypeDefinitionNode, types: Types, problems: Problems) ->
         hidden_from=_hidden_from(exports),
         description=description(node),
     )
+    return _with_conditions(node, table, problems)
+
+
+def _with_conditions(node: ObjectTypeDefinitionNode, table: Table, problems: Problems) -> Table:
+    """Return a table with what is said about its attributes; conditions may be on computed ones."""
+    table = with_computed(node, table, problems)
     return with_alarms(node, with_rights(node, table, problems), problems)
 
 

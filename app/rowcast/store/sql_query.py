@@ -14,7 +14,15 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
-from rowcast.core.conditions import ID_PATH, Claim, Condition, Group, Operator, Where
+from rowcast.core.conditions import (
+    ID_PATH,
+    Claim,
+    ComputedPath,
+    Condition,
+    Group,
+    Operator,
+    Where,
+)
 from rowcast.core.queries import Sort
 from rowcast.core.scalars import FLOAT_EXACT_MAX, LONG_MAX, LONG_MIN
 from rowcast.core.tables import Type
@@ -119,6 +127,8 @@ class Conditions:
 
     def _within(self, path: tuple[str, ...], operator: Operator, value: object) -> Filter:
         """Narrow by a value inside a JSON column, if that is cheap and safe."""
+        if isinstance(path, ComputedPath):
+            return _UNKNOWN
         declared = self._terms.get(path[:1])
         column = quoted(EXTRA) if declared is None else declared.text
         inner = path if declared is None else path[1:]

@@ -15,7 +15,16 @@ from typing import Final, cast
 from rowcast.core.bounded import ClearedCache
 from rowcast.core.claims import Facts, bind
 from rowcast.core.clauses import Clause, read_rules, rules_reading, write_rule
-from rowcast.core.conditions import EVERYTHING, NOTHING, Where, compared, holds, is_constant, join
+from rowcast.core.conditions import (
+    EVERYTHING,
+    NOTHING,
+    Where,
+    compared,
+    holds,
+    inputs_of,
+    is_constant,
+    join,
+)
 from rowcast.core.errors import Code, Error
 from rowcast.core.event_fields import EventField
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event, Record, local_id
@@ -245,7 +254,8 @@ class RowPolicy:
         """
         blind = self._blind()
         for path in [*compared(query.where), *(key.path for key in query.sort)]:
-            self._check(path[0], blind)
+            for name in sorted({path[0], *inputs_of(path)}):
+                self._check(name, blind)
         where = join([self.read, query.where or EVERYTHING], all_of=True)
         if where is NOTHING:
             return None

@@ -270,7 +270,7 @@ class Answer:
             return []
         known: list[str] = []
         if self.table is not None and self.query.select is None:
-            known = [i.name for i in self.table.attributes if not i.hidden and i.stored]
+            known = [i.name for i in self.table.attributes if not i.hidden and i.told]
         names = dict.fromkeys(["topic", *known, *(n for e in events for n in self._entry(e))])
         if not known:
             names["value"] = None

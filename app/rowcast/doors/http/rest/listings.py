@@ -293,7 +293,7 @@ class Listing:
             return []
         select, known = self.query.select, []
         if select is None:
-            known = [item.name for item in self.table.attributes if not item.hidden and item.stored]
+            known = [item.name for item in self.table.attributes if not item.hidden and item.told]
             known = known if self.table.primary_key else ["id", *known]
         elif select.shape is not Projection.OBJECT:
             return ["value"]

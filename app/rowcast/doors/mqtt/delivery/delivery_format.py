@@ -181,7 +181,7 @@ class DeliveryFormats:
             return b""
         known = self._shown.get(table.name)
         if known is None or known[0] is not table:
-            shown = not table.hides and DOOR not in table.hidden_from
+            shown = not table.reshapes and DOOR not in table.hidden_from
             known = self._shown[table.name] = table, shown
         if not known[1]:
             return b""
