@@ -64,6 +64,9 @@ if TYPE_CHECKING:
         TopicFilter as TopicFilter,
     )
     from rowcast.api import (
+        computed as computed,
+    )
+    from rowcast.api import (
         every as every,
     )
     from rowcast.api import (

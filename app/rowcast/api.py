@@ -10,7 +10,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Mapping
-from typing import TypeVar, overload
+from typing import TypeVar, cast, overload
 
 from rowcast.core.callers import Caller
 from rowcast.core.durations import parse_duration
@@ -21,6 +21,7 @@ from rowcast.core.queries import Query
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import table_name_for_topic
 from rowcast.core.topics import TopicFilter
+from rowcast.features.computed.computation import Computation
 from rowcast.features.hooks.hook import DROP, Hook, Refusal
 from rowcast.features.hooks.hooks import COLLECTING, NO_OPTIONS, Hooks, Listener, Socket
 from rowcast.features.local_client.local_client import LocalClient
@@ -48,6 +49,7 @@ __all__ = [
     "Table",
     "Timer",
     "TopicFilter",
+    "computed",
     "every",
     "get_table_name_for_topic",
     "hooks",
@@ -114,6 +116,7 @@ def every(seconds: str | float, call: Callable[[], object] | None = None) -> obj
 
 
 F = TypeVar("F", bound=Callable[[Event], object])
+K = TypeVar("K", bound=Callable[[dict[str, object]], object])
 
 
 def on(*filters: str) -> Callable[[F], F]:
@@ -133,6 +136,31 @@ def on(*filters: str) -> Callable[[F], F]:
         return function
 
     return add
+
+
+@overload
+def computed(name: str) -> Callable[[K], K]: ...
+
+
+@overload
+def computed(name: K) -> K: ...
+
+
+def computed(name: object) -> object:
+    """Compute an attribute that the schema declares with ``@computed`` alone (A9).
+
+    The decorated function gets a record, as a dictionary of its stored attributes, and returns the
+    value. ``@computed("Order.total")`` is for a function, ``@computed`` for a method ``total`` of a
+    class ``Order``; neither has ``self``. Raises INVALID for an asynchronous one.
+    """
+
+    def add(label: str, function: Callable[..., object]) -> object:
+        _collecting().collected(Computation).append(Computation(label, function))
+        return staticmethod(function)
+
+    if isinstance(name, str):
+        return lambda function: add(name, function)
+    return add(getattr(name, "__qualname__", ""), cast("Callable[..., object]", name))
 
 
 def _name(function: Callable[..., object]) -> str:

@@ -15,6 +15,8 @@ from rowcast.features.audit.feature import AuditLog
 from rowcast.features.bridges.feature import Bridges
 from rowcast.features.client_events.feature import ClientEventLog
 from rowcast.features.compaction.feature import LogCompaction
+from rowcast.features.computed.computation import Computation
+from rowcast.features.computed.feature import ComputedByCode
 from rowcast.features.deadlines.feature import RecordDeadlines
 from rowcast.features.delayed.feature import DelayedPublish
 from rowcast.features.derived.feature import DerivedTables
@@ -132,6 +134,10 @@ def _mirror(it: Parts) -> Feature | None:
     return MirrorOfTables(it.schema.tables, settings)
 
 
+def _computed(it: Parts) -> Feature:
+    return ComputedByCode(it.schema.tables, it.hooks.collected(Computation))
+
+
 def _live_queries(it: Parts) -> Feature:
     return LiveQueriesOfTables(it.config.of(LiveQuerySection), it.schema.queries)
 
@@ -148,6 +154,7 @@ def _undeclared_topics(it: Parts) -> Feature:
 
 FEATURES: Final = (
     Plug("rights", _rights),  # its rules before wills
+    Plug("computed", _computed),  # before anything reads records
     Plug("archive", archive_of),  # before anything reads what the log had trimmed
     Plug("compaction", lambda it: LogCompaction(it.store, it.schema.tables)),
     Plug("hooks", lambda it: UserHooks(it.hooks)),  # asked before others see a write

@@ -24,6 +24,7 @@ from rowcast.core.topics import RULES, TopicFilter
 from rowcast.doors.http.edge import Edge
 from rowcast.doors.http.streams.rows import STREAMS, stream_rows
 from rowcast.doors.mqtt.connections.relay import MqttRelay
+from rowcast.features.computed.computation import Computation
 from rowcast.features.derived.feature import DerivedTables
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.idempotency.idempotent_writes import MARKS
@@ -51,6 +52,7 @@ SAME_EVERYWHERE: Final = frozenset(
         "accounts",
         "archive",
         "audit",
+        "computed",
         "heartbeats",
         "history",
         "late_writes",
@@ -87,7 +89,9 @@ class Following(Application):
         """Note what the project's own code is asked for: it runs in the process that numbers."""
         super()._load_resources()
         self._has_hooks = self.hooks.registered
+        computing = self.hooks.collected(Computation)  # for readers, who are everywhere
         self.hooks = Hooks()
+        self.hooks.collected(Computation).extend(computing)
 
     def _make_committer(self, bus: Bus, cache: RecordCache, clock: HybridClock) -> Committer:
         store, bounds = cast("FollowerStore", self.store), self.config.memory.bounds

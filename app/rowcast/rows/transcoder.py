@@ -148,7 +148,7 @@ class Transcoder:
             return b""
         shape = self._shape(event)
         same = media_type is None or media_type == event.content_type
-        if same and self._as_it_came(event, shape):
+        if same and (shape is None or not shape.reshapes or self._stays(event, shape)):
             return event.payload
         wanted = media_type or structured_type(event.content_type)
         if event.encodings is None:
@@ -158,10 +158,8 @@ class Transcoder:
             encoded = event.encodings[wanted] = self._encode(event, wanted)
         return encoded
 
-    def _as_it_came(self, event: Event, shape: CompiledTable | None) -> bool:
-        """Whether readers get the value that is stored."""
-        if shape is None or not shape.reshapes:
-            return True
+    def _stays(self, event: Event, shape: CompiledTable) -> bool:
+        """Whether readers get a value as it is stored although the table's records are reshaped."""
         return not shape.hides and (event.kind == MESSAGE or not self.structured(event))
 
     def _encode(self, event: Event, wanted: str) -> bytes:

@@ -1,0 +1,1 @@
+"""Computed attributes whose values come from functions in ``resources/``."""
