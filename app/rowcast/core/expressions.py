@@ -24,9 +24,18 @@ from rowcast.core.conditions import (
     leaves,
     reach,
 )
+from rowcast.core.formula import Arithmetic, Term
 from rowcast.core.limits import DECIMAL_DIGITS_MAX
 from rowcast.core.query_terms import Target, Unreadable
-from rowcast.core.scalars import CONVERT, LONG_MAX, LONG_MIN, Mismatch, decimal_of, is_number
+from rowcast.core.scalars import (
+    CONVERT,
+    FLOAT_EXACT_MAX,
+    LONG_MAX,
+    LONG_MIN,
+    Mismatch,
+    decimal_of,
+    is_number,
+)
 from rowcast.core.tables import Attribute, Type
 
 Of = Callable[[object], object]
@@ -36,6 +45,7 @@ ADD: Final = "+"
 _TEXT: Final = frozenset({Type.ID, Type.STRING})
 _WHOLE: Final = frozenset({Type.INT, Type.LONG})
 _NUMBERS: Final = _WHOLE | {Type.FLOAT, Type.DECIMAL}
+_BINARY: Final = _WHOLE | {Type.FLOAT}
 _COMPOUND: Final = frozenset({Type.LIST, Type.OBJECT})
 _SIGNS: Final[Mapping[str, Callable[..., object]]] = MappingProxyType(
     {ADD: add, "-": sub, "*": mul, "/": truediv}
@@ -59,6 +69,8 @@ class Expression:
     of: Of
     inputs: frozenset[str] = frozenset()
     size: int = 1
+    term: Term | None = None
+    """The same for a store, whose arithmetic is that of binary numbers."""
 
 
 # -- parts -----------------------------------------------------------------------------------------
@@ -66,7 +78,14 @@ class Expression:
 
 def constant(value: object, type_: Type) -> Expression:
     """Return the expression of a number or text."""
-    return Expression(type_, lambda _: value)
+    number = value if isinstance(value, int | float) and _is_exact(value) else None
+    return Expression(type_, lambda _: value, term=number)
+
+
+def _is_exact(value: float) -> bool:
+    """Whether it is a quotient of integers that a store divides without rounding."""
+    above, below = value.as_integer_ratio()
+    return abs(above) <= FLOAT_EXACT_MAX and below <= LONG_MAX
 
 
 def reference(target: Target) -> Expression:
@@ -76,8 +95,10 @@ def reference(target: Target) -> Expression:
         raise Unreadable(f"{target.name} is of type {target.type}, of which nothing is computed")
     type_ = _widened(target.type)
     if isinstance(path, ComputedPath):
-        return Expression(type_, path.formula.of, path.formula.inputs, path.formula.size)
-    return Expression(type_, lambda value: reach(path, value, None), frozenset(path[:1]))
+        formula = path.formula
+        return Expression(type_, formula.of, formula.inputs, formula.size, formula.term)
+    own = target.name if target.type in _BINARY and len(path) == 1 else None
+    return Expression(type_, lambda value: reach(path, value, None), frozenset(path[:1]), term=own)
 
 
 def _widened(type_: Type) -> Type:
@@ -100,7 +121,10 @@ def operation(left: Expression, sign: str, right: Expression) -> Expression:
     def of(value: object) -> object:
         return _result(one(value), sign, other(value))
 
-    return Expression(type_, of, left.inputs | right.inputs, size)
+    term = None
+    if left.term is not None and right.term is not None:
+        term = Arithmetic(sign, left.term, right.term)
+    return Expression(type_, of, left.inputs | right.inputs, size, term)
 
 
 def _type_of(one: Type, sign: str, other: Type) -> Type:
@@ -132,6 +156,8 @@ def _result(one: object, sign: str, other: object) -> object:
         if isinstance(one, Decimal) or isinstance(other, Decimal):
             with localcontext(prec=DECIMAL_DIGITS_MAX):
                 return _finite(_SIGNS[sign](_decimal(one), _decimal(other)))
+        if sign == "/":  # as a store divides, also what no float is exactly
+            one, other = float(one), float(other)
         return _finite(_SIGNS[sign](one, other))
     except ArithmeticError:
         return None
@@ -185,6 +211,12 @@ def fitted(expression: Expression, attribute: Attribute) -> Of:
         known = " or ".join(item for item in Type if item in fits)
         raise Unreadable(f"it is of type {found}, and {attribute.name} of {wanted}; write {known}")
     return _converted(expression.of, attribute)
+
+
+def term_of(expression: Expression, attribute: Attribute) -> Term | None:
+    """Return an attribute's term for stores; None if it is no number, or is rounded first."""
+    same = _widened(attribute.type) is expression.type
+    return expression.term if same and attribute.type in _BINARY else None
 
 
 def _converted(of: Of, attribute: Attribute) -> Of:

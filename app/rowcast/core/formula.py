@@ -6,20 +6,39 @@ nothing.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """An operation on numbers that a store can compute: names are stored attributes."""
+
+    sign: str
+    left: "Term"
+    right: "Term"
+
+
+Term = Arithmetic | str | int | float
 
 
 class Formula:
     """What computes an attribute; ``of`` never raises, and gives None for what has no value.
 
     ``inputs`` are the stored attributes that it uses, directly or through other formulas; ``size``
-    counts its operations, those of other formulas included.
+    counts its operations, those of other formulas included. ``term`` is the same for a store, which
+    has a number for it wherever ``of`` has one, but perhaps more often; None: it has none.
     """
 
-    __slots__ = ("inputs", "of", "size")
+    __slots__ = ("inputs", "of", "size", "term")
 
     def __init__(
-        self, of: Callable[[object], object], inputs: frozenset[str], size: int = 1
+        self,
+        of: Callable[[object], object],
+        inputs: frozenset[str],
+        size: int = 1,
+        term: Term | None = None,
     ) -> None:
         self.of = of
         self.inputs = inputs
         self.size = size
+        self.term = term

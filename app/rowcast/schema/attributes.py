@@ -200,10 +200,8 @@ class Types:
                 words["primaryKey"],
                 f'the key "{made.name}" must be a stored ID, String, Int, Long or Any',
             )
-        if made.indexed and (made.type in _COMPOUND or not made.stored):
-            self._problems.at(
-                words["indexed"], f'"{made.name}" cannot be indexed: it is no stored scalar'
-            )
+        if made.indexed and (made.type in _COMPOUND or made.relationship is not None):
+            self._problems.at(words["indexed"], f'"{made.name}" cannot be indexed: it is no scalar')
         if made.role and (made.type not in ROLE_TYPES or not made.stored or made.primary_key):
             self._problems.at(
                 words[made.role.value],

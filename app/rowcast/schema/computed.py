@@ -12,7 +12,7 @@ from typing import Final
 from graphql import ObjectTypeDefinitionNode
 
 from rowcast.core.code_formula import CodeFormula
-from rowcast.core.expressions import fitted
+from rowcast.core.expressions import fitted, term_of
 from rowcast.core.formula import Formula
 from rowcast.core.query_terms import Unreadable
 from rowcast.core.row_rules import parse_expression, words_of
@@ -89,7 +89,16 @@ class _Reading:
         hidden = {one.name for one in self.table.attributes if one.hidden}
         if told := sorted(hidden & found.inputs) if not item.hidden else ():
             raise Unreadable(f"{told[0]} is hidden, and {item.name} would tell it; hide both")
-        return Formula(fitted(found, item), found.inputs, found.size)
+        of, term = fitted(found, item), term_of(found, item)
+        keys = {one.name for one in self.table.attributes if one.primary_key}
+        if keys & found.inputs:  # its column is another one for content that is no value
+            term = None
+        if item.indexed and term is None:
+            raise Unreadable(
+                "@indexed is for the sums, differences, products and quotients of Int, Long and "
+                "Float attributes, declared as the Long or Float that they are, without the key"
+            )
+        return Formula(of, found.inputs, found.size, term)
 
     def _circle(self, name: str) -> str:
         """Return the way back to an attribute, or as far as it leads into a circle."""
@@ -100,6 +109,8 @@ class _Reading:
 
     def _check(self, item: Attribute) -> None:
         """Refuse what does not fit a value that is not stored."""
+        if item.indexed and not item.computed:
+            self._refuse(item.name, "@indexed is for expressions, not for functions")
         if item.required:
             self._refuse(
                 item.name, f"{item.name} may be null, where what it is made of is; leave out '!'"

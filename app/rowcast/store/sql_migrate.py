@@ -170,6 +170,7 @@ def open_tables(cursor: Cursor, tables: Sequence[Table], working_rows: int) -> l
             table_id, old = _make(cursor, table), None
         else:
             table_id, old = int(row[0]), read_shape(row[1])
+            _drop_indexes(cursor, table)  # one of an expression may use a column that changes
             _change(cursor, table, old, working_rows)
         new = _shape(table, old)
         if old is not None and new != old:  # values may have moved
@@ -346,11 +347,19 @@ def _set_indexes(cursor: Cursor, table: Table) -> None:
     """Create missing indexes and drop those that are no longer declared."""
     name = sql_name(table)
     wanted = indexes(table)
+    present = _drop_indexes(cursor, table)
+    for index in sorted(wanted.keys() - present):
+        cursor.execute(f"CREATE INDEX {quoted(index)} ON {quoted(name)} {wanted[index]}")
+
+
+def _drop_indexes(cursor: Cursor, table: Table) -> set[str]:
+    """Drop the indexes that are no longer declared; return the names of those that stay."""
+    name = sql_name(table)
+    wanted = indexes(table)
     found = cursor.execute(
         "SELECT name FROM sqlite_master WHERE type='index' AND tbl_name=?", (name,)
     ).fetchall()
     present = {row[0] for row in found if row[0].startswith(index_prefix(name))}
     for index in sorted(present - wanted.keys()):
         cursor.execute(f"DROP INDEX {quoted(index)}")
-    for index in sorted(wanted.keys() - present):
-        cursor.execute(f"CREATE INDEX {quoted(index)} ON {quoted(name)} {wanted[index]}")
+    return present & wanted.keys()

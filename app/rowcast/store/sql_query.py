@@ -28,7 +28,7 @@ from rowcast.core.scalars import FLOAT_EXACT_MAX, LONG_MAX, LONG_MIN
 from rowcast.core.tables import Type
 from rowcast.store.sql_commit import LogPartition
 from rowcast.store.sql_rows import TYPED, Cell, date_cell
-from rowcast.store.sql_tables import EXTRA, FORM, quoted, value_attributes
+from rowcast.store.sql_tables import EXTRA, FORM, quoted, term_text, value_attributes
 
 _ORDER: Final = {Operator.GT: ">", Operator.GE: ">=", Operator.LT: "<", Operator.LE: "<="}
 _TEXT: Final = frozenset({Operator.STARTS_WITH, Operator.ENDS_WITH, Operator.CONTAINS})
@@ -86,6 +86,7 @@ class Conditions:
     def __init__(self, part: LogPartition) -> None:
         self._terms = terms(part)
         self._key_name = part.rows.layout.key_name
+        self._typed = part.rows.layout.typed
 
     def filter(self, where: Where | None) -> Filter:
         """Return the SQL of the conditions."""
@@ -128,7 +129,7 @@ class Conditions:
     def _within(self, path: tuple[str, ...], operator: Operator, value: object) -> Filter:
         """Narrow by a value inside a JSON column, if that is cheap and safe."""
         if isinstance(path, ComputedPath):
-            return _UNKNOWN
+            return self._computed(path, operator, value)
         declared = self._terms.get(path[:1])
         column = quoted(EXTRA) if declared is None else declared.text
         inner = path if declared is None else path[1:]
@@ -145,6 +146,13 @@ class Conditions:
         # JSON lacks, such as {"$decimal": "1.5"}.
         other = f"instr({column},'\\')>0 OR instr({column},'\"$')>0"
         return Filter(f"({narrow.text} OR {other})", values, exact=False)
+
+    def _computed(self, path: ComputedPath, operator: Operator, value: object) -> Filter:
+        """Narrow by a computed number; for NULL it may be another than SQL has."""
+        term = path.formula.term
+        if term is None or not self._typed:
+            return _UNKNOWN
+        return _near(term_text(term), operator, value)
 
 
 def _having(term: Term | None, value: object) -> Filter:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+from zlib import crc32
 
 from sqlalchemy import (
     BigInteger,
@@ -41,6 +42,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.types import TypeDecorator
 
 from rowcast.core.errors import Code, Error
+from rowcast.core.formula import Formula, Term
 from rowcast.core.tables import DATABASE, Attribute, Table, Type
 
 FORMER: Final = "rowcast_former"
@@ -149,6 +151,12 @@ def indexes(table: Table) -> dict[str, str]:
     name = sql_name(table)
     expires = quoted(DECLARED_NAMES.expires)
     wanted = {f"{index_prefix(name)}_expires": f"({expires}) WHERE {expires} IS NOT NULL"}
+    for item in table.attributes:
+        if item.indexed and item.formula is not None and item.formula.term is not None:
+            text = term_text(item.formula.term)
+            typed = [(name, str(one.type)) for name, one in _inputs(table, item.formula)]
+            mark = crc32(repr((text, typed)).encode())  # another expression is another index
+            wanted[f"{index_prefix(name)}{item.name}.{mark:08x}"] = f"({text})"
     for item in value_attributes(table):
         if item.indexed and item.type not in _NOT_INDEXED:
             column = quoted(item.name)
@@ -156,6 +164,28 @@ def indexes(table: Table) -> dict[str, str]:
             term = f"CAST({column} AS REAL)" if item.type is Type.DECIMAL else column
             wanted[f"{index_prefix(name)}{item.name}"] = f"({term})"
     return wanted
+
+
+def _inputs(table: Table, formula: Formula) -> list[tuple[str, Attribute]]:
+    return [(item.name, item) for item in table.attributes if item.name in formula.inputs]
+
+
+def term_text(term: Term) -> str:
+    """Return the SQL of a computed number, which SQLite computes bit for bit as Python does.
+
+    Floats are quotients of integers, since SQLite may round what it reads as a decimal fraction.
+    """
+    if isinstance(term, str):
+        return quoted(term)
+    if isinstance(term, float):
+        above, below = term.as_integer_ratio()
+        return f"(CAST({above} AS REAL)/{below})"
+    if isinstance(term, int):
+        return str(term)
+    left, right = term_text(term.left), term_text(term.right)
+    if term.sign == "/":
+        left = f"CAST({left} AS REAL)"
+    return f"({left}{term.sign}{right})"
 
 
 def index_prefix(name: str) -> str:
