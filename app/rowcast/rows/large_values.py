@@ -50,7 +50,9 @@ def encode(
     table: Table | None, topic: str, payload: bytes, content_type: str | None, wanted: str | None
 ) -> tuple[bool, bytes | None]:
     """Return whether the payload of a record is a value, and its bytes in a wanted media type."""
-    shapes = {} if table is None else {table.name: _compiled(table)}
+    shapes = {}
+    if table is not None:  # formulas are no part of what makes tables equal
+        shapes = {table.name: CompiledTable(table) if table.computes else _compiled(table)}
     event = Event(topic, "put", payload, content_type, table=table)
     transcoder = Transcoder(shapes)
     if not transcoder.structured(event) or wanted is None:

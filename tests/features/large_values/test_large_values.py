@@ -1,6 +1,7 @@
 """Large values: checked elsewhere, with the same outcome and in the same order (L11)."""
 
 import asyncio
+import json
 import os
 import signal
 import threading
@@ -22,6 +23,7 @@ from rowcast.features.large_values.feature import LargeValueProcess
 from rowcast.kernel.bytes_in_hand import WriteBounds
 from rowcast.kernel.last_write_wins import put_stamp
 from rowcast.net.worker_processes import WorkerProcesses
+from rowcast.schema import parse_schema
 
 BYTES_MIN = 100
 UNTIL_SECONDS = 30
@@ -316,3 +318,33 @@ async def test_writes_of_one_read_take_the_detour_too(rooms):
     assert ["Dog/1", "Dog/1", "Dog/2"] == [outcome.event.topic for outcome in outcomes]
     assert ["check"] == room.workers.asked
     assert ["Dog/1", "Dog/1", "Dog/1", "Dog/2"] == listener.topics
+
+
+COMPUTING = """
+type Order @table @export @auth(read: "total > 1") @alarm(name: "much", when: "total=gt=9") {
+  id: ID @primaryKey
+  price: Float
+  text: String
+  total: Float @computed(from: "price * 2")
+}
+"""
+
+
+async def test_a9_a_large_record_has_its_computed_values():
+    """A9: checked in another process, which has no formulas, and encoded in this one."""
+    room = Server(parse_schema(COMPUTING).tables)
+    large = LargeValueProcess(BYTES_MIN, WorkerProcesses(1, "test-computed"))
+    large.install(room.kernel)
+    body = {"price": 2.0, "text": "x" * BYTES_MIN}
+    given = Event("Order/1", PUT, encode(body, JSON), JSON, 1, True)
+    await room.kernel.write(given, ANN)
+    record = (await room.kernel.read("Order/1", ANN)).changed(decoded=MISSING)
+    await prepare(room.kernel, record, None, JSON)
+    assert record.decoded is MISSING
+    told = json.loads(representation(room.kernel, record, None, JSON).body["body"])
+    assert told["total"] == 4.0
+    wrong = Event("Order/1", PUT, encode(body | {"total": 1}, JSON), JSON, 1, True)
+    with pytest.raises(Error, match="is computed; it cannot be written"):
+        await room.kernel.write(wrong, ANN)
+    await large.stop()
+    await room.stop()

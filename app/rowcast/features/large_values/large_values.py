@@ -143,7 +143,10 @@ class LargeValues(WriteDetour):
         if len(record.payload) < self.bytes_min or (IS_VALUE in known and wanted in {None, *known}):
             return
         work = (record.table, record.topic, record.payload, record.content_type, wanted)
-        known[IS_VALUE], encoded = await self._workers.run(large_values.encode, *work)
+        if record.table is not None and record.table.computes:  # no other process has formulas
+            known[IS_VALUE], encoded = await asyncio.to_thread(large_values.encode, *work)
+        else:
+            known[IS_VALUE], encoded = await self._workers.run(large_values.encode, *work)
         if encoded is not None and wanted is not None:
             known[wanted] = encoded
 
