@@ -15,8 +15,8 @@ from talking import Mqtt
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 ADMINISTRATIVE_ACTION = 0x98
 PAGES = (
-    "topics", "records/Dog", "messages", "console", "clients", "gateway", "server", "snapshots",
-    "schema", "api", "users", "rules",
+    "topics", "records/Dog", "alarms", "messages", "console", "clients", "gateway", "server",
+    "snapshots", "schema", "api", "users", "rules",
 )  # fmt: skip
 
 

@@ -285,6 +285,17 @@ async def test_who_asks_whether_it_may_read_is_told_what_a_read_would_be(rest, h
     assert told["#"] == bool(header)
 
 
+@pytest.mark.parametrize(
+    ("header", "may"),
+    [({}, False), ({"authorization": BOB}, False), ({"authorization": ANN}, True)],
+)
+async def test_who_asks_whether_it_may_administer_is_told(rest, header, may):
+    """O8, V5: a page offers no button that would be refused."""
+    told = (await rest.get("/$SYS/me?administer=$SYS/alarms/%23", **header)).value
+    assert {"$SYS/alarms/#": may} == told["administers"]
+    assert "reads" not in told
+
+
 async def test_p5_a_question_with_a_leading_slash_is_about_what_that_names(rest):
     rest.kernel.registry.add("$SYS/users", Resource)
     words = "read=/$SYS/users&read=/Dog/1"
@@ -292,7 +303,14 @@ async def test_p5_a_question_with_a_leading_slash_is_about_what_that_names(rest)
     assert {"/$SYS/users": False, "/Dog/1": True} == told
 
 
-@pytest.mark.parametrize("words", ["read=a%23b", "&".join(["read=a"] * 33)])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "read=a%23b",
+        "administer=a%23b",
+        *("&".join([f"{one}=a"] * 33) for one in ("read", "administer")),
+    ],
+)
 async def test_questions_that_cannot_be_answered_are_malformed(rest, words):
     assert 400 == (await rest.get(f"/$SYS/me?{words}", authorization=ANN)).status
     assert "reads" not in (await rest.get("/$SYS/me", authorization=ANN)).value

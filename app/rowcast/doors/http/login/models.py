@@ -38,9 +38,10 @@ class CallerFacts(BaseModel):
 
 
 class Me(CallerFacts):
-    """The caller, and what it may read of what it asked about."""
+    """The caller, and what it may do of what it asked about."""
 
     reads: dict[str, bool] = Field(default_factory=dict)
+    administers: dict[str, bool] = Field(default_factory=dict)
 
 
 class SignedIn(CallerFacts):

@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from http import HTTPStatus
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, ValidationError
@@ -31,7 +31,7 @@ from rowcast.doors.http.login.models import (
     SignedIn,
     Ticket,
 )
-from rowcast.doors.http.login.questions import readable
+from rowcast.doors.http.login.questions import administered, readable
 from rowcast.doors.http.login.signing_in import (
     COOKIE,
     LOGIN,
@@ -99,6 +99,18 @@ def takes(model: type[BaseModel]) -> dict[str, object]:
 
 _SAY: Final = 'say {"user": "ann", "password": "..."}'
 CallerOf = Annotated[Caller | None, Depends(signed_in)]
+
+
+def _topics(told: str) -> Any:
+    """Describe the topics or filters that somebody asks about."""
+    most = {"maxItems": QUESTIONS_MAX}
+    return Query(description=f"Topics or filters: {told}", json_schema_extra=most)
+
+
+ToRead = Annotated[list[str], _topics("whether each may be read, told in `reads`.")]
+ToAdminister = Annotated[
+    list[str], _topics("whether each may be administered, told in `administers`.")
+]
 
 
 # -- the routes ------------------------------------------------------------------------------------
@@ -177,19 +189,16 @@ async def me(
     request: Request,
     edge: EdgeOf,
     _caller: CallerOf,
-    read: Annotated[
-        list[str],
-        Query(
-            description="Topics or filters: whether each may be read, told in `reads`.",
-            json_schema_extra={"maxItems": QUESTIONS_MAX},
-        ),
-    ] = [],  # noqa: B006 - FastAPI copies it
+    read: ToRead = [],  # noqa: B006 - FastAPI copies it
+    administer: ToAdminister = [],  # noqa: B006 - FastAPI copies it
 ) -> Answer:
     """Tell who one is, and what one may do."""
     caller = edge.caller(request.scope, "http")
     told = Me(**_facts(caller).model_dump())
     if read:
         told.reads = readable(edge, caller, read)
+    if administer:
+        told.administers = administered(edge, caller, administer)
     return Answer.of(told)
 
 

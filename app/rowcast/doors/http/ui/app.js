@@ -10,6 +10,7 @@ import { apiPage } from './api.js'
 import { clientsPage } from './clients.js'
 import { gatewayPage, snapshotsPage } from './system.js'
 import { messagesPage } from './messages.js'
+import { ALARMS, DELIVERIES, alarmsPage } from './alarms.js'
 import { schemaPage } from './schema.js'
 import { peoplePage } from './people.js'
 import { rulesPage } from './rules.js'
@@ -19,6 +20,7 @@ import { note, refusal } from './rows.js'
 // each with what it needs: a grant, or what must be readable
 const GROUPS = [
   ['', { topics: ['⌘', 'Topics', topicsPage, '#'], records: ['▤', 'Records', recordsPage, '#'],
+    alarms: ['⚑', 'Alarms', alarmsPage, `${ALARMS}/`],
     messages: ['✉', 'Messages', messagesPage, '$SYS/topic_tables/'], console: ['»', 'Console', consolePage] }],
   ['Traffic', { clients: ['◉', 'Clients', clientsPage, '$SYS/sessions/'],
     gateway: ['⇄', 'Gateway', gatewayPage, '$SYS/brokers/'] }],
@@ -30,8 +32,9 @@ const GROUPS = [
 ]
 const PAGES = Object.assign({}, ...GROUPS.map(([, pages]) => pages))
 const PORT = '$SYS/listeners/MQTT'
-const ASKED = ['#', PORT, '$SYS/schema', '$SYS/topics', REFUSED, // what pages have beside what they need
+const ASKED = ['#', PORT, '$SYS/schema', '$SYS/topics', REFUSED, DELIVERIES, // what pages have beside what they need
   ...Object.values(PAGES).map(([,,, needs]) => needs).filter((needs) => needs?.startsWith('$'))]
+const ADMINISTERED = [`${ALARMS}/#`, `${DELIVERIES}/#`] // what a rule may let others than administrators do
 const FIRST = ['topics', 'records', 'console', 'clients'] // on a phone; the others are under "More"
 const WORDS = { out: 'not signed in', ready: 'connected', connecting: 'connecting', live: 'live', waiting: 'lost; trying again',
   refused: 'not allowed' }
@@ -44,6 +47,8 @@ const app = {
   may: (grant) => Boolean(app.me?.grants[grant]),
   /** Tell likewise of what the server says of itself: asking for it in vain would look like a fault. */
   reads: (topic) => Boolean(app.me?.reads[topic]),
+  /** Tell whether who is here may do something to these topics. */
+  administers: (filter) => Boolean(app.me?.administers[filter]),
   /** Show how the connection is doing. */
   told(state, problem) {
     const node = document.getElementById('state')
@@ -145,7 +150,8 @@ async function who() {
   app.me = problemOf = null
   try {
     const asked = ASKED.map((topic) => `read=${encodeURIComponent(topic.replace(/\/$/, ''))}`).join('&')
-    const me = await (await app.rows.request('GET', `/$SYS/me?${asked}`)).json()
+    const done = ADMINISTERED.map((filter) => `administer=${encodeURIComponent(filter)}`).join('&')
+    const me = await (await app.rows.request('GET', `/$SYS/me?${asked}&${done}`)).json()
     const isNobody = me.user === 'anonymous' && !me.grants.read && !Object.values(me.reads).includes(true)
     if (!isNobody) app.me = me
     app.told(isNobody ? 'out' : 'ready')

@@ -10,9 +10,10 @@ const ROWS_FOUND = 12 // from so many on there is something to find
 /**
  * A table of the rows at a path; gives `{ node, look, end }`. Rows that are not told of are looked
  * at anew when something happens at `news`, and `every` so many milliseconds while the page is seen.
+ * `order` compares two rows; without it they stay in the server's order.
  * `below(row)` is a sentence that has a line of its own under the row, such as what is wrong with it.
  */
-export function rowsTable(app, path, { columns, key, actions = [], none, news, every, below }) {
+export function rowsTable(app, path, { columns, key, actions = [], none, news, every, below, order }) {
   const box = h('div.tablebox')
   const find = h('input', { type: 'search', placeholder: 'Find', hidden: true, 'aria-label': 'Find a row',
     oninput: () => paint() })
@@ -76,6 +77,7 @@ export function rowsTable(app, path, { columns, key, actions = [], none, news, e
   function tableOf() {
     const wanted = find.value.toLowerCase()
     const all = [...rows].filter(([, row]) => !wanted || JSON.stringify(row).toLowerCase().includes(wanted))
+    if (order) all.sort(([, one], [, other]) => order(one, other))
     const shown = all.slice(0, ROWS_DRAWN)
     const rest = all.length - shown.length
     const told = columns.map(([title, read]) => [title, shown.map(([, row]) => cell(title, read, row))])
