@@ -78,7 +78,7 @@ def test_who_has_to_sign_in_is_told_how(server, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["rowcast", "get", "Dog/9"])
     with pytest.raises(SystemExit):
         main()
-    assert "stand in ROWCAST_URL or --url" in capsys.readouterr().err
+    assert "set ROWCAST_USER and ROWCAST_PASSWORD" in capsys.readouterr().err
 
 
 def test_a_list_of_nothing_says_so_to_people(server):

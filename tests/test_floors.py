@@ -73,6 +73,11 @@ KNOWN = {
 }
 """What programs beside the server know of it: words and formats; snapshots, the database too."""
 
+ENVIRONMENT_READERS = (
+    "app/rowcast/program/config.py",
+    "app/rowcast/program/credentials.py",
+    "app/rowcast_lake/spark/environment.py",
+)
 ENVIRONMENT = {"environ", "environb", "getenv", "getenvb"}
 
 
@@ -166,9 +171,10 @@ def client_imports(source: Source) -> Iterator[str]:
 
 
 def environment_reads(source: Source) -> Iterator[str]:
-    """Only config.py reads the environment; Spark, another program, has its own such place."""
-    if source.path in {"app/rowcast/program/config.py", "app/rowcast_lake/spark/environment.py"}:
+    """Settings and credentials have one reader each; Spark, another program, has its own."""
+    if source.path in ENVIRONMENT_READERS:
         return
+    first = ENVIRONMENT_READERS[0]
     for node in source.nodes:
         named = isinstance(node, ast.Attribute) and node.attr in ENVIRONMENT
         taken = (
@@ -177,8 +183,7 @@ def environment_reads(source: Source) -> Iterator[str]:
             and any(alias.name in ENVIRONMENT for alias in node.names)
         )
         if named or taken:
-            yield
-            f"{source.path}:{node.lineno}: only app/rowcast/program/config.py reads the environment"
+            yield f"{source.path}:{node.lineno}: reads the environment, which {first} does for all"
 
 
 def second_matchers(source: Source) -> Iterator[str]:

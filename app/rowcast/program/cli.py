@@ -120,7 +120,7 @@ command = typer.Typer(
 
 
 _SIGN_IN: Final = (
-    "; name and password stand in ROWCAST_URL or --url, before the host: ann:my%20secret@127.0.0.1"
+    "; set ROWCAST_USER and ROWCAST_PASSWORD, or write them in the URL: ann:my%20secret@127.0.0.1"
 )
 
 

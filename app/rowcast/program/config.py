@@ -3,8 +3,8 @@
 A setting has one dotted name everywhere: ``mqtt.network.port`` in ``rowcast.yaml``, in ``--set
 mqtt.network.port=1884``, and, spelt ``ROWCAST_MQTT__NETWORK__PORT``, in the environment. Flags
 override the environment, that overrides the file, that overrides the defaults below. All mistakes
-are reported at once, with their places. No other module reads the environment or a configuration
-file.
+are reported at once, with their places. No other module reads a configuration file, and only
+``credentials`` beside it the environment.
 """
 
 import os
@@ -36,6 +36,7 @@ from rowcast.kernel.settings import (
     Seconds,
     Section,
 )
+from rowcast.program.credentials import VARIABLES
 from rowcast.program.settings.client_events import ClientEventsSettings
 from rowcast.program.settings.cluster import Cluster
 from rowcast.program.settings.gateway import GatewaySettings
@@ -229,6 +230,11 @@ class Config(FeatureSections):
         default="",
         description="Server that the client commands use; by default `http.host` and `http.port`.",
     )
+    authority: Path | None = Field(
+        default=None,
+        description="File with authorities that the client commands trust besides the system's "
+        "(PEM); by default `tls.certificateAuthority`.",
+    )
 
     _warnings: tuple[str, ...] = ()
 
@@ -401,7 +407,7 @@ def variable(name: str) -> str:
 def _read_environment(env: Mapping[str, str], known: Mapping[str, FieldInfo]) -> Iterator[_Given]:
     names = {_variable(key): key for key in (*known, *_short_names(known))}
     for name in sorted(env):
-        if name.startswith(PREFIX):
+        if name.startswith(PREFIX) and name not in VARIABLES.values():
             key = names.get(name, name.removeprefix(PREFIX).lower().replace("__", "."))
             yield _Given(key, env[name], f"environment variable {name}")
 

@@ -18,6 +18,7 @@ from rowcast.core.places import check_local, is_object_store
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.program.commands.options import JsonOption, print_row
+from rowcast.program.commands.server import authority_of
 from rowcast.program.config import load_config
 from rowcast_lake.spark.java import INSTALL
 from rowcast_lake.spark.session import LOCAL_MASTER
@@ -209,7 +210,8 @@ def _run_job(
     if not (table or parquet):
         raise Error(Code.UNPROCESSABLE, f"{job.name}: name a table, such as --table Weather")
     config = load_config(None, None, {"url": url} if url else {})
-    server = {"url": config.server_url}
+    authority = authority_of(config)
+    server = {"url": config.server_url, "authority": str(authority.resolve()) if authority else ""}
     if show is None:
         show = 0 if out or to else ROWS_SHOWN
     target = Target(root_of(out) if out else None, to, server, replace, show, checkpoint, once)

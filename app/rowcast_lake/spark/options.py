@@ -88,13 +88,13 @@ class Options:
     def remote(self) -> Remote:
         """The server: from an option, else from the environment."""
         environment = variables()
-        return Remote.of(
-            self.text("url") or server_url() or DEFAULT_URL,
-            self.text("user") or environment.get("ROWCAST_USER", ""),
-            self.text("password") or environment.get("ROWCAST_PASSWORD", ""),
-            self.text("token") or environment.get("ROWCAST_TOKEN", ""),
-            self.text("authority"),
-        )
+        url = self.text("url") or server_url() or DEFAULT_URL
+        names = ("user", "password", "token")
+        who = {name: self.text(name) for name in names}
+        if not any(who.values()) and "@" not in url:
+            who = {name: environment.get(f"ROWCAST_{name.upper()}", "") for name in names}
+        authority = self.text("authority") or environment.get("ROWCAST_AUTHORITY", "")
+        return Remote.of(url, authority=authority, **who)
 
     @property
     def place(self) -> Place:

@@ -39,7 +39,7 @@ class Remote:
     url: str
     authorization: str = field(default="", repr=False)
     authority: str = ""
-    """File of trusted CA certificates; empty for the system's."""
+    """File of CA certificates that are trusted besides the system's (PEM); empty for none."""
 
     @classmethod
     def of(cls, url: str, user: str, password: str, token: str, authority: str) -> "Remote":
@@ -127,16 +127,31 @@ class Remote:
 
 @lru_cache(REMOTE_SERVERS_MAX)
 def _client(remote: Remote) -> httpx.Client:
-    verify: ssl.SSLContext | bool = True
-    if remote.authority:
-        verify = ssl.create_default_context(cafile=remote.authority)
     return httpx.Client(
         timeout=REMOTE_ANSWER_SECONDS,
         headers={"authorization": remote.authorization} if remote.authorization else {},
         # Use the environment's proxy only if the server is on another machine.
         trust_env=urlsplit(remote.url).hostname not in LOCAL,
-        verify=verify,
+        verify=_trust(remote.authority) if remote.url.startswith("https:") else _trust_nobody(),
     )
+
+
+def _trust_nobody() -> ssl.SSLContext:
+    """Read no certificates: without TLS there is nothing to verify."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def _trust(authority: str) -> ssl.SSLContext:
+    """Trust the system's certificates (or SSL_CERT_FILE), and those of a file."""
+    trust = ssl.create_default_context()
+    if authority:
+        try:
+            trust.load_verify_locations(authority)
+        except OSError as error:  # on an executor the file may be missing
+            raise Error(
+                Code.INVALID, f"authority: {authority!r} has no certificates to read: {error}"
+            ) from error
+    return trust
 
 
 def pause(attempt: int) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -74,6 +75,8 @@ class Order:
 def _causes(error: Exception) -> list[str]:
     """Return the first line of Spark's error, and of a worker's failure the Error."""
     lines = str(error).splitlines()
+    if isinstance(error, Py4JError):  # its first line says which method was called
+        lines = [line.removeprefix(": ") for line in lines[1:]] or lines
     return lines[:1] + [line for line in lines if line.startswith(ERROR)]
 
 
@@ -81,14 +84,15 @@ def _causes(error: Exception) -> list[str]:
 def session(name: str, master: str) -> Iterator[SparkSession]:
     """Provide a session, and stop it afterwards; an existing one is left running."""
     there = SparkSession.getActiveSession() is not None
-    found = start_session(name, master)
+    found = None
     try:
+        found = start_session(name, master)
         yield found
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         words = next((line for line in reversed(_causes(error)) if line), "no reason given")
         raise Error(Code.INVALID, f"Spark: {words[:WORDS_MAX]}") from error
     finally:
-        if not there:
+        if not there and found is not None:
             found.stop()
 
 

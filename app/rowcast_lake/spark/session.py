@@ -64,8 +64,9 @@ def _needed(local: bool) -> dict[str, str]:
     needed = {"JAVA_HOME": str(java_home(environment, packaged_java()))}
     if not environment.get("PATH"):
         needed["PATH"] = os.defpath  # Spark's launcher is a shell script
-    if "PYSPARK_PYTHON" not in environment and local:
-        needed["PYSPARK_PYTHON"] = sys.executable
+    if environment.keys().isdisjoint({"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"}):
+        # Spark asks a Python of the driver for the format rowcast, and by default any python3
+        needed["PYSPARK_PYTHON" if local else "PYSPARK_DRIVER_PYTHON"] = sys.executable
     if local:
         needed["SPARK_LOCAL_IP"] = LOOPBACK
     return needed

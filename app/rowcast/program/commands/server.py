@@ -1,10 +1,12 @@
 """The connection of commands to a server, over its public REST and SSE."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from rowcast.program.config import load_config
+from rowcast.program.config import Config, load_config
+from rowcast.program.credentials import credentials_for
 from rowcast_client import SyncRowcast
 
 UrlOption = Annotated[
@@ -14,6 +16,12 @@ UrlOption = Annotated[
 
 
 def client_of(url: str | None) -> SyncRowcast:
-    """Return a client of the chosen server."""
+    """Return a client of the chosen server, signed in by the URL, else by the environment."""
     config = load_config(None, None, {"url": url} if url else {})
-    return SyncRowcast(config.server_url, authority=config.tls.certificate_authority)
+    who: dict[str, Any] = credentials_for(config.server_url)
+    return SyncRowcast(config.server_url, authority=authority_of(config), **who)
+
+
+def authority_of(config: Config) -> Path | None:
+    """Return the file with authorities that a client trusts besides the system's."""
+    return config.authority or config.tls.certificate_authority

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Annotated, Final
+from urllib.parse import urlsplit
 
 import typer
 
@@ -111,13 +112,19 @@ def _refusal(event: Event) -> str:
     return printable(text)
 
 
+def _without_credentials(url: str) -> str:
+    """Return a URL without name and password, for a terminal that others see."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
 class Connection:
     """The connection status that ``tail`` prints on standard error."""
 
     def __init__(self, url: str, topics: str) -> None:
         self.position: Callable[[], str] = str
         """Returns the cursor to continue from; empty before there is one."""
-        self._url = url
+        self._url = _without_credentials(url)
         self._topics = printable(topics)
         self._lost = False
 
