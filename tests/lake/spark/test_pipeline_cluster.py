@@ -31,6 +31,11 @@ type Stats @table @export {
 """
 ANN = ("ann", "secret-ann")
 ROWS = 200
+READINGS = [
+    {"id": str(n), "site": "AB"[n % 2], "at": f"2026-01-01T{n % 24:02}:00:00Z", "temp": n}
+    for n in range(ROWS)
+]
+AUTHORITY = "authority.pem"
 JOB = (
     "--table", "Reading", "--time", "at", "--by", "site", "--every", "1d", "--values", "temp",
     "--to", "Stats",
@@ -53,28 +58,33 @@ def spark_process(log, home, *words):
             process.terminate()
 
 
-@pytest.fixture
-def master(tmp_path):
-    """The address of a master with two workers."""
-    home = str(java_home(dict(os.environ), packaged_java()))
-    (port,) = free_ports(1)
-    address, told = f"spark://127.0.0.1:{port}", tmp_path / "master.log"
-    here = ("--host", "127.0.0.1", "--webui-port", 0)
-    with ExitStack() as stack:
-        words = (f"{DEPLOY}.master.Master", *here, "--port", port)
-        stack.enter_context(spark_process(told, home, *words))
-        wait_until(lambda: "New state: ALIVE" in told.read_text(), "the master is there")
-        for name in ("one", "two"):
-            part = ("--cores", 1, "--memory", "1g", "--work-dir", tmp_path / name, address)
-            words = (f"{DEPLOY}.worker.Worker", *here, *part)
-            stack.enter_context(spark_process(tmp_path / f"{name}.log", home, *words))
-        wait_until(lambda: told.read_text().count("Registering worker") == 2, "both have come")
-        yield address
+class Cluster:
+    """A master, and workers of one core each."""
+
+    def __init__(self, folder, stack):
+        self.folder, self.stack, self.workers = folder, stack, 0
+        self.home = str(java_home(dict(os.environ), packaged_java()))
+        (port,) = free_ports(1)
+        self.address, self.log = f"spark://127.0.0.1:{port}", folder / "master.log"
+        self._start(self.log, "master.Master", "--port", port)
+        wait_until(lambda: "New state: ALIVE" in self.log.read_text(), "the master is there")
+
+    def work(self, name, memory):
+        """Start a worker with this much memory for executors."""
+        part = ("--cores", 1, "--memory", memory, "--work-dir", self.folder / name, self.address)
+        self._start(self.folder / f"{name}.log", "worker.Worker", *part)
+        self.workers += 1
+        told = "Registering worker"
+        wait_until(lambda: self.log.read_text().count(told) == self.workers, "it has come")
+
+    def _start(self, log, role, *words):
+        words = (f"{DEPLOY}.{role}", "--host", "127.0.0.1", "--webui-port", 0, *words)
+        self.stack.enter_context(spark_process(log, self.home, *words))
 
 
 @pytest.fixture
 def server(tmp_path):
-    """A server with TLS and one user."""
+    """A server with TLS, one user and a snapshot."""
     files = ServerFiles(tmp_path, Authority(tmp_path).issue("localhost", "127.0.0.1"))
     (port,) = free_ports(1)
     settings = {
@@ -86,36 +96,45 @@ def server(tmp_path):
     with Server(tmp_path, SCHEMA, settings=settings) as running:
         user = {"password": ANN[1], "roles": ["admin"], "setup_code": running.setup_code}
         assert running.request("PUT", "/$SYS/users/ann", json=user).is_success
+        assert running.request("POST", "/Reading/", json=READINGS, auth=ANN).is_success
+        data = ("--data", tmp_path / "data")
+        subprocess.run([ROWCAST, "export", *data], cwd=tmp_path, env=environment(), check=True)
         yield running
 
 
-def test_a_job_runs_on_a_cluster_over_tls_signed_in(server, master, tmp_path):
-    """The Python of this environment finds the format; executors sign in, and trust the file."""
-    rows = [
-        {"id": str(n), "site": "AB"[n % 2], "at": f"2026-01-01T{n % 24:02}:00:00Z", "temp": n}
-        for n in range(ROWS)
-    ]
-    assert server.request("POST", "/Reading/", json=rows, auth=ANN).is_success
-    data = tmp_path / "data"
-    subprocess.run([ROWCAST, "export", "--data", data], cwd=tmp_path, env=environment(), check=True)
-    authority = next(tmp_path.glob("authority*.pem"))
-    signed = {
-        "ROWCAST_USER": ANN[0],
-        "ROWCAST_PASSWORD": ANN[1],
-        "ROWCAST_AUTHORITY": authority.name,
-    }
+@contextmanager
+def job(server, master):
+    """Run a job, in the folder of the authority's file; an executor works in another one."""
+    signed = {"ROWCAST_USER": ANN[0], "ROWCAST_PASSWORD": ANN[1], "ROWCAST_AUTHORITY": AUTHORITY}
     address = f"https://127.0.0.1:{server.settings['http.securePort']}"
-    done = subprocess.run(
+    with subprocess.Popen(
         [ROWCAST, "pipeline", "run", "rollup", "--url", address, "--master", master, *JOB],
-        cwd=tmp_path,  # the file of the authority is here; an executor works elsewhere
+        cwd=server.folder,
         env=environment() | signed,
-        capture_output=True,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
-    )
-    assert 0 == done.returncode, done.stderr
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_job_waits_for_a_cluster_and_runs_on_it_over_tls_signed_in(server, tmp_path):
+    """It says why it waits; its executors find the format, sign in, and trust the file."""
+    with ExitStack() as stack:
+        cluster = Cluster(tmp_path, stack)
+        cluster.work("small", "512m")  # an executor takes 1 GiB
+        process = stack.enter_context(job(server, cluster.address))
+        told = next(line for line in process.stderr if "has not accepted any resources" in line)
+        assert "sufficient resources" in told
+        cluster.work("one", "1g")
+        cluster.work("two", "1g")
+        problems = process.communicate()[1]
+        assert 0 == process.returncode, problems
     stats = server.request("GET", "/Stats/?sort(site)", auth=ANN).json()
-    told = [(row["site"], row["count"], row["min"], row["max"]) for row in stats]
-    assert [("A", ROWS // 2, 0, ROWS - 2), ("B", ROWS // 2, 1, ROWS - 1)] == told
-    for name in ("one", "two"):
-        assert list((tmp_path / name).glob("app-*/*/stderr")), f"the worker {name} ran nothing"
+    found = [(row["site"], row["count"], row["min"], row["max"]) for row in stats]
+    assert [("A", ROWS // 2, 0, ROWS - 2), ("B", ROWS // 2, 1, ROWS - 1)] == found
+    ran = {path.parts[-4] for path in tmp_path.glob("*/app-*/*/stderr")}
+    assert ran, "no worker ran an executor"
+    assert ran <= {"one", "two"}
