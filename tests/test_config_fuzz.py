@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rowcast.core.errors import Code, Error
@@ -82,6 +82,7 @@ _KEYS = sorted(config_keys())
 
 @pytest.mark.slow
 @given(st.dictionaries(st.sampled_from([*_KEYS, "http", "mqtt.x", "", ".", "a..b"]), _ANYTHING))
+@example({"cluster.tls.certificate": "a.pem"})
 @settings(max_examples=300, deadline=None)
 def test_whatever_is_set_is_taken_or_refused_with_its_place(given_settings):
     """O1: fuzzed configuration; a mistake is a sentence that names a setting."""

@@ -89,9 +89,17 @@ class ClusterTls(Section):
 
     @model_validator(mode="after")
     def _all_or_none(self) -> "ClusterTls":
-        files = (self.certificate, self.private_key, self.certificate_authority)
-        if any(files) and not all(files):
-            raise ValueError("give certificate, privateKey and certificateAuthority, or none")
+        files = {
+            "cluster.tls.certificate": self.certificate,
+            "cluster.tls.privateKey": self.private_key,
+            "cluster.tls.certificateAuthority": self.certificate_authority,
+        }
+        there = [name for name, file in files.items() if file]
+        if there and not all(files.values()):
+            raise ValueError(
+                "give certificate, privateKey and certificateAuthority, or none; there is only "
+                f"{' and '.join(there)}"
+            )
         return self
 
 
