@@ -112,3 +112,28 @@ def test_options_of_a_backend_are_passed_through(tmp_path):
     """E13"""
     text = "retainer: {backends: {built_in_database: {ds: {url: /srv/x.db}}}}"
     assert "/srv/x.db" == given(text, tmp_path).retainer.backends.built_in_database.ds.url
+
+
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [
+        ("backends: {fdb: {enabled: true}}", "retained messages have one backend"),
+        ("backends: {fdb: true}", "cluster.engine names what keeps their log"),
+        ("backends: {fdb: {ds: {n_shards: 16}}}", "retained messages have one backend"),
+        ("backends: {built_in_database: {ds: {n_shards: 16}}}", "not divided into shards"),
+        ("backends: {built_in_database: {ds: {replication_factor: 3}}}", "cluster.peers are"),
+        ("backends: {built_in_database: {ds: {n_sites: 3}}}", "cluster.peers are"),
+        ("backends: {built_in_database: {storage_type: disc}}", "are on disk"),
+        ("backend: {type: built_in_database, storage_type: ram}", "are on disk"),
+        ("backend: {index_specs: [[1, 2, 3]]}", "need no index"),
+        ("backend: {max_retained_messages: 5}", 'did you mean "retainer.max_retained_messages"?'),
+        ("n_shards: 5", "is not a setting"),
+    ],
+)
+def test_what_another_store_has_is_told_with_what_is_here_instead(text, instead, tmp_path):
+    """E7, E12: its shards and its copies, its second backend, and where that is configured here."""
+    with pytest.raises(Error) as caught:
+        given(f"retainer: {{{text}}}", tmp_path)
+    assert instead in caught.value.message
+    assert ("leave it out" in caught.value.message) == ("setting: " in caught.value.message)
+    assert "built_in_database.enabled" not in caught.value.message

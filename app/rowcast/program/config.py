@@ -47,7 +47,7 @@ from rowcast.program.settings.memory import Memory
 from rowcast.program.settings.mistakes import mistake
 from rowcast.program.settings.mqtt import MqttLimits
 from rowcast.program.settings.names import current_name, is_former
-from rowcast.program.settings.retainer import RetainerSettings
+from rowcast.program.settings.retainer import RetainerSettings, otherwise
 from rowcast.program.settings.security import Security
 from rowcast.program.settings.snapshots import SnapshotSettings
 from rowcast.program.settings.store import Log, Store
@@ -444,6 +444,8 @@ def _misnamed(given: _Given, known: Mapping[str, FieldInfo]) -> str:
     if inside:
         return f"{given.where}: {given.key} is a section; it has {', '.join(inside)}"
     name = given.former or given.key
+    if instead := otherwise(name):
+        return f"{given.where}: {name} is not a setting: {instead}; leave it out"
     return f"{given.where}: {name} is not a setting{did_you_mean(name, known)}"
 
 

@@ -2,6 +2,7 @@
 
 import logging
 import re
+from types import MappingProxyType
 from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field
@@ -18,8 +19,36 @@ from rowcast.schema.sizes import parse_size
 
 log = logging.getLogger("rowcast")
 
+_BACKENDS: Final = "retainer.backends."
+_BUILT_IN: Final = "built_in_database"
+_OTHER_BACKEND: Final = (
+    "retained messages have one backend, built_in_database: they are records of the store, which "
+    "each node of a cluster has, and cluster.engine names what keeps their log"
+)
+_COPIES: Final = "each node of a cluster has all retained messages, and cluster.peers are its nodes"
+_OPTIONS: Final = MappingProxyType(
+    {
+        "n_shards": "one log numbers all writes, so retained messages are not divided into shards",
+        "n_sites": _COPIES,
+        "replication_factor": _COPIES,
+        "replication_options": _COPIES,
+        "index_specs": "filters with wildcards need no index that is declared",
+        "storage_type": "retained messages are on disk",
+    }
+)
+"""Options of EMQX's stores, at ``backend``, a backend or its ``ds``, and what is here instead."""
+
 _RATE: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?/ ?([0-9]{0,6}(?:ms|[smh]))")
 _UNLIMITED: Final = ("infinity", "unlimited", "disabled")
+
+
+def otherwise(name: str) -> str:
+    """Return what is here instead of a setting of another store; empty for any other name."""
+    inside = name.removeprefix(_BACKENDS) if name.startswith(_BACKENDS) else ""
+    if inside and inside.partition(".")[0] != _BUILT_IN:
+        return _OTHER_BACKEND
+    option = name.rpartition(".")[2]
+    return _OPTIONS.get(option, "") if inside or name.startswith("retainer.backend.") else ""
 
 
 def _read(value: object) -> object:
