@@ -25,9 +25,10 @@ from rowcast.core.callers import NONE
 from rowcast.core.errors import Error
 from rowcast.core.overload_limits import STOP_SECONDS_MAX
 from rowcast.doors.http.application import health
+from rowcast.program.cluster_checks import check_cluster
 from rowcast.program.cluster_nodes import WELCOME_SECONDS
 from rowcast.program.config import config_keys, load_config
-from rowcast.program.node import ROLE_SECONDS, check_cluster
+from rowcast.program.node import ROLE_SECONDS
 from serving import PATIENCE_SECONDS, ROWCAST, STARTER, environment, wait_until
 from talking import Mqtt
 from test_packaging import BRIDGE_ADDRESS, locked

@@ -23,6 +23,7 @@ from rowcast.cluster.unlogged import UnloggedEvents
 from rowcast.core.clock import HybridClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import RULES, TopicFilter
+from rowcast.doors.http.edge import Edge
 from rowcast.features.rights.feature import AccessRights
 from rowcast.journal.applier_child import Spawn
 from rowcast.journal.follower_store import FollowerStore
@@ -78,6 +79,8 @@ class Membership:
     """The servers of the nodes, where those have any."""
     accepting: ssl.SSLContext | None = None
     connecting: ssl.SSLContext | None = None
+    trouble: Callable[[], str] = str
+    """Returns why this node's part of the engine does not keep the log; empty if it does."""
 
 
 def _row(
@@ -122,6 +125,11 @@ class SequencerNode(Application):
     def _make_committer(self, bus: Bus, cache: RecordCache, clock: HybridClock) -> Committer:
         parts = (self.store, bus, cache, clock, self._threads.writer, self.config.memory.bounds)
         return SequencingCommitter(*parts, tables=self.schema.tables, confirms=True)
+
+    def _make_edge(self) -> Edge:
+        edge = super()._make_edge()
+        edge.settings.readiness.add("engine", self._member.trouble)
+        return edge
 
     async def _start_workers(self) -> None:
         """Let other nodes follow."""
@@ -199,6 +207,11 @@ class FollowerNode(Following):
             config.log.tail,
             applier=self._start_applier,
         )
+
+    def _make_edge(self) -> Edge:
+        edge = super()._make_edge()
+        edge.settings.readiness.add("engine", self._member.trouble)
+        return edge
 
     async def start(self) -> None:
         """Follow the log, and open the port."""

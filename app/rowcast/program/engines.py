@@ -126,6 +126,11 @@ class EngineOfNode:
         """
         return {} if self._stream is None else self._stream.nodes()
 
+    def trouble(self) -> str:
+        """Return why the server of this node does not keep the log now; empty if it does."""
+        trouble = "" if self._server is None else self._server.trouble
+        return trouble and f"the NATS server of this node {trouble}; the others keep the log"
+
     def stop(self) -> None:
         """End the server."""
         if self._watch is not None:

@@ -6,7 +6,6 @@ or could not append, ends that and follows. Clients of a node that changes its r
 
 import asyncio
 import hashlib
-import ipaddress
 import logging
 import secrets
 import signal
@@ -23,6 +22,7 @@ from rowcast.cluster.lease_keeper import Holder, LeaseKeeper
 from rowcast.cluster.ports import fetch_copy
 from rowcast.core.compiled import CODE
 from rowcast.core.errors import Code, Error
+from rowcast.doors.http.waiting import waiting_door
 from rowcast.journal.applier_child import Spawn
 from rowcast.journal.node_opening import (
     Tables,
@@ -33,6 +33,7 @@ from rowcast.journal.node_opening import (
 )
 from rowcast.log.engine import Engine
 from rowcast.program.admission import Watch, admitted, check_left, has_left
+from rowcast.program.cluster_checks import check_cluster
 from rowcast.program.cluster_nodes import FollowerNode, Membership, SequencerNode
 from rowcast.program.collector import Collector
 from rowcast.program.config import Config, variable
@@ -48,8 +49,6 @@ from rowcast.store.sql_database import file_of
 
 log = logging.getLogger("rowcast.cluster")
 
-SECRET_LETTERS: Final = 16
-"""Of the cluster's secret: it is no password that somebody types."""
 PAUSE_SECONDS: Final = 0.5
 """After a role that could not begin."""
 HINT: Final = (
@@ -60,46 +59,6 @@ FETCHED: Final = ".fetched"
 """Behind the name of the database: a copy of another node's, until it is whole."""
 ROLE_SECONDS: Final = 30.0
 """For a role to end; a process that hangs for longer ends, and is started again from outside."""
-
-
-def check_cluster(config: Config) -> None:
-    """Raise INVALID for what a node would do wrong."""
-    cluster = config.cluster
-    problem = ""
-    if len(cluster.secret) < SECRET_LETTERS:
-        problem = (
-            f"cluster.secret has fewer than {SECRET_LETTERS} characters; give all nodes the same "
-            "one, such as that of `openssl rand -hex 24`, in ROWCAST_CLUSTER__SECRET"
-        )
-    elif not (_is_private(cluster) or cluster.tls.certificate or cluster.plaintext):
-        problem = (
-            "peers are not on loopback, and nodes would speak in the clear; set cluster.tls, or "
-            "cluster.plaintext where nobody else reaches their network"
-        )
-    elif config.workers.count:
-        problem = "there are workers, which a node of a cluster does not have; leave --workers out"
-    elif config.log.archive:
-        problem = (
-            "log.archive is true, and a node of a cluster archives nothing; leave it out, and set "
-            "history.keep_seconds to what is to be read"
-        )
-    elif not config.database_url.startswith("sqlite:"):
-        problem = "store.url names no SQLite file, which each node has for itself"
-    if problem:
-        raise Error(Code.INVALID, f"this node cannot be started: {problem}")
-
-
-def _is_private(cluster: Cluster) -> bool:
-    """Whether all nodes are on this machine."""
-    for address in cluster.addresses.values():
-        host = address.rpartition(":")[0].strip("[]")
-        try:
-            if not ipaddress.ip_address(host).is_loopback:
-                return False
-        except ValueError:
-            if host != "localhost":
-                return False
-    return True
 
 
 class Node:
@@ -175,6 +134,7 @@ class Node:
             self._engine.group,
             accepting,
             connecting,
+            self._engine.trouble,
         )
 
     async def _admitted(self) -> bool:
@@ -260,7 +220,8 @@ class Node:
                 log.error("this node cannot begin, and tries again: %s", error.full)  # noqa: TRY400
                 if self.keeper.held:
                     await asyncio.to_thread(self.keeper.give_up)
-                await self._pause()
+                async with waiting_door(self.config.http.host, self.config.http.port, error):
+                    await self._pause()
         if self._left:
             raise has_left(self._cluster, self.config.data)
 

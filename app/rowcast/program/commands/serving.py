@@ -158,7 +158,7 @@ def _check(chosen: Config, *, run_resources: bool = False) -> None:
 
 
 def _check_node(chosen: Config) -> None:
-    from rowcast.program.node import check_cluster  # noqa: PLC0415 - not for every command
+    from rowcast.program.cluster_checks import check_cluster  # noqa: PLC0415 - not for all
 
     check_cluster(chosen)
 

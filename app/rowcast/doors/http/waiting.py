@@ -1,0 +1,83 @@
+"""What answers HTTP while a node can have no role: every request is told why.
+
+A node whose disk is full cannot open its tables, and without this its port would refuse connections
+without a word. It is asked nothing but what it lacks: ``/health`` is 200, so that nothing starts
+the process again, ``/health/ready`` has the problem as its only check, all else is 503.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
+from typing import Final
+
+from rowcast.core.errors import Error
+from rowcast.doors.http.messages.problems import problem
+from rowcast.net.listener import Listener
+
+HEAD_BYTES_MAX: Final = 64 * 1024
+"""Of a request that is read before it is answered: as much as HTTP servers take."""
+HEAD_END: Final = b"\r\n\r\n"
+RETRY_AFTER: Final = b"Retry-After: 1\r\n"
+_HEAD: Final = b"HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n%sConnection: close"
+
+
+def answer(request: bytes, error: Error) -> bytes:
+    """Return the response to a request, from its first line."""
+    method, _, rest = request.partition(b" ")
+    path = rest.partition(b" ")[0].partition(b"?")[0].decode("latin-1")
+    status, media, more = HTTPStatus.SERVICE_UNAVAILABLE, b"application/json", RETRY_AFTER
+    told: dict[str, object] = {"ready": False, "checks": {"start": error.message}}
+    if path == "/health":
+        status, more, told = HTTPStatus.OK, b"", {"status": "waiting"}
+    elif path != "/health/ready":
+        media, told = b"application/problem+json", problem(error, path)
+    body = json.dumps(told).encode()
+    head = _HEAD % (status, status.phrase.encode(), media, len(body), more)
+    return head + HEAD_END + (b"" if method == b"HEAD" else body)
+
+
+class Waiting(asyncio.Protocol):
+    """One connection; ``open_ones`` has the transports of all."""
+
+    def __init__(self, error: Error, open_ones: set[asyncio.Transport]) -> None:
+        self._error, self._open = error, open_ones
+        self._got = b""
+        self._answered = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Note it."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - of a stream
+        self._transport = transport
+        self._open.add(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - as asyncio calls it
+        """Forget it."""
+        self._open.discard(self._transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Answer the first request when its head is here; read the rest, so that none is reset."""
+        if self._answered:
+            return
+        self._got += data
+        if HEAD_END in self._got or len(self._got) > HEAD_BYTES_MAX:
+            self._answered = True
+            self._transport.write(answer(self._got, self._error))
+            self._transport.write_eof()
+
+
+@asynccontextmanager
+async def waiting_door(host: str, port: int | None, error: Error) -> AsyncIterator[None]:
+    """Listen for HTTP meanwhile, if there is a port and it can be had, and tell an error."""
+    open_ones: set[asyncio.Transport] = set()
+    listener = Listener(lambda: Waiting(error, open_ones), host, port or 0)
+    if port:
+        with suppress(OSError):
+            await listener.start()
+    try:
+        yield
+    finally:
+        listener.stop()
+        for transport in open_ones:
+            transport.abort()

@@ -1,0 +1,54 @@
+"""What a node of a cluster is not started with, because it would do wrong.
+
+Each problem is told with what to do instead, before anything is opened.
+"""
+
+import ipaddress
+from typing import Final
+
+from rowcast.core.errors import Code, Error
+from rowcast.program.config import Config
+from rowcast.program.settings.cluster import Cluster
+
+SECRET_LETTERS: Final = 16
+"""Of the cluster's secret: it is no password that somebody types."""
+
+
+def check_cluster(config: Config) -> None:
+    """Raise INVALID for what a node would do wrong."""
+    cluster = config.cluster
+    problem = ""
+    if len(cluster.secret) < SECRET_LETTERS:
+        problem = (
+            f"cluster.secret has fewer than {SECRET_LETTERS} characters; give all nodes the same "
+            "one, such as that of `openssl rand -hex 24`, in ROWCAST_CLUSTER__SECRET"
+        )
+    elif not (_is_private(cluster) or cluster.tls.certificate or cluster.plaintext):
+        problem = (
+            "peers are not on loopback, and nodes would speak in the clear; set cluster.tls, or "
+            "cluster.plaintext where nobody else reaches their network"
+        )
+    elif config.workers.count:
+        problem = "there are workers, which a node of a cluster does not have; leave --workers out"
+    elif config.log.archive:
+        problem = (
+            "log.archive is true, and a node of a cluster archives nothing; leave it out, and set "
+            "history.keep_seconds to what is to be read"
+        )
+    elif not config.database_url.startswith("sqlite:"):
+        problem = "store.url names no SQLite file, which each node has for itself"
+    if problem:
+        raise Error(Code.INVALID, f"this node cannot be started: {problem}")
+
+
+def _is_private(cluster: Cluster) -> bool:
+    """Whether all nodes are on this machine."""
+    for address in cluster.addresses.values():
+        host = address.rpartition(":")[0].strip("[]")
+        try:
+            if not ipaddress.ip_address(host).is_loopback:
+                return False
+        except ValueError:
+            if host != "localhost":
+                return False
+    return True

@@ -1,0 +1,80 @@
+"""What a node answers that cannot begin (K12)."""
+
+import asyncio
+import json
+from contextlib import suppress
+
+import pytest
+
+from free_ports import free_port
+from rowcast.core.errors import Code, Error
+from rowcast.doors.http.waiting import HEAD_BYTES_MAX, waiting_door
+from serving import PATIENCE_SECONDS
+
+FULL = Error(Code.BUSY, "the disk of the database is full; free some space and try again")
+
+
+async def ask(port, request):
+    """Return status, headers and body of what is answered."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    text = await asyncio.wait_for(reader.read(), PATIENCE_SECONDS)
+    writer.close()
+    head, _, body = text.partition(b"\r\n\r\n")
+    first, *lines = head.decode().split("\r\n")
+    return int(first.split()[1]), dict(line.split(": ") for line in lines), body
+
+
+def request(method, path):
+    return f"{method} {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n".encode()
+
+
+async def test_each_request_is_told_why_and_when_to_come_back():
+    port = free_port()
+    async with waiting_door("127.0.0.1", port, FULL):
+        status, headers, body = await ask(port, request("PUT", "/Dog/1?a") + b"{}")
+    told = json.loads(body)
+    assert (503, "1", str(len(body))) == (status, headers["Retry-After"], headers["Content-Length"])
+    assert ("busy", FULL.message, "/Dog/1") == (told["code"], told["detail"], told["instance"])
+    assert "application/problem+json" == headers["Content-Type"]
+
+
+async def test_it_is_live_and_not_ready():
+    port = free_port()
+    async with waiting_door("127.0.0.1", port, FULL):
+        live, _, _ = await ask(port, request("GET", "/health"))
+        ready, _, body = await ask(port, request("GET", "/health/ready"))
+        no_body = await ask(port, request("HEAD", "/health/ready"))
+    assert (200, 503) == (live, ready)
+    assert {"ready": False, "checks": {"start": FULL.message}} == json.loads(body)
+    assert (503, b"") == (no_body[0], no_body[2])
+
+
+async def test_a_request_without_end_is_answered_and_one_without_beginning_is_cut():
+    port = free_port()
+    async with waiting_door("127.0.0.1", port, FULL):
+        assert 503 == (await ask(port, b"x" * (HEAD_BYTES_MAX + 1)))[0]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET ")
+    with suppress(ConnectionError):
+        assert b"" == await asyncio.wait_for(reader.read(), PATIENCE_SECONDS)
+    with pytest.raises(ConnectionError):
+        await asyncio.open_connection("127.0.0.1", port)
+    writer.close()
+
+
+async def test_a_port_that_is_taken_is_left_to_its_owner():
+    port, reached = free_port(), asyncio.Event()
+
+    def owner(_, writer):
+        reached.set()
+        writer.close()
+
+    async with (
+        await asyncio.start_server(owner, "127.0.0.1", port),
+        waiting_door("127.0.0.1", port, FULL),
+        waiting_door("127.0.0.1", None, FULL),
+    ):
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.wait_for(reached.wait(), PATIENCE_SECONDS)
+        writer.close()
