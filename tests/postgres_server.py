@@ -77,6 +77,12 @@ class Postgres:
         options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories=''"
         self.control("-o", options, action, *arguments)
 
+    def go_on(self):
+        """Start it again if it has ended, as on a full disk."""
+        main = self.pids[:1]
+        if not (main and Path(f"/proc/{main[0]}").exists()):
+            self.start()
+
     def stop(self):
         self.control("stop", "-m", "immediate")
 
@@ -119,12 +125,20 @@ class Postgres:
         self.ask("SELECT pg_reload_conf()")
         wait_until(lambda: self.ask(f"SHOW {name}") == value, f"{name} is {value}")
 
+    @property
+    def pids(self):
+        """All its processes, its own first; none when it has ended."""
+        try:
+            main = int((self.data / "postmaster.pid").read_text().split()[0])
+        except FileNotFoundError:
+            return []
+        tasks = Path(f"/proc/{main}/task").glob("*/children")
+        return [main, *(int(pid) for task in tasks for pid in task.read_text().split())]
+
     @contextlib.contextmanager
     def paused(self):
         """Stop all its processes (SIGSTOP), and let them go on."""
-        main = int((self.data / "postmaster.pid").read_text().split()[0])
-        tasks = Path(f"/proc/{main}/task").glob("*/children")
-        pids = [main, *(int(pid) for task in tasks for pid in task.read_text().split())]
+        pids = self.pids
         try:
             for pid in pids:
                 os.kill(pid, signal.SIGSTOP)
@@ -135,14 +149,17 @@ class Postgres:
 
 
 @contextlib.contextmanager
-def running_postgres():
-    """Start a server, and end it; skip the test where there is none."""
+def running_postgres(disk=contextlib.nullcontext):
+    """Start a server, and end it; skip the test where there is none.
+
+    ``disk`` is called with its folder, and has a file system there.
+    """
     binaries = programs()
     if binaries is None:
         pytest.skip("no PostgreSQL is installed here (postgres, /usr/lib/postgresql/*/bin)")
     user = other_user()
     # not a folder of pytest: another user may not enter those
-    with tempfile.TemporaryDirectory(prefix="rowcast-postgres-") as folder:
+    with tempfile.TemporaryDirectory(prefix="rowcast-postgres-") as folder, disk(Path(folder)):
         running = Postgres(binaries, Path(folder), user)
         running.start()
         try:

@@ -5,8 +5,9 @@ that numbers (``kill_sessions.py``); HTTP writers write at each node, also with 
 of Server-Sent Events go on with their cursor at whichever node. Each round has one fault: the node
 that numbers, a follower, the engine (a NATS server, or with ``--engine postgres`` the database) or
 two nodes at once are killed (SIGKILL) or paused (SIGSTOP); with ``--cuts`` (as root) each node is
-on a host of its own (``networks.py``), and links between them are cut, too. After each round the
-nodes are as they were; at the end
+on a host of its own (``networks.py``), and links between them are cut, too; with ``--disks`` the
+disk of a node, of its tables or of the engine is full for a while (``full_disks.py``), and a node
+that cannot write says so. After each round the nodes are as they were; at the end
 
 - every acknowledged write is at every node, under the ETag that was told, and none is refused and
   there;
@@ -20,17 +21,19 @@ import argparse
 import hashlib
 import os
 import random
+import re
 import signal
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
+from full_disks import Disk, engines_of, limited, mounted, own_mounts, places, small
 from kill_sessions import Pair, Play, pause
 
 from clusters import Cluster, Node
@@ -46,6 +49,10 @@ BUSY_MESSAGES, BUSY_WRITES = 100, 50
 machine too."""
 CUT_TIMES = 3
 """A cut is noticed by silence, so it lasts longer than a pause."""
+FULL_TIMES = 3
+"""A full disk is noticed by what is written, and by what asks now and then."""
+FULL = re.compile("the disk does not take|disk of the database|as on a full disk")
+"""What a node says of it: of its files, of its tables, and of its NATS server."""
 FAULT_SECONDS_MAX = 5.0
 """How long something is paused, or away: more and less than the time of the lease."""
 WORK_SECONDS_MAX = 1.5
@@ -201,23 +208,23 @@ class Work:
 FAULTS = ("kill sequencer", "kill follower", "kill engine", "kill two", "pause sequencer")
 FAULTS += ("pause follower", "pause engine")
 CUTS = ("cut sequencer", "cut follower")
-
-
-def engine_of(node: Node) -> int:
-    """Return the process id of a node's NATS server."""
-    for pid in node.children:
-        if b"nats-server" in Path(f"/proc/{pid}/cmdline").read_bytes():
-            return pid
-    raise AssertionError(f"node {node.name} has no NATS server")
+FILLS = ("fill sequencer", "fill follower", "fill tables", "fill engine")
+DiskOf = Callable[[str, Node, Postgres | None], Disk]
+DISKS: dict[str, DiskOf] = {"limits": limited, "mounts": small}
 
 
 class Faults:
     """Has something go wrong, and mends it; ``database`` is where the log is, unless in NATS."""
 
     def __init__(
-        self, cluster: Cluster, rng: random.Random, database: Postgres | None = None
+        self,
+        cluster: Cluster,
+        rng: random.Random,
+        database: Postgres | None = None,
+        disk: DiskOf = limited,
     ) -> None:
         self._cluster, self._rng, self._database = cluster, rng, database
+        self._disk = disk
 
     def have(self, kind: str) -> None:
         """Have one fault of a kind, such as ``kill follower``."""
@@ -225,11 +232,32 @@ class Faults:
         seconds = self._rng.random() * FAULT_SECONDS_MAX
         sequencer, nodes = self._cluster.settle(), list(self._cluster.nodes.values())
         follower = self._rng.choice(self._cluster.followers)
-        if what == "engine":
+        if how == "fill":
+            node = {"sequencer": sequencer, "follower": follower}.get(what)
+            self._fill(what, node or self._rng.choice(nodes), seconds * FULL_TIMES)
+        elif what == "engine":
             self._engine(how, self._rng.choice(nodes), seconds)
-            return
-        chosen = {"sequencer": [sequencer], "follower": [follower]}.get(what)
-        getattr(self, f"_{how}")(chosen or self._rng.sample(nodes, 2), seconds)
+        else:
+            chosen = {"sequencer": [sequencer], "follower": [follower]}.get(what)
+            getattr(self, f"_{how}")(chosen or self._rng.sample(nodes, 2), seconds)
+
+    def _fill(self, what: str, node: Node, seconds: float) -> None:
+        """Have no room on a disk, for long enough that it is noticed."""
+        disk, until = self._disk(what, node, self._database), time.monotonic() + seconds
+        told = what == "engine" and self._database is not None  # which is no node's
+
+        def is_over() -> bool:
+            nonlocal told
+            disk.fill()
+            told = told or tells(node)
+            return told and time.monotonic() > until
+
+        try:
+            wait_until(is_over, f"node {node.name} tells that its disk is full")
+        finally:
+            disk.free()
+        if self._database is not None:
+            self._database.go_on()
 
     def _kill(self, nodes: list[Node], seconds: float) -> None:
         for node in nodes:
@@ -252,15 +280,26 @@ class Faults:
         cluster.network.mend(number)
 
     def _engine(self, how: str, node: Node, seconds: float) -> None:
-        if self._database is None and how == "kill":
-            os.kill(engine_of(node), signal.SIGKILL)
-        elif self._database is None:
-            stop(engine_of(node), seconds)
+        if self._database is None:
+            (server,) = wait_until(lambda: engines_of(node), "its NATS server runs")
+            if how == "kill":
+                os.kill(server, signal.SIGKILL)
+            else:
+                stop(server, seconds)
         elif how == "kill":
             self._database.start("restart", "-m", "immediate")
         else:
             with self._database.paused():
                 pause(seconds)
+
+
+def tells(node: Node) -> bool:
+    """Whether a node is not ready, and says that it is for its disk."""
+    try:
+        answer = node.request("GET", "/health/ready")
+    except GONE:
+        return False
+    return answer.status_code == 503 and FULL.search(answer.text) is not None
 
 
 def stop(pid: int, seconds: float) -> None:
@@ -312,15 +351,22 @@ class Plan:
     kinds: tuple[str, ...] = FAULTS
     network: Network | None = None
     database: Postgres | None = None
+    disks: str = "limits"
+    """How disks are full: a key of ``DISKS``."""
 
 
 def run(folder: Path, plan: Plan, say: Callable[[str], object] = print) -> tuple[Work, list[Pair]]:
     """Have so many faults; raise on the first wrong thing."""
     rng = random.Random(plan.seed)
     engine = {} if plan.database is None else {"cluster.engine": plan.database.url}
-    with Cluster(folder, network=plan.network, **engine) as cluster:
+    cluster = Cluster(folder, network=plan.network, **engine)
+    with ExitStack() as closing:
+        if plan.disks == "mounts":
+            for place in places(cluster, engines=plan.database is None):
+                closing.enter_context(mounted(place))
+        closing.enter_context(cluster)
         work, play = Work(cluster), Play(Door(cluster), rng)
-        faults = Faults(cluster, rng, plan.database)
+        faults = Faults(cluster, rng, plan.database, DISKS[plan.disks])
         work.start()
         play.start()
         try:
@@ -330,10 +376,12 @@ def run(folder: Path, plan: Plan, say: Callable[[str], object] = print) -> tuple
                 kind = rng.choice(plan.kinds)
                 begun = time.monotonic()
                 faults.have(kind)
+                mended = time.monotonic()
                 cluster.settle()
                 say(
-                    f"round {count}: {kind}, mended and settled after "
-                    f"{time.monotonic() - begun:.1f} s; {len(work.ledger.acknowledged)} written, "
+                    f"round {count}: {kind}, mended after {mended - begun:.1f} s, settled "
+                    f"{time.monotonic() - mended:.1f} s later; "
+                    f"{len(work.ledger.acknowledged)} written, "
                     f"{work.ledger.counted} counted, {sum(pair.arrived for pair in play.pairs)} "
                     "messages"
                 )
@@ -358,6 +406,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--engine", choices=("nats", "postgres"), default="nats")
     parser.add_argument("--cuts", action="store_true", help="cut links, too; needs root")
+    parser.add_argument(
+        "--disks",
+        choices=DISKS,
+        help="fill disks, too: by limits of processes, or small file systems, which needs root",
+    )
+    parser.add_argument("--only", default="", help="faults that begin so, such as fill")
     options = parser.parse_args()
     if options.cuts and options.engine == "postgres":
         parser.error("--cuts needs an engine on each host: leave out --engine postgres")
@@ -367,9 +421,15 @@ def main() -> None:
         folder = closing.enter_context(tempfile.TemporaryDirectory(prefix="rowcast-kill-"))
         if options.cuts:
             plan.network = closing.enter_context(Network(3))
-            plan.kinds = (*FAULTS, *CUTS, *CUTS)
+            plan.kinds += (*CUTS, *CUTS)
+        if options.disks:
+            plan.kinds, plan.disks = plan.kinds + FILLS, options.disks
+        plan.kinds = tuple(kind for kind in plan.kinds if kind.startswith(options.only))
+        if options.disks == "mounts":
+            own_mounts()
         if options.engine == "postgres":
-            plan.database = closing.enter_context(running_postgres())
+            disk = mounted if plan.disks == "mounts" else nullcontext
+            plan.database = closing.enter_context(running_postgres(disk))
         work, pairs = run(Path(folder), plan, lambda line: print(line, flush=True))
     ledger = work.ledger
     print(

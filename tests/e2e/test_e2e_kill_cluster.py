@@ -1,8 +1,14 @@
 """Faults of a cluster under load (K12, K13, K14); ``scripts/kill cluster`` has many rounds."""
 
-import pytest
-from kill_cluster import CUTS, FAULTS, Plan, run
+import os
+import subprocess
+import sys
 
+import pytest
+from kill_cluster import CUTS, FAULTS, FILLS, Plan, run
+from test_e2e_full_disk import may_mount
+
+from house import ROOT
 from networks import Network, may_cut
 from postgres_server import running_postgres
 from serving import PATIENCE_SECONDS
@@ -23,6 +29,29 @@ def test_nothing_is_lost_or_doubled_by_the_faults_of_a_cluster(tmp_path):
 def test_nothing_is_lost_or_doubled_by_the_faults_of_a_database(tmp_path):
     with running_postgres() as database:
         check(tmp_path, Plan(1, 5, ("kill engine",), database=database))
+
+
+def test_nothing_is_lost_or_doubled_when_disks_are_full(tmp_path):
+    """Limits (EFBIG), which need no rights: of a node with its NATS server, and of that alone."""
+    check(tmp_path, Plan(2, 7, FILLS))
+
+
+def test_nothing_is_lost_or_doubled_when_the_disk_of_the_database_is_full(tmp_path):
+    with running_postgres() as database:
+        check(tmp_path, Plan(1, 5, FILLS[-1:], database=database))
+
+
+def test_nothing_is_lost_or_doubled_when_file_systems_are_full(tmp_path):
+    """ENOSPC, in a program of its own, which alone sees the mounts."""
+    if not may_mount():
+        pytest.skip("this user may not mount a file system")
+    program = [sys.executable, ROOT / "tests/e2e/kill_cluster.py", "2", "--seed", "8"]
+    options = ["--only", "fill", "--disks", "mounts"]
+    env = os.environ | {"PYTHONPATH": str(ROOT / "tests"), "TMPDIR": str(tmp_path)}
+    ended = subprocess.run(
+        [*program, *options], capture_output=True, check=False, text=True, env=env
+    )
+    assert "nothing is lost" in ended.stdout, ended.stderr
 
 
 def test_nothing_is_lost_or_doubled_when_links_are_cut(tmp_path):
