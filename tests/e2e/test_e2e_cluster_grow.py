@@ -208,3 +208,17 @@ def test_records_that_came_after_the_log_are_kept_and_can_begin_it_anew(tmp_path
         cluster.settle()
         for node in cluster.running:
             assert node.request("GET", "/Dog/old", auth=ROOT).headers["etag"] == etag
+
+
+def test_a_server_with_an_archive_is_told_that_its_cluster_does_not_read_it(tmp_path):
+    """M2, K12: what is in files only is not there any more for cursors and histories."""
+    cluster = Cluster(tmp_path, 1)
+    (node,) = cluster.nodes.values()
+    with Server(node.folder, SCHEMA) as server:
+        epoch = put(server, "a", n=1).headers["etag"].strip('"').partition(":")[0]
+        server.stop()
+    place = node.folder / "data" / "archive" / epoch
+    place.mkdir(parents=True)
+    with cluster:
+        cluster.settle()
+        assert f"{place} has archived events of this log, which a cluster does not read" in node.log

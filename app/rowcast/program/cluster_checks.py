@@ -4,11 +4,16 @@ Each problem is told with what to do instead, before anything is opened.
 """
 
 import ipaddress
+import logging
+from pathlib import Path
 from typing import Final
 
 from rowcast.core.errors import Code, Error
+from rowcast.program.archiving import DIRECTORY
 from rowcast.program.config import Config
 from rowcast.program.settings.cluster import Cluster
+
+log = logging.getLogger("rowcast.cluster")
 
 SECRET_LETTERS: Final = 16
 """Of the cluster's secret: it is no password that somebody types."""
@@ -52,3 +57,14 @@ def _is_private(cluster: Cluster) -> bool:
             if host != "localhost":
                 return False
     return True
+
+
+def tell_of_archive(data: Path, epoch: str) -> None:
+    """Warn of archived events of a node's log, from when it was a server of its own."""
+    place = data / DIRECTORY / epoch
+    if place.is_dir():
+        log.warning(
+            "%s has archived events of this log, which a cluster does not read: its past begins "
+            "where the tables do, and cursors before that are told so; keep the files",
+            place,
+        )

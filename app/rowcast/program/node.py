@@ -33,7 +33,7 @@ from rowcast.journal.node_opening import (
 )
 from rowcast.log.engine import Engine
 from rowcast.program.admission import Watch, admitted, check_left, has_left
-from rowcast.program.cluster_checks import check_cluster
+from rowcast.program.cluster_checks import check_cluster, tell_of_archive
 from rowcast.program.cluster_nodes import FollowerNode, Membership, SequencerNode
 from rowcast.program.collector import Collector
 from rowcast.program.config import Config, variable
@@ -106,6 +106,7 @@ class Node:
             tables = await asyncio.to_thread(prepare_tables, url, schema.tables)
         await self._check(tables, engine)
         await asyncio.to_thread(mark, self.config.data, cluster.name, engine.epoch)
+        await asyncio.to_thread(tell_of_archive, self.config.data, engine.epoch)
         self._member = self._membership(engine, key, schema.text, accepting, connecting)
         return True
 
