@@ -4,6 +4,7 @@ import pytest
 from store_cases import DOG, KEY, Writer, attribute
 
 from rowcast.core.tables import Role, Table, Type
+from rowcast.core.topic_tables import TopicRoot, TopicTable
 from rowcast.store.sql_report import schema_changes
 from rowcast.store.sqlite import SqlStore
 
@@ -45,6 +46,15 @@ SAME = WAS.attributes[1:]
 
 
 def test_nothing_changes(data):
+    assert told(data, *SAME) == {}
+
+
+def test_topic_tables_are_no_types(data):
+    """A13: a server adds entries for topics that no type declares, as for its own."""
+    store = SqlStore(data.parent)
+    store.open([WAS, Table("Cat", "Cat", (KEY, attribute("name"))), Table("Old", "Old", (KEY,))])
+    store.define(TopicTable("mqtt_home", TopicRoot("home")))
+    store.close()
     assert told(data, *SAME) == {}
 
 

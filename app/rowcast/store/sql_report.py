@@ -39,7 +39,11 @@ def schema_changes(file: Path, tables: Sequence[Table]) -> list[SchemaChange]:
     address = f"{file.resolve().as_uri()}?mode=ro"
     with closing(sqlite3.connect(address, STORE_BUSY_SECONDS, uri=True)) as connection:
         cursor = connection.cursor()
-        rows = cursor.execute(f"SELECT name,shape FROM {TABLES} WHERE shape<>'{{}}'").fetchall()
+        # Topic tables have entries here too; their names begin with '/', those of types cannot.
+        ask = (
+            f"SELECT name,shape FROM {TABLES} WHERE shape<>'{{}}' AND NOT (name>='/' AND name<'0')"
+        )
+        rows = cursor.execute(ask).fetchall()
         known = {name: read_shape(text) for name, text in rows}
         found: list[SchemaChange] = []
         for table in tables:
