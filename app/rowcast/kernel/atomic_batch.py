@@ -97,6 +97,7 @@ class AtomicBatch:
     ) -> list[Outcome]:
         """Write all or none; raises the Error of a write refused before the commit.
 
+        Its detail ``index`` is the number of that write, where none has a ``check``.
         ``check`` is called for each with its current record, before the other checks.
         ``conditions`` are those of the events, in their order. ``asks``: the receipts tell whether
         there was a record.
@@ -206,10 +207,11 @@ class AtomicBatch:
         dones: Sequence[Done],
         guard: "_Guard",
     ) -> list[Write]:
-        """Return the admitted writes."""
+        """Return the admitted writes; raises the Error of the first that is not, with its index."""
         kernel, writes, many = self._kernel, list[Write](), len(events) >= BULK_WRITES_MIN
-        async for some in in_turns(list(zip(events, dones, guard.conditions, strict=True))):
-            for event, done, condition in some:
+        items = zip(range(len(events)), events, dones, guard.conditions, strict=True)
+        async for some in in_turns(list(items)):
+            for index, event, done, condition in some:
                 if event is None:
                     continue
                 told = kernel.gate.telling(caller, done)
@@ -217,9 +219,15 @@ class AtomicBatch:
                     event, caller, told, condition, passed=True, part_of=BATCH, asks=guard.asks
                 )
                 writes.append(write)
-                kernel.writes.admit(write, many=many)
                 if guard.check is not None:
+                    kernel.writes.admit(write, many=many)
                     write.check_first(guard.check)
+                    continue
+                try:
+                    kernel.writes.admit(write, many=many)
+                except Error as error:
+                    error.detail = {**error.detail, "index": index}
+                    raise
         return writes
 
 

@@ -73,6 +73,8 @@ async def test_atomic_is_all_or_nothing(rest, method, bad):
     """B11: the error says which record it was for."""
     answer = await rest.ask(method, "/Dog/?atomic=true", body(TWO[0], bad))
     assert answer.status in {400, 422}
+    assert answer.value["index"] == 1
+    assert "nothing was written, because: record 1: " in answer.value["detail"]
     assert await stored(rest) == []
 
 

@@ -63,6 +63,19 @@ async def test_writes_of_several_tables_are_one(rest, media_type):
 
 
 @pytest.mark.parametrize(
+    ("topic", "words"),
+    [("Dog/2", "name"), ("$SYS/x", "the server's own"), ("Behind/1", "not offered over REST")],
+)
+async def test_a_refusal_names_the_write(rest, topic, words):
+    """B22: also where its value or its topic alone is wrong."""
+    bad = {"op": "put", "topic": topic, "value": {"age": 1}}
+    told = (await run(rest, [MOVE[3], bad])).value
+    assert told["index"] == 1
+    assert told["detail"].startswith("nothing was written, because: write 1: ")
+    assert words in told["detail"]
+
+
+@pytest.mark.parametrize(
     ("bad", "status", "words"),
     [
         ({"op": "delete", "topic": "Dog/9"}, 404, "write 1: there is no record"),

@@ -52,12 +52,13 @@ class Transaction(Resource):
         epoch, client = kernel.reader.epoch, caller.client_id or caller.user
         writes = planned(value, epoch, client, self.most)
         _check_offered(kernel, caller, writes)
-        outcomes = await kernel.write_all(
-            [item.event for item in writes],
-            caller,
-            atomic=True,
-            conditions=[item.condition for item in writes],
-        )
+        events = [item.event for item in writes]
+        conditions = [item.condition for item in writes]
+        try:
+            outcomes = await kernel.write_all(events, caller, atomic=True, conditions=conditions)
+        except Error as error:
+            index = error.detail.get("index")
+            raise at_index(error, index) if isinstance(index, int) else error from None
         for index, outcome in enumerate(outcomes):
             if isinstance(outcome, Error) and not outcome.message.startswith("nothing was"):
                 raise at_index(outcome, index)
@@ -79,6 +80,9 @@ class Transactions(Feature):
 def _check_offered(kernel: Kernel, caller: Caller, writes: list[PlannedWrite]) -> None:
     """Raise NOT_FOUND for a table that is excluded from the caller's door."""
     door = _EXCLUDED.get(caller.door)
-    for item in writes if door is not None else ():
+    for index, item in enumerate(writes if door is not None else ()):
         topic = kernel.registry.named(item.event.topic)
-        check_not_excluded(kernel.registry.route(topic).table, str(door))
+        try:
+            check_not_excluded(kernel.registry.route(topic).table, str(door))
+        except Error as error:
+            raise at_index(error, index) from None

@@ -193,7 +193,11 @@ async def _write_together(request: Request, table: Table, events: list[Event]) -
             f"the resource at {path_of(table.topic(''))!r} has a put of its own; leave atomic out",
         )
     asks = not request.prefers_minimal  # else nobody is told which are new
-    outcomes = await request.kernel.write_all(events, request.caller, atomic=True, asks=asks)
+    try:
+        outcomes = await request.kernel.write_all(events, request.caller, atomic=True, asks=asks)
+    except Error as error:
+        index = error.detail.get("index")
+        raise _indexed(error, index) if isinstance(index, int) else error from None
     for index, outcome in enumerate(outcomes):
         if isinstance(outcome, Error) and not outcome.message.startswith(_TOGETHER):
             raise _indexed(outcome, index)
