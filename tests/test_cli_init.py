@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from asgi import asgi
 from house import ROOT
 from rowcast.core.errors import Error
 from rowcast.program.cli import command
@@ -130,3 +131,18 @@ def test_the_example_changes_a_table_and_adds_a_path(tmp_path):
     init(tmp_path)
     shutil.rmtree(tmp_path / "resources/__pycache__", ignore_errors=True)
     assert ["Greeting", "Dog"] == [path for path, _ in load_resources(tmp_path / "resources")]
+
+
+async def test_the_rule_of_the_example_holds_however_a_dog_is_written(tmp_path):
+    """What is no object is refused by the table; it is no error of the example."""
+    init(tmp_path)
+    (dog,) = [found for path, found in load_resources(tmp_path / "resources") if path == "Dog"]
+    async with asgi(resources=[dog]) as rest:
+        assert (await rest.put("/Dog/1", b'{"name":"Rex"}')).status == 201
+        for method, path in (("PUT", "/Dog/1"), ("PATCH", "/Dog/1"), ("POST", "/Dog/")):
+            answer = await rest.ask(method, path, b'{"name":"Cat"}')
+            assert (answer.status, "not called Cat" in answer.value["detail"]) == (400, True)
+        for method in ("PUT", "PATCH"):
+            for wrong in (b'["Cat"]', b'"Cat"', b'{"name": "Cat"'):
+                assert (await rest.ask(method, "/Dog/1", wrong)).status in {400, 422}
+        assert (await rest.get("/Dog/1")).value["name"] == "Rex"
