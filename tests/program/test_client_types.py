@@ -50,6 +50,34 @@ def test_m4_a_typed_subscription_takes_an_interval():
     assert "filter: Topic<T>, onEvent: OnEvent<T>, options?: Watching," in text
 
 
+KEPT = """
+type Sensor @table @export {
+  id: ID @primaryKey at: Date temp: Float tags: [String!] notes: [String]
+}
+type Hourly @table @export @rollup(of: "Sensor", time: "at", every: "1h", values: {temp: ["avg"]})
+type Mean @table @export @derived(job: "jobs/mean.py", from: ["Sensor"], every: "5m") {
+  id: ID @primaryKey
+}
+"""
+
+
+def test_what_the_server_writes_alone_has_no_types_of_writes():
+    """Of roll-ups and derived tables: whoever writes them is refused, so the types refuse it."""
+    for write in (typescript, python):
+        text = write(parse_schema(KEPT))
+        assert "SensorInsert" in text and "Hourly" in text and "Mean" in text
+        refused = ("HourlyInsert", "HourlyPatch", "MeanInsert", "MeanPatch")
+        assert not [name for name in refused if name in text]
+    assert '"Mean": { record: Mean; insert: never; patch: never }' in typescript(parse_schema(KEPT))
+
+
+def test_an_item_is_null_only_where_the_schema_allows_it():
+    text = typescript(parse_schema(KEPT))
+    assert "tags?: (string)[] | null" in text and "notes?: (string | null)[] | null" in text
+    text = python(parse_schema(KEPT))
+    assert "list[str] | None" in text and "list[str | None] | None" in text
+
+
 @pytest.mark.parametrize("program", [RIGHT, *WRONG])
 @pytest.mark.slow
 def test_mypy_refuses_wrong_programs(tmp_path, program):

@@ -62,7 +62,8 @@ def _shape(table: Table, roles: Roles) -> Shape:
         Member(item, not item.required or not _always(item.auth, roles), item.name in masked)
         for item in seen
     )
-    writable = _writes(table.auth, roles)
+    kept = table.rollup is not None or table.derived is not None  # the server alone writes these
+    writable = not kept and _writes(table.auth, roles)
     written = [item for item in seen if _settable(item) and _writes(item.auth, roles)]
     insert = tuple(Member(one, one.primary_key or not one.required) for one in written)
     patch = tuple(Member(one, optional=True) for one in written if not one.primary_key)
@@ -141,7 +142,7 @@ def _ts_type(item: Attribute) -> str:
     if item.relationship:
         return "unknown"
     if item.items is not None:
-        return f"({_ts_type(item.items)} | null)[]"
+        return f"({_ts_type(item.items)}{'' if item.items.required else ' | null'})[]"
     if item.fields:
         return "{ " + "; ".join(_ts_member(Member(x, not x.required)) for x in item.fields) + " }"
     return _TYPESCRIPT.get(item.type.value, "unknown")
@@ -229,7 +230,8 @@ def _py_type(name: str, item: Attribute, inner: list[str]) -> str:
     if item.relationship:
         return "object"
     if item.items is not None:
-        return f"list[{_py_type(name, item.items, inner)} | None]"
+        null = "" if item.items.required else " | None"
+        return f"list[{_py_type(name, item.items, inner)}{null}]"
     if item.fields:
         inner += _py_class(name, tuple(Member(x, not x.required) for x in item.fields), False)
         return name
