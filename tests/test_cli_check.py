@@ -54,6 +54,27 @@ def test_resources_are_run_when_it_is_asked_for(tmp_path, monkeypatch, arguments
     assert ran or "mine.py (not run; see --run-resources)" in result.output
 
 
+@pytest.mark.parametrize(
+    ("declared", "code", "said"),
+    [
+        ("size: Int @computed", "", "nothing computes Dog.size"),
+        ("size: Int @computed", '@computed("Dog.siz")', "computes Dog.siz, which the schema does"),
+        ("size: Int @computed", '@computed("Dog.size")', None),
+        ("size: Sice", '@computed("Dog.size")', "Unknown type 'Sice'"),
+    ],
+)
+def test_functions_of_computed_attributes_are_checked(tmp_path, monkeypatch, declared, code, said):
+    """A9: what the start would refuse is told before it, where code may be run."""
+    (tmp_path / "resources").mkdir()
+    lines = ["from rowcast import computed", code, "def size(dog): return 1"]
+    (tmp_path / "resources/mine.py").write_text("\n".join(lines))
+    checked(tmp_path, monkeypatch)
+    text = f"type Dog @table @export {{ id: ID @primaryKey {declared} }}\n"
+    (tmp_path / "schema.graphql").write_text(text)
+    result = CliRunner().invoke(command, ("check", "--run-resources"), catch_exceptions=True)
+    assert (1 if said else 0, True) == (result.exit_code, (said or "") in str(result.exception))
+
+
 @pytest.mark.parametrize("source", [b"def\n", b"\0", b"\xff", b"(" * 9_999])
 def test_resources_that_are_no_python_are_told(tmp_path, monkeypatch, source):
     (tmp_path / "resources").mkdir()

@@ -3,15 +3,20 @@
 import gc
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.fairness_limits import LOCK_SECONDS
+from rowcast.core.tables import Table
 from rowcast.program.commands.options import ConfigOption, DataOption, SetOption, join_settings
 from rowcast.program.config import Config
+
+if TYPE_CHECKING:
+    from rowcast.models import Models
 
 SchemaOption = Annotated[
     Path | None,
@@ -122,7 +127,7 @@ def _check(chosen: Config, *, run_resources: bool = False) -> None:
     from rowcast.features.alarms.settings import AlarmSection, check_webhooks  # noqa: PLC0415
     from rowcast.models import Models  # noqa: PLC0415
     from rowcast.program.doors import certificates_of  # noqa: PLC0415 - not for every command
-    from rowcast.program.resource_loader import check_resources, load_resources  # noqa: PLC0415
+    from rowcast.program.resource_loader import check_resources  # noqa: PLC0415
     from rowcast.schema import load_schema  # noqa: PLC0415
 
     if chosen.cluster.name:
@@ -131,6 +136,7 @@ def _check(chosen: Config, *, run_resources: bool = False) -> None:
     models: Models | None = None
     for warning in chosen.warnings:
         print(f"warning: {warning}", file=sys.stderr)
+    tables: Sequence[Table] | None = None
     try:
         tables = load_schema(chosen.schema_file).tables
         models = Models(tables, chosen.database_url)
@@ -140,10 +146,7 @@ def _check(chosen: Config, *, run_resources: bool = False) -> None:
         problems.append(error.message)
     try:
         if run_resources:
-            _tell_found(
-                chosen.resources,
-                [path for path, _ in load_resources(chosen.resources, models=models)],
-            )
+            _tell_found(chosen.resources, _paths_of(chosen.resources, tables, models))
         elif files := check_resources(chosen.resources):
             print(f"{chosen.resources}: {', '.join(files)} (not run; see --run-resources)")
     except Error as error:
@@ -155,6 +158,26 @@ def _check(chosen: Config, *, run_resources: bool = False) -> None:
         problems.append(error.message)
     if problems:
         raise Error(Code.INVALID, "\n".join(problems))
+
+
+def _paths_of(
+    directory: Path, tables: Sequence[Table] | None, models: "Models | None"
+) -> list[str]:
+    """Import the resources, as the server does at start; return their paths.
+
+    Raises INVALID also where functions do not fit the computed attributes of ``tables``, which is
+    None if the schema has errors of its own.
+    """
+    from rowcast.features.computed.computation import Computation  # noqa: PLC0415
+    from rowcast.features.computed.feature import ComputedByCode  # noqa: PLC0415
+    from rowcast.features.hooks.hooks import Hooks  # noqa: PLC0415
+    from rowcast.program.resource_loader import load_resources  # noqa: PLC0415
+
+    hooks = Hooks()
+    found = load_resources(directory, hooks, models)
+    if tables is not None:
+        ComputedByCode(tables, hooks.collected(Computation))
+    return [path for path, _ in found]
 
 
 def _check_node(chosen: Config) -> None:
