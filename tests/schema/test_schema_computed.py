@@ -44,6 +44,8 @@ def test_a9_values_are_of_the_declared_type(text, value, expected):
     ("text", "message"),
     [
         ('x: Int @computed(from: "c + 1")', 'no attribute "c"'),
+        ('x: Int @computed(from: "a-a")', 'no attribute "a-a"; a difference has spaces: a - a'),
+        ('x: Int @computed(from: "")', "the expression is missing; write one, or @computed alone"),
         ('x: Int @computed(from: "x + 1")', "computed from itself: x > x"),
         ('x: Int @computed(from: "y") y: Int @computed(from: "x")', "itself: x > y > x"),
         ('x: Int @computed(from: "b * 2")', "it is of type Float, and x of Int; write Float"),

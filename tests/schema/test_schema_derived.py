@@ -32,7 +32,7 @@ def test_w4_a_derived_table_has_its_rule():
         ('["Sensor"]', "[1]", "[1]", "from is a list of 1 to 16 tables", ""),
         ('from: ["Sensor"], ', "", "@derived", "from is a list of 1 to 16 tables", ""),
         ('"5m"', '"0.5s"', '"0.5s', "every is a time from 1 s to", ""),
-        ('"5m"', '"90d"', '"90d', "every is a time from 1 s to", ""),
+        ('"5m"', '"90d"', '"90d', "every is a time from 1 s to 31 days", ""),
         (', every: "5m"', "", "@derived", "every is a time from 1 s to", ""),
         ('"Sensor"', '"Hourly"', "@derived", "Hourly is derived from itself", ""),
     ],

@@ -157,7 +157,7 @@ CASES = {
     "tombstones": (
         'type A @table(compact: ["id"], tombstones: "1s")',
         44,
-        "tombstones is from 60 s to",
+        "tombstones is from 60 s to 366 days",
         "",
     ),
     "near count": ("type A @table(maxcount: 1)", 15, "Unknown argument", "maxCount"),

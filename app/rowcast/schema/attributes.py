@@ -176,7 +176,14 @@ class Types:
     def _computed(self, words: Directives) -> str | None:
         if "computed" not in words:
             return None
-        return Arguments(words["computed"], self._problems).text("from") or ""
+        given = Arguments(words["computed"], self._problems)
+        text = given.text("from")
+        if text == "":  # not to be taken for a function
+            self._problems.at(
+                given.value_node("from"),
+                "the expression is missing; write one, or @computed alone for a function",
+            )
+        return text or ""
 
     def _relationship(
         self, words: Directives, field: FieldDefinitionNode

@@ -42,6 +42,6 @@ def compaction_of(settings: Arguments, attributes: Sequence[Attribute]) -> Compa
     if words != [key]:
         problems.at(node, f'compact is the key of the records, ["{key}"]: one event of each stays')
     if seconds is not None and not TOMBSTONE_SECONDS_MIN <= seconds <= TOMBSTONE_SECONDS_MAX:
-        least, most = f"{TOMBSTONE_SECONDS_MIN:g}", f"{TOMBSTONE_SECONDS_MAX:g}"
-        problems.at(settings.value_node("tombstones"), f"tombstones is from {least} s to {most} s")
+        least, most = f"{TOMBSTONE_SECONDS_MIN:g} s", f"{TOMBSTONE_SECONDS_MAX / 86_400:g} days"
+        problems.at(settings.value_node("tombstones"), f"tombstones is from {least} to {most}")
     return {"compacts": True, "tombstone_seconds": seconds or TOMBSTONE_SECONDS}

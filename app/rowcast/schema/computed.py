@@ -6,6 +6,7 @@ They come before rights, alarms and queries, which may compare them. One may use
 are read first; what is left when nothing more can be read goes in a circle.
 """
 
+import re
 from dataclasses import replace
 from typing import Final
 
@@ -22,6 +23,7 @@ from rowcast.schema.attributes import Directives, directives
 from rowcast.schema.problems import Problems
 
 COMPUTED: Final = "computed"
+_DASHED: Final = re.compile(r'has no attribute "(\w+)-(\w+)"')
 _NOTHING: Final = Formula(lambda _: None, frozenset())
 """Stands for a formula that was refused, so that what uses the attribute is not refused as well."""
 
@@ -76,7 +78,7 @@ class _Reading:
         try:
             self._set(name, self._formula(item, item.computed))
         except Unreadable as unreadable:
-            self._refuse(name, str(unreadable))
+            self._refuse(name, f"{unreadable}{_spaced(str(unreadable))}")
             self._set(name, _NOTHING)
 
     def _formula(self, item: Attribute, text: str) -> Formula:
@@ -133,3 +135,9 @@ class _Reading:
             for item in self.table.attributes
         )
         self.table = replace(self.table, attributes=attributes)
+
+
+def _spaced(message: str) -> str:
+    """Return how to write a difference that was read as a name, if that is what is wrong."""
+    found = _DASHED.search(message)
+    return f"; a difference has spaces: {found[1]} - {found[2]}" if found else ""

@@ -83,9 +83,9 @@ def _sources(settings: Arguments, tables: dict[str, Table], problems: Problems) 
 def _every(settings: Arguments, problems: Problems) -> float:
     seconds = settings.seconds("every") or 0
     if not DERIVED_EVERY_SECONDS_MIN <= seconds <= DERIVED_EVERY_SECONDS_MAX:
-        most = f"{DERIVED_EVERY_SECONDS_MAX:g}"
+        most = f"{DERIVED_EVERY_SECONDS_MAX / 86_400:g}"
         least = f"{DERIVED_EVERY_SECONDS_MIN:g}"
-        problems.at(settings.value_node("every"), f"every is a time from {least} s to {most} s")
+        problems.at(settings.value_node("every"), f"every is a time from {least} s to {most} days")
         return DERIVED_EVERY_SECONDS_MAX
     return seconds
 

@@ -123,8 +123,8 @@ def _time(settings: Arguments, source: Table, problems: Problems) -> str:
 def _every(settings: Arguments, problems: Problems) -> float:
     seconds = settings.seconds("every") or 0
     if not ROLLUP_EVERY_SECONDS_MIN <= seconds <= ROLLUP_EVERY_SECONDS_MAX:
-        most = f"{ROLLUP_EVERY_SECONDS_MAX:g}"
-        problems.at(settings.value_node("every"), f"every is a time from 1 s to {most} s")
+        most = f"{ROLLUP_EVERY_SECONDS_MAX / 86_400:g}"
+        problems.at(settings.value_node("every"), f"every is a time from 1 s to {most} days")
         return ROLLUP_EVERY_SECONDS_MAX
     return seconds
 
@@ -134,8 +134,8 @@ def _late(settings: Arguments, source: Table, problems: Problems) -> float:
     if seconds is None:
         return ROLLUP_LATE_SECONDS
     if seconds > ROLLUP_LATE_SECONDS_MAX:
-        most = f"{ROLLUP_LATE_SECONDS_MAX:g}"
-        problems.at(settings.value_node("late"), f"late is at most {most} s")
+        most = f"{ROLLUP_LATE_SECONDS_MAX / 86_400:g}"
+        problems.at(settings.value_node("late"), f"late is at most {most} days")
     if 0 < source.history_seconds < seconds:
         message = f"{source.name} has a shorter history: late must not be longer than that"
         problems.at(settings.value_node("late"), message)
