@@ -174,6 +174,9 @@ class Sender:
             try:
                 self._requests.put(path, body, headers, place)
             except Error as error:
+                if error.code is Code.NOT_ALLOWED:  # the same for each row: nothing to go on with
+                    told = f"this table cannot be imported: {error.message}"
+                    raise Error(error.code, told) from error
                 words = f"{where}: {error.message}; the {self.rows:,} rows before are written"
                 hint = f"to go on after them, repeat the command with --resume {place}"
                 raise Error(error.code, f"{words}; {hint}") from error

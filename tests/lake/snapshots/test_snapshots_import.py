@@ -132,3 +132,21 @@ def test_columns_of_an_older_type_are_widened(file):
     )
     found = [record.value for record in Importer(table("Dog")).records(path)]
     assert found == [{"id": "a", "name": "7", "any": {"x": 1, "y": None}}, {"id": "b", "name": "8"}]
+
+
+async def test_s19_a_table_that_takes_rows_one_by_one_is_told(tmp_path, file):
+    """S19: going on would meet the same refusal, so no word of --resume."""
+    path = file(id=["a"], text=["one"])
+    (tmp_path / "resources").mkdir()
+    (tmp_path / "resources/note.py").write_text(
+        "from rowcast import Resource\n\n\n"
+        "class Note(Resource):\n    async def put(self, value):\n        pass\n"
+    )
+    world = Changing(tmp_path, 1)
+    world.schema = SCHEMA
+    schema = tmp_path / "schema.graphql"
+    settings = {"mqtt.sys_interval": 0, "resources": tmp_path / "resources"}
+    async with world.running(**settings):
+        with pytest.raises(Error, match=r"this table cannot be imported: .* one by one") as caught:
+            await asyncio.to_thread(import_table, "Note", str(path), schema, world.url)
+    assert "--resume" not in caught.value.message

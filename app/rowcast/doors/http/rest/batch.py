@@ -190,7 +190,8 @@ async def _write_together(request: Request, table: Table, events: list[Event]) -
     if request.route.overrides("put"):
         raise Error(
             Code.NOT_ALLOWED,
-            f"the resource at {path_of(table.topic(''))!r} has a put of its own; leave atomic out",
+            f"the resource at {path_of(table.topic(''))!r} has a put of its own, which "
+            "takes records one by one; leave atomic out",
         )
     asks = not request.prefers_minimal  # else nobody is told which are new
     try:
