@@ -465,3 +465,12 @@ def test_what_is_looked_at_and_repaired(server, arguments, method, path, body):
         asked.url.raw_path.decode(),
         asked.content.decode(),
     )
+
+
+@pytest.mark.parametrize(
+    ("status", "told"), [(404, "the server is of no cluster"), (403, "not for you")]
+)
+def test_a_server_of_no_cluster_is_told(server, status, told):
+    """O9: not as a path that is missing, which nobody asked for."""
+    server.answers = [problem(status, "No", "not for you")]
+    assert told in str(run("cluster", "status").exception)

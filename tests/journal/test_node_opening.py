@@ -244,3 +244,9 @@ def test_one_directory_is_one_node(tmp_path):
         assert caught.value.code is Code.BUSY
     with locked(tmp_path / "data"):
         pass
+
+
+def test_a_file_is_no_data_directory(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Error, match="file is a file; name another with --data"):
+        marked(tmp_path / "file")

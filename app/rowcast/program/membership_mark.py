@@ -39,6 +39,9 @@ def marked(data: Path) -> str:
         return str(json.loads((data / FILE).read_text())["name"])
     except FileNotFoundError:
         return ""
+    except NotADirectoryError as error:
+        what = f"the data directory {data} is a file; name another with --data"
+        raise Error(Code.INVALID, what) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Error(Code.INVALID, f"{data / FILE} cannot be read; restore it") from error
 

@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from http import HTTPStatus
 from itertools import zip_longest
 from typing import Annotated, Final
 from urllib.parse import quote
@@ -20,7 +21,7 @@ from rowcast.program.commands.looks import show_rows
 from rowcast.program.commands.output import printable
 from rowcast.program.commands.server import UrlOption, client_of
 from rowcast.program.settings.cluster import parse_peer
-from rowcast_client import SyncRowcast
+from rowcast_client import Problem, SyncRowcast
 
 NODES: Final = "/$SYS/cluster/nodes/"
 LETTERS: Final = 12
@@ -44,7 +45,13 @@ def cluster_status(url: UrlOption = None) -> None:
 
     Example: rowcast cluster status
     """
-    show_rows(NODES, url)
+    try:
+        show_rows(NODES, url)
+    except Problem as problem:
+        if problem.status != HTTPStatus.NOT_FOUND:
+            raise
+        what = "the server is of no cluster; name a node's address with --url"
+        raise Error(Code.NOT_FOUND, f"{what}, or start one: rowcast serve --cluster NAME") from None
 
 
 @cluster.command()
