@@ -18,6 +18,8 @@ WATCHED: Final = (
 """First levels with events."""
 PREFIXES: Final = ("$share", "$queue", "$exclusive", "$stream")
 """Prefixes of MQTT filters that select a kind of subscription."""
+_FURTHER: Final = ("$query", "$replay", "$asof")
+"""Those of features, which answer themselves to filters that begin so."""
 _OWN: Final = ("broker", "events", "gateway")
 """Second levels below ``$SYS`` with messages, besides those with rows."""
 
@@ -50,12 +52,12 @@ def check_offered(text: str, declared: Iterable[str]) -> None:
     if first == _SYSTEM:
         _check_system(text, rest.partition("/")[0], declared)
     elif first not in WATCHED and not any(path.partition("/")[0] == first for path in declared):
-        known = ", ".join(WATCHED)
+        known, ways = ", ".join(WATCHED), (*PREFIXES, *_FURTHER)
         raise Error(
             Code.NOT_FOUND,
-            f"nothing is published below {first!r}{did_you_mean(first, (*WATCHED, *PREFIXES))}; "
+            f"nothing is published below {first!r}{did_you_mean(first, (*WATCHED, *ways))}; "
             f"topics that begin with '$' are the server's: {known}; over MQTT a filter may begin "
-            f"with {', '.join(PREFIXES)}",
+            f"with {', '.join(ways)}",
             filter=text,
         )
 

@@ -184,6 +184,7 @@ async def test_p5_on_a_websocket_the_same():
         await socket.send(json.dumps({"id": 1, "op": "subscribe", "topic": "$nonsense/#"}))
         answer = json.loads(await socket.recv())
     assert "nothing is published below '$nonsense'" in answer["error"]["detail"]
+    assert "$stream, $query, $replay, $asof" in answer["error"]["detail"]
 
 
 async def test_p5_a_leading_slash_names_the_resource():

@@ -62,6 +62,12 @@ async def test_writes_of_several_tables_are_one(rest, media_type):
     assert (await rest.get("/loose/kept")).value == [1]
 
 
+async def test_topics_of_the_server_name_what_can_be_written(rest):
+    """B22: beside delayed writes, transactions."""
+    refused = await run(rest, [{**MOVE[4], "topic": "$SYS/x"}])
+    assert "and $tx, which takes a transaction" in refused.value["detail"]
+
+
 @pytest.mark.parametrize(
     ("topic", "words"),
     [("Dog/2", "name"), ("$SYS/x", "the server's own"), ("Behind/1", "not offered over REST")],

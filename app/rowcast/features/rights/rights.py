@@ -306,7 +306,8 @@ class Rights(Authorizer):
         if not topic.startswith(ADMINISTERED):
             words = (
                 f"{topic!r} is the server's own: topics with $ cannot be written, except for "
-                "$delayed/SECONDS/TOPIC, which is written at TOPIC when it is due"
+                "$delayed/SECONDS/TOPIC, which is written at TOPIC when it is due, and $tx, which "
+                "takes a transaction"
             )
             error = Error(Code.DENIED, words)
             self._listeners.refused(caller, "write", topic, error)
