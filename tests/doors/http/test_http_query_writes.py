@@ -61,6 +61,13 @@ async def test_a_dry_run_writes_nothing(rest):
     assert heard == []
 
 
+@pytest.mark.parametrize("query", ["age=gt=99", "age=gt=99&dry_run", "age=gt=0"])
+async def test_a_patch_that_cannot_be_read_is_told(rest, query):
+    """B12: also where it would change no record, as by a dry run."""
+    answer = await rest.ask("PATCH", f"/Dog/?{query}", b'{"age": ')
+    assert (answer.status, "malformed at line 1" in answer.value["detail"]) == (400, True)
+
+
 async def test_too_many_are_refused_with_their_number(rest):
     """B12: a bound, and how many it would be; the first ones are written on request."""
     refused = await rest.delete("/Dog/?age=gt=1")

@@ -7,8 +7,9 @@
 ``kernel/query_writes.py`` selects and writes them.
 """
 
+from rowcast.codecs import JSON, decode
 from rowcast.core.errors import Code, Error
-from rowcast.core.events import Event
+from rowcast.core.events import PATCH, Event
 from rowcast.core.query_text import parse_query
 from rowcast.doors.http.rest.allowed_methods import not_offered
 from rowcast.doors.http.rest.conditions import is_conditional
@@ -28,6 +29,8 @@ async def write(request: Request, event: Event) -> None:
     query = await kernel.related.resolved(asked_for, request.caller)
     if query.select is not None or query.after is not None:
         raise Error(Code.INVALID, "a write by query has no select(...) and no after(...)")
+    if event.kind == PATCH:  # told also where no record is selected, and by a dry run
+        decode(event.payload, event.content_type or JSON)
     most = request.edge.settings.query_writes_max
     asked = QueryWrite(event, table, query, most, parameters.confirm)
     writes = request.kernel.query_writes
