@@ -5,6 +5,7 @@ import json
 import pytest
 
 from asgi import EPOCH, asgi
+from rowcast.kernel.resource import Resource
 
 DOGS = [("1", "Rex", 3), ("2", "Max", 5), ("3", "Ada", 7), ("a/1", "Bo", 1), ("a/2", "Cy", 2)]
 
@@ -137,3 +138,19 @@ async def test_rows_and_parts_of_a_collection_are_not_written(rest):
         assert (await rest.delete(path)).status == 405
     await rest.ask("POST", "/home/t?retain=false", b"1")
     assert (await rest.delete("/mqtt_home/?qos=1")).status == 405
+
+
+class Dog(Resource):
+    """The table, with a deletion of its own."""
+
+    async def delete(self):
+        """Delete nothing."""
+
+
+async def test_an_own_verb_is_why_there_is_no_query():
+    """B12: it takes records one by one; the other verb has its queries."""
+    async with asgi(resources=[Dog]) as rest:
+        refused = await rest.delete("/Dog/?age=gt=4")
+        assert refused.status == 400
+        assert refused.value["detail"].endswith("because the resource has its own delete")
+        assert (await rest.patch("/Dog/?age=gt=4", b"{}")).value["count"] == 0

@@ -119,7 +119,13 @@ def _serve(
 def _of_write(route: Route, method: str, query_string: bytes) -> Parameters:
     if route.table is not None and writes_by_query(route, method):
         return query_write_parameters(query_string, route.table)
-    parameters = write_parameters(query_string)
+    try:
+        parameters = write_parameters(query_string)
+    except Error as error:
+        if method in {"PATCH", "DELETE"} and route.overrides(verb := method.lower()):
+            why = f"no query selects records here, because the resource has its own {verb}"
+            raise Error(error.code, f"{error.message}; {why}") from None
+        raise
     if parameters.upsert and method != "POST":
         raise Error(Code.INVALID, f"{method} has no parameter 'upsert'; POST records with it")
     return parameters
