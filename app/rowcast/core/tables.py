@@ -224,3 +224,8 @@ class Table:
 def qualified(database: str, name: str) -> str:
     """Return the name of a table together with that of its database."""
     return f"{database}.{name}"
+
+
+def is_kept(table: Table) -> bool:
+    """Whether the server alone makes its records: of a roll-up, or by a job."""
+    return table.rollup is not None or table.derived is not None

@@ -13,7 +13,7 @@ from hashlib import sha256
 
 from rowcast.core.clauses import Clause, read_rules, rules_reading, write_rule
 from rowcast.core.conditions import EVERYTHING, holds, is_constant
-from rowcast.core.tables import Attribute, Role, Table
+from rowcast.core.tables import Attribute, Role, Table, is_kept
 from rowcast.schema import Schema
 
 Roles = frozenset[str] | None
@@ -62,8 +62,7 @@ def _shape(table: Table, roles: Roles) -> Shape:
         Member(item, not item.required or not _always(item.auth, roles), item.name in masked)
         for item in seen
     )
-    kept = table.rollup is not None or table.derived is not None  # the server alone writes these
-    writable = not kept and _writes(table.auth, roles)
+    writable = not is_kept(table) and _writes(table.auth, roles)
     written = [item for item in seen if _settable(item) and _writes(item.auth, roles)]
     insert = tuple(Member(one, one.primary_key or not one.required) for one in written)
     patch = tuple(Member(one, optional=True) for one in written if not one.primary_key)

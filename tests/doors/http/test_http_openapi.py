@@ -8,7 +8,12 @@ import pytest
 from asgi import asgi
 from build import Server
 from rowcast.core.compiled import CODE
+from rowcast.doors.http.documents.asyncapi import AsyncDocument
+from rowcast.doors.http.documents.openapi import openapi_document
+from rowcast.doors.http.documents.servers import servers_at
+from rowcast.kernel.registry import Registry
 from rowcast.kernel.resource import Resource
+from rowcast.schema import parse_schema
 
 
 class Lamp(Resource):
@@ -164,3 +169,27 @@ async def test_health():
             "status": "ok", "version": "1.2.3", "code": CODE, "head": "0badcafe:1",
             "lag_events": 0, "lag_seconds": 0,
         }  # fmt: skip
+
+
+KEPT = """
+type Sensor @table @export { id: ID @primaryKey at: Date temp: Float }
+type Hourly @table @export @rollup(of: "Sensor", time: "at", every: "1h", values: {temp: ["avg"]})
+type Mean @table @export @derived(job: "jobs/mean.py", from: ["Sensor"], every: "5m") {
+  id: ID @primaryKey
+}
+"""
+
+
+def test_what_the_server_writes_alone_is_read_only():
+    """B15: no client makes a request from the documents that is always refused."""
+    registry = Registry(parse_schema(KEPT).tables, undeclared=False)
+    document = openapi_document(registry, "t", "1")
+    paths, schemas = document["paths"], document["components"]["schemas"]
+    assert {"get", "delete"} == set(paths["/Hourly/"]) == {*paths["/Hourly/{id}"]} - {"parameters"}
+    assert {"get"} == set(paths["/Mean/"]) == {*paths["/Mean/{id}"]} - {"parameters"}
+    assert "put" in paths["/Sensor/"] and "readOnly" not in schemas["Sensor"]
+    assert schemas["Hourly"]["readOnly"] is schemas["Mean"]["readOnly"] is True
+    servers = servers_at("http", "a.example", {"http": 1, "mqtt": 2})
+    made = AsyncDocument(registry, "t", "1").made(servers)
+    writes = {name for name in made["operations"] if name.startswith("write")}
+    assert "writeSensor" in writes and not {"writeHourly", "writeMean"} & writes

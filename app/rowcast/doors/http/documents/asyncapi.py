@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from rowcast.codecs import JSON
-from rowcast.core.tables import Table
+from rowcast.core.tables import Table, is_kept
 from rowcast.doors.http.documents.messages import COMMON, SCHEMAS, SECURITY, messages_of
 from rowcast.doors.http.documents.schemas import PROBLEM, ROWS, Document, add_schemas
 from rowcast.doors.http.documents.servers import MQTT, SSE, WS
@@ -92,12 +92,13 @@ class AsyncDocument:
             said = (name, f"{name}Message", f"{name}Deletion")
             about = table.description or f"The records of {name}."
             self._channel(f"{name}Record", table.topic("{id}"), (MQTT,), said, about, {"id": _ID})
-            self._operation(
-                "receive", f"write{name}", f"{name}Record", said,
-                "Retained: the record becomes this value; empty: it is deleted. Not retained: a "
-                "message to who watches, and the record stays.",
-                {"bindings": {"mqtt": _RETAINED}},
-            )  # fmt: skip
+            if not is_kept(table):
+                self._operation(
+                    "receive", f"write{name}", f"{name}Record", said,
+                    "Retained: the record becomes this value; empty: it is deleted. Not retained: "
+                    "a message to who watches, and the record stays.",
+                    {"bindings": {"mqtt": _RETAINED}},
+                )  # fmt: skip
             self._operation(
                 "send", f"tell{name}", f"{name}Record", said,
                 "The record at once, retained, and then what happens to it; filters such as "

@@ -3,7 +3,7 @@
 from typing import Final, cast
 
 from rowcast.codecs import CBOR, JSON, MSGPACK
-from rowcast.core.tables import Invalid, Table
+from rowcast.core.tables import Invalid, Table, is_kept
 from rowcast.doors.http.documents.schemas import PROBLEM, ROWS, Document, add_schemas, ref
 from rowcast.doors.http.messages.asgi import path_of
 from rowcast.features.idempotency.idempotency_keys import KEY_CHARS_MAX
@@ -184,9 +184,18 @@ def _table_paths(table: Table) -> Document:
             "post": _message(table),
         },
     }
+    if is_kept(table):
+        left = {"parameters", "get", "delete"} if table.rollup else {"parameters", "get"}
+        paths = {path: _only(left, verbs) for path, verbs in paths.items()}
     if table.path:
         paths[path_of(table.path)] = {"get": _describe(table)}
     return paths
+
+
+def _only(names: set[str], verbs: object) -> Document:
+    """Return the verbs with these names."""
+    known = verbs if isinstance(verbs, dict) else {}
+    return {name: value for name, value in known.items() if name in names}
 
 
 def _row_paths(table: Table, path: str, within: tuple[Document, ...]) -> Document:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from rowcast.core.tables import Attribute, Role, Table, Type
+from rowcast.core.tables import Attribute, Role, Table, Type, is_kept
 from rowcast.core.topic_tables import TopicRoot, TopicTable, row_table
 
 Document = dict[str, object]
@@ -40,9 +40,8 @@ PROBLEM: Final[Document] = {
 
 def add_schemas(table: Table, schemas: Document) -> None:
     """Add the schemas of a table's records and patches, and of the types within them."""
-    schemas[table.name] = _object(
-        table.attributes, table.sealed, table.description, schemas, whole=True
-    )
+    made = _object(table.attributes, table.sealed, table.description, schemas, whole=True)
+    schemas[table.name] = made | ({"readOnly": True} if is_kept(table) else {})
     schemas[f"{table.name}Patch"] = _object(
         table.attributes, table.sealed, "A merge patch (RFC 7396).", schemas, whole=False
     )

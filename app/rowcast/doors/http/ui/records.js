@@ -29,7 +29,8 @@ export async function recordsPage(app, main, [chosen]) {
 
 async function showTable(app, main, table, picker) {
   const schema = (await app.schemas())[table] || {}
-  const mayNot = table.startsWith('mqtt_') || !app.may('write')
+  const kept = schema.readOnly ? 'kept by the server: read only' : 'rows of the log: read only'
+  const mayNot = table.startsWith('mqtt_') || schema.readOnly || !app.may('write')
   const state = { conditions: '', sort: '', page: null, pages: [], rows: [], other: 0, asof: null }
   const isFixed = () => mayNot || state.asof !== null
   const lit = new Map()
@@ -217,7 +218,7 @@ async function showTable(app, main, table, picker) {
     load()
   } })
   clear(main, h('div.row.head', {}, h('h1', {}, 'Records'), picker, about, h('span.grow'), changed,
-    mayNot ? h('span.badge', {}, app.may('write') ? 'rows of the log: read only' : 'You may only read')
+    mayNot ? h('span.badge', {}, app.may('write') ? kept : 'You may only read')
       : h('button.main', { type: 'button', onclick: async () => {
         const node = await editRecord(app, `${table}/`, { fresh: true })
         node?.addEventListener('close', load)
