@@ -1,7 +1,11 @@
 """An object store on loopback: moto's server, and the variables by which AWS's clients find it."""
 
+import json
 import logging
+import subprocess
+import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import boto3
 from moto.server import ThreadedMotoServer
@@ -36,3 +40,26 @@ def object_store(port=0):
         }  # fmt: skip
     finally:
         server.stop()
+
+
+@contextmanager
+def separate_object_store():
+    """Run a store in a process of its own: delta-rs holds Python's lock while it waits for one."""
+    words = [sys.executable, "-c", "import object_store; object_store.serve_until_closed()"]
+    process = subprocess.Popen(
+        words, cwd=Path(__file__).parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        yield json.loads(process.stdout.readline())
+    finally:
+        process.stdin.close()
+        process.stdout.close()
+        process.wait()
+
+
+def serve_until_closed():
+    """Run a store, tell its variables, and end when the standard input is closed."""
+    with object_store() as variables:
+        sys.stdout.write(json.dumps(variables) + "\n")
+        sys.stdout.flush()
+        sys.stdin.read()

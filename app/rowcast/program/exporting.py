@@ -28,8 +28,7 @@ def shelf_of(place: str) -> Shelf:
             f"snapshots.location: {place} needs pyarrow, which is not installed: "
             "pip install 'rowcast[parquet]'",
         )
-    shelves = import_module(_SHELVES)
-    return cast("Shelf", shelves.shelf_of(shelves.directory_of(place)))
+    return cast("Shelf", import_module(_SHELVES).served_shelf(place))
 
 
 def orders_due(settings: SnapshotSettings) -> dict[Order, float]:

@@ -277,14 +277,14 @@ def _tables_of(place: "Directory", manifest: "Manifest") -> dict[str, dict[str, 
     """Return what is told of each table of a snapshot: where it is read, and what it holds."""
     from rowcast_lake.snapshots.catalogs import Catalogs  # noqa: PLC0415
 
-    catalogs = Catalogs.there(place.parent) if isinstance(place, Path) else None
+    catalogs = Catalogs.there(place.parent)
     return {
         name: {
-            "path": f"{place}/{name}",
+            "path": str(place / facts.folder),
             "rows": facts.rows,
             "cut": manifest.cut,
             "digest": facts.digest,
-            **(catalogs.addresses(name, manifest) if catalogs else {}),
+            **catalogs.addresses(name, manifest),
         }
         for name, facts in manifest.tables.items()
     }

@@ -4,6 +4,9 @@
     iceberg/                 Iceberg's metadata, and catalog.db, in which tables are found by name
     .named/<snapshot>        somebody's metadata names this snapshot's files
 
+An object store has no links: there ``delta/<table>/<snapshot>/`` has the files themselves, and the
+manifest says so.
+
 Each snapshot is one version of each of its tables. The manifest says which (``catalog``), the
 version's metadata has the cut (``rowcast.cut``) and the digest. Nothing is copied. The number of a
 version is that of the last one plus one, so the manifest has it before it is true; the version is
@@ -22,11 +25,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rowcast.core.errors import Code, Error
-from rowcast.features.snapshots.snapshot_directory import NAMED, SnapshotDirectory
+from rowcast.core.snapshot_paths import DELTA, folder_in_delta
+from rowcast.features.snapshots.snapshot_directory import NAMED
 from rowcast.store.private import make_directory, make_file
-from rowcast_lake.snapshots.manifest import FileFacts, Manifest, TableFacts, read_manifest
+from rowcast_lake.snapshots.manifest import FileFacts, Manifest, read_manifest
+from rowcast_lake.stores.object_paths import ObjectPath
 
-DELTA: Final = "delta"
 ICEBERG: Final = "iceberg"
 CUT: Final = "rowcast.cut"
 DIGEST: Final = "rowcast.digest"
@@ -34,6 +38,8 @@ DIGEST: Final = "rowcast.digest"
 _NEEDED: Final = {DELTA: "deltalake", ICEBERG: "pyiceberg"}
 _SERVER_S: Final = "_sys_"
 """The server's own facts are in no catalog."""
+Place = Path | ObjectPath
+"""Where snapshots and their catalogs are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +49,12 @@ class Version:
     table: str
     snapshot: str
     """The snapshot's directory name."""
+    number: int
+    """The number that its manifest announces: the last one plus one."""
     cut: str
     digest: str
+    created: str
+    """When the snapshot was made, as in its manifest."""
     files: Sequence[FileFacts]
     schema: pa.Schema
 
@@ -56,31 +66,36 @@ class Catalog(Protocol):
         """Return the number of a table's last version; one less than the first if there is none."""
 
     def add(self, version: Version) -> None:
-        """Make a version of these files, which replace all others."""
+        """Make a version of these files, which replace all others; raises CONFLICT, BUSY."""
 
-    def forget(self, table: str, number: int) -> None:
+    def forget(self, table: str, number: int, cut: str) -> None:
         """Let no metadata name the files of a version; raises CONFLICT if it is the last."""
 
-    def address(self, table: str, number: int) -> Mapping[str, object] | None:
-        """Return where a version is read; None if it is forgotten."""
+    def address(self, table: str, number: int, cut: str) -> Mapping[str, object] | None:
+        """Return where the version of a cut is read; None if it is forgotten."""
 
 
 class Catalogs:
     """The catalogs of a directory of snapshots."""
 
-    def __init__(self, directory: Path, kinds: Iterable[str]) -> None:
+    def __init__(self, directory: Place, kinds: Iterable[str]) -> None:
         """Open catalogs, by the names of their formats; raises UNSUPPORTED without a library."""
         self._directory = directory
         self._kinds = {kind: _MAKERS[kind](directory) for kind in sorted(set(kinds))}
 
     @classmethod
-    def there(cls, directory: Path) -> "Catalogs":
+    def there(cls, directory: Place) -> "Catalogs":
         """Open the catalogs that a directory has."""
         return cls(directory, [kind for kind in _MAKERS if (directory / kind).is_dir()])
 
+    def folder(self, table: str, name: str) -> str:
+        """Return where a snapshot has the files of a table, as seen from the snapshot."""
+        stored = isinstance(self._directory, ObjectPath) and DELTA in self._kinds
+        return folder_in_delta(table, name) if stored and _is_open(table) else table
+
     def next_versions(self, tables: Iterable[str]) -> dict[str, dict[str, int]]:
         """Return for each catalog the numbers that the tables' next versions will have."""
-        names = [name for name in tables if not name.startswith(_SERVER_S)]
+        names = [name for name in tables if _is_open(name)]
         return {
             kind: {name: catalog.last(name) + 1 for name in names}
             for kind, catalog in self._kinds.items()
@@ -112,61 +127,76 @@ class Catalogs:
                     f" which is {name}; remove {self._directory / kind}, and it begins anew",
                 )
             _mark(self._directory, name)
-            facts = manifest.tables[table]
-            catalog.add(
-                Version(
-                    table, name, manifest.cut, facts.digest, facts.files, self._schema(name, facts)
-                )
-            )
+            catalog.add(self._version(table, name, number, manifest))
 
-    def _schema(self, name: str, facts: TableFacts) -> pa.Schema:
-        return pq.read_schema(self._directory / name / facts.files[0].path)
+    def _version(self, table: str, name: str, number: int, manifest: Manifest) -> Version:
+        facts = manifest.tables[table]
+        with (self._directory / name / facts.files[0].path).open("rb") as file:
+            schema = pq.read_schema(file)
+        told = manifest.cut, facts.digest, manifest.created
+        return Version(table, name, number, *told, facts.files, schema)
 
     def forget(self, name: str) -> None:
         """Let no metadata name the files of a snapshot, which is about to be removed."""
         mark = self._directory / NAMED / name
-        if not mark.exists():
+        if not mark.is_file():
             return
-        for kind, numbers in read_manifest(self._directory / name).catalog.items():
+        manifest = read_manifest(self._directory / name)
+        for kind, numbers in manifest.catalog.items():
             if kind in self._kinds:
                 for table, number in numbers.items():
-                    self._kinds[kind].forget(table, number)
-        mark.unlink()
+                    self._kinds[kind].forget(table, number, manifest.cut)
+        remove_file(mark)
 
     def addresses(self, table: str, manifest: Manifest) -> dict[str, object]:
         """Return where a table of a snapshot is read, by the names of the formats."""
         found: dict[str, object] = {}
         for kind, numbers in manifest.catalog.items():
             if kind in self._kinds and table in numbers:
-                found |= self._kinds[kind].address(table, numbers[table]) or {}
+                address = self._kinds[kind].address(table, numbers[table], manifest.cut)
+                found |= address or {}
         return found
 
 
-def _mark(directory: Path, name: str) -> None:
+def _is_open(table: str) -> bool:
+    return not table.startswith(_SERVER_S)
+
+
+def _mark(directory: Place, name: str) -> None:
     """Note that metadata names a snapshot: before it does, so that no crash comes between."""
-    make_directory(directory / NAMED)
-    if not (directory / NAMED / name).exists():
-        make_file(directory / NAMED / name)
+    mark = directory / NAMED / name
+    if isinstance(mark, ObjectPath):
+        mark.write_bytes(b"")
+    elif not mark.exists():
+        make_directory(mark.parent)
+        make_file(mark)
 
 
-def forgetting(directory: Path) -> SnapshotDirectory:
-    """Return a directory whose removals first let the catalogs forget a snapshot."""
+def remove_file(path: Place) -> None:
+    """Remove a file or object."""
+    if isinstance(path, ObjectPath):
+        path.remove()
+    else:
+        path.unlink()
 
-    def forget(name: str) -> None:
-        Catalogs.there(directory).forget(name)
 
-    return SnapshotDirectory(directory, forget)
-
-
-def _delta(directory: Path) -> Catalog:
+def _delta(directory: Place) -> Catalog:
     _need(DELTA)
-    from rowcast_lake.snapshots.delta_catalog import DeltaCatalog  # noqa: PLC0415 - an extra
+    from rowcast_lake.snapshots import delta_catalog  # noqa: PLC0415 - an extra
 
-    return DeltaCatalog(directory / DELTA)
+    if isinstance(directory, ObjectPath):
+        return delta_catalog.StoredDeltaCatalog(directory / DELTA)
+    return delta_catalog.DeltaCatalog(directory / DELTA)
 
 
-def _iceberg(directory: Path) -> Catalog:
+def _iceberg(directory: Place) -> Catalog:
     _need(ICEBERG)
+    if isinstance(directory, ObjectPath):
+        raise Error(
+            Code.UNSUPPORTED,
+            f"snapshots.catalog: {ICEBERG} needs a directory, and {directory} is an object store; "
+            f"name {DELTA} alone, or leave out one of the two settings",
+        )
     from rowcast_lake.snapshots.iceberg_catalog import IcebergCatalog  # noqa: PLC0415 - an extra
 
     return IcebergCatalog(directory / ICEBERG)
@@ -181,5 +211,5 @@ def _need(kind: str) -> None:
         )
 
 
-_MAKERS: Final[Mapping[str, Callable[[Path], Catalog]]] = {DELTA: _delta, ICEBERG: _iceberg}
+_MAKERS: Final[Mapping[str, Callable[[Place], Catalog]]] = {DELTA: _delta, ICEBERG: _iceberg}
 KINDS: Final = tuple(_MAKERS)

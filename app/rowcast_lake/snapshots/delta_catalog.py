@@ -4,71 +4,90 @@
     delta/Dog/000000000000001042 -> ../../000000000000001042/Dog
 
 delta-rs reads files below the table's own directory only, so a symbolic link stands for the files
-of each snapshot. A Delta log forgets only its oldest versions: a checkpoint of the first that stays
-replaces the entries before it. Source: the Delta transaction log protocol, Checkpoints.
+of each snapshot; in an object store they are there themselves (``StoredDeltaCatalog``). A Delta log
+forgets only its oldest versions: a checkpoint of the first that stays replaces the entries before
+it. Source: the Delta transaction log protocol, Checkpoints.
 """
 
 import json
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema
+from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from rowcast.core.errors import Code, Error
+from rowcast.core.snapshot_paths import DELTA, plain_path
 from rowcast.store.private import make_directory
-from rowcast_lake.snapshots.catalogs import CUT, DELTA, DIGEST, Version
+from rowcast_lake.snapshots.catalogs import CUT, DIGEST, Place, Version, remove_file
+from rowcast_lake.stores.object_paths import ObjectPath, refusing
 
 _LOG: Final = "_delta_log"
 _ENTRY: Final = re.compile(r"([0-9]{20})\.(json|checkpoint\.parquet)", re.ASCII)
+_STORE: Final = {"allow_http": "true", "max_retries": "3"}
+"""How delta-rs reaches a store: at what ``AWS_ENDPOINT_URL`` says, with TLS or without, in as many
+attempts as pyarrow. It reads AWS's variables itself."""
 
 
 class DeltaCatalog:
     """The Delta tables below one directory."""
 
-    def __init__(self, directory: Path) -> None:
+    options: dict[str, str] | None = None
+    """How delta-rs reaches the tables."""
+
+    def __init__(self, directory: Place) -> None:
         self._directory = directory
+        self._last: dict[str, int] = {}
+
+    def _open(self, table: str, version: int | None = None) -> DeltaTable:
+        place = str(self._directory / table)
+        return DeltaTable(place, version=version, storage_options=self.options)
+
+    def _entries(self, table: str) -> dict[str, int]:
+        """Return the names of the files of a table's log, with the numbers of their versions."""
+        log = self._directory / table / _LOG
+        names = [path.name for path in log.iterdir()] if log.is_dir() else ()
+        return {name: int(found[1]) for name in names if (found := _ENTRY.fullmatch(name))}
 
     def last(self, table: str) -> int:
         """Return the number of a table's last version; -1 if there is none."""
-        place = self._directory / table
-        if not (place / _LOG).is_dir() or not DeltaTable.is_deltatable(str(place)):
-            return -1
-        return DeltaTable(place).version()
+        if table not in self._last:
+            self._last[table] = self._open(table).version() if self._entries(table) else -1
+        return self._last[table]
 
     def add(self, version: Version) -> None:
         """Commit a version whose files replace all others."""
-        place = self._directory / version.table
-        make_directory(place)
-        link = place / version.snapshot
-        if not link.is_symlink():
-            link.symlink_to(Path("../..") / version.snapshot / version.table)
+        self._prepare(version)
         schema = Schema.from_arrow(_nullable(version.schema))
-        actions = [self._action(version, link, at) for at in range(len(version.files))]
-        told = CommitProperties(custom_metadata={CUT: version.cut, DIGEST: version.digest})
-        if self.last(version.table) < 0:
+        actions = [_action(version, at) for at in range(len(version.files))]
+        told = CommitProperties({CUT: version.cut, DIGEST: version.digest}, max_commit_retries=0)
+        self._last.pop(version.table, None)
+        if version.number == 0:
             create_table_with_add_actions(
-                str(place), schema, actions, mode="error", name=version.table,
-                commit_properties=told,
+                str(self._directory / version.table), schema, actions, "error",
+                name=version.table, commit_properties=told, storage_options=self.options,
             )  # fmt: skip
             return
-        DeltaTable(place).create_write_transaction(
-            [*actions], "overwrite", schema, commit_properties=told
-        )
+        table = self._open(version.table, version.number - 1)
+        table.create_write_transaction([*actions], "overwrite", schema, commit_properties=told)
 
-    def _action(self, version: Version, link: Path, at: int) -> AddAction:
-        file = version.files[at]
-        path = file.path.removeprefix(f"{version.table}/")
-        changed = round((link / path).stat().st_mtime * 1_000)
-        stats = json.dumps({"numRecords": file.rows})
-        return AddAction(f"{link.name}/{path}", file.bytes, {}, changed, True, stats)
+    def _prepare(self, version: Version) -> None:
+        """Let the files be below the table."""
+        place = self._directory / version.table
+        if isinstance(place, Path):
+            make_directory(place)
+            link = place / version.snapshot
+            if not link.is_symlink():
+                link.symlink_to(Path("../..") / version.snapshot / version.table)
 
-    def forget(self, table: str, number: int) -> None:
+    def forget(self, table: str, number: int, _cut: str) -> None:
         """Replace the log's entries up to a version by a checkpoint of the one after it."""
-        last, log = self.last(table), self._directory / table / _LOG
+        last = self.last(table)
         if number > last:
             return
         if number == last:
@@ -76,35 +95,104 @@ class DeltaCatalog:
                 Code.CONFLICT,
                 f"it is the last version of the {DELTA} table {table}; make a newer snapshot first",
             )
-        entries = {path: int(found[1]) for path in log.iterdir()
-                   if (found := _ENTRY.fullmatch(path.name))}  # fmt: skip
-        old = sorted(path for path, entry in entries.items() if entry <= number)
+        entries = self._entries(table)
+        old = sorted(name for name in entries if entries[name] <= number)
         if old:
-            DeltaTable(self._directory / table, version=number + 1).create_checkpoint()
-        for path in old:  # the oldest first: what is left is the end of a log at any moment
-            path.unlink()
+            self._open(table, number + 1).create_checkpoint()
+        for name in old:  # the oldest first: what is left is the end of a log at any moment
+            remove_file(self._directory / table / _LOG / name)
         self._unlink(table)
 
     def _unlink(self, table: str) -> None:
         """Remove the links to snapshots that no version names."""
         place = self._directory / table
+        if not isinstance(place, Path):
+            return
         named = set[str]()
         for path in (place / _LOG).glob("*.json"):
             for line in path.read_text().splitlines():
                 added = json.loads(line).get("add")
                 if added:
                     named.add(added["path"].partition("/")[0])
-        named |= {Path(uri).relative_to(place).parts[0] for uri in DeltaTable(place).file_uris()}
+        named |= {Path(uri).relative_to(place).parts[0] for uri in self._open(table).file_uris()}
         for link in place.iterdir():
             if link.is_symlink() and link.name not in named:
                 link.unlink()
 
-    def address(self, table: str, number: int) -> Mapping[str, object] | None:
+    def _entry(self, table: str, number: int) -> Place:
+        return self._directory / table / _LOG / f"{number:020d}.json"
+
+    def address(self, table: str, number: int, _cut: str) -> Mapping[str, object] | None:
         """Return the table's directory and the version; None if it is forgotten."""
-        log = self._directory / table / _LOG
-        if not any((log / f"{number:020d}{end}").exists() for end in (".json",)):
+        if not self._entry(table, number).is_file():
             return None
         return {DELTA: str(self._directory / table), f"{DELTA}_version": number}
+
+
+class StoredDeltaCatalog(DeltaCatalog):
+    """The Delta tables of an object store, where no lock keeps a second exporter away.
+
+    delta-rs writes each entry of a log on condition that there is none (``If-None-Match``), so of
+    two that commit one number one is refused. Its snapshot has no version then, though its manifest
+    announced the number: a version is a snapshot's if it has the cut. Source: Delta's protocol,
+    Delta Log Entries.
+    """
+
+    options = _STORE
+
+    def __init__(self, directory: ObjectPath) -> None:
+        super().__init__(directory)
+        self._place = directory
+
+    def add(self, version: Version) -> None:
+        """Commit a version; raises CONFLICT when another program took its number."""
+        with refusing(self._place, (DeltaError, OSError, pa.ArrowException)):
+            try:
+                super().add(version)
+            except DeltaError as error:
+                if self._has(version.table, version.number, version.cut):
+                    return  # only the answer was lost
+                if not self._entry(version.table, version.number).is_file():
+                    raise
+                raise Error(
+                    Code.CONFLICT,
+                    f"another export made version {version.number} of the {DELTA} table "
+                    f"{version.table} in {self._place}; let one server write there, and take the "
+                    "snapshot again",
+                ) from error
+
+    def _has(self, table: str, number: int, cut: str) -> bool:
+        """Whether a version is there, and is that of a cut."""
+        entry = self._entry(table, number)
+        if not entry.is_file():
+            return False
+        facts = (json.loads(line).get("commitInfo") for line in entry.read_text().splitlines())
+        return any(told is not None and told.get(CUT) == cut for told in facts)
+
+    def last(self, table: str) -> int:
+        """Return the number of a table's last version; raises BUSY."""
+        with refusing(self._place, (DeltaError, OSError, pa.ArrowException)):
+            return super().last(table)
+
+    def forget(self, table: str, number: int, cut: str) -> None:
+        """Forget the version of a cut, if it is there, and those before it; raises BUSY."""
+        with refusing(self._place, (DeltaError, OSError, pa.ArrowException)):
+            if self._has(table, number, cut):
+                super().forget(table, number, cut)
+
+    def address(self, table: str, number: int, cut: str) -> Mapping[str, object] | None:
+        """Return the table's URL and the version; None if it is forgotten, or of another cut."""
+        with refusing(self._place):
+            found = self._has(table, number, cut)
+        return super().address(table, number, cut) if found else None
+
+
+def _action(version: Version, at: int) -> AddAction:
+    file = version.files[at]
+    path = plain_path(file.path).removeprefix(f"{version.table}/")
+    made = round(datetime.fromisoformat(version.created).timestamp() * 1_000)
+    stats = json.dumps({"numRecords": file.rows})
+    return AddAction(f"{version.snapshot}/{path}", file.bytes, {}, made, True, stats)
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +21,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.snapshot_limits import SNAPSHOT_FREE_BYTES_MIN
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
-from rowcast.features.snapshots.shelf import Making, Shelf
+from rowcast.features.snapshots.shelf import Shelf
 from rowcast.features.snapshots.snapshot_directory import name_of
 from rowcast.journal.log_replay import replay_log
 from rowcast.schema import parse_schema
@@ -99,7 +100,8 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
                 return there
             making.aim(name_of(cut.seq))
             tell = progress or _tell_nobody
-            facts = {sheet.name: _write(making, cut, sheet, order, tell) for sheet in sheets}
+            files = partial(_files, making.place, order, catalogs)
+            facts = {sheet.name: _write(files(sheet), cut, sheet, tell) for sheet in sheets}
             created = time_text(time.time())
             schema = "" if order.audience else order.schema
             manifest = Manifest(
@@ -162,16 +164,7 @@ def _histories(
 
 def _catalogs(order: Order) -> Catalogs:
     """Open the catalogs of an order; a role's snapshots are in none."""
-    kinds = () if order.audience else order.catalogs
-    if not isinstance(order.directory, Path):
-        if kinds:
-            raise Error(
-                Code.UNSUPPORTED,
-                f"snapshots.catalog: {', '.join(kinds)} needs a directory, and {order.directory} "
-                "is an object store; leave out one of the two settings",
-            )
-        return Catalogs(Path(), ())
-    return Catalogs(order.directory, kinds)
+    return Catalogs(order.directory, () if order.audience else order.catalogs)
 
 
 def _has_all(shelf: Shelf, tables: Collection[str]) -> bool:
@@ -206,10 +199,9 @@ def _same(
 
 
 def _write(
-    making: Making, cut: ReadTransaction, sheet: TableWriter, order: Order, tell: Progress
+    files: TableFiles | PartedFiles, cut: ReadTransaction, sheet: TableWriter, tell: Progress
 ) -> TableFacts:
     """Write one table, and return its entry of the manifest."""
-    files = _files(making, sheet, order)
     digest = Digest(sheet.content)
     seqs: list[int] = []
     try:
@@ -235,12 +227,15 @@ def _write(
     )
 
 
-def _files(making: Making, sheet: TableWriter, order: Order) -> TableFiles | PartedFiles:
+def _files(
+    place: Directory, order: Order, catalogs: Catalogs, sheet: TableWriter
+) -> TableFiles | PartedFiles:
+    """Return the files of one table of a snapshot, which is made at ``place``."""
+    folder = catalogs.folder(sheet.name, place.name)
     free, schema = order.free_bytes_min, sheet.schema
     if sheet.partition is None:
-        return TableFiles(making.place, sheet.name, schema, sheet.key, free)
-    place, bounds = making.place, order.parting
-    return PartedFiles(place, sheet.name, schema, sheet.key, sheet.partition, free, bounds)
+        return TableFiles(place, folder, schema, sheet.key, free)
+    return PartedFiles(place, folder, schema, sheet.key, sheet.partition, free, order.parting)
 
 
 def seqs_of(batch: Batch) -> tuple[int, ...]:

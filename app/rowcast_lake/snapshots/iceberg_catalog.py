@@ -79,7 +79,7 @@ class IcebergCatalog:
         found = (item for item in table.snapshots() if item.sequence_number == number)
         return next((item.snapshot_id for item in found), None)
 
-    def forget(self, table: str, number: int) -> None:
+    def forget(self, table: str, number: int, _cut: str) -> None:
         """Expire a snapshot of the table."""
         found = self._table(table)
         known = None if found is None else self._snapshot_id(found, number)
@@ -92,7 +92,7 @@ class IcebergCatalog:
             )
         found.maintenance.expire_snapshots().by_id(known).commit()
 
-    def address(self, table: str, number: int) -> Mapping[str, object] | None:
+    def address(self, table: str, number: int, _cut: str) -> Mapping[str, object] | None:
         """Return the table's metadata and the snapshot's id; None if it is forgotten."""
         found = self._table(table)
         known = None if found is None else self._snapshot_id(found, number)

@@ -22,6 +22,7 @@ from rowcast.codecs import JSON
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT
 from rowcast.core.export_limits import IMPORT_BATCH_ROWS
+from rowcast.core.snapshot_paths import folder_in_delta
 from rowcast.core.tables import Attribute, Table, Type
 from rowcast.core.values import Checker, id_text, parse_id
 from rowcast.features.snapshots.snapshot_directory import NEWEST
@@ -66,8 +67,10 @@ def files_of(place: Place, table: Table) -> list[Place]:
 
 
 def _files_of(place: Place, table: Table) -> list[Place]:
-    if place.is_dir() and (place / table.name).is_dir():
-        place = place / table.name
+    for folder in (table.name, folder_in_delta(table.name, place.name)):
+        if place.is_dir() and (place / folder).is_dir():
+            place = place / folder
+            break
     if place.is_file():
         return [place]
     every: list[Place] = [*place.rglob("*")]

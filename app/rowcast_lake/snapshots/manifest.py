@@ -29,7 +29,7 @@ FILE_NAME: Final = "manifest.json"
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """One Parquet file: its path below the snapshot, its rows, bytes and hash."""
+    """One Parquet file: its path as seen from the snapshot, its rows, bytes and hash."""
 
     path: str
     rows: int
@@ -60,6 +60,12 @@ class TableFacts:
     columns: tuple[ColumnFacts, ...]
     partition: str | None
     files: tuple[FileFacts, ...]
+
+    @property
+    def folder(self) -> str:
+        """Where its files are, as seen from the snapshot: ``Dog``, or ``../delta/Dog/1042``."""
+        parts = self.files[0].path.split("/")
+        return "/".join(parts[: 4 if parts[0] == ".." else 1])
 
 
 @dataclass(frozen=True, slots=True)

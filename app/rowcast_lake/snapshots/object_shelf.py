@@ -3,6 +3,7 @@
     newest                             an object with the name of the newest snapshot
     000000000000001042/                a snapshot; its manifest is written last
     000000000000001042/.making-<word>  somebody writes it
+    delta/<table>/000000000000001042/  the files of one that is a version of a Delta table
     changes/seq=a-b/                   pages of the log
     .pins/<name>/<until>-<word>        a reader holds it until this time, in seconds since 1970
 
@@ -23,9 +24,11 @@ from typing import Final
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.export_limits import EXPORT_SECONDS_MAX, SNAPSHOT_PINNED_SECONDS
+from rowcast.core.snapshot_paths import DELTA
 from rowcast.features.snapshots.snapshot_directory import (
     CHANGES,
     MAKING,
+    NAMED,
     NEWEST,
     known_name,
     name_of,
@@ -39,11 +42,20 @@ _PAGE: Final = re.compile(r"seq=([0-9]{18})-([0-9]{18})", re.ASCII)
 
 
 class ObjectShelf:
-    """The snapshots below one place of a store; see ``features/snapshots/shelf.py:Shelf``."""
+    """The snapshots below one place of a store; see ``features/snapshots/shelf.py:Shelf``.
 
-    def __init__(self, directory: ObjectPath, now: Callable[[], float] = time.time) -> None:
+    ``forget`` is that of ``SnapshotDirectory``.
+    """
+
+    def __init__(
+        self,
+        directory: ObjectPath,
+        now: Callable[[], float] = time.time,
+        forget: Callable[[str], None] | None = None,
+    ) -> None:
         self.directory = directory
         self._now = now
+        self._forget = self._refuse_named if forget is None else forget
         self._complete: set[str] = set()
 
     # -- what there is
@@ -100,7 +112,7 @@ class ObjectShelf:
                     continue
                 times = [facts.st_mtime for _, facts in path.listed(deep=True) if facts]
                 if max(times, default=0) < before:
-                    path.remove()
+                    self.clear(path)
 
     def free_name(self, seq: int) -> str:
         """Return the first name of a cut that nobody has written anything to."""
@@ -116,10 +128,19 @@ class ObjectShelf:
 
     # -- what goes
 
+    def _refuse_named(self, name: str) -> None:
+        if (self.directory / NAMED / name).is_file():
+            raise Error(
+                Code.CONFLICT,
+                f"the metadata of open tables names the files of {name}; remove it with `rowcast "
+                "snapshots remove`, which lets them forget it first",
+            )
+
     def remove(self, name: str) -> None:
         """Remove a snapshot: first its manifest, so that it is none any more, then its files."""
         place = self.place(name)
         with refusing(self.directory):
+            self._forget(place.name)
             left = [known for known in self.names() if known != place.name]
             if self.newest() == place.name:
                 self.point(left[-1] if left else None)
@@ -132,9 +153,17 @@ class ObjectShelf:
 
     def _remove(self, place: ObjectPath) -> None:
         self._complete.discard(place.key)
+        if _CUT.fullmatch(place.name):  # its name is taken until all its files are gone
+            (place / f"{MAKING}gone").write_bytes(b"")
         (place / FILE_NAME).remove()
-        place.remove()
+        self.clear(place)
         (self.directory / PINS / self._named(place)).remove()
+
+    def clear(self, place: ObjectPath) -> None:
+        """Remove the files of what has no manifest, the place with its name last."""
+        for table in (self.directory / DELTA).iterdir() if _CUT.fullmatch(place.name) else ():
+            (table / place.name).remove()
+        place.remove()
 
     def _named(self, place: ObjectPath) -> str:
         return place.relative_to(self.directory).key
@@ -268,7 +297,7 @@ class ObjectMaking:
         if self._place is not None:
             with suppress(OSError):
                 if not (self._place / FILE_NAME).is_file():
-                    self._place.remove()
+                    self._shelf.clear(self._place)
 
 
 def _order(name: str) -> tuple[int, int]:

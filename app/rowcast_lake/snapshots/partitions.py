@@ -32,6 +32,7 @@ from rowcast.core.snapshot_limits import (
     SNAPSHOT_PARTITION_NAME_BYTES,
     SNAPSHOT_PARTITIONS_MAX,
 )
+from rowcast.core.snapshot_paths import plain_path
 from rowcast_lake.snapshots.files import TableFiles
 from rowcast_lake.snapshots.manifest import FileFacts
 from rowcast_lake.snapshots.shapes import Batch
@@ -133,8 +134,8 @@ class PartedFiles:
             if len(self._parts) >= self._bounds.partitions:
                 raise Error(
                     Code.TOO_LARGE,
-                    f"{self._name} has more than {self._bounds.partitions} partitions; let "
-                    "@table(partition:) name longer times, or an attribute with fewer values",
+                    f"{plain_path(self._name)} has more than {self._bounds.partitions} partitions; "
+                    "let @table(partition:) name longer times, or an attribute with fewer values",
                 )
             directory = f"{self._name}/{name}"
             free = self._free_bytes_min

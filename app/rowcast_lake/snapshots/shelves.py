@@ -5,7 +5,8 @@ from pathlib import Path
 from rowcast.core.places import is_object_store
 from rowcast.features.snapshots.catalogue import Catalogue
 from rowcast.features.snapshots.shelf import Shelf
-from rowcast_lake.snapshots.catalogs import forgetting
+from rowcast.features.snapshots.snapshot_directory import SnapshotDirectory
+from rowcast_lake.snapshots.catalogs import Catalogs
 from rowcast_lake.snapshots.object_shelf import ObjectShelf
 from rowcast_lake.stores.object_paths import ObjectPath
 
@@ -19,10 +20,22 @@ def directory_of(text: str) -> Directory:
 
 
 def shelf_of(directory: Directory) -> Shelf:
-    """Return the shelf of a place."""
+    """Return the shelf of a place; its removals first let the catalogs forget a snapshot."""
+
+    def forget(name: str) -> None:
+        Catalogs.there(directory).forget(name)
+
     if isinstance(directory, ObjectPath):
-        return ObjectShelf(directory)
-    return forgetting(directory)
+        return ObjectShelf(directory, forget=forget)
+    return SnapshotDirectory(directory, forget)
+
+
+def served_shelf(url: str) -> Shelf:
+    """Return the shelf of a store for a server: it removes no snapshot that a catalog names.
+
+    delta-rs holds Python's lock while it waits for a store, and the server would stand still.
+    """
+    return ObjectShelf(ObjectPath.of(url))
 
 
 def catalogue_of(directory: Directory) -> Catalogue:

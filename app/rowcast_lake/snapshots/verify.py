@@ -43,15 +43,23 @@ def verify(directory: Directory, merge_rows: int = SNAPSHOT_MERGE_ROWS) -> Manif
 
 def _check_names(directory: Directory, manifest: Manifest) -> None:
     told = {item.path for facts in manifest.tables.values() for item in facts.files}
-    found = {
-        str(path)[len(f"{directory}/") :]
-        for path in directory.rglob("*")
-        if not path.is_dir() and path.name != FILE_NAME and not _is_mark(directory, path)
-    }
+    found = _files_in(directory, "")
+    for facts in manifest.tables.values():
+        if facts.folder.startswith(".."):
+            found |= _files_in(directory / facts.folder, f"{facts.folder}/")
     for path in sorted(told - found):
         raise _different(directory, f"{path} is missing")
     for path in sorted(found - told):
         raise _different(directory, f"{path} is there, and the manifest does not tell of it")
+
+
+def _files_in(folder: Directory, prefix: str) -> set[str]:
+    """Return the paths of the files in a folder, as the manifest has them."""
+    return {
+        f"{prefix}{str(path)[len(f'{folder}/') :]}"
+        for path in folder.rglob("*")
+        if not path.is_dir() and path.name != FILE_NAME and not _is_mark(folder, path)
+    }
 
 
 def _is_mark(directory: Directory, path: Directory) -> bool:

@@ -19,6 +19,7 @@ from rowcast.core.pipeline_limits import (
     REMOTE_BLOCK_BYTES,
 )
 from rowcast.core.places import is_object_store
+from rowcast.core.snapshot_paths import plain_path
 from rowcast_lake.spark.remote import Remote, path_of
 from rowcast_lake.stores.object_paths import ObjectPath
 
@@ -160,7 +161,7 @@ class Served:
 
     def open(self, snapshot: str, path: str) -> "ServedFile":
         """Return a file that is read by ranges."""
-        return ServedFile(self.remote, path_of(ROWS, snapshot, path))
+        return ServedFile(self.remote, path_of(ROWS, snapshot, plain_path(path)))
 
     def _make(self) -> None:
         """Request an export, and wait until it is done."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from posixpath import normpath
 from typing import IO, Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -58,7 +59,13 @@ class ObjectPath:
         return f"{SCHEME}://{self.key}"
 
     def __truediv__(self, name: str) -> "ObjectPath":
-        return ObjectPath(self.files, f"{self.key}/{name}")
+        key = f"{self.key}/{name}"  # keys have no parents, so `..` is resolved here
+        return ObjectPath(self.files, normpath(key) if ".." in name.split("/") else key)
+
+    @property
+    def parent(self) -> "ObjectPath":
+        """What is before the last part of the key."""
+        return ObjectPath(self.files, self.key.rpartition("/")[0])
 
     def beside(self, name: str) -> "ObjectPath":
         """Return what has this name in place of the last part of the key."""

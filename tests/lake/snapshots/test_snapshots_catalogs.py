@@ -5,10 +5,9 @@ from pathlib import Path
 
 import duckdb
 import polars as pl
-import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
+from open_tables import digest_of
 from pyiceberg.table import StaticTable
 from typer.testing import CliRunner
 
@@ -17,13 +16,10 @@ from rowcast.core.errors import Code, Error
 from rowcast.features.snapshots.snapshot_directory import SnapshotDirectory
 from rowcast.program.cli import command
 from rowcast.program.config import Config
-from rowcast_lake.columns.joining import shaped
 from rowcast_lake.snapshots import catalogs as room
 from rowcast_lake.snapshots.catalogs import Catalogs
-from rowcast_lake.snapshots.digest import Digest
 from rowcast_lake.snapshots.export import Order, export
 from rowcast_lake.snapshots.manifest import read_manifest
-from rowcast_lake.snapshots.reading import rows_of
 from rowcast_lake.snapshots.shelves import shelf_of
 from rowcast_lake.snapshots.verify import verify
 from rowcast_lake.stores.object_paths import ObjectPath
@@ -67,18 +63,6 @@ def listed(world):
     done = CliRunner().invoke(command, words)
     assert done.exit_code == 0, done.output
     return {row["snapshot"]: row for row in map(json.loads, done.stdout.splitlines())}
-
-
-def digest_of(table, facts, manifest, place):
-    """The digest of rows that an engine has read, in the order of the key."""
-    table = pa.table(table)
-    schema = next(rows_of(place, facts)).schema
-    rows = shaped(table, pa.schema([schema.field(name) for name in facts.content]))
-    rows = rows.take(pc.sort_indices(rows[facts.key])).combine_chunks()
-    digest = Digest(facts.content)
-    for batch in rows.to_batches():
-        digest.update(batch)
-    return str(digest)
 
 
 def read_by_each(row):
@@ -254,20 +238,14 @@ def test_a_table_that_somebody_else_wrote_to_is_told(world):
 
 
 def test_what_is_missing_is_told(world, monkeypatch):
-    """S20: with what to install; an object store has no catalog yet; a role is in none."""
+    """S20: with what to install; an object store has no Iceberg yet."""
     put(world, 1)
     monkeypatch.setattr(room, "find_spec", lambda _name: None)
     with pytest.raises(Error, match=r"snapshots.catalog: delta needs deltalake.*rowcast\[lake\]"):
         Catalogs(world.directory, ["delta"])
-    order = Order(world.path / "rowcast.db", ObjectPath(None, "b/x"), SCHEMA, catalogs=["delta"])
-    with pytest.raises(Error, match="delta needs a directory, and s3://b/x is an object store"):
-        room_of(order)
-
-
-def room_of(order):
-    from rowcast_lake.snapshots.export import _catalogs
-
-    return _catalogs(order)
+    monkeypatch.undo()
+    with pytest.raises(Error, match="iceberg needs a directory, and s3://b/x is an object store"):
+        Catalogs(ObjectPath(None, "b/x"), BOTH)
 
 
 def test_a_format_is_one_of_two():

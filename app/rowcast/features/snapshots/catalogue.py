@@ -13,6 +13,7 @@ from typing import IO, Any, Final, cast
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.export_limits import SNAPSHOT_MANIFEST_BYTES_MAX
+from rowcast.core.snapshot_paths import plain_path
 from rowcast.features.snapshots.shelf import Folder, Held, Shelf
 from rowcast.features.snapshots.snapshot_directory import CHANGES, SnapshotDirectory
 
@@ -28,7 +29,7 @@ class Item:
     problem: str = ""
     """Why the manifest cannot be read."""
     files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """What the manifest says of each file, by its path."""
+    """What the manifest says of each file, by its path as if it were below the snapshot."""
 
     @property
     def is_page(self) -> bool:
@@ -84,7 +85,7 @@ class Catalogue:
         try:
             manifest = read_manifest(self.directory / name)
             files = {
-                str(file["path"]): file
+                plain_path(str(file["path"])): file
                 for table in manifest["tables"].values()
                 for file in table["files"]
             }
@@ -104,7 +105,7 @@ class Catalogue:
                 f"{item.name} has no file {path[:200]!r}; its {MANIFEST} names those it has",
             )
         try:
-            return (self.directory / item.name / path).open("rb")
+            return self._place(item, path).open("rb")
         except OSError as error:
             raise Error(
                 Code.NOT_FOUND, f"{item.name}/{path} cannot be opened: {error.strerror}"
@@ -112,7 +113,12 @@ class Catalogue:
 
     def size_bytes(self, item: Item, path: str) -> int:
         """Return the size of a file that the manifest names, or of the manifest."""
-        return (self.directory / item.name / path).stat().st_size
+        return self._place(item, path).stat().st_size
+
+    def _place(self, item: Item, path: str) -> Folder:
+        """Return where a file is: as the manifest says, seen from the snapshot."""
+        known = item.files.get(path)
+        return self.directory / item.name / (path if known is None else str(known["path"]))
 
     def pin(self, item: Item) -> Held:
         """Hold a snapshot or increment until what is returned is closed; raises NOT_FOUND."""

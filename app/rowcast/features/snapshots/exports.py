@@ -21,6 +21,7 @@ from rowcast.core.export_limits import (
     SNAPSHOT_LOOK_SECONDS,
     SNAPSHOT_PINNED_SECONDS,
 )
+from rowcast.core.snapshot_paths import DELTA
 from rowcast.features.snapshots.catalogue import MANIFEST, Catalogue, Item
 from rowcast.features.snapshots.jobs import FAILED, RUNNING, Job, Order, carry_out
 from rowcast.features.snapshots.rows import PATH, snapshot_rows
@@ -131,6 +132,10 @@ class Exports:
     def find(self, path: str) -> tuple[Item, str] | None:
         """Return what a path begins with, and the rest of it, which names a file."""
         first, _, rest = path.partition("/")
+        if first == DELTA:  # a file as its manifest names it, relative to the snapshot
+            table, _, rest = rest.partition("/")
+            first, _, rest = rest.partition("/")
+            rest = f"{table}/{rest}"
         if first == NEWEST:
             first = self.newest
         item = self.items.get(first)
