@@ -5,7 +5,7 @@
     .named/<snapshot>        somebody's metadata names this snapshot's files
 
 An object store has no links: there ``delta/<table>/<snapshot>/`` has the files themselves, and the
-manifest says so.
+manifest says so, and Iceberg's metadata is found by its names (``stored_iceberg``).
 
 Each snapshot is one version of each of its tables. The manifest says which (``catalog``), the
 version's metadata has the cut (``rowcast.cut``) and the digest. Nothing is copied. The number of a
@@ -192,14 +192,12 @@ def _delta(directory: Place) -> Catalog:
 def _iceberg(directory: Place) -> Catalog:
     _need(ICEBERG)
     if isinstance(directory, ObjectPath):
-        raise Error(
-            Code.UNSUPPORTED,
-            f"snapshots.catalog: {ICEBERG} needs a directory, and {directory} is an object store; "
-            f"name {DELTA} alone, or leave out one of the two settings",
-        )
-    from rowcast_lake.snapshots.iceberg_catalog import IcebergCatalog  # noqa: PLC0415 - an extra
+        from rowcast_lake.snapshots import stored_iceberg  # noqa: PLC0415 - an extra
 
-    return IcebergCatalog(directory / ICEBERG)
+        return stored_iceberg.StoredIcebergCatalog(directory / ICEBERG)
+    from rowcast_lake.snapshots import iceberg_catalog  # noqa: PLC0415 - an extra
+
+    return iceberg_catalog.open_catalog(directory / ICEBERG)
 
 
 def _need(kind: str) -> None:

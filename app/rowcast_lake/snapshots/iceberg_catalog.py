@@ -1,7 +1,9 @@
 """Iceberg: each snapshot is a snapshot of an Iceberg table, whose files stay where they are.
 
 The tables are ``rowcast.<table>`` in an SQLite catalog (``iceberg/catalog.db``); their metadata is
-below ``iceberg/``. A snapshot replaces all files of the one before (operation ``overwrite``).
+below ``iceberg/``. For an object store see ``stored_iceberg``.
+
+A snapshot replaces all files of the one before (operation ``overwrite``).
 Files have no field ids, so their columns are found by name (``schema.name-mapping.default``).
 Source: the Iceberg table specification, version 2.
 """
@@ -19,23 +21,33 @@ from pyiceberg.table import Table, TableProperties
 
 from rowcast.core.errors import Code, Error
 from rowcast.store.private import make_directory
-from rowcast_lake.snapshots.catalogs import CUT, DIGEST, ICEBERG, Version
+from rowcast_lake.snapshots.catalogs import CUT, DIGEST, ICEBERG, Place, Version
+from rowcast_lake.stores.object_paths import ObjectPath
 
 NAMESPACE: Final = "rowcast"
 FILE: Final = "catalog.db"
 
 
+def open_catalog(directory: Path) -> "IcebergCatalog":
+    """Return the catalog of a directory."""
+    make_directory(directory)
+    warehouse = f"file://{directory}"
+    opened = SqlCatalog(NAMESPACE, uri=f"sqlite:///{directory / FILE}", warehouse=warehouse)
+    return IcebergCatalog(opened, directory)
+
+
 class IcebergCatalog:
     """The Iceberg tables below one directory."""
 
-    def __init__(self, directory: Path) -> None:
-        make_directory(directory)
+    def __init__(self, catalog: SqlCatalog, directory: Place) -> None:
         self._directory = directory
-        self._catalog = SqlCatalog(
-            NAMESPACE, uri=f"sqlite:///{directory / FILE}", warehouse=f"file://{directory}"
-        )
+        self._catalog = catalog
         with suppress(NamespaceAlreadyExistsError):
             self._catalog.create_namespace(NAMESPACE)
+
+    @property
+    def _is_stored(self) -> bool:
+        return isinstance(self._directory, ObjectPath)
 
     def _table(self, name: str) -> Table | None:
         with suppress(NoSuchTableError):
@@ -52,10 +64,12 @@ class IcebergCatalog:
         schema = pa.schema([field.with_nullable(True) for field in version.schema])
         table = self._table(version.table)
         if table is None:
-            table = self._catalog.create_table((NAMESPACE, version.table), schema)
+            location = str(self._directory / version.table) if self._is_stored else None
+            table = self._catalog.create_table((NAMESPACE, version.table), schema, location)
         told = {CUT: version.cut, DIGEST: version.digest}
         root = self._directory.parent / version.snapshot
-        paths = [f"file://{root / file.path}" for file in version.files]
+        scheme = "" if self._is_stored else "file://"
+        paths = [f"{scheme}{root / file.path}" for file in version.files]
         with table.transaction() as change:
             try:
                 with change.update_schema(allow_incompatible_changes=True) as columns:
@@ -75,14 +89,18 @@ class IcebergCatalog:
                 for file in files:
                     update.append_data_file(file)
 
-    def _snapshot_id(self, table: Table, number: int) -> int | None:
-        found = (item for item in table.snapshots() if item.sequence_number == number)
-        return next((item.snapshot_id for item in found), None)
+    def _snapshot_id(self, table: Table, number: int, cut: str) -> int | None:
+        """Return the id of the snapshot with a sequence number, if it is that of a cut."""
+        for item in table.snapshots():
+            told = item.summary.additional_properties if item.summary else {}
+            if item.sequence_number == number and told.get(CUT) == cut:
+                return item.snapshot_id
+        return None
 
-    def forget(self, table: str, number: int, _cut: str) -> None:
-        """Expire a snapshot of the table."""
+    def forget(self, table: str, number: int, cut: str) -> None:
+        """Expire the snapshot of a cut."""
         found = self._table(table)
-        known = None if found is None else self._snapshot_id(found, number)
+        known = None if found is None else self._snapshot_id(found, number, cut)
         if found is None or known is None:
             return
         if number == found.last_sequence_number:
@@ -92,10 +110,10 @@ class IcebergCatalog:
             )
         found.maintenance.expire_snapshots().by_id(known).commit()
 
-    def address(self, table: str, number: int, _cut: str) -> Mapping[str, object] | None:
+    def address(self, table: str, number: int, cut: str) -> Mapping[str, object] | None:
         """Return the table's metadata and the snapshot's id; None if it is forgotten."""
         found = self._table(table)
-        known = None if found is None else self._snapshot_id(found, number)
+        known = None if found is None else self._snapshot_id(found, number, cut)
         if found is None or known is None:
             return None
         return {ICEBERG: found.metadata_location, f"{ICEBERG}_snapshot": known}

@@ -1,5 +1,6 @@
 """Snapshots in an object store as versions of open tables (S1, S3, S12, S20)."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ import pyarrow.dataset as ds
 import pytest
 from deltalake import DeltaTable
 from open_tables import digest_of
+from pyiceberg.table import StaticTable
 from typer.testing import CliRunner
 
 from exported import Exported
@@ -44,6 +46,7 @@ type Dog @table(partition: "day") @export {
 }
 type Cat @table @export { id: ID! @primaryKey, name: String }
 """
+BOTH = ("delta", "iceberg")
 PLAIN = {"allow_http": "true"}
 """What delta-rs and Polars need to read from a store without TLS."""
 
@@ -62,6 +65,12 @@ def store(variables, monkeypatch):
     return directory_of(f"s3://{BUCKET}/{uuid.uuid4().hex}")
 
 
+@pytest.fixture(autouse=True)
+def _planner(monkeypatch):
+    """Polars plans with pyiceberg; its own planner is a package that is not needed here."""
+    monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
+
+
 @pytest.fixture
 def world(tmp_path):
     made = Exported(tmp_path, SCHEMA)
@@ -78,7 +87,7 @@ def put(world, number):
 
 
 def cut(world, store, **facts):
-    facts = {"catalogs": ["delta"]} | facts
+    facts = {"catalogs": BOTH} | facts
     return export(Order(world.path / "rowcast.db", store, world.schema, **facts))
 
 
@@ -98,6 +107,11 @@ def listed(store):
     return {row["snapshot"]: row for row in rows}
 
 
+def endpoint():
+    """What pyiceberg needs to read from a store that is not Amazon's."""
+    return {"s3.region": "eu-west-1", "s3.endpoint": os.environ["AWS_ENDPOINT_URL"]}
+
+
 def read_by_each(row):
     """The rows of one table of one snapshot, by what read them."""
     version = row["delta_version"]
@@ -107,7 +121,11 @@ def read_by_each(row):
         duck.register("seen", delta.to_pyarrow_dataset())
         by_duck = duck.sql("SELECT * FROM seen").to_arrow_table()
     polars = pl.scan_delta(row["delta"], version=version, storage_options=PLAIN)
+    iceberg = StaticTable.from_metadata(row["iceberg"], endpoint())
+    at = row["iceberg_snapshot"]
     return {
+        "pyiceberg": iceberg.scan(snapshot_id=at).to_arrow(),
+        "Polars, Iceberg": pl.scan_iceberg(iceberg, snapshot_id=at).collect().to_arrow(),
         "delta-rs": delta.to_pyarrow_table(),
         "Polars": polars.collect().to_arrow(),
         "DuckDB": by_duck,
@@ -116,7 +134,7 @@ def read_by_each(row):
 
 
 def check_readable(store):
-    """Every version of every Delta table is that of the cut which its metadata names."""
+    """Every version of every table has the rows of the cut which its metadata names."""
     seen = []
     for name, row in listed(store).items():
         manifest = read_manifest(store / name)
@@ -127,12 +145,28 @@ def check_readable(store):
                 )
                 assert version.to_pyarrow_table().num_rows == manifest.tables[table].rows
                 seen.append((name, table))
+            if "iceberg" in told:
+                found = StaticTable.from_metadata(told["iceberg"], endpoint())
+                found = found.scan(snapshot_id=told["iceberg_snapshot"]).to_arrow()
+                assert found.num_rows == manifest.tables[table].rows
+                seen.append((name, f"{table}, Iceberg"))
     return seen
 
 
 def newest_rows(store, table):
     """The rows of a Delta table's last version, as any reader finds it."""
     return DeltaTable(f"{store}/delta/{table}", storage_options=PLAIN).to_pyarrow_table().num_rows
+
+
+def newest_in_iceberg(store, table):
+    """The rows of an Iceberg table's last snapshot, as readers find it by the hint.
+
+    All snapshots that its metadata names can be read.
+    """
+    found = StaticTable.from_metadata(f"{store}/iceberg/{table}", endpoint())
+    for snapshot in found.snapshots():
+        found.scan(snapshot_id=snapshot.snapshot_id).to_arrow()
+    return found.scan().to_arrow().num_rows
 
 
 @pytest.mark.slow
@@ -171,8 +205,14 @@ def test_nothing_in_a_store_is_copied_and_each_names_the_other(world, store):
     assert made.manifest.catalog["delta"]["Dog"] == entry["version"] == 0
     digest = made.manifest.tables["Dog"].digest
     assert (entry["rowcast.cut"], entry["rowcast.digest"]) == (made.manifest.cut, digest)
+    iceberg = StaticTable.from_metadata(f"{store}/iceberg/Dog", endpoint())
+    (summary,) = [item.summary.additional_properties for item in iceberg.snapshots()]
+    assert made.manifest.catalog["iceberg"]["Dog"] == iceberg.last_sequence_number == 1
+    assert (summary["rowcast.cut"], summary["rowcast.digest"]) == (made.manifest.cut, digest)
     for path in store.rglob():
-        assert not {SECRET.encode(), KEY.encode()} & set(path.read_bytes().split(b'"'))
+        content = path.read_bytes()
+        assert SECRET.encode() not in content
+        assert KEY.encode() not in content
     assert not cut(world, store).new
     assert listed(store)[name]["tables"]["_sys_sessions"]["path"] == f"{store}/{name}/_sys_sessions"
 
@@ -183,7 +223,7 @@ from pathlib import Path
 from rowcast_lake.snapshots.delta_catalog import StoredDeltaCatalog
 from rowcast_lake.snapshots.export import Order, export
 from rowcast_lake.snapshots.shelves import directory_of
-from rowcast_lake.spark.places import Served
+from rowcast_lake.snapshots.stored_iceberg import StoredIcebergCatalog
 from rowcast_lake.stores.object_paths import ObjectPath
 real, calls = {owner}.{step}, itertools.count()
 def killed(self, *rest):
@@ -191,7 +231,8 @@ def killed(self, *rest):
         os.kill(os.getpid(), signal.SIGKILL)
     return real(self, *rest)
 {owner}.{step} = killed
-export(Order(Path({database!r}), directory_of({place!r}), {schema!r}, catalogs=["delta"]))
+both = ["delta", "iceberg"]
+export(Order(Path({database!r}), directory_of({place!r}), {schema!r}, catalogs=both))
 """
 
 
@@ -202,10 +243,12 @@ export(Order(Path({database!r}), directory_of({place!r}), {schema!r}, catalogs=[
         ("ObjectPath", "create", 1),
         ("StoredDeltaCatalog", "add", 0),
         ("StoredDeltaCatalog", "add", 1),
+        ("StoredIcebergCatalog", "add", 1),
+        ("StoredIcebergCatalog", "_settle", 0),
     ],
 )
 def test_the_next_cut_writes_the_versions_that_a_kill_prevented(world, store, owner, step, at):
-    """S3, S20: in a file, before the first version, between two; readers see whole tables."""
+    """S3, S20: in a file, before a version, between two, before Iceberg's hint; all is readable."""
     put(world, 1)
     cut(world, store)
     put(world, 2)
@@ -215,71 +258,86 @@ def test_the_next_cut_writes_the_versions_that_a_kill_prevented(world, store, ow
     assert done.returncode == -9
     assert len(check_readable(store)) >= 2
     assert {newest_rows(store, "Dog"), newest_rows(store, "Cat")} <= {1, 2}
+    assert {newest_in_iceberg(store, "Dog"), newest_in_iceberg(store, "Cat")} <= {1, 2}
     put(world, 3)
     last = cut(world, store)
     names = shelf_of(store).names()
-    assert len(check_readable(store)) == 3 * len(names)  # with the retained values
+    assert len(check_readable(store)) == 6 * len(names)  # with the retained values
     assert last.manifest.catalog["delta"] == dict.fromkeys(
         ("Dog", "Cat", "_retained"), len(names) - 1
     )
     assert (newest_rows(store, "Dog"), newest_rows(store, "Cat")) == (3, 3)
+    assert (newest_in_iceberg(store, "Dog"), newest_in_iceberg(store, "Cat")) == (3, 3)
     with ObjectShelf(store, lambda: 4e9 + EXPORT_SECONDS_MAX).making():
         pass
     left = {key.split("/")[2] for key in keys(store) if key.startswith("delta/")}
     assert left == {"_delta_log", *names}
 
 
-@pytest.mark.slow
-def test_retention_in_a_store_lets_the_tables_forget_first(world, store, monkeypatch):
-    """S3, S12, S20: at whichever removal it ends, no metadata names what is gone."""
-    for number in range(1, 4):
-        put(world, number)
-        cut(world, store, tables=("Dog", "Cat"))
-    names = shelf_of(store).names()
-    real, fails_at = ObjectPath.remove, 0
-    while True:
-        calls = iter(range(fails_at))
+def breaking(patch, after):
+    """Let the store be lost after so many writes and removals."""
+    calls = iter(range(after))
 
-        def broken(path, calls=calls):
+    def broken(real):
+        def step(path, *rest):
             if next(calls, None) is None:
                 raise OSError("the network is gone")
-            return real(path)
+            return real(path, *rest)
 
-        monkeypatch.setattr(ObjectPath, "remove", broken)
-        try:
-            shelf_of(store).keep(1)
-        except Error as error:
-            assert error.code is Code.BUSY
-        else:
-            break
-        finally:
-            monkeypatch.setattr(ObjectPath, "remove", real)
-        seen = check_readable(store)
-        assert {(names[2], "Dog"), (names[2], "Cat")} <= set(seen)
-        fails_at += 1
+        return step
+
+    for name in ("remove", "write_bytes"):
+        patch.setattr(ObjectPath, name, broken(getattr(ObjectPath, name)))
+
+
+@pytest.mark.slow
+def test_retention_in_a_store_lets_the_tables_forget_first(world, store):
+    """S3, S12, S20: at whichever step it ends, no metadata names what is gone."""
+    for number in range(1, 4):
+        put(world, number)
+        cut(world, store, tables=["Dog"])
+    names = shelf_of(store).names()
+    for fails_at in itertools.count():
+        with pytest.MonkeyPatch.context() as patch:
+            breaking(patch, fails_at)
+            try:
+                shelf_of(store).keep(1)
+                break
+            except Error as error:
+                assert error.code is Code.BUSY
+        assert {(names[2], "Dog"), (names[2], "Dog, Iceberg")} <= set(check_readable(store))
+        assert newest_in_iceberg(store, "Dog") == 3
     assert fails_at > 3  # each goes on where the last one ended
     assert shelf_of(store).names() == names[2:]
     with ObjectShelf(store, lambda: 4e9 + EXPORT_SECONDS_MAX).making():
         pass
-    assert {key.split("/")[2] for key in keys(store) if key.startswith("delta/")} == {
-        "_delta_log", names[2]
-    }  # fmt: skip
+    left = {key.split("/")[2] for key in keys(store) if key.startswith("delta/")}
+    assert left == {"_delta_log", names[2]}
     assert not [key for key in keys(store) if key.startswith((names[0], names[1]))]
     with pytest.raises(Error, match="it is the last version of the delta table"):
         shelf_of(store).remove(names[2])
     with pytest.raises(Error, match="remove it with `rowcast snapshots remove`"):
         ObjectShelf(store).remove(names[2])
     put(world, 4)
-    last = cut(world, store, tables=("Dog", "Cat"))
-    assert last.manifest.catalog["delta"]["Dog"] == 3
+    last = cut(world, store, tables=["Dog"])
+    assert last.manifest.catalog == {"delta": {"Dog": 3}, "iceberg": {"Dog": 4}}
     run(store, "remove", names[2])
     assert len(check_readable(store)) == 2
+    assert newest_in_iceberg(store, "Dog") == 4
 
 
-def test_of_two_that_write_one_version_one_is_refused(world, store, monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "number", "words"),
+    [
+        ("delta", 1, "another export made version 1 of the delta table"),
+        ("iceberg", 2, "another program wrote to the iceberg table"),
+    ],
+)
+def test_of_two_that_write_one_version_one_is_refused(world, store, kind, number, words):
     """S3, S20: the store keeps the first; the other's snapshot is whole, and no version."""
+    only = {"catalogs": [kind], "tables": ["Dog"]}
     put(world, 1)
-    cut(world, store)
+    cut(world, store, **only)
     put(world, 2)
     real, made = ObjectMaking.write, []
 
@@ -288,24 +346,45 @@ def test_of_two_that_write_one_version_one_is_refused(world, store, monkeypatch)
         if not made:
             made.append(None)
             put(world, 3)
-            made[0] = cut(world, store)
+            made[0] = cut(world, store, **only)
         real(making, name, text)
 
-    monkeypatch.setattr(ObjectMaking, "write", late)
-    with pytest.raises(Error, match=r"another export made version 1 of the delta table") as said:
-        cut(world, store)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ObjectMaking, "write", late)
+        with pytest.raises(Error, match=words) as said:
+            cut(world, store, **only)
     assert said.value.code is Code.CONFLICT
     rows = listed(store)
     assert len(rows) == 3
     _, lost, kept = rows
-    assert verify(store / lost).catalog["delta"]["Dog"] == 1
-    assert "delta" not in rows[lost]["tables"]["Dog"]
-    assert (kept, rows[kept]["tables"]["Dog"]["delta_version"]) == (made[0].place.name, 1)
-    assert newest_rows(store, "Dog") == 3
+    assert verify(store / lost).catalog[kind]["Dog"] == number
+    assert kind not in rows[lost]["tables"]["Dog"]
+    assert (kept, kind in rows[kept]["tables"]["Dog"]) == (made[0].place.name, True)
+    newest = newest_rows if kind == "delta" else newest_in_iceberg
+    assert newest(store, "Dog") == 3
     put(world, 4)
-    assert cut(world, store).manifest.catalog["delta"]["Dog"] == 2
+    assert cut(world, store, **only).manifest.catalog[kind]["Dog"] == number + 1
     run(store, "remove", lost)
-    assert len(check_readable(store)) == 9
+    assert len(check_readable(store)) == 3
+    assert newest(store, "Dog") == 4
+
+
+def test_the_hint_decides_between_two_of_one_number(world, store):
+    """S3, S20: one is that of a program which was killed before it gave way."""
+    only = {"catalogs": ["iceberg"], "tables": ["Dog"]}
+    for number in (1, 2):
+        put(world, number)
+        cut(world, store, **only)
+    place = store / "iceberg/Dog/metadata"
+    names = sorted(path.name for path in place.iterdir() if path.name.endswith(".metadata.json"))
+    assert (place / "version-hint.text").read_text() + ".metadata.json" == names[-1]
+    other = f"{names[-1].partition('-')[0]}-00000000.metadata.json"
+    (place / names[-2]).copy(place / other)
+    told = [row["tables"]["Dog"]["iceberg"] for row in listed(store).values()]
+    assert told == [str(place / names[-1])] * 2
+    put(world, 3)
+    assert cut(world, store, **only).manifest.catalog["iceberg"]["Dog"] == 3
+    assert newest_in_iceberg(store, "Dog") == 3
 
 
 def test_an_answer_that_was_lost_is_no_refusal(world, store, monkeypatch):
