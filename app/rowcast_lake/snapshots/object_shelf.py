@@ -110,7 +110,10 @@ class ObjectShelf:
             for path in place.iterdir():
                 if not pattern.fullmatch(path.name) or self._is_complete(path):
                     continue
-                times = [facts.st_mtime for _, facts in path.listed(deep=True) if facts]
+                every = (
+                    item for folder in self._folders(path) for item in folder.listed(deep=True)
+                )
+                times = [facts.st_mtime for _, facts in every if facts]
                 if max(times, default=0) < before:
                     self.clear(path)
 
@@ -161,9 +164,13 @@ class ObjectShelf:
 
     def clear(self, place: ObjectPath) -> None:
         """Remove the files of what has no manifest, the place with its name last."""
-        for table in (self.directory / DELTA).iterdir() if _CUT.fullmatch(place.name) else ():
-            (table / place.name).remove()
-        place.remove()
+        for folder in self._folders(place):
+            folder.remove()
+
+    def _folders(self, place: ObjectPath) -> list[ObjectPath]:
+        """Return where the files of a snapshot or page may be; last the place with its name."""
+        tables = (self.directory / DELTA).iterdir() if _CUT.fullmatch(place.name) else ()
+        return [*(table / place.name for table in tables), place]
 
     def _named(self, place: ObjectPath) -> str:
         return place.relative_to(self.directory).key

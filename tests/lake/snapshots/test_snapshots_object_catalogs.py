@@ -387,6 +387,25 @@ def test_the_hint_decides_between_two_of_one_number(world, store):
     assert newest_in_iceberg(store, "Dog") == 3
 
 
+def test_a_name_is_taken_until_its_files_in_tables_are_gone(world, store, monkeypatch):
+    """S3, S12: of a removal that ended, no other snapshot meets the files."""
+    names = []
+    for number in (1, 2):
+        put(world, number)
+        names.append(cut(world, store, catalogs=["delta"], tables=["Dog"]).place.name)
+
+    def ended(_shelf, _place):
+        raise OSError("the network is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ObjectShelf, "clear", ended)
+        with pytest.raises(Error, match="the network is gone"):
+            shelf_of(store).remove(names[0])
+    assert shelf_of(store).names() == names[1:]
+    assert [key for key in keys(store) if key.startswith(f"{names[0]}/")]
+    assert shelf_of(store).free_name(int(names[0])) == f"{names[0]}-1"
+
+
 def test_an_answer_that_was_lost_is_no_refusal(world, store, monkeypatch):
     """S20: the version is there, and is that of the cut."""
     put(world, 1)
