@@ -5,6 +5,7 @@ from typing import NamedTuple
 from rowcast.core.errors import Code, Error
 from rowcast.core.queries import Query
 from rowcast.core.query_limits import WINDOW_RECORDS_MAX, WINDOW_SPARE_RECORDS_MIN
+from rowcast.core.relations import related_conditions
 
 
 class Extent(NamedTuple):
@@ -33,6 +34,12 @@ def extent_of(query: Query, spare: int = WINDOW_SPARE_RECORDS_MIN) -> Extent | N
         raise Error(
             Code.INVALID,
             f"a live query has conditions, sort and limit, and no {named}; leave it out",
+        )
+    if any(related_conditions(query.where)) and (query.limit is not None or query.sort):
+        raise Error(
+            Code.INVALID,
+            "a live query has no sort and no limit with conditions on related records; leave them "
+            "out, and sort what it returns",
         )
     if query.limit is None:
         if query.sort:

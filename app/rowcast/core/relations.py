@@ -5,14 +5,18 @@ be a list, to the key there; ``dogs: [Dog] @relationship(to: owner_id)`` from th
 attribute there. Data and names only: the kernel reads the other table, with the caller's rights.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from rowcast.core.conditions import ID_PATH, Condition, Group, Operator, Path, Where, reach
 from rowcast.core.tables import Attribute, Table, Type
 
 Tables = Mapping[str, Table]
 """The tables of a schema, by name."""
+
+_PART: Final = 500
+"""Alternatives on one level of a condition, whose depth SQL limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,15 @@ def _path(table: Table, attribute: Attribute) -> Path:
     return ID_PATH if attribute is table.primary_key else (attribute.name,)
 
 
+def of_keys(relation: Relation, keys: Sequence[object]) -> Where:
+    """Return the condition on the records here that lead to any of these keys."""
+    if not relation.listed:
+        return Condition(relation.own, Operator.IN, tuple(keys))
+    each = [Condition(relation.own, Operator.HAS, item) for item in keys]
+    parts = [Group(tuple(each[at : at + _PART]), False) for at in range(0, len(each), _PART)]
+    return Group(tuple(parts), all_of=False)
+
+
 def related_conditions(where: Where | None) -> Iterator[Condition]:
     """Yield the conditions that stand for those on other tables."""
     if isinstance(where, Group):
@@ -80,6 +93,18 @@ def related_conditions(where: Where | None) -> Iterator[Condition]:
             yield from related_conditions(item)
     elif isinstance(where, Condition) and isinstance(where.value, RelatedKeys):
         yield where
+
+
+def related_tables(table: Table, where: Where | None) -> list[Table]:
+    """Return the other tables that conditions on a table are on, each once."""
+    found: dict[str, Table] = {}
+    for condition in related_conditions(where):
+        if isinstance(condition.value, RelatedKeys):
+            other = condition.value.relation.table
+            for one in (other, *related_tables(other, condition.value.where)):
+                found[one.name] = one
+    found.pop(table.name, None)
+    return list(found.values())
 
 
 def through(relation: Relation, where: Where) -> Condition:

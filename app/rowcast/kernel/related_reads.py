@@ -17,7 +17,7 @@ from rowcast.core.evaluation import project
 from rowcast.core.events import MISSING, Record, local_id
 from rowcast.core.queries import Query, RelatedSelect, Select
 from rowcast.core.relation_limits import RELATED_RECORDS_MAX
-from rowcast.core.relations import RelatedKeys, Relation, related_conditions
+from rowcast.core.relations import RelatedKeys, Relation, of_keys, related_conditions
 from rowcast.core.tables import Table
 from rowcast.core.values import parse_id
 from rowcast.rows.transcoder import Transcoder
@@ -26,8 +26,6 @@ from rowcast.store.store import Page
 Joined = dict[str, object]
 """The values of a record's relationships, by name."""
 Key = tuple[int, object]
-_PART = 500
-"""Alternatives on one level of a condition, whose depth SQL limits."""
 
 
 class Searching(Protocol):
@@ -68,11 +66,7 @@ class RelatedReads:
         inner = await self._resolved(where.value.where, caller)
         records = await self._read(relation, inner, caller)
         keys = {_key(item): item for record in records for item in self._others(relation, record)}
-        if not relation.listed:
-            return Condition(relation.own, Operator.IN, tuple(keys.values()))
-        each = [Condition(relation.own, Operator.HAS, item) for item in keys.values()]
-        parts = [Group(tuple(each[at : at + _PART]), False) for at in range(0, len(each), _PART)]
-        return Group(tuple(parts), all_of=False)
+        return of_keys(relation, list(keys.values()))
 
     async def _read(self, relation: Relation, where: Where, caller: Caller) -> Sequence[Record]:
         """Return the records of the other table that match; raises INVALID for too many."""

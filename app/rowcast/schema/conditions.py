@@ -7,6 +7,7 @@ from rowcast.core.errors import Error
 from rowcast.core.queries import Query, Sort
 from rowcast.core.query_text import parse_query
 from rowcast.core.query_windows import extent_of
+from rowcast.core.relations import RelatedKeys, Tables, related_conditions
 from rowcast.core.suggestions import nearest
 from rowcast.core.tables import Table
 from rowcast.schema.arguments import Arguments
@@ -40,12 +41,17 @@ def condition(
     return query.where
 
 
-def window_or_conditions(settings: Arguments, name: str, table: Table, problems: Problems) -> None:
-    """Check the conditions of a named query, which may have an order and a limit."""
+def window_or_conditions(
+    settings: Arguments, name: str, table: Table, tables: Tables, problems: Problems
+) -> None:
+    """Check the conditions of a named query, which may have an order and a limit.
+
+    ``tables`` are those to which its relationships may lead.
+    """
     text = settings.text(name)
     blamed = settings.value_node(name)
     try:
-        query = parse_query(text or "", table)
+        query = parse_query(text or "", table, tables=tables)
         extent = extent_of(query)
     except Error as error:
         problems.at(blamed, f"{name}: {error.message}")
@@ -63,6 +69,10 @@ def _check_names(
     needed_by: str,
     sort: tuple[Sort, ...] = (),
 ) -> None:
+    for related in related_conditions(where):
+        if isinstance(related.value, RelatedKeys):
+            inner, other = related.value.where, related.value.relation.table
+            _check_names(inner, blamed, other, problems, needed_by)
     known = [item.name for item in table.attributes]
     for path in [*compared(where), *(key.path for key in sort)]:
         if not table.open and path != ID_PATH and path[0] not in known:

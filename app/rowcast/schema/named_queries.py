@@ -61,6 +61,7 @@ def _read(
             f"{name} needs @export: without, its records have no topics, which a query tells",
         )
     else:
-        window_or_conditions(settings, "where", table, problems)
+        related = {key: one for key, one in tables.items() if "rest" not in one.hidden_from}
+        window_or_conditions(settings, "where", table, related, problems)
         return NamedQuery(node.name.value, table, where)
     return None

@@ -70,6 +70,21 @@ def as_step(step: Step, event: Event) -> Event:
     return made
 
 
+def numbered(steps: list[Event], position: int) -> list[Event]:
+    """Give the steps of one event their numbers.
+
+    They have the position before the event, but for the last: only then the set of a reader is that
+    of the event's position.
+    """
+    for step in steps:
+        step.seq = position - 1
+        MIDWAY.put(step, True)
+    if steps:
+        steps[-1].seq = position
+        MIDWAY.put(steps[-1], False)
+    return steps
+
+
 class Unknown(Exception):  # noqa: N818 - not a mistake: an answer that a window cannot give
     """Nobody can tell what happened to a window since a position; ``reason`` says why."""
 
@@ -91,12 +106,18 @@ class WindowReplay(Protocol):
         """Return the next steps."""
 
     @property
-    def records(self) -> Sequence[Record]:
-        """Return the records of the window at the position reached, in order."""
+    def complete(self) -> bool:
+        """Whether ``current`` has returned all records."""
+
+    async def current(self) -> Sequence[Record]:
+        """Return the next records of the window at the position reached, in order."""
 
 
 class LiveWindow(Protocol):
-    """The window of a live query with a limit."""
+    """What readers of a live query share whose steps do not follow from one record.
+
+    It is the window of one with a limit, or the view of one with conditions on related records.
+    """
 
     @property
     def key(self) -> str:
@@ -125,7 +146,14 @@ class LiveQuery:
     since: int = 0
     """The position from which on its name has these conditions."""
     window: LiveWindow | None = None
-    """The window, if it has a limit."""
+    """The window, if it has a limit, or conditions on related records."""
+    related: tuple[Table, ...] = ()
+    """The other tables that its conditions are on."""
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The tables whose events concern it."""
+        return (self.table, *self.related)
 
     def lost(self, position: int) -> str:
         """Return why nobody can continue after a position that a client has; empty if it can."""

@@ -120,11 +120,11 @@ class Reader(StoreReader):
         return lambda event: event if topics.matches(event.topic) else None
 
     def sources_of(self, interest: SubscribedFilter) -> list[LogSource]:
-        """Return the sources of an interest: of a live query, its table; of a replay, none."""
+        """Return the sources of an interest: of a live query, its tables; of a replay, none."""
         query = interest.query
         if interest.replay is not None:
             return []
-        return self.sources(interest.topics) if query is None else [query.table]
+        return self.sources(interest.topics) if query is None else list(query.tables)
 
     def sources(self, topics: TopicFilter) -> list[LogSource]:
         """Return the sources that a filter can match: tables, branches or all undeclared topics."""

@@ -129,7 +129,7 @@ class SubscribedFilter:
 
     @property
     def is_window(self) -> bool:
-        """Whether it is a live query with a limit."""
+        """Whether it is a live query with a limit, or with conditions on related records."""
         return self.query is not None and self.query.window is not None
 
     def selects(self, topic: str) -> bool:

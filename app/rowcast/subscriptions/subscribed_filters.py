@@ -114,7 +114,9 @@ class SubscribedFilters:
             self.replays[interest.topics.text] = interest
         if interest.query is not None:
             self.queries[interest.topics.text] = interest
-            self._queried[interest.query.source.text] = interest.query.source
+            for table in interest.query.tables:
+                source = TopicFilter.below(table.path or "")
+                self._queried[source.text] = source
         self._changed()
 
     def pop(self, text: str) -> SubscribedFilter | None:

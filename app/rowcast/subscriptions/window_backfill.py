@@ -49,8 +49,10 @@ class WindowBackfill:
         pairs: list[Pair] = [(step, interest) for step in steps]
         self.done = replay.done
         if self.done and self._records:
-            pairs += [(snapshot_of(record), interest) for record in replay.records]
-            pairs.append((Event("", CURRENT, b"", seq=replay.position), interest))
+            pairs += [(snapshot_of(record), interest) for record in await replay.current()]
+            self.done = replay.complete
+            if self.done:
+                pairs.append((Event("", CURRENT, b"", seq=replay.position), interest))
         return pairs
 
     async def _begin(self, since: int | None) -> WindowReplay:

@@ -275,11 +275,11 @@ class Admission(Authenticator):
 
 
 class World:
-    """A server with one table, and readers of one query."""
+    """A server with one table, and maybe others, and readers of one query."""
 
-    def __init__(self, table, *, caller=None, **options):
+    def __init__(self, table, *, caller=None, others=(), **options):
         self.table, self.path = table, table.path
-        self.server = Server((table,), topics=TopicSettings(), **options)
+        self.server = Server((table, *others), topics=TopicSettings(), **options)
         if caller is None:
             self.edge = self.server.make_edge()
             self.server.open_mqtt()
@@ -389,11 +389,16 @@ async def run_case(seed, writes, cuts, table=None, *, window=False, **options):
     assert 0 == len(opened.server.live_queries.windows)
 
 
-async def write_and_check(opened, chance, writes, cuts, records):
-    """Write, sometimes while readers are away, and compare each time."""
+async def write_and_check(opened, chance, writes, cuts, records, write=None):
+    """Write, sometimes while readers are away, and compare each time.
+
+    ``write`` makes a random event; without, it is one of the table.
+    """
     left = cuts
 
     def some_write():
+        if write is not None:
+            return write(chance)
         held = opened.readers[0].records if records > FEW else ()
         return random_write_at(chance, opened.table, records, held)
 

@@ -6,6 +6,7 @@ from rowcast.core.named_queries import NamedQuery
 from rowcast.core.query_limits import WINDOW_SPARE_RECORDS_MIN
 from rowcast.features.live_queries.definitions import OWNER, Definitions
 from rowcast.features.live_queries.live_queries import LiveQueries
+from rowcast.features.live_queries.related_past import Limits
 from rowcast.features.live_queries.settings import LiveQuerySection
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
@@ -14,7 +15,8 @@ from rowcast.kernel.kernel import Kernel
 class LiveQueriesOfTables(Feature):
     """Subscriptions to the records of a table that satisfy conditions.
 
-    At least ``spare_records_min`` records are known behind a window.
+    At least ``spare_records_min`` records are known behind a window; ``related_limits`` bound what
+    conditions on related records cost.
     """
 
     def __init__(
@@ -22,10 +24,12 @@ class LiveQueriesOfTables(Feature):
         settings: LiveQuerySection | None = None,
         named: Sequence[NamedQuery] = (),
         spare_records_min: int = WINDOW_SPARE_RECORDS_MIN,
+        related_limits: Limits | None = None,
     ) -> None:
         self._settings = settings or LiveQuerySection()
         self._named = Definitions(named)
         self._spare_records_min = spare_records_min
+        self._related_limits = related_limits
 
     def install(self, kernel: Kernel) -> None:
         """Take filters with conditions from now on."""
@@ -35,6 +39,7 @@ class LiveQueriesOfTables(Feature):
             self._settings.max_per_user,
             self._named,
             spare_records_min=self._spare_records_min,
+            related_limits=self._related_limits,
         )
         kernel.views.queries = self.queries
         kernel.facts(OWNER, lambda facts: self._named.restore(facts, kernel.committer.announced))

@@ -6,6 +6,7 @@ from typing import Final
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
+from rowcast.core.queries import Query
 from rowcast.core.query_limits import (
     LIVE_QUERIES_MAX,
     WINDOW_SPARE_RECORDS_MIN,
@@ -14,12 +15,18 @@ from rowcast.core.query_limits import (
 from rowcast.core.query_text import parse_query
 from rowcast.core.query_topics import QUERY_PREFIX, conditions_of
 from rowcast.core.query_windows import Extent, extent_of
+from rowcast.core.relation_limits import LIVE_RELATED_KEYS_MAX
+from rowcast.core.relations import related_conditions, related_tables
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.features.live_queries.definitions import Definitions
 from rowcast.features.live_queries.query_stage import QueryStage
+from rowcast.features.live_queries.related_past import Limits
+from rowcast.features.live_queries.related_plan import Plan
+from rowcast.features.live_queries.related_view import RelatedQuery, RelatedSeat, RelatedViews
 from rowcast.features.live_queries.table_queries import TableQueries
+from rowcast.features.live_queries.table_values import TableValues
 from rowcast.features.live_queries.window import Window, WindowQuery, Windows
 from rowcast.features.live_queries.window_replay import Seat
 from rowcast.kernel.excluded_tables import PROTOCOLS, check_not_excluded
@@ -36,7 +43,8 @@ class LiveQueries(QueryPoints):
     """The live queries of one kernel; ``max_per_user`` bounds those of one user.
 
     ``window_records_max`` bounds the records of all windows, of which ``spare_records_min`` are
-    behind each.
+    behind each; ``related_keys_max`` the keys of related records, and ``related_limits`` what one
+    reader of a query on related records may cost.
     """
 
     def __init__(
@@ -46,12 +54,15 @@ class LiveQueries(QueryPoints):
         named: Definitions | None = None,
         window_records_max: int = WINDOWS_RECORDS_MAX,
         spare_records_min: int = WINDOW_SPARE_RECORDS_MIN,
+        related_keys_max: int = LIVE_RELATED_KEYS_MAX,
+        related_limits: Limits | None = None,
     ) -> None:
         self._kernel = kernel
         self._named = named or Definitions(())
         self._max_per_user = max_per_user
         self._tables: dict[str, TableQueries] = {}
         self.windows = Windows(window_records_max)
+        self.views = RelatedViews(related_keys_max, related_limits)
         self._spare_records_min = spare_records_min
         self._counts: Counter[str] = Counter()
         self._counted: dict[tuple[QueryReader, str], tuple[str, LiveQuery]] = {}
@@ -65,38 +76,67 @@ class LiveQueries(QueryPoints):
         """Set the query that an interest names; raises INVALID, NOT_FOUND, DENIED."""
         kernel, text = self._kernel, interest.topics.text
         table, conditions, since = self._asked(text)
-        if caller.door in PROTOCOLS:
-            check_not_excluded(table, caller.door)
-        try:
-            query = parse_query(conditions_of(conditions), table)
-            extent = extent_of(query, self._spare_records_min)
-        except Error as error:
-            error.detail["filter"] = text
-            raise
-        kernel.rights.check_table(table, caller)
+        query, extent = self._parsed(text, table, conditions)
         visibility = kernel.visibility
+        related = tuple(related_tables(table, query.where))
+        for one in (table, *related):
+            if caller.door in PROTOCOLS:
+                check_not_excluded(one, caller.door)
+            kernel.rights.check_table(one, caller)
         made = LiveQuery(
             table,
             TopicFilter.below(table.path or ""),
             query,
             visibility.narrowed(caller, table, query),
-            exact=not (visibility.limits(caller, table) or visibility.sifts(caller, table)),
+            exact=not any(
+                visibility.limits(caller, one) or visibility.sifts(caller, one)
+                for one in (table, *related)
+            ),
             sight=kernel.rights.sight(caller),
             since=since,
+            related=related,
         )
-        if extent is not None:
+        if any(related_conditions(query.where)):
+            made = replace(made, window=self._related_seat(text, made, caller))
+        elif extent is not None:
             made = replace(made, window=self._seat(text, made, extent, caller))
         interest.query = made
 
-    def _seat(self, name: str, query: LiveQuery, extent: Extent, caller: Caller) -> Seat:
-        """Return the reader's place at a window: the same one for all who see the same."""
-        sifted = self._kernel.visibility.sifts(caller, query.table)
+    def _parsed(self, text: str, table: Table, conditions: str) -> tuple[Query, Extent | None]:
+        """Return the query of a filter's conditions, and its window."""
+        try:
+            related = self._kernel.registry.related
+            query = parse_query(conditions_of(conditions), table, tables=related)
+            return query, extent_of(query, self._spare_records_min)
+        except Error as error:
+            error.detail["filter"] = text
+            raise
+
+    def _key(self, name: str, query: LiveQuery, caller: Caller) -> str:
+        """Return the key of a window: the same one for all who see the same."""
+        sifted = any(self._kernel.visibility.sifts(caller, table) for table in query.tables)
         sight = "" if query.exact else f"{id(query.sight)}"  # it lives as long as the query
         who = f"{caller.user} {caller.client_id} {caller.peer}" if sifted else ""
+        return f"{name}\n{sight}\n{who}"
+
+    def _related_seat(self, name: str, query: LiveQuery, caller: Caller) -> RelatedSeat:
+        """Return the reader's place at a query with conditions on related records."""
+        kernel = self._kernel
+        plan = Plan(
+            query.table,
+            query.query.where,
+            lambda table: TableValues(table, kernel.transcoder),
+            kernel.visibility,
+            caller,
+        )
+        return RelatedSeat(RelatedQuery(name, self._key(name, query, caller), plan), self.views)
+
+    def _seat(self, name: str, query: LiveQuery, extent: Extent, caller: Caller) -> Seat:
+        """Return the reader's place at a window."""
         return Seat(
             WindowQuery(
                 name,
-                f"{name}\n{sight}\n{who}",
+                self._key(name, query, caller),
                 query.table,
                 query.query.where,
                 query.readable,
@@ -134,31 +174,34 @@ class LiveQueries(QueryPoints):
         if query is None or (reader, name) in self._counted:
             return
         who = self._count(reader)
-        of_table = self._tables.get(query.table.name)
-        if of_table is None:
-            of_table = self._begin(query)
+        of_tables = [self._tables.get(table.name) or self._begin(table) for table in query.tables]
         try:
-            self._enter(of_table, name, query, reader)
+            self._enter(of_tables, name, query, reader)
         except Error:
             self._uncount(who)
-            self._end(of_table, query)
+            self._end(of_tables)
             raise
         self._counted[reader, name] = who, query
 
     def _enter(
-        self, of_table: TableQueries, name: str, query: LiveQuery, reader: QueryReader
+        self, of_tables: list[TableQueries], name: str, query: LiveQuery, reader: QueryReader
     ) -> None:
-        seat = query.window
+        seat, kernel, of_table = query.window, self._kernel, of_tables[0]
+        if isinstance(seat, RelatedSeat):
+            view = self.views.enter(seat.query, reader, kernel.reader)
+            for one in of_tables:
+                if seat.key not in one.windows:
+                    one.add_window(view, seat.query.plan.loose(one.table))
+            return
         if not isinstance(seat, Seat):
             of_table.enter(name, query.query.where, reader)
             return
-        kernel = self._kernel
         asked, values = seat.query, of_table.values
         window = self.windows.enter(
             seat.key, reader, lambda: Window(asked, kernel.reader, kernel.visibility, values)
         )
         if seat.key not in of_table.windows:
-            of_table.add_window(window)
+            of_table.add_window(window, asked.where)
 
     def _count(self, reader: QueryReader) -> str:
         """Count one more query of a reader's user, whose name is returned; raises BUSY."""
@@ -178,14 +221,14 @@ class LiveQueries(QueryPoints):
         if not self._counts[who]:
             del self._counts[who]
 
-    def _begin(self, query: LiveQuery) -> TableQueries:
+    def _begin(self, table: Table) -> TableQueries:
         """Begin with the first query of a table: its events need the record before."""
-        kernel, table = self._kernel, query.table
+        kernel = self._kernel
         of_table = TableQueries(table, kernel.transcoder)
         self._tables[table.name] = of_table
         kernel.registry.shapes[table.name].need_before("live queries")
         kernel.reader.remember_before(table)
-        kernel.bus.add(query.source, of_table)
+        kernel.bus.add(TopicFilter.below(table.path or ""), of_table)
         return of_table
 
     def leave(self, reader: QueryReader, interest: SubscribedFilter) -> None:
@@ -195,19 +238,23 @@ class LiveQueries(QueryPoints):
         if query is None:
             return
         self._uncount(who)
-        of_table = self._tables[query.table.name]
+        of_tables = [self._tables[table.name] for table in query.tables]
+        shared = self.views if isinstance(query.window, RelatedSeat) else self.windows
         if query.window is None:
-            of_table.leave(name, reader)
-        elif self.windows.leave(query.window.key, reader) is not None:
-            of_table.remove_window(query.window.key)
-        self._end(of_table, query)
+            of_tables[0].leave(name, reader)
+        elif shared.leave(query.window.key, reader) is not None:
+            for of_table in of_tables:
+                of_table.remove_window(query.window.key)
+        self._end(of_tables)
 
-    def _end(self, of_table: TableQueries, query: LiveQuery) -> None:
-        """End with the last query of a table."""
-        if not len(of_table):
-            del self._tables[query.table.name]
-            self._kernel.bus.remove(query.source, of_table)
-            self._kernel.registry.shapes[query.table.name].need_no_more("live queries")
+    def _end(self, of_tables: list[TableQueries]) -> None:
+        """End with the last query of each table."""
+        for of_table in of_tables:
+            if not len(of_table):
+                table = of_table.table
+                del self._tables[table.name]
+                self._kernel.bus.remove(TopicFilter.below(table.path or ""), of_table)
+                self._kernel.registry.shapes[table.name].need_no_more("live queries")
 
     def stage(self, reader: QueryReader, caller: Caller, inner: Stage | None) -> Stage:
         """Return the stage of a reader; its queries begin anew when its rights have changed."""

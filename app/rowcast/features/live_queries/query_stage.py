@@ -158,7 +158,7 @@ class QueryStage:
             for item in items
             if event.seq > item.floor
             and item.query is not None
-            and item.query.table.name == table.table.name
+            and any(own.name == table.table.name for own in item.query.tables)
         ]
 
     def _step(

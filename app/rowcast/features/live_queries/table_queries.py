@@ -5,7 +5,8 @@ index finds for the record before it and after it, once for all readers, and is 
 readers of those for which one of the two holds.
 """
 
-from typing import Final, NamedTuple
+from collections.abc import Iterable
+from typing import Final, NamedTuple, Protocol
 
 from rowcast.bus.subscriber import Subscriber
 from rowcast.core.conditions import Where, holds
@@ -14,13 +15,38 @@ from rowcast.core.events import DELETE, RETAINED, Event, Record
 from rowcast.core.tables import Table
 from rowcast.features.live_queries.query_index import QueryIndex
 from rowcast.features.live_queries.table_values import TableValues
-from rowcast.features.live_queries.window import Window
 from rowcast.kernel.query_points import QueryReader
 from rowcast.reads.before_image import Unsure, before_of
 from rowcast.rows.transcoder import Transcoder
 
 Match = tuple[bool, bool]
 """Whether conditions hold for the record before an event, and for the record after it."""
+
+
+class Named(Protocol):
+    """What a shared query is called."""
+
+    @property
+    def name(self) -> str:
+        """The filter that names it."""
+
+    @property
+    def key(self) -> str:
+        """The same text for readers that see the same."""
+
+
+class SharedQuery(Protocol):
+    """A query whose steps are made once for its readers: a window, or one on related records."""
+
+    @property
+    def query(self) -> Named:
+        """What it is about."""
+
+    def take(self, event: Event) -> Iterable[QueryReader]:
+        """Take an event that may concern it; return the readers to whom it matters."""
+
+    def steps(self, event: Event) -> list[Event] | None:
+        """Return what an event of the bus means to its readers; None if that is not known."""
 
 
 class Matches(NamedTuple):
@@ -41,7 +67,7 @@ class TableQueries(Subscriber):
     def __init__(self, table: Table, transcoder: Transcoder) -> None:
         self.table = table
         self.values = TableValues(table, transcoder)
-        self.windows: dict[str, Window] = {}
+        self.windows: dict[str, SharedQuery] = {}
         """Those of this table, by their keys, which are names in the index, too."""
         self._index = QueryIndex()
         self._generation = 0
@@ -58,9 +84,9 @@ class TableQueries(Subscriber):
             self._readers[name] = {}
         self._readers[name][reader] = None
 
-    def add_window(self, window: Window) -> None:
-        """Offer the events that concern a window to it from now on."""
-        self._add(window.query.key, window.query.where)
+    def add_window(self, window: SharedQuery, where: Where | None) -> None:
+        """Offer the events that may concern a window to it from now on."""
+        self._add(window.query.key, where)
         self.windows[window.query.key] = window
 
     def remove_window(self, key: str) -> None:

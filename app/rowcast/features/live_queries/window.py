@@ -31,7 +31,7 @@ from rowcast.features.live_queries.table_values import TableValues
 from rowcast.features.live_queries.window_order import Entry, WindowOrder, WindowStep
 from rowcast.kernel.query_points import QueryReader
 from rowcast.kernel.visibility import Visibility
-from rowcast.subscriptions.live_query import MIDWAY, Step, as_step
+from rowcast.subscriptions.live_query import Step, as_step, numbered
 from rowcast.subscriptions.reader import Reader
 
 _Steps = dict["Window", list[Event] | None]
@@ -114,22 +114,13 @@ class Window:
         return None if kept is None else kept.get(self)
 
     def told(self, steps: list[WindowStep], position: int) -> list[Event]:
-        """Return the steps of one event as its readers are told them.
-
-        They have the position before the event, but for the last: only then the set of a reader is
-        that of the event's position.
-        """
+        """Return the steps of one event as its readers are told them."""
         made: list[Event] = []
         for step, record in steps:
             seen = record if step is Step.LEAVE else self.seen(record)
             if seen is not None:
                 made.append(as_step(step, seen))
-                made[-1].seq = position - 1
-                MIDWAY.put(made[-1], True)
-        if made:
-            made[-1].seq = position
-            MIDWAY.put(made[-1], False)
-        return made
+        return numbered(made, position)
 
     def entry(self, record: Record | None) -> Entry | None:
         """Return a record at its place; None if it does not match, or may not be read."""

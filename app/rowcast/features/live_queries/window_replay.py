@@ -31,10 +31,11 @@ class Replay:
         self._after = since
         self.position = position
         self.done = since >= position
+        self.complete = False
 
-    @property
-    def records(self) -> Sequence[Record]:
+    async def current(self) -> Sequence[Record]:
         """Return the records of the window at the position reached, in order."""
+        self.complete = True
         return [entry.record for entry in self._order.window]
 
     async def read(self) -> list[Event]:

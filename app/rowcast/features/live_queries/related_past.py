@@ -1,0 +1,267 @@
+"""What happened to a live query with conditions on related records since a position (M3, A9).
+
+The keys of the other tables are known as of now. The log tells which of them a write added or
+removed since; the records that refer to these keys are read by one statement for each table,
+however many writes there were, and put back as they were. So the query is known as of the position,
+and from there the events are taken one by one.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from rowcast.core.events import DELETE, RETAINED, Event, Record
+from rowcast.core.query_limits import WINDOW_TOUCHED_MAX
+from rowcast.core.relation_limits import LIVE_RELATED_RECORDS_MAX, RELATED_RECORDS_MAX
+from rowcast.core.tables import Table
+from rowcast.features.live_queries.query_index import Key
+from rowcast.features.live_queries.related_plan import (
+    Branch,
+    Counts,
+    Has,
+    Node,
+    Plan,
+    add,
+    anything,
+    has_of,
+)
+from rowcast.features.live_queries.window_replay import TOO_MUCH, TRIMMED
+from rowcast.reads.before_image import Unsure, before_of
+from rowcast.subscriptions.live_query import Step, Unknown, as_step, numbered
+from rowcast.subscriptions.reader import Reader
+
+TOO_MANY = "a write of a related record concerns more records than are compared one by one"
+
+
+class Limits(NamedTuple):
+    """Bounds of one query."""
+
+    keys: int = RELATED_RECORDS_MAX
+    """Records, or keys of records, to which one of its conditions leads."""
+    events: int = WINDOW_TOUCHED_MAX
+    """Events of the tables since the position."""
+    records: int = LIVE_RELATED_RECORDS_MAX
+    """Records of one table that may be concerned by them."""
+
+
+class Steps(NamedTuple):
+    """The steps of one event."""
+
+    position: int
+    steps: list[Event]
+
+
+class _Pool:
+    """The records of one table that may be concerned, as of one moment."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self.records: dict[str, Record] = {}
+        self._branches = [(branch, node.values) for node in nodes for branch in node.branches]
+        self._referring: dict[tuple[int, Key], dict[str, None]] = {}
+
+    def put(self, topic: str, record: Record | None) -> None:
+        """Set a record; None: there is none."""
+        old = self.records.pop(topic, None)
+        for place in self._places(old):
+            self._referring[place].pop(topic, None)
+        for place in self._places(record):
+            self._referring.setdefault(place, {})[topic] = None
+        if record is not None:
+            self.records[topic] = record
+
+    def _places(self, record: Record | None) -> Iterator[tuple[int, Key]]:
+        if record is None:
+            return
+        for branch, values in self._branches:
+            for key in branch.own_keys(values.value(record), values.id(record)):
+                yield branch.number, key
+
+    def referring(self, branch: Branch, keys: Iterable[Key]) -> Iterator[str]:
+        """Yield the topics of the records that refer to some keys."""
+        for key in keys:
+            yield from self._referring.get((branch.number, key), ())
+
+
+class Past:
+    """The events of a plan's tables after ``since``, up to ``position``."""
+
+    def __init__(
+        self, plan: Plan, reader: Reader, since: int, position: int, limits: Limits
+    ) -> None:
+        self._plan = plan
+        self._reader = reader
+        self._since = since
+        self._position = position
+        self._limits = limits
+        self._tables = {table.name: table for table in plan.tables}
+        self._pools = {
+            name: _Pool(node for node in plan.nodes if node.table.name == name)
+            for name in self._tables
+        }
+
+    async def steps(self, counts: Counts) -> list[Steps]:
+        """Return the steps of each event; ``counts`` are those of the position.
+
+        Raises Unknown where the log does not tell, or too many records would be compared.
+        """
+        events = await self.events()
+        found, upto = await self._found(events)
+        later = await self._events(self._position, upto) if upto > self._position else []
+        self._put_back(found, [*events, *later])
+        start = self._counted_at_start(events, counts)
+        return [made for event in events if (made := self._taken(event, start)) is not None]
+
+    # -- what is concerned -------------------------------------------------------------------------
+
+    async def events(self) -> list[Event]:
+        """Return the events; raises Unknown."""
+        return await self._events(self._since, self._position)
+
+    async def _events(self, since: int, position: int) -> list[Event]:
+        """Return the events of the tables between two positions."""
+        reader, tables = self._reader, list(self._tables.values())
+        found: list[Event] = []
+        while since < position:
+            page = await reader.page(since, reader.log_page_events, tables, position)
+            trimmed = reader.trimmed(tables)  # checked after the read: it only grows
+            if trimmed > since:
+                raise Unknown(TRIMMED, trimmed)
+            since = page.upto
+            found += [event for event in page.events if self._is_of(event, position)]
+            if len(found) > self._limits.events:
+                raise Unknown(TOO_MUCH)
+        if any(isinstance(before_of(event), Unsure) for event in found):
+            raise Unknown(TRIMMED)
+        return found
+
+    def _is_of(self, event: Event, position: int) -> bool:
+        table = event.table
+        within = table is not None and table.name in self._tables and event.seq <= position
+        return within and event.kind in RETAINED
+
+    async def _found(self, events: list[Event]) -> tuple[list[Record], int]:
+        """Return the records that refer to keys which may have changed, and their position."""
+        keys: list[set[Key]] = [set() for _ in self._plan.branches]
+        found: list[Record] = []
+        upto = self._position
+        await self._reader.caught_up()
+        for number, node in enumerate(self._plan.nodes):
+            records, position = await self._referring(node, keys)
+            found += records
+            upto = max(upto, position)
+            if number < len(keys):
+                keys[number] = _moved(self._plan.branches[number], events, records)
+        return found, upto
+
+    async def _referring(self, node: Node, keys: list[set[Key]]) -> tuple[list[Record], int]:
+        most = self._limits.records
+        query = node.referring(keys, most + 1)
+        if query is None:
+            return [], 0
+        page = await self._reader.search(node.table, query)
+        if len(page.records) > most:
+            raise Unknown(TOO_MANY)
+        return list(page.records), page.position
+
+    # -- as it was ---------------------------------------------------------------------------------
+
+    def _put_back(self, found: Iterable[Record], events: Iterable[Event]) -> None:
+        """Set the pools to what the records were before the events."""
+        touched: dict[str, tuple[Table, Record | None]] = {}
+        for event in events:
+            before = before_of(event)
+            if event.table is not None and not isinstance(before, Unsure):
+                touched.setdefault(event.topic, (event.table, before))
+        for topic, (table, before) in touched.items():
+            self._pools[table.name].put(topic, before)
+        for record in found:
+            if record.topic not in touched and record.table is not None:
+                self._pools[record.table.name].put(record.topic, record)
+
+    def _counted_at_start(self, events: Iterable[Event], counts: Counts) -> Counts:
+        """Return the counts before the events, from those after them."""
+        newest = {event.topic: event for event in events}
+        start = [dict(counted) for counted in counts]
+        now, then = has_of(counts), has_of(start)
+        for branch in self._plan.branches:
+            table, counted = branch.node.table.name, start[branch.number]
+            pool = self._pools[table]
+            written = [topic for topic, event in newest.items() if _is_in(event, table)]
+            for topic in dict.fromkeys([*pool.records, *written]):
+                before = pool.records.get(topic)
+                add(counted, branch.led_to(newest.get(topic, before), now), -1)
+                add(counted, branch.led_to(before, then), 1)
+        return start
+
+    # -- one by one --------------------------------------------------------------------------------
+
+    def _taken(self, event: Event, counts: Counts) -> Steps | None:
+        """Take an event; return the steps that it is, None if it is none."""
+        moved: dict[int, set[Key]] = {}
+        now = has_of(counts)
+
+        def then(number: int, key: Key) -> bool:
+            return now(number, key) is not (key in moved.get(number, ()))
+
+        for branch in self._plan.branches:
+            counted, keys = counts[branch.number], set[Key]()
+            for old, new in self._concerned(branch.node, event, moved):
+                for key, more in (
+                    (branch.led_to(old, then), -1),
+                    (branch.led_to(new, now), 1),
+                ):
+                    if add(counted, key, more) and key is not None:
+                        keys ^= {key}
+            moved[branch.number] = keys
+        steps = self._steps(event, moved, then, now)
+        if event.table is not None:
+            after = None if event.kind == DELETE else event.changed()
+            self._pools[event.table.name].put(event.topic, after)
+        return Steps(event.seq, numbered(steps, event.seq)) if steps else None
+
+    def _concerned(
+        self, node: Node, event: Event, moved: Mapping[int, Iterable[Key]]
+    ) -> Iterator[tuple[Record | None, Record]]:
+        """Yield the records of a table that an event concerns, as before and after it."""
+        pool = self._pools[node.table.name]
+        topics: dict[str, None] = {}
+        if _is_in(event, node.table.name):
+            yield pool.records.get(event.topic), event
+            topics[event.topic] = None
+        for branch in node.branches:
+            for topic in list(pool.referring(branch, moved[branch.number])):
+                if topic not in topics:
+                    topics[topic] = None
+                    yield pool.records[topic], pool.records[topic]
+
+    def _steps(
+        self, event: Event, moved: Mapping[int, Iterable[Key]], then: Has, now: Has
+    ) -> list[Event]:
+        root, made = self._plan.root, list[Event]()
+        for old, new in self._concerned(root, event, moved):
+            was = old is not None and root.holds(old, then)
+            seen = root.seen(new) if root.holds(new, now) else None
+            if seen is None:
+                made += [as_step(Step.LEAVE, new)] if was else []
+            elif not was:
+                made.append(as_step(Step.ENTER, seen))
+            elif new is event:
+                made.append(as_step(Step.CHANGE, seen))
+        return made
+
+
+def _is_in(event: Event, table: str) -> bool:
+    return event.table is not None and event.table.name == table
+
+
+def _moved(branch: Branch, events: Iterable[Event], records: Iterable[Record]) -> set[Key]:
+    """Return the keys that may have begun or ceased to lead to a record that matches."""
+    found: set[Key] = set()
+    for event in events:
+        if _is_in(event, branch.node.table.name):
+            before = before_of(event)
+            old = None if isinstance(before, Unsure) else branch.led_to(before, anything)
+            new = branch.led_to(event, anything)
+            if old != new or branch.node.branches:
+                found |= {key for key in (old, new) if key is not None}
+    keys = (branch.led_to(record, anything) for record in records)
+    return found | {key for key in keys if key is not None}

@@ -1,0 +1,336 @@
+"""A live query with conditions on related records, for all who read the same (M3, A9).
+
+It knows, as of the newest event, the keys that lead to related records which match, and no record
+of its own table. A write of its own table is then a step or none, at once. A write of a related
+record that adds or removes a key concerns the records that refer to it: they are read from the
+store, and each reader goes on by the past since its position (``related_past.py``), which readers
+at one position share. A reader that was slow, or returns with a cursor, goes on the same way.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rowcast.core.conditions import Where
+from rowcast.core.errors import Code, Error
+from rowcast.core.event_fields import EventField
+from rowcast.core.events import Event, Record
+from rowcast.core.queries import Query
+from rowcast.core.query_limits import WINDOW_LOAD_EVENTS_MAX, WINDOW_LOADS_MAX
+from rowcast.core.relation_limits import LIVE_RELATED_KEYS_MAX
+from rowcast.core.tables import Table
+from rowcast.features.live_queries.related_past import Limits, Past, Steps
+from rowcast.features.live_queries.related_plan import Branch, Counts, Plan, add, has_of
+from rowcast.kernel.query_points import QueryReader
+from rowcast.reads.before_image import Unsure, before_of
+from rowcast.subscriptions.backfill import page_records
+from rowcast.subscriptions.live_query import Step, as_step
+from rowcast.subscriptions.reader import Reader
+
+_Kept = dict["RelatedView", list[Event] | None]
+
+_STEPS: Final[EventField[_Kept]] = EventField("steps of related queries")
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedQuery:
+    """What a view is about."""
+
+    name: str
+    """The filter that names it."""
+    key: str
+    """The same text for readers that see the same."""
+    plan: Plan
+
+
+class _Shared:
+    """A past that is being read, or was; ``position`` is 0 until it is known."""
+
+    def __init__(self, since: int) -> None:
+        self.since = since
+        self.position = 0
+        self.where: Where | None = None
+        """What selects the records at the position; None: there are none."""
+        self.task: asyncio.Task[list[Steps]] | None = None
+
+
+class RelatedView:
+    """One query, as of the newest event; ``keys_left``: how many more keys the process may hold."""
+
+    def __init__(
+        self, query: RelatedQuery, reader: Reader, keys_left: Callable[[], int], limits: Limits
+    ) -> None:
+        self.query = query
+        self.reader = reader
+        self.readers: dict[QueryReader, None] = {}
+        self._plan = query.plan
+        self._keys_left = keys_left
+        self._limits = limits
+        self._counts: Counts | None = None
+        """What is known; None: nothing is, until somebody asks."""
+        self._where: Where | None = None
+        """The conditions with these keys, once somebody asked; None else."""
+        self._applied = 0
+        """The number of the last event that is in it."""
+        self._held: list[Event] | None = None
+        """Events since the keys began to be read from the store; None: they are not."""
+        self._loading: asyncio.Task[None] | None = None
+        self._shared: _Shared | None = None
+
+    @property
+    def keys(self) -> int:
+        """How many keys it holds."""
+        return sum(map(len, self._counts or ()))
+
+    # -- events ------------------------------------------------------------------------------------
+
+    def take(self, event: Event) -> Iterable[QueryReader]:
+        """Take an event that may concern it; return the readers to whom it matters."""
+        if self._held is not None and len(self._held) <= WINDOW_LOAD_EVENTS_MAX:
+            self._held.append(event)
+        steps = self._take(event)
+        kept = _STEPS.of(event, None)
+        if kept is None:
+            kept = _STEPS.put(event, {})
+        kept[self] = steps
+        return () if steps == [] else self.readers
+
+    def _take(self, event: Event) -> list[Event] | None:
+        if self._counts is None or event.seq <= self._applied:
+            return None  # it was read from the store before the bus had it
+        self._applied = event.seq
+        moved = self._plan.count(event, self._counts)
+        if moved:
+            self._where = None
+        if moved is None or moved - self._plan.outer or self._is_full(self._counts):
+            self._counts = None
+        if moved or self._counts is None:
+            return None
+        return self._own_steps(event, self._counts)
+
+    def _is_full(self, counts: Counts) -> bool:
+        return any(len(counted) > self._limits.keys for counted in counts)
+
+    def _own_steps(self, event: Event, counts: Counts) -> list[Event] | None:
+        """Return the step of a record that was written, while the keys are the same."""
+        root, has, before = self._plan.root, has_of(counts), before_of(event)
+        if event.table is None or event.table.name != root.table.name:
+            return []
+        if isinstance(before, Unsure):
+            return None
+        was = before is not None and root.holds(before, has)
+        seen = root.seen(event) if root.holds(event, has) else None
+        if seen is not None:
+            return [as_step(Step.CHANGE if was else Step.ENTER, seen)]
+        return [as_step(Step.LEAVE, event)] if was else []
+
+    def steps(self, event: Event) -> list[Event] | None:
+        """Return what an event of the bus means to its readers; None if that is not known."""
+        kept = _STEPS.of(event, None)
+        return None if kept is None else kept.get(self)
+
+    # -- what is known -----------------------------------------------------------------------------
+
+    async def known(self) -> tuple[Counts, int]:
+        """Return the keys, and their position; raises BUSY, and INVALID when there are too many."""
+        for _ in range(WINDOW_LOADS_MAX):
+            if self._counts is not None:
+                return self._counts, max(self._applied, self.reader.announced())
+            if self._loading is None:
+                self._loading = asyncio.get_running_loop().create_task(self._load())
+            await asyncio.shield(self._loading)
+        raise Error(
+            Code.BUSY,
+            "the related records of this query change faster than they can be read; try again",
+            retry_after_seconds=1,
+        )
+
+    async def _load(self) -> None:
+        """Read the keys from the store, and take what has happened meanwhile."""
+        try:
+            self._held = []
+            await self.reader.caught_up()
+            counts: Counts = [{} for _ in self._plan.branches]
+            positions = [await self._read(branch, counts) for branch in self._plan.branches]
+            events = await self._since(min(positions), max(positions))
+            if len(self._held) > WINDOW_LOAD_EVENTS_MAX:
+                return
+            events += [event for event in self._held if event.seq > max(positions)]
+            if all(self._follows(event, counts, positions) for event in events):
+                self._counts, self._where = counts, None
+                self._applied = max([*positions, *(event.seq for event in events)])
+        finally:
+            self._held = self._loading = None
+
+    async def _read(self, branch: Branch, counts: Counts) -> int:
+        """Count the records of another table that match; return their position."""
+        node, has = branch.node, has_of(counts)
+        where = node.readable(counts)
+        if where is None:
+            return self.reader.announced()
+        most = min(self._limits.keys, self._keys_left())
+        page = await self.reader.search(node.table, Query(where, limit=most + 1))
+        if len(page.records) > most:
+            raise self._too_many(branch, most)
+        for record in page.records:
+            add(counts[branch.number], branch.led_to(record, has), 1)
+        return page.position
+
+    def _too_many(self, branch: Branch, most: int) -> Error:
+        name, table = branch.relation.name, branch.node.table.name
+        if most == self._limits.keys:
+            why = f"{name} leads to more than {most} records of {table}; narrow the query"
+            return Error(Code.INVALID, why)
+        return Error(
+            Code.BUSY,
+            f"this server holds {LIVE_RELATED_KEYS_MAX} keys of related records for live queries, "
+            f"and may hold no more; narrow the query of {table}, or ask later",
+        )
+
+    async def _since(self, since: int, position: int) -> list[Event]:
+        """Return the events between the reads of two tables."""
+        return await Past(self._plan, self.reader, since, position, self._limits).events()
+
+    def _follows(self, event: Event, counts: Counts, positions: Sequence[int]) -> bool:
+        """Take an event into counts that were read at some positions; return whether it fits."""
+        moved = self._plan.count(event, counts, positions)
+        return moved is not None and not moved - self._plan.outer
+
+    # -- readers -----------------------------------------------------------------------------------
+
+    async def replay(self, since: int | None) -> "RelatedReplay":
+        """Begin a replay, None: only of its records as they are; raises Unknown, and BUSY."""
+        if since is None:
+            _, position = await self.known()
+            return RelatedReplay(self, self._selected(), [], position)
+        past = self._past(since)
+        if past.task is None:
+            past.task = asyncio.get_running_loop().create_task(self._read_past(past))
+            past.task.add_done_callback(_retrieved)
+        made = await asyncio.shield(past.task)
+        steps = [step for part in made if part.position > since for step in part.steps]
+        return RelatedReplay(self, past.where, steps, past.position)
+
+    def _past(self, since: int) -> _Shared:
+        """Return the past since a position, up to what is announced now: the last one, if it is."""
+        known = self._shared
+        if known is not None and known.since <= since and _is_good(known, self.reader.announced()):
+            return known
+        self._shared = made = _Shared(since)
+        return made
+
+    async def _read_past(self, past: _Shared) -> list[Steps]:
+        counts, past.position = await self.known()
+        past.where, then = self._selected(), [dict(counted) for counted in counts]
+        reader = self.reader
+        return await Past(self._plan, reader, past.since, past.position, self._limits).steps(then)
+
+    def _selected(self) -> Where | None:
+        """Return the conditions with the keys as they are now."""
+        if self._where is None and self._counts is not None:
+            self._where = self._plan.root.readable(self._counts)
+        return self._where
+
+
+class RelatedReplay:
+    """What happened to a view since a position of one reader, and its records then."""
+
+    def __init__(
+        self, view: RelatedView, where: Where | None, steps: list[Event], position: int
+    ) -> None:
+        self.position = position
+        self.done = not steps
+        self.complete = where is None
+        self._view = view
+        self._where = where
+        self._steps = steps
+        self._after: str | None = None
+
+    async def read(self) -> list[Event]:
+        """Return the steps."""
+        steps, self._steps, self.done = self._steps, [], True
+        return steps
+
+    async def current(self) -> Sequence[Record]:
+        """Return the next records as of the position; those written since follow as events."""
+        if self.complete:
+            return ()
+        reader, table = self._view.reader, self._view.query.plan.root.table
+        most = page_records(reader, table)
+        page = await reader.selected(table, Query(self._where, limit=most, after=self._after))
+        self._after = page.after
+        self.complete = not page.after
+        return [record for record in page.records if record.seq <= self.position]
+
+
+class RelatedViews:
+    """The views that are read now, by their keys; ``keys_max`` bounds the keys that they hold."""
+
+    def __init__(self, keys_max: int = LIVE_RELATED_KEYS_MAX, limits: Limits | None = None) -> None:
+        self._keys_max = keys_max
+        self._limits = limits or Limits()
+        self._views: dict[str, RelatedView] = {}
+
+    def __len__(self) -> int:
+        return len(self._views)
+
+    def get(self, key: str) -> RelatedView | None:
+        """Return a view that somebody reads."""
+        return self._views.get(key)
+
+    def enter(self, query: RelatedQuery, reader: QueryReader, reads: Reader) -> RelatedView:
+        """Return the view of a reader, for the first one a new one."""
+        view = self._views.get(query.key)
+        if view is None:
+            view = self._views[query.key] = RelatedView(query, reads, self._left, self._limits)
+        view.readers[reader] = None
+        return view
+
+    def _left(self) -> int:
+        return max(0, self._keys_max - sum(view.keys for view in self._views.values()))
+
+    def leave(self, key: str, reader: QueryReader) -> RelatedView | None:
+        """Let a reader go; return the view if it was its last one."""
+        view = self._views[key]
+        del view.readers[reader]
+        return None if view.readers else self._views.pop(key)
+
+
+class RelatedSeat:
+    """The view of one reader, by its key: it is there while somebody reads it."""
+
+    def __init__(self, query: RelatedQuery, views: RelatedViews) -> None:
+        self.query = query
+        self._views = views
+
+    @property
+    def key(self) -> str:
+        """Its name, the same for readers that see the same."""
+        return self.query.key
+
+    @property
+    def tables(self) -> list[Table]:
+        """The tables whose events concern it, with that of the query first."""
+        return self.query.plan.tables
+
+    async def replay(self, since: int | None) -> RelatedReplay:
+        """Begin a replay, None: only of its records as they are; raises Unknown, and BUSY."""
+        view = self._views.get(self.key)
+        if view is None:
+            raise Error(Code.BUSY, "the query has ended; subscribe again", retry_after_seconds=1)
+        return await view.replay(since)
+
+
+def _is_good(past: _Shared, announced: int) -> bool:
+    """Whether a past reaches to the head, or will."""
+    task = past.task
+    if task is not None and task.done() and (task.cancelled() or task.exception() is not None):
+        return False
+    return not past.position or past.position >= announced
+
+
+def _retrieved(task: asyncio.Task[list[Steps]]) -> None:
+    """Take note of an error that nobody waits for any longer."""
+    if not task.cancelled():
+        task.exception()

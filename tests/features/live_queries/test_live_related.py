@@ -1,0 +1,453 @@
+"""Live queries with conditions on related records: what readers hold is what REST answers (M3)."""
+
+import json
+import random
+from unittest import mock
+
+import pytest
+from query_world import DOORS, FEW, Mqtt, Sse, World, Ws, world, write_and_check
+from related_queries import KEYS, TABLES, random_related, random_write_of_any, ruled
+
+import mqtt_server as mqtt
+from build import turns
+from mqtt_server import Connect, Peer, Puback, Publish, Subscribe, user
+from rightful import Rightful, person
+from rowcast.core.callers import ALL, Caller, Grants
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, PUT, Event
+from rowcast.core.topics import TopicFilter
+from rowcast.features.live_queries import related_past, related_plan
+from rowcast.features.live_queries.feature import LiveQueriesOfTables
+from rowcast.features.live_queries.live_queries import LiveQueries
+from rowcast.features.live_queries.related_past import Limits
+from rowcast.kernel.reauthorization import stay
+from rowcast.schema import parse_schema
+from rowcast.store.sqlite import SqlStore
+from rowcast.store.store import Keep
+from rowcast.subscriptions.live_query import step_of
+from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
+
+READS = Grants(read=True)
+PEOPLE = {
+    "ann": Caller("ann", READS),
+    "vet": Caller("vi", READS, roles=frozenset({"vet"})),
+    "both": Caller("ben", READS, roles=frozenset({"vet"})),
+}
+BONN = "owner.city==Bonn"
+SCHEMA = """
+type Dog @table @export {
+  id: ID @primaryKey
+  age: Int
+  owner_id: ID @indexed
+  owner: Owner @relationship(from: "owner_id")
+}
+type Owner @table @export {
+  id: ID @primaryKey
+  name: String
+  city: String
+  dogs: [Dog] @relationship(to: "owner_id")
+}
+query Bonn @query(table: "Dog", where: "owner.city==Bonn")
+"""
+
+
+# -- random cases ----------------------------------------------------------------------------------
+
+
+async def ask_any(opened, chance, name, doors):
+    """Open readers of conditions on related records that REST answers."""
+    while True:
+        asked = random_related(chance, name)
+        answer = await opened.rest.get(f"/{opened.path}/?{asked}") if "." in asked else None
+        if answer is not None and answer.status == 200:
+            await opened.open(asked, doors)
+            return
+
+
+async def run_case(seed, writes, cuts, tables=TABLES, doors=DOORS, **options):
+    """Run one random case; return what the readers heard. Raises AssertionError."""
+    chance = random.Random(seed)
+    name = chance.choices(list(KEYS), (5, 3, 1))[0]
+    others = [table for table in tables.values() if table.name != name]
+    async with world(tables[name], others=others, **options) as opened:
+        for _ in range(chance.randrange(30)):
+            await opened.write(random_write_of_any(chance))
+        await ask_any(opened, chance, name, doors)
+        await opened.check()
+        await write_and_check(opened, chance, writes, cuts, FEW, random_write_of_any)
+        heard = [kind for reader in opened.readers for kind in reader.heard]
+    assert 0 == len(opened.server.live_queries)
+    assert 0 == len(opened.server.live_queries.views)
+    return heard
+
+
+@pytest.mark.parametrize("seed", range(24))
+async def test_m3_a9_each_door_holds_what_rest_answers(seed):
+    """M3, A9: after each write of any table, and after cuts; nobody has to begin anew."""
+    assert "reset" not in await run_case(seed, writes=40, cuts=8)
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_m3_a9_with_tables_on_disk(seed, tmp_path):
+    """M3, A9: they are behind the log, and are waited for."""
+    store = SqlStore(f"sqlite:///{tmp_path / 'log.db'}")
+    assert "reset" not in await run_case(seed, writes=30, cuts=6, store=store)
+
+
+@pytest.mark.parametrize("name", PEOPLE)
+@pytest.mark.parametrize("seed", range(6))
+async def test_m3_m9_within_the_rights_of_the_caller(name, seed):
+    """M3, M9: related records that the caller may not read are as absent."""
+    await run_case(seed, writes=40, cuts=4, tables=ruled(), caller=PEOPLE[name])
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_m3_beyond_the_bounds_readers_begin_anew(seed):
+    """M3: then they hold what REST answers, too."""
+    live = LiveQueriesOfTables(related_limits=Limits(events=3, records=1))
+    heard = await run_case(seed, writes=40, cuts=4, features=[live], doors=[Sse, Ws])
+    assert "reset" in heard
+
+
+def _stays(_plan, _event, counts, _positions=()):
+    return set()
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "mistake"),
+    [
+        (related_plan.Plan, "count", _stays),
+        (related_past.Past, "_put_back", lambda _past, _found, _events: None),
+        (related_past.Past, "_counted_at_start", lambda _past, _events, counts: counts),
+    ],
+)
+async def test_a_planted_mistake_is_noticed(of, name, mistake):
+    """Keys that change, records as they were, and keys as they were are in the cases."""
+    with mock.patch.object(of, name, mistake), pytest.raises(AssertionError):
+        for seed in range(8):
+            await run_case(seed, writes=40, cuts=8)
+
+
+# -- what is told ----------------------------------------------------------------------------------
+
+
+def put(topic, qos=1, **value):
+    return Event(topic, PUT, json.dumps(value).encode(), "application/json", qos, True)
+
+
+def related(**options):
+    """Return a server with owners and their dogs, and readers of dogs."""
+    schema = parse_schema(SCHEMA)
+    dog, *others = schema.tables
+    live = LiveQueriesOfTables(named=schema.queries, **options)
+    return world(dog, others=others, features=[live])
+
+
+@pytest.fixture
+async def dogs():
+    async with related() as opened:
+        await opened.write(put("Owner/ann", city="Bonn"))
+        await opened.write(put("Owner/ben", city="Ulm"))
+        for number, owner in enumerate(("ann", "ann", "ben", "cy"), 1):
+            await opened.write(put(f"Dog/{number}", age=number, owner_id=owner))
+        yield opened
+
+
+async def watch(kernel, text, caller, since=None, **options):
+    """Return a reader of a filter, and a function that returns what it was handed."""
+    reader = Subscription(kernel.reader, **options)
+    kernel.watch(reader, SubscribedFilter(TopicFilter(text)), caller, since)
+
+    async def heard():
+        found = []
+        for _ in range(8):
+            found += reader.take(1000)
+            await turns(6)
+        return [(step_of(event) or event.kind, event.topic) for event, _ in found]
+
+    return reader, heard
+
+
+@pytest.mark.parametrize("door", [Sse, Ws, Mqtt])
+async def test_m3_a9_a_write_of_an_owner_moves_its_dogs(dogs, door):
+    """M3, A9: they enter and leave, each once; a write that changes no match is no step."""
+    await dogs.open(BONN, [door])
+    (reader,) = dogs.readers
+    assert {"Dog/1", "Dog/2"} == reader.records.keys()
+    for event in (
+        put("Owner/ben", city="Bonn"),
+        put("Owner/ben", city="Bonn", name="Ben"),
+        put("Owner/ann", city="Ulm"),
+        put("Owner/dan", city="Bonn"),
+        put("Dog/3", age=9, owner_id="ben"),
+        put("Dog/3", age=9, owner_id="dan"),
+        Event("Owner/dan", DELETE, b"", None, 1, True),
+    ):
+        await dogs.write(event)
+        await dogs.settle()
+        await dogs.check()
+    steps = ["snapshot"] * 2 + ["enter", "leave", "leave", "change", "change", "leave"]
+    assert steps == [kind for kind in reader.heard if kind != "current"]
+
+
+async def test_m3_a9_the_other_way_round(dogs):
+    """M3, A9: of owners, by their dogs; one of several that match is enough."""
+    _, heard = await watch(dogs.server.kernel, "$query/Owner/dogs.age=gt=1", Caller("a", ALL))
+    assert [("snapshot", "Owner/ann"), ("snapshot", "Owner/ben"), ("current", "")] == await heard()
+    await dogs.write(put("Dog/1", age=5, owner_id="ann"))
+    await dogs.write(put("Dog/2", age=0, owner_id="ann"))
+    assert [] == await heard()
+    await dogs.write(put("Dog/1", age=0, owner_id="ann"))
+    await dogs.write(put("Dog/3", age=3, owner_id="ann"))
+    moved = [("leave", "Owner/ann"), ("leave", "Owner/ben"), ("enter", "Owner/ann")]
+    assert moved == sorted(await heard(), key=moved.index)
+
+
+async def test_m3_each_step_has_the_position_of_the_write(dogs):
+    """M3: the steps of one write have the cursor before it but for the last, so none is missed."""
+    kernel = dogs.server.kernel
+    reader, _ = await watch(kernel, f"$query/Dog/{BONN}", Caller("a", ALL))
+    for _ in range(4):
+        reader.take(100)
+        await turns(8)
+    receipt = await kernel.write(put("Owner/ann", city="Ulm"), Caller("a", ALL))
+    await dogs.write(put("Owner/ben", city="Bonn"))
+    position, told = receipt.event.seq, []
+    for _ in range(8):
+        told += reader.take(1)
+        await turns(8)
+    steps = [("leave", position - 1), ("leave", position), ("enter", position + 1)]
+    assert steps == [(step_of(event), event.seq) for event, _ in told]
+
+
+async def test_m3_readers_of_one_write_share_what_is_read(dogs):
+    """M3: one statement for the dogs of an owner, however many dogs and readers there are."""
+    kernel, ann = dogs.server.kernel, Caller("a", ALL)
+    found = [await watch(kernel, f"$query/Dog/{BONN}", ann) for _ in range(20)]
+    for _, heard in found:
+        await heard()
+    kernel.reader.search = searched = mock.AsyncMock(wraps=kernel.reader.search)
+    await dogs.write(put("Owner/ben", city="Bonn"))
+    for _, heard in found:
+        assert [("enter", "Dog/3")] == await heard()
+    assert 1 == searched.await_count
+
+
+async def test_m3_a_write_that_matches_neither_before_nor_after_reaches_no_query(dogs):
+    """M3: it is found by the index of the conditions on its table."""
+    kernel = dogs.server.kernel
+    await watch(kernel, f"$query/Dog/age=gt=3&{BONN}", Caller("a", ALL))
+    taken = []
+    for view in list(dogs.server.live_queries.views._views.values()):
+        view.take = lambda event: (taken.append(event.topic), ())[1]
+    await dogs.write(put("Owner/ben", city="Kiel"))
+    await dogs.write(put("Dog/1", age=2, owner_id="ben"))
+    assert [] == taken
+    await dogs.write(put("Owner/ben", city="Bonn"))
+    await dogs.write(put("Dog/1", age=5, owner_id="ben"))
+    assert ["Owner/ben", "Dog/1"] == taken
+
+
+async def test_m3_a_slow_reader_gets_the_same_steps_from_the_log(dogs):
+    """M3: its queue overflows, and it reads the log of both tables."""
+    reader, heard = await watch(
+        dogs.server.kernel, f"$query/Dog/{BONN}", Caller("a", ALL), queue_events_max=2
+    )
+    await heard()
+    for city in ("Bonn", "Ulm", "Bonn"):
+        await dogs.write(put("Owner/ben", city=city))
+        await dogs.write(put("Dog/1", age=1, owner_id="ann"))
+    assert reader.fallbacks
+    told = [("enter", "Dog/3"), ("change", "Dog/1"), ("leave", "Dog/3"), ("change", "Dog/1")]
+    assert [*told, *told[:2]] == await heard()
+
+
+async def test_m3_a_named_query_may_be_on_related_records(dogs):
+    """M3, A9: the schema is checked, too."""
+    _, heard = await watch(dogs.server.kernel, "$query/Bonn", Caller("a", ALL))
+    assert [("snapshot", "Dog/1"), ("snapshot", "Dog/2"), ("current", "")] == await heard()
+    await dogs.write(put("Owner/ann", city="Ulm"))
+    assert [("leave", "Dog/1"), ("leave", "Dog/2")] == await heard()
+    with pytest.raises(Error, match='"town"'):
+        parse_schema(SCHEMA.replace("owner.city==Bonn", "owner.town==Bonn"))
+
+
+# -- refusing, bounds ------------------------------------------------------------------------------
+
+REFUSED = {
+    f"{BONN}&limit(2)": "no sort and no limit with conditions on related records",
+    f"{BONN}&sort(age)": "no sort and no limit with conditions on related records",
+    "select(age,owner(name))": "no select",
+    "owner.age=gt=5|owner.dogs.age=gt=old": "old",
+    "owner.dogs.owner.dogs.age==1": "more than 3 relationships away",
+}
+
+
+@pytest.mark.parametrize("conditions", REFUSED)
+async def test_m3_what_cannot_be_followed_is_refused_on_every_door(dogs, conditions):
+    """M3: when it is asked for, with one sentence."""
+    rest = await dogs.rest.get(f"/Dog/?{conditions}", accept="text/event-stream")
+    said = {rest.value["detail"]}
+    socket = Ws(dogs)
+    socket.begin(socket.scope("websocket", "/", ""))
+    await socket.inbox.put({"type": "websocket.connect"})
+    await socket.say(op="subscribe", topic="Dog/+", where=conditions)
+    await turns(20)
+    said.add(json.loads(socket.sent[-1]["text"])["error"]["detail"])
+    await socket.cut()
+    peer = Peer(dogs.server, 5)
+    peer.send(Connect(5, "c"), Subscribe(7, (mqtt.Subscription(f"$query/Dog/{conditions}"),)))
+    await turns(20)
+    suback = peer.heard()[-1]
+    assert suback.reasons[0] >= 0x80
+    said.add(suback.properties["reason_string"].partition("': ")[2])
+    peer.lose()
+    assert 1 == len(said), said
+    assert REFUSED[conditions] in said.pop()
+    assert 0 == len(dogs.server.live_queries)
+
+
+async def test_m3_a_write_that_concerns_too_many_records_begins_the_query_anew():
+    """M3: it is told so, and holds what REST answers."""
+    async with related(related_limits=Limits(records=2)) as opened:
+        await opened.write(put("Owner/ann", city="Bonn"))
+        for number in range(3):
+            await opened.write(put(f"Dog/{number}", age=1, owner_id="ann"))
+        await opened.open(BONN, [Sse, Ws])
+        for reader in opened.readers:
+            reader.heard.clear()
+        await opened.write(put("Owner/ann", city="Ulm"))
+        await opened.check()
+        assert [["reset", "current"]] * 2 == [reader.heard for reader in opened.readers]
+
+
+async def test_m3_conditions_that_lead_to_too_many_records_end_the_query():
+    """M3: the sentence is that of REST."""
+    async with related(related_limits=Limits(keys=1)) as opened:
+        await opened.write(put("Owner/ann", city="Bonn"))
+        kernel, text = opened.server.kernel, f"$query/Dog/{BONN}"
+        _, heard = await watch(kernel, text, Caller("a", ALL))
+        assert [("current", "")] == await heard()
+        await opened.write(put("Owner/ben", city="Bonn"))
+        with pytest.raises(Error, match="owner leads to more than 1 records of Owner") as refused:
+            await heard()
+        assert Code.INVALID == refused.value.code
+
+
+async def test_m3_the_keys_of_one_server_are_bounded(dogs):
+    kernel = dogs.server.kernel
+    kernel.views.queries = LiveQueries(kernel, related_keys_max=1)
+    _, first = await watch(kernel, f"$query/Dog/{BONN}", Caller("a", ALL))
+    assert [("snapshot", "Dog/1"), ("snapshot", "Dog/2"), ("current", "")] == await first()
+    _, second = await watch(kernel, "$query/Dog/owner.city==Ulm", Caller("a", ALL))
+    with pytest.raises(Error, match="may hold no more") as refused:
+        await second()
+    assert Code.BUSY == refused.value.code
+
+
+async def test_m3_a_trimmed_log_begins_the_query_anew(dogs):
+    """M3: also one whose owners alone were trimmed."""
+    kernel, store = dogs.server.kernel, dogs.server.store
+    position = kernel.committer.announced
+    await dogs.write(put("Owner/ann", city="Ulm"))
+    await dogs.write(put("Owner/ben", city="Bonn"))
+    store.trim(kernel.registry.shapes["Owner"].table, Keep(events=1), 0, 1_000)
+    _, heard = await watch(kernel, f"$query/Dog/{BONN}", Caller("a", ALL), position)
+    assert [("reset", ""), ("snapshot", "Dog/3"), ("current", "")] == await heard()
+
+
+# -- rights ----------------------------------------------------------------------------------------
+
+RULED = """
+type Dog @table @export {
+  id: ID @primaryKey
+  owner_id: ID @indexed
+  owner: Owner @relationship(from: "owner_id")
+}
+type Owner @table @export
+  @auth(read: "keeper == $user")
+  @auth(roles: ["vet"], mask: {phone: "last4"}) {
+  id: ID @primaryKey
+  keeper: String
+  city: String
+  phone: String
+  weight: Int @auth(roles: ["vet"])
+}
+"""
+
+
+async def test_m3_m9_owners_that_may_not_be_read_are_as_absent():
+    """M3, M9: a dog leaves when its owner becomes forbidden."""
+    server = Rightful(RULED)
+    await server.write("Owner/a", {"keeper": "ann", "city": "Bonn"})
+    await server.write("Owner/b", {"keeper": "ben", "city": "Bonn"})
+    for number, owner in (("1", "a"), ("2", "b")):
+        await server.write(f"Dog/{number}", {"owner_id": owner})
+    _, heard = await watch(server.kernel, f"$query/Dog/{BONN}", person("ann", grants=READS))
+    assert [("snapshot", "Dog/1"), ("current", "")] == await heard()
+    await server.write("Owner/b", {"keeper": "ben", "city": "Ulm"})
+    await server.write("Owner/a", {"keeper": "ben", "city": "Bonn"})
+    assert [("leave", "Dog/1")] == await heard()
+    await server.write("Owner/b", {"keeper": "ann", "city": "Bonn"})
+    assert [("enter", "Dog/2")] == await heard()
+
+
+@pytest.mark.parametrize(
+    ("who", "conditions", "why"),
+    [
+        (person("ann", grants=READS), "owner.weight=gt=3", "that you may compare"),
+        (person("vi", "vet", grants=READS), "owner.phone==1", "that you may compare"),
+        (person("no", grants=Grants()), BONN, "may not read"),
+    ],
+)
+async def test_m3_m9_what_one_may_not_see_there_is_not_compared(who, conditions, why):
+    """M3, L13: the sentence is that of REST."""
+    with pytest.raises(Error, match=why):
+        await watch(Rightful(RULED).kernel, f"$query/Dog/{conditions}", who)
+
+
+async def test_m3_m9_changed_rights_to_the_other_table_begin_the_query_anew():
+    server = Rightful(RULED)
+    await server.write("Owner/a", {"keeper": "ann", "city": "Bonn"})
+    await server.write("Dog/1", {"owner_id": "a"})
+    vet = person("vi", "vet", grants=READS)
+    reader, heard = await watch(server.kernel, f"$query/Dog/{BONN}", vet)
+    assert [("snapshot", "Dog/1"), ("current", "")] == await heard()
+    await server.rule("no", filter="Owner/a", actions=["read"], effect="deny")
+    stay(server.kernel, reader)
+    assert [("reset", ""), ("current", "")] == await heard()
+
+
+# -- sessions --------------------------------------------------------------------------------------
+
+
+async def test_m3_messages_in_flight_at_a_kill_are_the_same_again():
+    """M3: also of records that the write of another one moved."""
+    dog, *others = parse_schema(SCHEMA).tables
+    opened = World(dog, others=others)
+    await opened.write(put("Owner/ann", city="Bonn"))
+    await opened.write(put("Dog/1", age=1, owner_id="ann"))
+    await opened.write(put("Dog/2", 2, age=1, owner_id="ben"))
+    keep = {"session_expiry_interval": 3600}
+    peer = Peer(opened.server, 5)
+    peer.send(Connect(5, "c", clean_start=True, properties=keep))
+    peer.send(Subscribe(7, (mqtt.Subscription(f"$query/Dog/{BONN}", 2),)))
+    await turns(40)
+    for packet in peer.heard():
+        if isinstance(packet, Publish):
+            peer.send(Puback(packet.packet_id))
+    await opened.write(put("Owner/ann", 2, city="Ulm"))
+    await opened.write(put("Owner/ben", 2, city="Bonn"))
+    await turns(60)
+    before = [(packet.topic, packet.payload, user(packet, "op")) for packet in peer.heard()]
+    assert ["leave", "enter"] == [op for _, _, op in before]
+    opened.server.writer.hold()
+    opened.server.readers.hold()
+    again = World(dog, others=others, store=opened.server.store)
+    peer = Peer(again.server, 5)
+    peer.send(Connect(5, "c", clean_start=False, properties=keep))
+    await turns(60)
+    _, *sent = peer.heard()
+    assert before == [(packet.topic, packet.payload, user(packet, "op")) for packet in sent]
+    peer.lose()
+    await again.close()
