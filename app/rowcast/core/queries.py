@@ -9,7 +9,8 @@ from enum import StrEnum
 
 from rowcast.core.conditions import Path, Where
 from rowcast.core.grouping import Grouping
-from rowcast.core.relations import Relation
+from rowcast.core.relations import RelatedKeys, Relation, related_conditions
+from rowcast.core.tables import Table
 
 
 class Projection(StrEnum):
@@ -71,3 +72,20 @@ class Query:
     """The version below which records are stale; set when the query is read."""
     group: Grouping | None = None
     """The groups that are returned in place of records."""
+
+
+def related_tables(table: Table, where: Where | None, select: Select | None = None) -> list[Table]:
+    """Return the other tables that conditions are on, or parts are selected of, each once."""
+    found: dict[str, Table] = {}
+    for condition in related_conditions(where):
+        if isinstance(condition.value, RelatedKeys):
+            _add(found, condition.value.relation.table, condition.value.where, None)
+    for related in select.related if select is not None else ():
+        _add(found, related.relation.table, None, related.select)
+    found.pop(table.name, None)
+    return list(found.values())
+
+
+def _add(found: dict[str, Table], other: Table, where: Where | None, select: Select | None) -> None:
+    for one in (other, *related_tables(other, where, select)):
+        found[one.name] = one

@@ -28,19 +28,7 @@ def extent_of(query: Query, spare: int = WINDOW_SPARE_RECORDS_MIN) -> Extent | N
     ``spare`` is that of the extent.
     Raises INVALID for a part of a query that has no meaning for a stream.
     """
-    parts = {"select": query.select, "after": query.after, "_stale": query.stale}
-    named = next((name for name, part in parts.items() if part is not None), None)
-    if named is not None:
-        raise Error(
-            Code.INVALID,
-            f"a live query has conditions, sort and limit, and no {named}; leave it out",
-        )
-    if any(related_conditions(query.where)) and (query.limit is not None or query.sort):
-        raise Error(
-            Code.INVALID,
-            "a live query has no sort and no limit with conditions on related records; leave them "
-            "out, and sort what it returns",
-        )
+    _check_parts(query)
     if query.limit is None:
         if query.sort:
             raise Error(
@@ -56,3 +44,25 @@ def extent_of(query: Query, spare: int = WINDOW_SPARE_RECORDS_MIN) -> Extent | N
             f"{end}; ask for a smaller limit, or for all records without one",
         )
     return Extent(query.offset, end, spare)
+
+
+def _check_parts(query: Query) -> None:
+    """Raise INVALID for a part of a query that has no meaning for a stream, or for a window."""
+    window = query.limit is not None or bool(query.sort)
+    if window and query.select is not None:
+        raise Error(
+            Code.INVALID, "a live query with sort or limit has no select; leave one of them out"
+        )
+    parts = {"after": query.after, "_stale": query.stale}
+    named = next((name for name, part in parts.items() if part is not None), None)
+    if named is not None:
+        raise Error(
+            Code.INVALID,
+            f"a live query has conditions, select, sort and limit, and no {named}; leave it out",
+        )
+    if window and any(related_conditions(query.where)):
+        raise Error(
+            Code.INVALID,
+            "a live query has no sort and no limit with conditions on related records; leave them "
+            "out, and sort what it returns",
+        )

@@ -95,18 +95,6 @@ def related_conditions(where: Where | None) -> Iterator[Condition]:
         yield where
 
 
-def related_tables(table: Table, where: Where | None) -> list[Table]:
-    """Return the other tables that conditions on a table are on, each once."""
-    found: dict[str, Table] = {}
-    for condition in related_conditions(where):
-        if isinstance(condition.value, RelatedKeys):
-            other = condition.value.relation.table
-            for one in (other, *related_tables(other, condition.value.where)):
-                found[one.name] = one
-    found.pop(table.name, None)
-    return list(found.values())
-
-
 def through(relation: Relation, where: Where) -> Condition:
     """Return the condition on this table that stands for one on the other."""
     operator = Operator.IN

@@ -132,6 +132,11 @@ class SubscribedFilter:
         """Whether it is a live query with a limit, or with conditions on related records."""
         return self.query is not None and self.query.window is not None
 
+    @property
+    def tells_parts(self) -> bool:
+        """Whether it is a live query that tells selected parts of records."""
+        return self.query is not None and self.query.query.select is not None
+
     def selects(self, topic: str) -> bool:
         """Whether events at a topic may match."""
         rows = self.rows

@@ -41,6 +41,8 @@ class WindowBackfill:
         try:
             replay = self._replay or await self._begin(since)
             steps = await replay.read()
+            ended = replay.done and self._records
+            records = await replay.current() if ended else ()
         except Unknown as unknown:
             raise Lost(
                 self.interest, since or position, unknown.trimmed, unknown.reason
@@ -48,8 +50,8 @@ class WindowBackfill:
         interest = self.interest  # may have been replaced meanwhile
         pairs: list[Pair] = [(step, interest) for step in steps]
         self.done = replay.done
-        if self.done and self._records:
-            pairs += [(snapshot_of(record), interest) for record in await replay.current()]
+        if ended:
+            pairs += [(snapshot_of(record), interest) for record in records]
             self.done = replay.complete
             if self.done:
                 pairs.append((Event("", CURRENT, b"", seq=replay.position), interest))

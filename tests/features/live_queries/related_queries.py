@@ -50,6 +50,28 @@ def random_related(chance, table, depth=0):
     return f"{way}age{chance.choice(('=gt=', '=le=', '==', '!='))}{chance.randint(0, 3)}"
 
 
+PARTS = {
+    "Dog": (
+        "owner(age)",
+        "owner(age,city(age))",
+        "friends(id,age)",
+        "parent.age",
+        "owner(dogs(id))",
+    ),
+    "Owner": ("city(age)", "dogs(id,age)", "dogs(id,parent(age))", "city"),
+    "City": ("owners(id,age)", "owners(id,dogs(age))", "owners"),
+}
+
+
+def random_parts(chance, table):
+    """Return selected parts, of the record and maybe of related ones, as a URL has them."""
+    some = chance.sample(PARTS[table], chance.choice((0, 1, 1, 2)))
+    ways = {part.partition("(")[0].partition(".")[0] for part in some}
+    parts = some if len(ways) == len(some) else some[:1]
+    own = ["id"] if parts and chance.random() < 0.5 else ["id", "age"]
+    return f"select({','.join([*own, *parts])})"
+
+
 def random_write_of_any(chance):
     """Return an event at one of few records of the tables."""
     name = chance.choice(list(KEYS))

@@ -1,12 +1,10 @@
-"""Live queries with conditions on related records: what readers hold is what REST answers (M3)."""
+"""Live queries with conditions on related records: steps, bounds, rights (M3)."""
 
 import json
-import random
 from unittest import mock
 
 import pytest
-from query_world import DOORS, FEW, Mqtt, Sse, World, Ws, world, write_and_check
-from related_queries import KEYS, TABLES, random_related, random_write_of_any, ruled
+from query_world import Mqtt, Sse, World, Ws, world
 
 import mqtt_server as mqtt
 from build import turns
@@ -16,23 +14,16 @@ from rowcast.core.callers import ALL, Caller, Grants
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.topics import TopicFilter
-from rowcast.features.live_queries import related_past, related_plan
 from rowcast.features.live_queries.feature import LiveQueriesOfTables
 from rowcast.features.live_queries.live_queries import LiveQueries
 from rowcast.features.live_queries.related_past import Limits
 from rowcast.kernel.reauthorization import stay
 from rowcast.schema import parse_schema
-from rowcast.store.sqlite import SqlStore
 from rowcast.store.store import Keep
 from rowcast.subscriptions.live_query import step_of
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 READS = Grants(read=True)
-PEOPLE = {
-    "ann": Caller("ann", READS),
-    "vet": Caller("vi", READS, roles=frozenset({"vet"})),
-    "both": Caller("ben", READS, roles=frozenset({"vet"})),
-}
 BONN = "owner.city==Bonn"
 SCHEMA = """
 type Dog @table @export {
@@ -49,83 +40,6 @@ type Owner @table @export {
 }
 query Bonn @query(table: "Dog", where: "owner.city==Bonn")
 """
-
-
-# -- random cases ----------------------------------------------------------------------------------
-
-
-async def ask_any(opened, chance, name, doors):
-    """Open readers of conditions on related records that REST answers."""
-    while True:
-        asked = random_related(chance, name)
-        answer = await opened.rest.get(f"/{opened.path}/?{asked}") if "." in asked else None
-        if answer is not None and answer.status == 200:
-            await opened.open(asked, doors)
-            return
-
-
-async def run_case(seed, writes, cuts, tables=TABLES, doors=DOORS, **options):
-    """Run one random case; return what the readers heard. Raises AssertionError."""
-    chance = random.Random(seed)
-    name = chance.choices(list(KEYS), (5, 3, 1))[0]
-    others = [table for table in tables.values() if table.name != name]
-    async with world(tables[name], others=others, **options) as opened:
-        for _ in range(chance.randrange(30)):
-            await opened.write(random_write_of_any(chance))
-        await ask_any(opened, chance, name, doors)
-        await opened.check()
-        await write_and_check(opened, chance, writes, cuts, FEW, random_write_of_any)
-        heard = [kind for reader in opened.readers for kind in reader.heard]
-    assert 0 == len(opened.server.live_queries)
-    assert 0 == len(opened.server.live_queries.views)
-    return heard
-
-
-@pytest.mark.parametrize("seed", range(24))
-async def test_m3_a9_each_door_holds_what_rest_answers(seed):
-    """M3, A9: after each write of any table, and after cuts; nobody has to begin anew."""
-    assert "reset" not in await run_case(seed, writes=40, cuts=8)
-
-
-@pytest.mark.parametrize("seed", range(4))
-async def test_m3_a9_with_tables_on_disk(seed, tmp_path):
-    """M3, A9: they are behind the log, and are waited for."""
-    store = SqlStore(f"sqlite:///{tmp_path / 'log.db'}")
-    assert "reset" not in await run_case(seed, writes=30, cuts=6, store=store)
-
-
-@pytest.mark.parametrize("name", PEOPLE)
-@pytest.mark.parametrize("seed", range(6))
-async def test_m3_m9_within_the_rights_of_the_caller(name, seed):
-    """M3, M9: related records that the caller may not read are as absent."""
-    await run_case(seed, writes=40, cuts=4, tables=ruled(), caller=PEOPLE[name])
-
-
-@pytest.mark.parametrize("seed", range(4))
-async def test_m3_beyond_the_bounds_readers_begin_anew(seed):
-    """M3: then they hold what REST answers, too."""
-    live = LiveQueriesOfTables(related_limits=Limits(events=3, records=1))
-    heard = await run_case(seed, writes=40, cuts=4, features=[live], doors=[Sse, Ws])
-    assert "reset" in heard
-
-
-def _stays(_plan, _event, counts, _positions=()):
-    return set()
-
-
-@pytest.mark.parametrize(
-    ("of", "name", "mistake"),
-    [
-        (related_plan.Plan, "count", _stays),
-        (related_past.Past, "_put_back", lambda _past, _found, _events: None),
-        (related_past.Past, "_counted_at_start", lambda _past, _events, counts: counts),
-    ],
-)
-async def test_a_planted_mistake_is_noticed(of, name, mistake):
-    """Keys that change, records as they were, and keys as they were are in the cases."""
-    with mock.patch.object(of, name, mistake), pytest.raises(AssertionError):
-        for seed in range(8):
-            await run_case(seed, writes=40, cuts=8)
 
 
 # -- what is told ----------------------------------------------------------------------------------
@@ -272,12 +186,95 @@ async def test_m3_a_named_query_may_be_on_related_records(dogs):
         parse_schema(SCHEMA.replace("owner.city==Bonn", "owner.town==Bonn"))
 
 
+# -- selected parts --------------------------------------------------------------------------------
+
+PARTS = "select(id,owner(name,city))"
+
+
+@pytest.mark.parametrize("door", [Sse, Ws])
+async def test_m3_a9_a_change_of_an_owner_is_a_change_of_what_is_told_of_its_dogs(dogs, door):
+    """M3, A9: a step has the parts as of its position; what is not selected is no step."""
+    await dogs.open(f"age=le=2&{PARTS}", [door])
+    (reader,) = dogs.readers
+    for event, steps in (
+        (put("Owner/ann", city="Bonn", name="Ann"), ["change", "change"]),
+        (put("Owner/ann", city="Bonn", name="Ann", phone="1"), []),
+        (put("Owner/ben", city="Bonn"), []),
+        (put("Dog/2", age=2, owner_id="ben"), ["change"]),
+        (put("Dog/4", age=1, owner_id="ben"), ["enter"]),
+        (Event("Owner/ben", DELETE, b"", None, 1, True), ["change", "change"]),
+        (put("Dog/1", age=3, owner_id="ann"), ["leave"]),
+    ):
+        reader.heard.clear()
+        await dogs.write(event)
+        await dogs.check()
+        assert steps == reader.heard, event
+    assert {"id": "2", "owner": None} == reader.records["Dog/2"]
+
+
+@pytest.mark.parametrize("door", [Sse, Ws])
+async def test_m3_parts_of_the_record_alone_need_no_other_table(dogs, door):
+    """M3: they are told as REST tells them."""
+    await dogs.open(f"age=gt=3&{PARTS.replace('owner(name,city)', 'age')}", [door])
+    await dogs.write(put("Dog/1", age=5, owner_id="ann"))
+    await dogs.check()
+    assert {"Dog/1": {"id": "1", "age": 5}} == {
+        topic: value for topic, value in dogs.readers[0].records.items() if topic == "Dog/1"
+    }
+    dogs.server.kernel.reader.search = searched = mock.AsyncMock()
+    await dogs.write(put("Dog/1", age=6, owner_id="ann"))
+    await dogs.settle()
+    assert (6, 0) == (dogs.readers[0].records["Dog/1"]["age"], searched.await_count)
+
+
+async def test_m3_mqtt_refuses_parts(dogs):
+    """M3: a message that is sent again after a crash is read from the log, as a whole record."""
+    peer = Peer(dogs.server, 5)
+    peer.send(Connect(5, "c"), Subscribe(7, (mqtt.Subscription(f"$query/Dog/{PARTS}"),)))
+    await turns(20)
+    suback = peer.heard()[-1]
+    assert suback.reasons[0] >= 0x80
+    assert "over MQTT has no select" in suback.properties["reason_string"]
+    peer.lose()
+
+
+async def test_m3_parts_of_too_many_records_end_the_query():
+    """M3: beginning anew would end here again."""
+    async with related(related_limits=Limits(records=1)) as opened:
+        for number in range(2):
+            await opened.write(put(f"Owner/{number}", city="Bonn"))
+            await opened.write(put(f"Dog/{number}", age=1, owner_id=str(number)))
+        _, heard = await watch(opened.server.kernel, f"$query/Dog/{PARTS}", Caller("a", ALL))
+        with pytest.raises(Error, match="leads to more than 1 records; select less"):
+            await heard()
+
+
+async def test_m3_m9_masked_parts_of_related_records_stay_masked():
+    server = Rightful(RULED)
+    await server.write(
+        "Owner/a", {"keeper": "ann", "city": "Bonn", "phone": "0123456", "weight": 1}
+    )
+    await server.write("Dog/1", {"owner_id": "a"})
+    vet = person("vi", "vet", grants=READS)
+    for who, told in (
+        (vet, {"phone": "***3456", "weight": 1}),
+        (person("ann", grants=READS), {"phone": "0123456"}),
+        (person("ben", grants=READS), None),
+    ):
+        reader, _ = await watch(server.kernel, "$query/Dog/select(id,owner(phone,weight))", who)
+        found = []
+        for _ in range(8):
+            found += reader.take(1000)
+            await turns(6)
+        assert {"id": "1", "owner": told} == json.loads(found[0][0].payload)
+
+
 # -- refusing, bounds ------------------------------------------------------------------------------
 
 REFUSED = {
     f"{BONN}&limit(2)": "no sort and no limit with conditions on related records",
     f"{BONN}&sort(age)": "no sort and no limit with conditions on related records",
-    "select(age,owner(name))": "no select",
+    "select(age,owner(name))&limit(2)": "no select",
     "owner.age=gt=5|owner.dogs.age=gt=old": "old",
     "owner.dogs.owner.dogs.age==1": "more than 3 relationships away",
 }

@@ -6,7 +6,7 @@ from typing import Final
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
-from rowcast.core.queries import Query
+from rowcast.core.queries import Query, related_tables
 from rowcast.core.query_limits import (
     LIVE_QUERIES_MAX,
     WINDOW_SPARE_RECORDS_MIN,
@@ -16,7 +16,7 @@ from rowcast.core.query_text import parse_query
 from rowcast.core.query_topics import QUERY_PREFIX, conditions_of
 from rowcast.core.query_windows import Extent, extent_of
 from rowcast.core.relation_limits import LIVE_RELATED_KEYS_MAX
-from rowcast.core.relations import related_conditions, related_tables
+from rowcast.core.relations import related_conditions
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
@@ -36,6 +36,10 @@ from rowcast.subscriptions.live_query import RIGHTS_CHANGE, LiveQuery
 from rowcast.subscriptions.stage import Stage
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
+NO_PARTS: Final = (
+    "a live query over MQTT has no select, because a message that is sent again after a crash is "
+    "the record of the log; leave it out, or use SSE or WebSocket"
+)
 _ANONYMOUS: Final = "anonymous"
 
 
@@ -78,11 +82,8 @@ class LiveQueries(QueryPoints):
         table, conditions, since = self._asked(text)
         query, extent = self._parsed(text, table, conditions)
         visibility = kernel.visibility
-        related = tuple(related_tables(table, query.where))
-        for one in (table, *related):
-            if caller.door in PROTOCOLS:
-                check_not_excluded(one, caller.door)
-            kernel.rights.check_table(one, caller)
+        related = tuple(related_tables(table, query.where, query.select))
+        self._check(text, query, (table, *related), caller)
         made = LiveQuery(
             table,
             TopicFilter.below(table.path or ""),
@@ -96,7 +97,7 @@ class LiveQueries(QueryPoints):
             since=since,
             related=related,
         )
-        if any(related_conditions(query.where)):
+        if query.select is not None or any(related_conditions(query.where)):
             made = replace(made, window=self._related_seat(text, made, caller))
         elif extent is not None:
             made = replace(made, window=self._seat(text, made, extent, caller))
@@ -111,6 +112,15 @@ class LiveQueries(QueryPoints):
         except Error as error:
             error.detail["filter"] = text
             raise
+
+    def _check(self, text: str, query: Query, tables: tuple[Table, ...], caller: Caller) -> None:
+        """Raise an Error unless the caller's door offers the query, and it may read the tables."""
+        if query.select is not None and caller.door == "mqtt":
+            raise Error(Code.INVALID, NO_PARTS, filter=text)
+        for table in tables:
+            if caller.door in PROTOCOLS:
+                check_not_excluded(table, caller.door)
+            self._kernel.rights.check_table(table, caller)
 
     def _key(self, name: str, query: LiveQuery, caller: Caller) -> str:
         """Return the key of a window: the same one for all who see the same."""
@@ -128,6 +138,7 @@ class LiveQueries(QueryPoints):
             lambda table: TableValues(table, kernel.transcoder),
             kernel.visibility,
             caller,
+            query.query.select,
         )
         return RelatedSeat(RelatedQuery(name, self._key(name, query, caller), plan), self.views)
 

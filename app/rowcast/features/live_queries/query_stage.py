@@ -129,6 +129,8 @@ class QueryStage:
         """
         if step_of(event) is not None:  # it waited for room
             yield event, interest
+        elif event.kind == SNAPSHOT and interest is not None and interest.tells_parts:
+            yield event, interest  # made of what the caller may read
         elif event.kind == SNAPSHOT:
             for record in self._visibility.records(self._caller, [event]):
                 yield record, interest

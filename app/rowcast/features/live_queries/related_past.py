@@ -6,9 +6,10 @@ however many writes there were, and put back as they were. So the query is known
 and from there the events are taken one by one.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from rowcast.core.conditions import ABSENT, Where
 from rowcast.core.events import DELETE, RETAINED, Event, Record
 from rowcast.core.query_limits import WINDOW_TOUCHED_MAX
 from rowcast.core.relation_limits import LIVE_RELATED_RECORDS_MAX, RELATED_RECORDS_MAX
@@ -23,7 +24,9 @@ from rowcast.features.live_queries.related_plan import (
     add,
     anything,
     has_of,
+    of_others,
 )
+from rowcast.features.live_queries.related_pool import Pool, Telling, is_in
 from rowcast.features.live_queries.window_replay import TOO_MUCH, TRIMMED
 from rowcast.reads.before_image import Unsure, before_of
 from rowcast.subscriptions.live_query import Step, Unknown, as_step, numbered
@@ -50,37 +53,6 @@ class Steps(NamedTuple):
     steps: list[Event]
 
 
-class _Pool:
-    """The records of one table that may be concerned, as of one moment."""
-
-    def __init__(self, nodes: Iterable[Node]) -> None:
-        self.records: dict[str, Record] = {}
-        self._branches = [(branch, node.values) for node in nodes for branch in node.branches]
-        self._referring: dict[tuple[int, Key], dict[str, None]] = {}
-
-    def put(self, topic: str, record: Record | None) -> None:
-        """Set a record; None: there is none."""
-        old = self.records.pop(topic, None)
-        for place in self._places(old):
-            self._referring[place].pop(topic, None)
-        for place in self._places(record):
-            self._referring.setdefault(place, {})[topic] = None
-        if record is not None:
-            self.records[topic] = record
-
-    def _places(self, record: Record | None) -> Iterator[tuple[int, Key]]:
-        if record is None:
-            return
-        for branch, values in self._branches:
-            for key in branch.own_keys(values.value(record), values.id(record)):
-                yield branch.number, key
-
-    def referring(self, branch: Branch, keys: Iterable[Key]) -> Iterator[str]:
-        """Yield the topics of the records that refer to some keys."""
-        for key in keys:
-            yield from self._referring.get((branch.number, key), ())
-
-
 class Past:
     """The events of a plan's tables after ``since``, up to ``position``."""
 
@@ -93,10 +65,8 @@ class Past:
         self._position = position
         self._limits = limits
         self._tables = {table.name: table for table in plan.tables}
-        self._pools = {
-            name: _Pool(node for node in plan.nodes if node.table.name == name)
-            for name in self._tables
-        }
+        self._pools = {name: Pool(plan, name) for name in self._tables}
+        self._telling = Telling(plan, self._pools)
 
     async def steps(self, counts: Counts) -> list[Steps]:
         """Return the steps of each event; ``counts`` are those of the position.
@@ -105,10 +75,18 @@ class Past:
         """
         events = await self.events()
         found, upto = await self._found(events)
-        later = await self._events(self._position, upto) if upto > self._position else []
-        self._put_back(found, [*events, *later])
+        await self._settle(events, found, upto)
         start = self._counted_at_start(events, counts)
         return [made for event in events if (made := self._taken(event, start)) is not None]
+
+    async def told(self, records: Sequence[Record]) -> list[Event]:
+        """Return records as their readers are told them, as of the position."""
+        root, table = self._plan.root, self._plan.root.table.name
+        await self._settle([], list(records), self._position)
+        pool = self._pools[table].records
+        current = [pool[record.topic] for record in records if record.topic in pool]
+        seen = [root.seen(record) for record in current]
+        return [self._telling.record(record) for record in seen if record is not None]
 
     # -- what is concerned -------------------------------------------------------------------------
 
@@ -145,22 +123,54 @@ class Past:
         upto = self._position
         await self._reader.caught_up()
         for number, node in enumerate(self._plan.nodes):
-            records, position = await self._referring(node, keys)
+            records, position = await self._read(node, node.referring(keys))
             found += records
             upto = max(upto, position)
             if number < len(keys):
                 keys[number] = _moved(self._plan.branches[number], events, records)
         return found, upto
 
-    async def _referring(self, node: Node, keys: list[set[Key]]) -> tuple[list[Record], int]:
+    async def _read(self, node: Node, where: Where | None) -> tuple[list[Record], int]:
+        """Return the records of a table that satisfy conditions, and their position."""
         most = self._limits.records
-        query = node.referring(keys, most + 1)
+        query = None if where is None else node.narrowed(where, most + 1)
         if query is None:
             return [], 0
         page = await self._reader.search(node.table, query)
         if len(page.records) > most:
             raise Unknown(TOO_MANY)
         return list(page.records), page.position
+
+    async def _settle(self, events: list[Event], found: list[Record], upto: int) -> None:
+        """Fill the pools with what is known, as of before the events."""
+        later = await self._events(self._position, upto)
+        if self._plan.joins:
+            others, upto = await self._joined([*events, *later], found, upto)
+            found = [*found, *others]
+            later = await self._events(self._position, upto)
+        self._put_back(found, [*events, *later])
+
+    async def _joined(
+        self, events: list[Event], found: list[Record], upto: int
+    ) -> tuple[list[Record], int]:
+        """Return the records of which parts are told of those that may be concerned."""
+        others: list[Record] = []
+        for branch in reversed(self._plan.branches):  # from the query's table on
+            holder = self._plan.holder(branch)
+            if not branch.told:
+                continue
+            known = [*found, *others, *events, *map(before_of, events)]
+            keys: set[Key] = set()
+            for record in known:
+                if isinstance(record, Record) and is_in(record, holder.table.name):
+                    values = holder.values
+                    keys.update(branch.own_keys(values.value(record), values.id(record)))
+            records, position = await self._read(
+                branch.node, of_others(branch.relation, keys) if keys else None
+            )
+            others += records
+            upto = max(upto, position)
+        return others, upto
 
     # -- as it was ---------------------------------------------------------------------------------
 
@@ -184,8 +194,10 @@ class Past:
         now, then = has_of(counts), has_of(start)
         for branch in self._plan.branches:
             table, counted = branch.node.table.name, start[branch.number]
+            if branch.told:
+                continue
             pool = self._pools[table]
-            written = [topic for topic, event in newest.items() if _is_in(event, table)]
+            written = [topic for topic, event in newest.items() if is_in(event, table)]
             for topic in dict.fromkeys([*pool.records, *written]):
                 before = pool.records.get(topic)
                 add(counted, branch.led_to(newest.get(topic, before), now), -1)
@@ -205,17 +217,15 @@ class Past:
         for branch in self._plan.branches:
             counted, keys = counts[branch.number], set[Key]()
             for old, new in self._concerned(branch.node, event, moved):
-                for key, more in (
-                    (branch.led_to(old, then), -1),
-                    (branch.led_to(new, now), 1),
-                ):
-                    if add(counted, key, more) and key is not None:
+                for key, more in ((branch.led_to(old, then), -1), (branch.led_to(new, now), 1)):
+                    if key is None:
+                        continue
+                    if branch.told:
+                        keys.add(key)
+                    elif add(counted, key, more):
                         keys ^= {key}
             moved[branch.number] = keys
         steps = self._steps(event, moved, then, now)
-        if event.table is not None:
-            after = None if event.kind == DELETE else event.changed()
-            self._pools[event.table.name].put(event.topic, after)
         return Steps(event.seq, numbered(steps, event.seq)) if steps else None
 
     def _concerned(
@@ -224,7 +234,7 @@ class Past:
         """Yield the records of a table that an event concerns, as before and after it."""
         pool = self._pools[node.table.name]
         topics: dict[str, None] = {}
-        if _is_in(event, node.table.name):
+        if is_in(event, node.table.name):
             yield pool.records.get(event.topic), event
             topics[event.topic] = None
         for branch in node.branches:
@@ -236,32 +246,35 @@ class Past:
     def _steps(
         self, event: Event, moved: Mapping[int, Iterable[Key]], then: Has, now: Has
     ) -> list[Event]:
-        root, made = self._plan.root, list[Event]()
-        for old, new in self._concerned(root, event, moved):
-            was = old is not None and root.holds(old, then)
+        """Return what an event is to the query's table, and put it into the pools."""
+        root, telling, made = self._plan.root, self._telling, list[Event]()
+        concerned = [
+            (telling.value(old) if old is not None and root.holds(old, then) else ABSENT, new)
+            for old, new in self._concerned(root, event, moved)
+        ]
+        if event.table is not None:
+            after = None if event.kind == DELETE else event.changed()
+            self._pools[event.table.name].put(event.topic, after)
+        for was, new in concerned:
             seen = root.seen(new) if root.holds(new, now) else None
             if seen is None:
-                made += [as_step(Step.LEAVE, new)] if was else []
-            elif not was:
-                made.append(as_step(Step.ENTER, seen))
-            elif new is event:
-                made.append(as_step(Step.CHANGE, seen))
+                made += [as_step(Step.LEAVE, new)] if was is not ABSENT else []
+            elif was is ABSENT:
+                made.append(as_step(Step.ENTER, telling.record(seen)))
+            elif new is event or telling.value(new) != was:
+                made.append(as_step(Step.CHANGE, telling.record(seen)))
         return made
-
-
-def _is_in(event: Event, table: str) -> bool:
-    return event.table is not None and event.table.name == table
 
 
 def _moved(branch: Branch, events: Iterable[Event], records: Iterable[Record]) -> set[Key]:
     """Return the keys that may have begun or ceased to lead to a record that matches."""
     found: set[Key] = set()
     for event in events:
-        if _is_in(event, branch.node.table.name):
+        if is_in(event, branch.node.table.name):
             before = before_of(event)
             old = None if isinstance(before, Unsure) else branch.led_to(before, anything)
             new = branch.led_to(event, anything)
-            if old != new or branch.node.branches:
+            if old != new or branch.told or branch.node.branches:
                 found |= {key for key in (old, new) if key is not None}
     keys = (branch.led_to(record, anything) for record in records)
     return found | {key for key in keys if key is not None}

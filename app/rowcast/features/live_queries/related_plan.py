@@ -14,13 +14,14 @@ from rowcast.core.conditions import (
     EVERYTHING,
     Condition,
     Group,
+    Operator,
     Where,
     holds,
     join,
     reach,
 )
 from rowcast.core.events import DELETE, Event, Record
-from rowcast.core.queries import Query
+from rowcast.core.queries import Query, Select
 from rowcast.core.relations import RelatedKeys, Relation, of_keys
 from rowcast.core.tables import Table
 from rowcast.features.live_queries.query_index import Key, key_of
@@ -36,14 +37,27 @@ Has = Callable[[int, Key], bool]
 
 
 class Branch:
-    """A step of conditions to another table; ``number`` is its place in ``Plan.branches``."""
+    """A step to another table; ``number`` is its place in ``Plan.branches``.
 
-    __slots__ = ("node", "number", "relation")
+    It is one of conditions, or of what is selected (``told``): parts of the other records.
+    """
 
-    def __init__(self, number: int, relation: Relation, node: "Node") -> None:
+    __slots__ = ("node", "number", "relation", "select", "told")
+
+    def __init__(
+        self,
+        number: int,
+        relation: Relation,
+        node: "Node",
+        select: Select | None = None,
+        *,
+        told: bool = False,
+    ) -> None:
         self.number = number
         self.relation = relation
         self.node = node
+        self.select = select
+        self.told = told
 
     def own_keys(self, value: object, record_id: object) -> list[Key]:
         """Return the keys by which a record of this side leads to the other."""
@@ -104,8 +118,8 @@ class Node:
             return None
         return _resolved(self._readable.where or EVERYTHING, counts)
 
-    def referring(self, keys: Sequence[Iterable[Key]], limit: int) -> Query | None:
-        """Return the query for the records that some keys may concern; None if none can be.
+    def referring(self, keys: Sequence[Iterable[Key]]) -> Where | None:
+        """Return the conditions on the records that some keys may concern; None if none can be.
 
         ``keys`` are those of each branch.
         """
@@ -116,7 +130,10 @@ class Node:
         ]
         if not parts:
             return None
-        where = join([self.loose, join(parts, all_of=False)], all_of=True)
+        return join([self.loose, join(parts, all_of=False)], all_of=True)
+
+    def narrowed(self, where: Where, limit: int) -> Query | None:
+        """Return a query within the caller's rights; None if it may read nothing."""
         asked = self._visibility.narrowed(self._caller, self.table, Query(where))
         return None if asked is None else replace(asked, limit=limit)
 
@@ -131,19 +148,40 @@ class Plan:
         values: Callable[[Table], TableValues],
         visibility: Visibility,
         caller: Caller,
+        select: Select | None = None,
     ) -> None:
         """Raise INVALID for conditions that the caller may not have."""
         self._values = values
         self._visibility = visibility
         self._caller = caller
+        self.select = select
         self.branches: list[Branch] = []
-        self.root = self._node(table, where)
+        self.root = self._node(table, where, select)
         self.outer = frozenset(branch.number for branch in self.root.branches)
         """The branches of the table that the query is about."""
 
-    def _node(self, table: Table, where: Where | None) -> Node:
+    def tells(self, event: Event) -> bool:
+        """Whether an event is of a table of which parts are told beside a record."""
+        table = event.table
+        return table is not None and any(
+            branch.told and branch.node.table.name == table.name for branch in self.branches
+        )
+
+    @property
+    def joins(self) -> bool:
+        """Whether parts of related records are selected."""
+        return any(branch.told for branch in self.branches)
+
+    def _node(self, table: Table, where: Where | None, select: Select | None = None) -> Node:
         first: list[Branch] = []
         asked = None if where is None else self._branched(where, first)
+        for related in select.related if select is not None else ():
+            relation, inner = related.relation, related.select
+            node = self._node(relation.table, None, inner)
+            node.narrowed(of_others(relation, ()), 1)
+            branch = Branch(len(self.branches), relation, node, inner, told=True)
+            self.branches.append(branch)
+            first.append(branch)
         values = self._values(table)
         return Node(table, asked, first, values, self._visibility, self._caller)
 
@@ -166,6 +204,10 @@ class Plan:
         for branch in self.branches:
             yield branch.node
         yield self.root
+
+    def holder(self, branch: Branch) -> Node:
+        """Return the node from which a branch leads."""
+        return next(node for node in self.nodes if branch in node.branches)
 
     @property
     def tables(self) -> list[Table]:
@@ -190,7 +232,7 @@ class Plan:
         has = has_of(counts)
         for branch in self.branches:
             number, node = branch.number, branch.node
-            known = bool(positions) and event.seq <= positions[number]
+            known = branch.told or (bool(positions) and event.seq <= positions[number])
             if known or event.table is None or node.table.name != event.table.name:
                 continue
             old, new = branch.led_to(before, has), branch.led_to(event, has)
@@ -198,6 +240,11 @@ class Plan:
                 gone, come = add(counts[number], old, -1), add(counts[number], new, 1)
                 moved |= {number} if gone or come else set()
         return moved
+
+
+def of_others(relation: Relation, keys: Iterable[Key]) -> Where:
+    """Return the condition on the records of the other table that some keys lead to."""
+    return Condition(relation.other, Operator.IN, tuple(value for _, value in keys))
 
 
 def anything(_number: int, _key: Key) -> bool:

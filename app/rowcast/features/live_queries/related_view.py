@@ -20,12 +20,13 @@ from rowcast.core.queries import Query
 from rowcast.core.query_limits import WINDOW_LOAD_EVENTS_MAX, WINDOW_LOADS_MAX
 from rowcast.core.relation_limits import LIVE_RELATED_KEYS_MAX
 from rowcast.core.tables import Table
-from rowcast.features.live_queries.related_past import Limits, Past, Steps
+from rowcast.features.live_queries.related_past import TOO_MANY, Limits, Past, Steps
 from rowcast.features.live_queries.related_plan import Branch, Counts, Plan, add, has_of
+from rowcast.features.live_queries.related_pool import Telling
 from rowcast.kernel.query_points import QueryReader
 from rowcast.reads.before_image import Unsure, before_of
 from rowcast.subscriptions.backfill import page_records
-from rowcast.subscriptions.live_query import Step, as_step
+from rowcast.subscriptions.live_query import Step, Unknown, as_step
 from rowcast.subscriptions.reader import Reader
 
 _Kept = dict["RelatedView", list[Event] | None]
@@ -65,6 +66,7 @@ class RelatedView:
         self.reader = reader
         self.readers: dict[QueryReader, None] = {}
         self._plan = query.plan
+        self._telling = Telling(query.plan, {})
         self._keys_left = keys_left
         self._limits = limits
         self._counts: Counts | None = None
@@ -115,6 +117,8 @@ class RelatedView:
     def _own_steps(self, event: Event, counts: Counts) -> list[Event] | None:
         """Return the step of a record that was written, while the keys are the same."""
         root, has, before = self._plan.root, has_of(counts), before_of(event)
+        if self._plan.tells(event):
+            return None
         if event.table is None or event.table.name != root.table.name:
             return []
         if isinstance(before, Unsure):
@@ -122,7 +126,9 @@ class RelatedView:
         was = before is not None and root.holds(before, has)
         seen = root.seen(event) if root.holds(event, has) else None
         if seen is not None:
-            return [as_step(Step.CHANGE if was else Step.ENTER, seen)]
+            if self._plan.joins:
+                return None  # its related records have to be read
+            return [as_step(Step.CHANGE if was else Step.ENTER, self._telling.record(seen))]
         return [as_step(Step.LEAVE, event)] if was else []
 
     def steps(self, event: Event) -> list[Event] | None:
@@ -153,20 +159,22 @@ class RelatedView:
             await self.reader.caught_up()
             counts: Counts = [{} for _ in self._plan.branches]
             positions = [await self._read(branch, counts) for branch in self._plan.branches]
-            events = await self._since(min(positions), max(positions))
+            first = self.reader.announced() if not positions else min(positions)
+            last = max([first, *positions])
+            events = await self._since(first, last)
             if len(self._held) > WINDOW_LOAD_EVENTS_MAX:
                 return
-            events += [event for event in self._held if event.seq > max(positions)]
+            events += [event for event in self._held if event.seq > last]
             if all(self._follows(event, counts, positions) for event in events):
                 self._counts, self._where = counts, None
-                self._applied = max([*positions, *(event.seq for event in events)])
+                self._applied = max([last, *(event.seq for event in events)])
         finally:
             self._held = self._loading = None
 
     async def _read(self, branch: Branch, counts: Counts) -> int:
         """Count the records of another table that match; return their position."""
         node, has = branch.node, has_of(counts)
-        where = node.readable(counts)
+        where = None if branch.told else node.readable(counts)
         if where is None:
             return self.reader.announced()
         most = min(self._limits.keys, self._keys_left())
@@ -211,6 +219,20 @@ class RelatedView:
         made = await asyncio.shield(past.task)
         steps = [step for part in made if part.position > since for step in part.steps]
         return RelatedReplay(self, past.where, steps, past.position)
+
+    async def told(self, records: Sequence[Record], position: int) -> Sequence[Record]:
+        """Return records as they are told at a position; raises Unknown, and INVALID."""
+        if self._plan.select is None or not records:
+            return records
+        past = Past(self._plan, self.reader, position, position, self._limits)
+        try:
+            return await past.told(records)
+        except Unknown as unknown:
+            if unknown.reason != TOO_MANY:
+                raise
+            most = self._limits.records
+            why = f"what is selected leads to more than {most} records; select less"
+            raise Error(Code.INVALID, why) from unknown  # beginning anew would end here again
 
     def _past(self, since: int) -> _Shared:
         """Return the past since a position, up to what is announced now: the last one, if it is."""
@@ -261,7 +283,8 @@ class RelatedReplay:
         page = await reader.selected(table, Query(self._where, limit=most, after=self._after))
         self._after = page.after
         self.complete = not page.after
-        return [record for record in page.records if record.seq <= self.position]
+        records = [record for record in page.records if record.seq <= self.position]
+        return await self._view.told(records, self.position)
 
 
 class RelatedViews:
