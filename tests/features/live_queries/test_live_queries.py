@@ -1,6 +1,7 @@
 """Live queries: how they are asked for on each door, what is refused, and what is bounded (M3)."""
 
 import json
+from base64 import b64decode
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from asgi import Asgi
 from build import Server, turns
 from mqtt_server import Connect, Peer, Puback, Publish, Suback, Subscribe, Unsubscribe, user
 from rightful import Rightful, person
+from rowcast.codecs import CBOR, JSON, MSGPACK, decode
 from rowcast.core.callers import ALL, Caller, Grants
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PUT, Event
@@ -23,6 +25,7 @@ from rowcast.kernel.reauthorization import stay
 from rowcast.store.store import Keep
 from rowcast.subscriptions.live_query import step_of
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
+from rowcast_client.events import Frames
 
 SENSOR = Table(
     "Sensor",
@@ -140,6 +143,24 @@ async def test_m3_an_attribute_with_the_name_of_a_parameter_is_compared_by_two_s
 async def test_other_parameters_of_the_stream_stand_beside_conditions(hot):
     await hot.open(f"meta=true&{HOT}&format=json", [Sse])
     assert ["snapshot", "current"] == hot.readers[0].heard
+
+
+@pytest.mark.parametrize(
+    ("name", "media_type"), [("json", JSON), ("cbor", CBOR), ("msgpack", MSGPACK)]
+)
+async def test_m3_a_step_in_each_format(hot, name, media_type):
+    """M3: its kind is text in all of them."""
+    reader = Sse(hot)
+    await reader.ask(f"{HOT}&format={name}")
+    await turns(20)
+    reader.sent.clear()
+    await hot.write(put("2", temp=99, site="A"))
+    await turns(20)
+    (frame,) = Frames().feed(reader.sent[0]["body"])
+    data = frame.data.encode() if media_type == JSON else b64decode(frame.data)
+    told = decode(data, media_type)
+    assert ("enter", "enter", 99) == (frame.name, told["kind"], told["value"]["temp"])
+    await reader.cut()
 
 
 async def test_m3_several_queries_and_a_plain_filter_share_a_connection(hot):

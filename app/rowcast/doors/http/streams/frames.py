@@ -59,7 +59,8 @@ def _said(event: Event) -> tuple[str, str]:
     topic = event.topic
     if topic.startswith(STALE_PREFIX):
         return (FRESH if event.kind == DELETE else SILENT), topic.removeprefix(STALE_PREFIX)
-    return step_of(event) or event.kind, topic
+    step = step_of(event)
+    return (event.kind if step is None else step.value), topic
 
 
 class Frames:
