@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from rowcast.codecs.messagepack import array_header, encode_sound
+from rowcast.codecs.messagepack import array_header
 from rowcast.codecs.registry import MSGPACK, encode
 from rowcast.core.errors import Code, Error
 from rowcast.core.export_limits import IMPORT_BATCH_BYTES, IMPORT_BATCH_ROWS
@@ -121,12 +121,12 @@ class Sender:
         self._flush()
 
     def _send_run(self, run: "Run") -> None:
-        body = encode_sound(run.values)  # its columns were checked
-        if len(body) > IMPORT_BATCH_BYTES and len(run.values) > 1:
+        body = array_header(len(run.rows)) + b"".join(run.rows)
+        if len(body) > IMPORT_BATCH_BYTES and len(run.rows) > 1:
             for half in run.divided():
                 self._send_run(half)
             return
-        self._write_batch(run.where, len(run.values), body)
+        self._write_batch(run.where, len(run.rows), body)
 
     def _send_records(self, records: "Iterable[Record]") -> None:
         for record in records:

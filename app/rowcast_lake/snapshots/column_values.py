@@ -1,4 +1,4 @@
-"""Values of rows from their columns: a column at a time, several times faster than row by row."""
+"""Values of columns: a column at a time, several times faster than row by row."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -13,23 +13,6 @@ _CODES: Final = {
 }  # fmt: skip
 """How the numbers of a column lie in memory (Arrow Columnar Format, "Fixed-size Primitive Layout"),
 as codes of ``struct``."""
-
-
-def rows_of(batch: Any, names: list[str]) -> list[dict[str, object]]:
-    """Return the rows of a batch as maps of these columns; a null is left out."""
-    columns = [batch.column(name) for name in names]
-    rows = zip(*map(values_of, columns), strict=True)
-    if any(column.null_count for column in columns):
-        return [_present(names, row) if None in row else _whole(names, row) for row in rows]
-    return [_whole(names, row) for row in rows]
-
-
-def _whole(names: list[str], row: tuple[object, ...]) -> dict[str, object]:
-    return dict(zip(names, row, strict=True))
-
-
-def _present(names: list[str], row: tuple[object, ...]) -> dict[str, object]:
-    return {name: item for name, item in zip(names, row, strict=True) if item is not None}
 
 
 def values_of(column: Any) -> Values:

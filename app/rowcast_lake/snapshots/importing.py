@@ -28,8 +28,8 @@ from rowcast.core.values import Checker, id_text, parse_id
 from rowcast.features.snapshots.snapshot_directory import NEWEST
 from rowcast_lake.columns.joining import joined, shaped
 from rowcast_lake.snapshots.column_checks import ColumnChecks
-from rowcast_lake.snapshots.column_values import rows_of
 from rowcast_lake.snapshots.manifest import FILE_NAME
+from rowcast_lake.snapshots.packed_rows import packed_rows
 from rowcast_lake.snapshots.shapes import ID, MOMENT, REST, loads
 from rowcast_lake.stores.object_paths import ObjectPath, refusing
 
@@ -103,20 +103,21 @@ class Run:
     file: Place
     first: int
     """The number of the first row, from 1."""
-    values: list[dict[str, object]]
+    rows: list[bytes]
+    """Each as a map in MessagePack."""
 
     def divided(self) -> "tuple[Run, Run]":
         """Return its two halves."""
-        half = len(self.values) // 2
+        half = len(self.rows) // 2
         return (
-            Run(self.file, self.first, self.values[:half]),
-            Run(self.file, self.first + half, self.values[half:]),
+            Run(self.file, self.first, self.rows[:half]),
+            Run(self.file, self.first + half, self.rows[half:]),
         )
 
     @property
     def where(self) -> str:
         """The file and the numbers of its rows, for messages."""
-        return f"{self.file}, row {self.first} to row {self.first + len(self.values) - 1}"
+        return f"{self.file}, row {self.first} to row {self.first + len(self.rows) - 1}"
 
 
 class Importer:
@@ -159,7 +160,7 @@ class Importer:
         for batch in _batches(file):
             names = [name for name in batch.schema.names if not name.startswith("_")]
             if self._key in names and _PAST not in names and self._columns.certain(batch):
-                yield Run(file, number + 1, rows_of(batch, names))
+                yield Run(file, number + 1, packed_rows(batch, names))
             else:
                 yield self._records(file, number, batch)
             number += batch.num_rows
@@ -229,7 +230,7 @@ class Importer:
 def _batches(file: Place) -> Iterator[Any]:
     key, files = (file.key, file.files) if isinstance(file, ObjectPath) else (file, None)
     with _reading(file), pq.ParquetFile(key, filesystem=files) as opened:
-        yield from opened.iter_batches(IMPORT_BATCH_ROWS)
+        yield from opened.iter_batches(IMPORT_BATCH_ROWS, use_threads=False)
 
 
 @contextmanager

@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rowcast.codecs import MSGPACK, decode
+from rowcast.codecs.messagepack import encode
 from rowcast.schema import parse_schema
-from rowcast_lake.snapshots.column_values import rows_of, values_of
+from rowcast_lake.snapshots.column_values import values_of
 from rowcast_lake.snapshots.importing import Importer, Run
+from rowcast_lake.snapshots.packed_rows import packed_rows
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MOMENTS = st.timedeltas(timedelta(days=-700_000), timedelta(days=2_900_000)).map(EPOCH.__add__)
@@ -25,6 +28,14 @@ COLUMNS = {
     pa.binary(): st.binary(),
     pa.timestamp("us", "UTC"): MOMENTS,
 }
+SECONDS = st.integers(-10, 2**35).map(lambda seconds: EPOCH + timedelta(seconds=seconds))
+FEW = st.sampled_from([EPOCH + timedelta(hours=hours) for hours in range(4)])
+OFTEN = {
+    pa.float64(): st.floats() | st.sampled_from([0.0, -0.0, 1.5]),
+    pa.float32(): st.floats(width=32) | st.sampled_from([0.0, -0.0, 1.5]),
+    pa.timestamp("us", "UTC"): FEW | SECONDS | MOMENTS,
+}
+"""What is packed in ways of its own: times of whole seconds, and floats that are not compared."""
 
 
 @pytest.mark.parametrize("kind", COLUMNS, ids=str)
@@ -42,7 +53,27 @@ def test_values_are_those_of_pyarrow(kind, data):
 
 def test_a_null_is_left_out():
     batch = pa.record_batch({"a": [1, None], "b": ["x", "y"], "_c": [1, 2]})
-    assert rows_of(batch, ["a", "b"]) == [{"a": 1, "b": "x"}, {"b": "y"}]
+    assert unpacked(packed_rows(batch, ["a", "b"])) == [{"a": 1, "b": "x"}, {"b": "y"}]
+
+
+def unpacked(rows):
+    return [decode(row, MSGPACK) for row in rows]
+
+
+@given(st.data())
+def test_the_rows_of_a_batch_are_those_that_a_packer_makes_of_maps(data):
+    """Byte for byte, so that it does not matter to the log by whom a record was packed."""
+    kinds = data.draw(st.lists(st.sampled_from(list(COLUMNS)), min_size=1, max_size=20))
+    count = data.draw(st.integers(1, 8))
+    columns = {}
+    for number, kind in enumerate(kinds):
+        items = st.lists(st.none() | OFTEN.get(kind, COLUMNS[kind]), min_size=count, max_size=count)
+        columns[f"c{number}"] = pa.array(data.draw(items), kind)
+    batch = pa.record_batch(columns).slice(data.draw(st.integers(0, count)))
+    maps = [
+        {name: item for name, item in row.items() if item is not None} for row in batch.to_pylist()
+    ]
+    assert packed_rows(batch, list(columns)) == [encode(row) for row in maps]
 
 
 SCHEMA = """
@@ -54,7 +85,7 @@ AIR, FREE = parse_schema(SCHEMA).tables
 
 def runs(table, path):
     return [
-        (part.first, part.values)
+        (part.first, unpacked(part.rows))
         if isinstance(part, Run)
         else [(record.row, record.value) for record in part]
         for part in Importer(table).parts(path)
@@ -103,7 +134,7 @@ def test_other_files_are_read_row_by_row(tmp_path, table, columns):
 
 
 def test_the_halves_of_a_run_name_their_rows(tmp_path):
-    run = Run(tmp_path, 11, [{"n": n} for n in range(5)])
+    run = Run(tmp_path, 11, [encode({"n": n}) for n in range(5)])
     first, last = run.divided()
-    assert (first.values + last.values, first.first, last.first) == (run.values, 11, 13)
+    assert (first.rows + last.rows, first.first, last.first) == (run.rows, 11, 13)
     assert last.where == f"{tmp_path}, row 13 to row 15"
