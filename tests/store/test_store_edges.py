@@ -14,7 +14,8 @@ from rowcast.core.events import PUT
 from rowcast.core.queries import Query
 from rowcast.core.topics import TopicFilter
 from rowcast.store.records import Layout
-from rowcast.store.sql_rows import TableRows, TopicRows, date_cell
+from rowcast.store.sql_dates import DateCells, date_cell
+from rowcast.store.sql_rows import TableRows, TopicRows
 
 
 @pytest.mark.parametrize("zone", [None, UTC, timezone(timedelta(hours=2))], ids=str)
@@ -104,3 +105,17 @@ def test_closing_twice_is_harmless(place):
     store = place.start()
     store.close()
     store.close()
+
+
+def test_the_cells_of_a_column_of_times_do_not_depend_on_the_last():
+    zone, zones = datetime(2026, 1, 2, 3, tzinfo=UTC), timezone(timedelta(hours=2))
+    times = [zone, zone, zone.astimezone(zones), zone.replace(tzinfo=None), zone.replace(hour=4)]
+    cells = DateCells()
+    assert [date_cell(time) for time in times] == [cells.of(time) for time in times]
+
+
+@pytest.mark.parametrize("value", [None, b"bytes"])
+def test_the_driver_need_not_look_for_what_adapts_null_and_bytes(value):
+    """It makes an error for each that it does not find, which costs more than the value."""
+    adapt = sqlite3.adapters[type(value), sqlite3.PrepareProtocol]
+    assert adapt(value) is value

@@ -185,28 +185,23 @@ def _plain(payload: bytes) -> Cell:
 def log_rows(shares: Sequence[Share], events: Sequence[Event]) -> list[Row]:
     """Return the rows of the log for a batch, in the order of their numbers."""
     rows: list[Row] = [()] * len(events)
-    short = True
+    short = all(event.properties is None and not event.expires_at for event in events)
     for share in shares:
         for key, index, tally in zip(share.keys, share.indexes, share.tallies, strict=True):
             event = events[index]
+            payload = _plain(event.payload) if tally.plain else event.payload
+            if short:
+                rows[index] = (
+                    event.seq, tally.table_id, key, event.kind, event.version, event.qos,
+                    event.retain, event.client, event.content_type, payload,
+                )  # fmt: skip
+                continue
             rows[index] = (
-                event.seq,
-                tally.table_id,
-                key,  # TEXT affinity: an integer becomes its digits
-                event.kind,
-                event.version,
-                event.qos,
-                event.retain,
-                event.client,
-                event.content_type,
-                _plain(event.payload) if tally.plain else event.payload,
-            )
-            if event.properties is not None or event.expires_at:
-                short = False
-    if short:
-        return rows
-    tails = [(event.expires_at or None, properties_cell(event)) for event in events]
-    return [(*row, *tail) for row, tail in zip(rows, tails, strict=True)]
+                event.seq, tally.table_id, key,  # TEXT affinity: an integer becomes its digits
+                event.kind, event.version, event.qos, event.retain, event.client,
+                event.content_type, payload, event.expires_at or None, properties_cell(event),
+            )  # fmt: skip
+    return rows
 
 
 _ADD: Final = f"UPDATE {TABLES} SET events=events+?,bytes=bytes+?,records=records+? WHERE id=?"

@@ -61,6 +61,13 @@ _REFUSALS: Final = (
 )
 
 
+sqlite3.register_adapter(bytes, bytes)
+sqlite3.register_adapter(type(None), cast("Callable[[None], None]", {}.get))
+"""The driver looks for what adapts each value of another type than str, int and float, which for
+NULL and for bytes takes longer than to bind them: in vain, by an error that it makes and drops.
+These give back what they get; both are calls of C."""
+
+
 class Database:
     """One open SQLite database: a write connection and a pool of read connections."""
 

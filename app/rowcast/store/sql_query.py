@@ -27,7 +27,8 @@ from rowcast.core.queries import Sort
 from rowcast.core.scalars import FLOAT_EXACT_MAX, LONG_MAX, LONG_MIN
 from rowcast.core.tables import Type
 from rowcast.store.sql_commit import LogPartition
-from rowcast.store.sql_rows import TYPED, Cell, date_cell
+from rowcast.store.sql_dates import date_cell
+from rowcast.store.sql_rows import TYPED, Cell
 from rowcast.store.sql_tables import EXTRA, FORM, quoted, term_text, value_attributes
 
 _ORDER: Final = {Operator.GT: ">", Operator.GE: ">=", Operator.LT: "<", Operator.LE: "<="}

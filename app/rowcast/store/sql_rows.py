@@ -16,7 +16,7 @@ This module knows columns, not statements.
 """
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
 from operator import ne
@@ -29,6 +29,7 @@ from rowcast.core.events import MISSING, PUT, Event, Record
 from rowcast.core.tables import Attribute, Type
 from rowcast.core.writers import BY
 from rowcast.store.records import JSON, Key, Layout, Value, is_json
+from rowcast.store.sql_dates import DateCells, date_cell
 from rowcast.store.sql_tables import (
     DECLARED_NAMES,
     EXTRA,
@@ -63,14 +64,6 @@ def dumps(value: object) -> str:
 def loads(text: object) -> object:
     """Return the value of text from ``dumps``."""
     return json_text.decode(cast("str", text).encode())
-
-
-def date_cell(value: object) -> str:
-    """Return a time as text of fixed width, so that the order of text is the order of time."""
-    time = cast("datetime", value)
-    if time.tzinfo is not UTC:
-        time = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
-    return f"{time.isoformat(timespec='microseconds')[:26]}Z"
 
 
 def _real(value: object) -> object:
@@ -244,7 +237,10 @@ class TableRows:
         self._columns = tuple(item.name for item in self._attributes)
         reals = {Type.FLOAT: _real}  # of all cells at once
         to_sql = {kind: one for kind, one in _TO_SQL.items() if kind not in reals}
-        self._to_sql = _converts(self._attributes, to_sql)
+        self._to_sql = tuple(
+            (index, DateCells().of if convert is date_cell else convert)
+            for index, convert in _converts(self._attributes, to_sql)
+        )
         self._from_sql = _converts(self._attributes, _FROM_SQL)
         self._empty: tuple[None, ...] = (None,) * len(self._columns)
         self._end = 1 + len(self._columns)

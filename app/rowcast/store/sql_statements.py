@@ -48,9 +48,9 @@ class Statement:
                 text = self._texts.get(size)
                 if text is None:
                     text = self._texts[size] = self._text_of(size)
-                some = list(cells[start : start + size * width])
+                some = cells[start : start + size * width]
                 if rows < size:
-                    some += some[-width:] * (size - rows)
+                    some = [*some, *list(some[-width:]) * (size - rows)]
                 found += cursor.execute(text, some).fetchall()
                 start, rows = start + size * width, rows - size
         return found
