@@ -3,6 +3,8 @@
 import json
 import signal
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from websockets.sync.client import connect
 
@@ -10,7 +12,7 @@ from clusters import Cluster
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Connect, Disconnect, Will
 from rowcast.mqtt.reasons import Reason
-from serving import PATIENCE_SECONDS, wait_until
+from serving import PATIENCE_SECONDS, rowcast, wait_until
 from talking import Closed, Events, Mqtt, told, wipe
 
 pytestmark = pytest.mark.timeout(5 * PATIENCE_SECONDS)
@@ -210,3 +212,27 @@ def test_clients_of_a_follower_leave_a_node_that_is_stopped(tmp_path):
             finally:
                 sequencer.running.send_signal(signal.SIGCONT)
         cluster.settle()
+
+
+def test_s19_an_import_through_a_follower_is_at_every_node(cluster, followers, tmp_path):
+    """S19, K4: it passes whole batches on; what the command says is written is in the log, once."""
+    path, count = tmp_path / "rows.parquet", 2_500
+    names = [f"i{number:04}" for number in range(count)]
+    pq.write_table(pa.table({"id": names, "n": list(range(count))}), path)
+    node = followers[0]
+    place = ("import", "Counter", path, "--schema", node.schema_file, "--url", node.url)
+    done = rowcast(*place)
+    assert (0, str(count)) == (done.returncode, done.stdout.strip()), done.stderr
+    for one in cluster.nodes.values():
+        wait_until(lambda one=one: imported(one) == names, f"node {one.name} has all rows")
+
+
+def imported(node):
+    """Return the ids of the imported counters' events, in the order of a node's log."""
+    found, query = [], "/Counter/?from=0&limit=1000"
+    while query:
+        page = node.request("GET", query)
+        ids = [event["topic"].removeprefix("Counter/") for event in page.json()]
+        found += [name for name in ids if name.startswith("i")]
+        query = page.links["next"]["url"] if "next" in page.links else ""
+    return found
