@@ -188,7 +188,8 @@ def test_bad_input_of_a_line_keeps_its_code(payload, code):
 @given(st.lists(values, max_size=20))
 def test_the_bytes_of_each_row_are_those_of_the_row_alone(rows):
     payload = codecs.encode(rows, codecs.MSGPACK)
-    parts = codecs.parts_of(payload, codecs.MSGPACK)
+    found, parts = codecs.decode_items(payload, codecs.MSGPACK)
+    assert same(rows, list(found))
     assert [codecs.encode(row, codecs.MSGPACK) for row in rows] == list(parts)
     assert payload.endswith(b"".join(parts))
 
@@ -203,11 +204,37 @@ def test_the_bytes_of_each_row_are_those_of_the_row_alone(rows):
     ],
 )
 def test_other_rows_have_no_bytes_of_their_own(value, media_type):
-    assert () == codecs.parts_of(codecs.encode(value, media_type), media_type)
+    assert () == codecs.decode_items(codecs.encode(value, media_type), media_type)[1]
 
 
 def test_long_arrays_are_divided_too():
     """MessagePack's arrays have three kinds of heads."""
     for count in (15, 16, 65_535, 65_536):
         payload = codecs.encode([0] * count, codecs.MSGPACK)
-        assert count == len(codecs.parts_of(payload, codecs.MSGPACK))
+        assert count == len(codecs.decode_items(payload, codecs.MSGPACK)[1])
+
+
+TWICE = b"\x82\xa1a\x01\xa1a\x02"
+"""A map with the key ``a`` twice."""
+BAD = {
+    "twice": b"\x92\x81\xa1b\x01" + TWICE,
+    "twice, with a head of 16 bits": b"\x91\xde\x00\x02" + TWICE[1:],
+    "twice, with a head of 32 bits": b"\x91\xdf\x00\x00\x00\x02" + TWICE[1:],
+    "twice inside": b"\x91\x81\xa1m" + TWICE,
+    "twice in a list": b"\x91\x91" + TWICE,
+    "too wide": b"\x91\x81\xa1a\xcf" + b"\xff" * 8,
+    "ends early": b"\x92\x01",
+    "goes on": b"\x91\x01\x02",
+    "extension": b"\x91\xd4\x07\x00",
+    "no text": b"\x91\x81\x01\x01",
+}
+
+
+@pytest.mark.parametrize("payload", BAD.values(), ids=BAD)
+def test_a_batch_is_refused_as_its_value_is(payload):
+    """Rows are made in a faster way where they are maps of scalars; what is refused is the same."""
+    with pytest.raises(Error) as alone:
+        codecs.decode(payload, codecs.MSGPACK)
+    with pytest.raises(Error) as together:
+        codecs.decode_items(payload, codecs.MSGPACK)
+    assert (alone.value.code, alone.value.full) == (together.value.code, together.value.full)

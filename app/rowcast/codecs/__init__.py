@@ -27,7 +27,7 @@ from rowcast.codecs.registry import (
     encode,
     is_structured,
 )
-from rowcast.codecs.rows import RowsEncoder, decode_rows, parts_of, rows_encoder
+from rowcast.codecs.rows import RowsEncoder, decode_items, decode_rows, rows_encoder
 
 __all__ = [
     "CBOR",
@@ -45,13 +45,13 @@ __all__ = [
     "content_type_header",
     "decode",
     "decode_again",
+    "decode_items",
     "decode_rows",
     "encode",
     "encode_plain",
     "is_structured",
     "may_be_json",
     "negotiate",
-    "parts_of",
     "plain",
     "rows_encoder",
 ]

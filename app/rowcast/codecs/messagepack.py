@@ -9,8 +9,10 @@ there costs nothing. This module must not know media types.
 
 from bisect import bisect_left
 from collections.abc import Mapping
+from contextlib import suppress
 from decimal import Decimal
 from types import MappingProxyType
+from typing import cast
 
 import msgpack  # type: ignore[import-untyped]
 
@@ -21,6 +23,8 @@ from rowcast.core.errors import Code, Error
 
 DECIMAL_EXTENSION = 1
 """The extension type of a Decimal (application types are 0 to 127)."""
+_FIXMAP_LAST = 0x8F
+_MAP_16 = 0xDE
 _TIMESTAMP_AS_DATETIME = 3  # msgpack's number for: aware, in UTC
 
 
@@ -80,6 +84,45 @@ def decode(payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX) -> object:
         raise _refusal(fault, payload) from None
     model.validate(value)
     return value
+
+
+def decode_items(payload: bytes, parts_max: int) -> tuple[list[object], list[bytes]]:
+    """The values of the items of an array, and the bytes of each.
+
+    A map in Python's hands costs as much as all else of it. So maps of scalars are made without a
+    hook that looks for keys that occur twice: then a map has fewer members than its head says.
+    """
+    values: object = None
+    if len(payload) <= parts_max:
+        with suppress(*_FAULTS):  # ``decode`` says what is wrong
+            values = msgpack.unpackb(payload, timestamp=_TIMESTAMP_AS_DATETIME, ext_hook=_extension)
+    if not isinstance(values, list):
+        whole = cast("list[object]", decode(payload, parts_max))
+        return whole, items_of(payload)
+    parts = items_of(payload)
+    for value, part in zip(values, parts, strict=True):
+        if not _is_flat(value, part):
+            return cast("list[object]", decode(payload, parts_max)), parts
+    model.validate(values)
+    return values, parts
+
+
+def _is_flat(value: object, part: bytes) -> bool:
+    """Whether a value is a scalar, or a map of scalars without a key that occurs twice."""
+    if type(value) is dict:
+        for item in value.values():
+            if type(item) is dict or type(item) is list:
+                return False
+        return len(value) == _members(part)
+    return type(value) is not list
+
+
+def _members(part: bytes) -> int:
+    """How many members a map says that it has (MessagePack specification, "map format family")."""
+    first = part[0]
+    if first <= _FIXMAP_LAST:
+        return first & 0x0F
+    return int.from_bytes(part[1:3] if first == _MAP_16 else part[1:5], "big")
 
 
 def decode_again(payload: bytes) -> object:

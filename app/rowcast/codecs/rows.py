@@ -194,11 +194,15 @@ def decode_rows(payload: bytes, content_type: str | None) -> Iterator[object]:
     return iter(value if isinstance(value, list) else [value])
 
 
-def parts_of(payload: bytes, content_type: str | None) -> Sequence[bytes]:
-    """The bytes of each row of a batch that ``decode_rows`` has taken, where they are in it.
+def decode_items(
+    payload: bytes, content_type: str | None
+) -> tuple[Iterator[object], Sequence[bytes]]:
+    """The rows of a batch, and the bytes of each where they are in it.
 
-    Only MessagePack has its rows as they would be written alone; empty for any other format.
+    Only MessagePack has its rows as they would be written alone; there are none in other formats.
     """
     if codec_for(content_type).media_type != MSGPACK or payload[:1] not in _ARRAYS:
-        return ()
-    return messagepack.items_of(payload)
+        return decode_rows(payload, content_type), ()
+    check_size(payload)
+    values, parts = messagepack.decode_items(payload, limits.ROWS_PARTS_MAX)
+    return iter(values), parts

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from typing import Final
 from uuid import uuid4
 
-from rowcast.codecs import CBOR, CBOR_SEQ, JSON, NDJSON, codec_for, decode_rows, encode, parts_of
+from rowcast.codecs import CBOR, CBOR_SEQ, JSON, NDJSON, codec_for, decode_items, encode
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT, Event, local_id
 from rowcast.core.limits import HTTP_BATCH_RECORDS_MAX
@@ -40,8 +40,8 @@ async def put(request: Request) -> None:
     body = await request.body()
     content_type = content_type_of(request.headers, body, request.route.shape)
     media_type = _single(content_type)
-    values = _values(body, content_type)
-    await _put_all(request, table, values, media_type, parts_of(body, content_type))
+    values, payloads = _values(body, content_type)
+    await _put_all(request, table, values, media_type, payloads)
 
 
 async def upsert(request: Request, body: bytes, content_type: str | None) -> None:
@@ -52,7 +52,7 @@ async def upsert(request: Request, body: bytes, content_type: str | None) -> Non
     """
     table = _table(request)
     media_type = _single(content_type)
-    values = _values(body, content_type)
+    values, _ = _values(body, content_type)
     named = [_named(table, value) for value in values]
     await _put_all(request, table, named, media_type)
 
@@ -88,7 +88,7 @@ async def create(request: Request, body: bytes, content_type: str | None) -> Non
     """Create records: those without an id get a new one, an existing id is a CONFLICT."""
     table = _table(request)
     media_type = _single(content_type)
-    values = _values(body, content_type)
+    values, _ = _values(body, content_type)
     if request.parameters.atomic:
         await _create_together(request, table, values, media_type)
         return
@@ -110,16 +110,17 @@ def _single(content_type: str | None) -> str:
     return _SINGLE.get(media_type, media_type)
 
 
-def _values(body: bytes, content_type: str | None) -> list[object]:
-    """Return the records of a batch, as values."""
+def _values(body: bytes, content_type: str | None) -> tuple[list[object], Sequence[bytes]]:
+    """Return the records of a batch, as values, and the bytes of each where they are in it."""
     values: list[object] = []
-    for value in decode_rows(body, content_type):
+    rows, payloads = decode_items(body, content_type)
+    for value in rows:
         values.append(value)
         if len(values) > HTTP_BATCH_RECORDS_MAX:
             raise Error(
                 Code.TOO_LARGE, f"a batch has at most {HTTP_BATCH_RECORDS_MAX} records; divide it"
             )
-    return values
+    return values, payloads
 
 
 def _id_name(table: Table) -> str:
