@@ -5,7 +5,6 @@ checked with the current records, for the group. It knows no protocol and no sto
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -36,12 +35,15 @@ def _place(events: Sequence[Event]) -> None:
         return
     # By name: the hash of a table is that of all its attributes.
     tables = [event.table.name if event.table else "" for event in events]
-    name, all_of = uuid4().hex[:12], Counter(tables)
-    so_far: Counter[str] = Counter()
+    name, so_far = uuid4().hex[:12], dict.fromkeys(tables, 0)
+    ends = {table: f"/{tables.count(table)}/{len(events)}" for table in so_far}
     for event, table in zip(events, tables, strict=True):
         so_far[table] += 1
-        place = f"{name}/{so_far[table]}/{all_of[table]}/{len(events)}"
-        event.properties = {**(event.properties or {}), PLACE: place}
+        place = f"{name}/{so_far[table]}{ends[table]}"
+        if event.properties is None:
+            event.properties = {PLACE: place}
+        else:
+            event.properties = {**event.properties, PLACE: place}
 
 
 def place_of(event: Event) -> tuple[str, int, int, int]:
