@@ -50,6 +50,12 @@ async def test_it_is_live_and_not_ready():
     assert (503, b"") == (no_body[0], no_body[2])
 
 
+def test_it_answers_on_the_loop_that_servers_have():
+    uvloop = pytest.importorskip("uvloop")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(test_it_is_live_and_not_ready())
+
+
 async def test_a_request_without_end_is_answered_and_one_without_beginning_is_cut():
     port = free_port()
     async with waiting_door("127.0.0.1", port, FULL):

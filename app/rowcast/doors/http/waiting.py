@@ -10,7 +10,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
-from typing import Final
+from typing import Final, cast
 
 from rowcast.core.errors import Error
 from rowcast.doors.http.messages.problems import problem
@@ -48,9 +48,8 @@ class Waiting(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Note it."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - of a stream
-        self._transport = transport
-        self._open.add(transport)
+        self._transport = cast("asyncio.Transport", transport)  # of a stream; uvloop's is no heir
+        self._open.add(self._transport)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - as asyncio calls it
         """Forget it."""
