@@ -200,6 +200,8 @@ class Work:
                 return
             assert stream.status == 200, stream.status
             for event in stream:
+                if event.fields.get("status") == 503:  # the last word of a node without a disk
+                    return
                 if event.kind in {"put", "patch"}:
                     ids.append(event.id)
                 elif event.kind != "current":
