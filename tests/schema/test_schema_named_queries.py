@@ -23,8 +23,10 @@ def test_a_table_of_another_name_and_path_is_found():
     assert query.table.path == "p/q"
 
 
-@pytest.mark.parametrize("window", ["temp=gt=80&sort(-temp)&limit(10)", "limit(2)"])
-def test_a_named_query_may_be_a_window(window):
+@pytest.mark.parametrize(
+    "window", ["temp=gt=80&sort(-temp)&limit(10)", "limit(2)", "site==A&select(site,temp)"]
+)
+def test_a_named_query_may_be_a_window_or_select_parts(window):
     """M3: with an order and a limit, also without conditions."""
     (query,) = parse_schema(SOURCE + GOOD.replace("temp=gt=80&site==A", window)).queries
     assert window == query.conditions
@@ -41,7 +43,8 @@ def test_a_named_query_may_be_a_window(window):
         ("temp=gt", "tmp=gt", '"tmp', 'Sensor declares no attribute "tmp", which a query', "temp"),
         ("site==A", "sort(temp)", '"temp', "no order without a limit", ""),
         ("site==A", "limit(1001)", '"temp', "ends at record 1000 at most", ""),
-        ("site==A", "select(temp)", '"temp', "and no select", ""),
+        ("site==A", "select(temp)&limit(3)", '"temp', "has no select; leave", ""),
+        ("site==A", "select(tmp)", '"temp', 'declares no attribute "tmp"', "temp"),
         ("site==A", "sort(tmp)&limit(3)", '"temp', 'declares no attribute "tmp"', "temp"),
         ("Hot", "Sensor", "query", 'a table is exported at "Sensor"; rename the query', ""),
         (" Hot", "", "query", "a named query has a name and @query, and no braces", ""),

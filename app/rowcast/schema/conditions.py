@@ -1,10 +1,12 @@
 """Conditions in arguments of directives: written as in a URL's query string, and checked here."""
 
+from collections.abc import Sequence
+
 from graphql import Node
 
-from rowcast.core.conditions import ID_PATH, NOTHING, Where, compared
+from rowcast.core.conditions import ID_PATH, NOTHING, Path, Where, compared
 from rowcast.core.errors import Error
-from rowcast.core.queries import Query, Sort
+from rowcast.core.queries import Query
 from rowcast.core.query_text import parse_query
 from rowcast.core.query_windows import extent_of
 from rowcast.core.relations import RelatedKeys, Tables, related_conditions
@@ -44,7 +46,7 @@ def condition(
 def window_or_conditions(
     settings: Arguments, name: str, table: Table, tables: Tables, problems: Problems
 ) -> None:
-    """Check the conditions of a named query, which may have an order and a limit.
+    """Check the conditions of a named query, which may have an order and a limit, or select parts.
 
     ``tables`` are those to which its relationships may lead.
     """
@@ -58,7 +60,8 @@ def window_or_conditions(
         return
     if query.where is None and extent is None:
         problems.at(blamed, f'{name} takes conditions, such as "temp=gt=80&sort(-temp)&limit(10)"')
-    _check_names(query.where, blamed, table, problems, "a query", query.sort)
+    paths = [key.path for key in query.sort] + list(query.select.paths if query.select else ())
+    _check_names(query.where, blamed, table, problems, "a query", paths)
 
 
 def _check_names(
@@ -67,14 +70,14 @@ def _check_names(
     table: Table,
     problems: Problems,
     needed_by: str,
-    sort: tuple[Sort, ...] = (),
+    paths: Sequence[Path] = (),
 ) -> None:
     for related in related_conditions(where):
         if isinstance(related.value, RelatedKeys):
             inner, other = related.value.where, related.value.relation.table
             _check_names(inner, blamed, other, problems, needed_by)
     known = [item.name for item in table.attributes]
-    for path in [*compared(where), *(key.path for key in sort)]:
+    for path in [*compared(where), *paths]:
         if not table.open and path != ID_PATH and path[0] not in known:
             message = f'{table.name} declares no attribute "{path[0]}", which {needed_by} needs'
             problems.at(blamed, message, nearest(path[0], known))
