@@ -1,17 +1,19 @@
 """Bodies are held as far as there is memory (K9, L11, P2)."""
 
 import asyncio
-from types import SimpleNamespace
 
 import pytest
 
+from asgi import asgi
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
+from rowcast.core.memory_limits import COMMIT_CLIENT_BYTES_HIGH
 from rowcast.core.overload_limits import OVERLOAD_UNFINISHED_BYTES
 from rowcast.core.shedding import Shed, Shedding
 from rowcast.doors.http.messages.bodies import read_body
+from rowcast.doors.http.messages.parameters import write_parameters
 from rowcast.doors.http.rest.request import Request
-from rowcast.kernel.bytes_in_hand import BytesInHand, WriteBounds
+from rowcast.kernel.registry import Route
 
 PART = OVERLOAD_UNFINISHED_BYTES // 2 + 1
 
@@ -62,20 +64,17 @@ async def test_l11_what_came_of_a_body_goes_with_its_request(ending):
 
 async def test_a_body_waits_while_too_much_of_its_sender_waits_for_the_disk():
     """P2: it is not read, so it is in the sender's memory and not in the server's."""
-    caller, room = Caller(), asyncio.Event()
-    committer = SimpleNamespace(
-        pending=BytesInHand(WriteBounds()), room=lambda _caller: room.wait()
-    )
-    reader = SimpleNamespace(shedding=Shedding())
-    kernel = SimpleNamespace(committer=committer, reader=reader)
-    settings = SimpleNamespace(body_bytes_max=10**6, body_seconds_max=10)
-    edge = SimpleNamespace(kernel=kernel, settings=settings)
-    receive, left = parts(4)
-    request = Request(kernel, edge, {}, {}, None, caller, None, receive, None)
-    committer.pending[caller] = 10**9
-    body = asyncio.ensure_future(request.body())
-    for _ in range(3):
-        await asyncio.sleep(0)
-    assert 4 == len(left)
-    room.set()
-    assert 4 * PART == len(await body)
+    caller, much = Caller(), COMMIT_CLIENT_BYTES_HIGH
+    async with asgi(body_bytes_max=10**6) as rest:
+        kernel, (receive, left) = rest.edge.kernel, parts(4)
+        route, parameters = Route("Dog/1", None, "1"), write_parameters(b"")
+        request = Request(kernel, rest.edge, {}, {}, route, caller, parameters, receive, None)
+        pending = kernel.committer.pending
+        pending.hold(caller, much)
+        body = asyncio.ensure_future(request.body())
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert 4 == len(left)
+        pending.release(caller, much)
+        pending.let_go(crowded=False)
+        assert 4 * PART == len(await body)
