@@ -48,6 +48,16 @@ def test_adding_again_changes_password_and_rights(path):
     assert ann.verifier.matches("crayon")
 
 
+@pytest.mark.parametrize("name", ["\uff41nn", "a\u200dnn"], ids=["full-width", "zero-width"])
+@pytest.mark.parametrize("verb", ["add", "disable", "remove"])
+def test_another_spelling_of_a_name_changes_no_user(path, verb, name):
+    run("add", "ann", stdin="pencil\n")
+    before = path.read_bytes()
+    result = run(verb, name, stdin="crayon\n")
+    assert "a user of this name is written 'ann' (RFC 4013)" == str(result.exception)
+    assert before == path.read_bytes()
+
+
 def test_a_user_may_have_no_password(path):
     assert "added sensor: write\n" == run("add", "sensor", "--no-read", "--no-password").output
     assert read_users(path).users["sensor"].verifier is None

@@ -112,6 +112,17 @@ def user_name(text: str) -> str:
     return name
 
 
+def kept_name(text: str) -> str:
+    """Return a name that somebody manages a user under. Raises INVALID in another spelling.
+
+    To add a full-width ``ann`` would give ``ann`` another password, which nobody asked for.
+    """
+    name = user_name(text)
+    if name != text:
+        raise Error(Code.INVALID, f"a user of this name is written {name!r} (RFC 4013)")
+    return name
+
+
 def exact_name(text: str) -> str:
     """Return a name that somebody else vouches for, such as a certificate. Raises INVALID.
 

@@ -18,7 +18,7 @@ from rowcast.auth.user_list import (
     roles_of,
     switch_of,
 )
-from rowcast.auth.users import Role, User, user_name
+from rowcast.auth.users import Role, User, kept_name
 from rowcast.core.callers import ADMIN, Grants
 from rowcast.core.errors import Code, Error
 from rowcast.core.suggestions import did_you_mean
@@ -87,8 +87,7 @@ class Said:
 
 def user_members(name: str, value: object) -> Mapping[str, object]:
     """Return the members of a user's value. Raises INVALID."""
-    if user_name(name) != name:
-        raise Error(Code.INVALID, f"a user of this name is written {user_name(name)!r} (RFC 4013)")
+    kept_name(name)
     members = _members(value, _USER, 'a user is a map such as {"password": "...", "roles": []}')
     password = members.get("password")
     if password is not None and not isinstance(password, str):

@@ -19,7 +19,7 @@ import typer
 from rowcast.auth.hashes import Hash
 from rowcast.auth.passwords import keep_password
 from rowcast.auth.user_list import UserList, attributes_of, roles_of
-from rowcast.auth.users import User, password_text, user_name
+from rowcast.auth.users import User, kept_name, password_text
 from rowcast.auth.users_file import change_users, read_users, remove_user
 from rowcast.auth.verifier import Verifier
 from rowcast.core.callers import NONE, Grants
@@ -74,7 +74,7 @@ def add(
     Example: rowcast user add ann --role admin
     """
     path = _path(config, data, file)
-    name = user_name(name)
+    name = kept_name(name)
     if data is not None or file is not None:
         _tell_new(path)
     roles = None if role is None else roles_of(role)
@@ -122,7 +122,7 @@ def disable(
 
     Example: rowcast user disable ann
     """
-    path, name = _path(config, data, file), user_name(name)
+    path, name = _path(config, data, file), kept_name(name)
 
     def edit(known: UserList) -> UserList:
         if name not in known.users:
@@ -147,7 +147,7 @@ def remove(
     Example: rowcast user remove ann
     """
     path = _path(config, data, file)
-    if not remove_user(path, user_name(name)):
+    if not remove_user(path, kept_name(name)):
         raise Error(Code.NOT_FOUND, f"{path} has no user {name}")
     typer.echo(f"removed {name}")
 
