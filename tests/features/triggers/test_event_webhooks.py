@@ -89,6 +89,20 @@ async def test_what_is_refused_is_posted_again_before_what_follows():
     assert "example" not in json.dumps(row), "the URL is not for readers"
 
 
+async def test_a_refusal_is_one_line_of_the_log(caplog):
+    """G24: what a receiver answered, as alarms tell it, without the lines of the code."""
+    posts = Posts(refused=2)
+    world = await world_with(posts, Retries(2, 0.0, 1, 0.0))
+    await world.room.put("Dog/1")
+    await world.turn()
+    assert [None] * 3 == [record.exc_info for record in caplog.records]
+    assert [
+        "the trigger ops failed for Dog/1: it answered 503",
+        "the trigger ops failed for Dog/1: it answered 503",
+        "the trigger ops gives up Dog/1: it answered 503",
+    ] == caplog.messages
+
+
 async def test_unlogged_events_have_ids_of_their_own():
     """G24: receivers leave out what has an id that they know; a header takes not every topic."""
     posts = Posts(refused=1)

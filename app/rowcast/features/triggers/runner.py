@@ -30,6 +30,7 @@ from rowcast.core.trigger_limits import (
 )
 from rowcast.features.triggers.dead_events import DeadEvent, DeadEvents, dead_id
 from rowcast.features.triggers.trigger import Trigger
+from rowcast.net.webhook_call import CallError
 from rowcast.rows.topic_rows import Row
 from rowcast.store.store import Change
 from rowcast.subscriptions.gaps import Gap
@@ -197,15 +198,22 @@ class Runner:
             if is_cancelled():
                 raise
             return "CancelledError: what it waited for was cancelled"
+        except CallError as failure:
+            return self._refused(event, str(failure))
         except Exception as failure:
             if limit.expired():
-                return f"it took longer than {self._bounds.call_seconds:g} s"
+                return self._refused(event, f"it took longer than {self._bounds.call_seconds:g} s")
             log.exception("the trigger %s failed for %s", self.trigger.name, event.topic)
             return f"{type(failure).__name__}: {failure}"[:TRIGGER_PROBLEM_CHARS_MAX]
         finally:
             call.end()
             CALL.set(None)
         return ""
+
+    def _refused(self, event: Event, problem: str) -> str:
+        """Log a failure that is none of the code, so that its lines would say nothing."""
+        log.error("the trigger %s failed for %s: %s", self.trigger.name, event.topic, problem)
+        return problem[:TRIGGER_PROBLEM_CHARS_MAX]
 
     def _bury(self, event: Event) -> None:
         """Keep an event for which all calls have failed."""
