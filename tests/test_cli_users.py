@@ -58,6 +58,21 @@ def test_another_spelling_of_a_name_changes_no_user(path, verb, name):
     assert before == path.read_bytes()
 
 
+@pytest.mark.parametrize("name", ["+", "a#b"])
+def test_a_new_user_is_no_wildcard(path, name):
+    """Its row could be neither watched nor changed."""
+    result = run("add", name, stdin="pencil\n")
+    assert "holds no '+' or '#'" in str(result.exception)
+    assert not path.exists()
+
+
+def test_an_old_user_with_a_wildcard_can_be_changed_and_removed(path):
+    run("add", "ann", stdin="pencil\n")
+    path.write_text(path.read_text().replace('"ann"', '"ann+1"'))
+    assert run("add", "ann+1", stdin="crayon\n").output.startswith("changed ann+1")
+    assert "removed ann+1\n" == run("remove", "ann+1").output
+
+
 def test_a_user_may_have_no_password(path):
     assert "added sensor: write\n" == run("add", "sensor", "--no-read", "--no-password").output
     assert read_users(path).users["sensor"].verifier is None

@@ -92,7 +92,7 @@ def add(
     now = time.time()
 
     def edit(known: UserList) -> UserList:
-        old = known.users.get(name) or User(name, NONE, created=_time_text(now), issue=int(now))
+        old = known.users.get(name) or _new_user(name, now)
         return known.with_user(
             replace(
                 old,
@@ -229,6 +229,16 @@ def _tell_new(path: Path) -> None:
             "does not look there",
             err=True,
         )
+
+
+def _new_user(name: str, now: float) -> User:
+    """Return a user without rights; one with a wildcard could be neither watched nor changed."""
+    if "+" in name or "#" in name:
+        raise Error(
+            Code.INVALID,
+            f"the name of a new user holds no '+' or '#', because its row is at $SYS/users/{name}",
+        )
+    return User(name, NONE, created=_time_text(now), issue=int(now))
 
 
 def _password() -> bytes:
