@@ -1,9 +1,10 @@
 """The requests of an import: each has one effect, however often it is sent.
 
-Each carries an idempotency key of its own: the import's name and the number of rows before it. So a
-request whose answer was lost is sent again, and the server answers with the receipt of the first,
-also to another process that goes on with the import. A server that is busy, restarts or cannot be
-reached is asked again a bounded number of times. It knows neither files nor tables.
+Each carries an idempotency key of its own: the import's name, the number of rows before it, and
+whether it has one row of a table that takes them one by one. So a request whose answer was lost is
+sent again, and the server answers with the receipt of the first, also to another process that goes
+on with the import. A server that is busy, restarts or cannot be reached is asked again a bounded
+number of times. It knows neither files nor tables.
 """
 
 import re
@@ -85,9 +86,9 @@ class ImportRequests:
         self._met = False
         """Whether a server was reached."""
 
-    def put(self, path: str, body: bytes, headers: Mapping[str, str], place: Place) -> None:
-        """Write once; raises the Problem of a refusal, or of the last attempt."""
-        marked = {**headers, "Idempotency-Key": f'"import-{place}"'}
+    def put(self, path: str, body: bytes, headers: Mapping[str, str], key: str) -> None:
+        """Write once for each key; raises the Problem of a refusal, or of the last attempt."""
+        marked = {**headers, "Idempotency-Key": f'"import-{key}"'}
         attempt = 1
         while True:
             try:

@@ -2,11 +2,12 @@
 
 The rows are ordinary writes of the server, in batches of one transaction each: subscribers receive
 them, and the table's checks apply. One set of files and rows always makes the same batches, so that
-an import that goes on with another sends a batch of unknown outcome as it was.
+an import that goes on with another sends a batch of unknown outcome as it was. A table whose class
+has a put of its own takes no batches: its rows are sent one by one, each with its own key.
 """
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -54,7 +55,8 @@ def import_table(
     """Import the rows of Parquet files as records; each replaces the record with its id.
 
     All rows are checked before the first is written. They are written in batches, each of which
-    is atomic, and sent again while the server is busy.
+    is atomic, and sent again while the server is busy. A table whose class has a put of its own
+    gets them one by one, through that put, which is slower.
 
     Example: rowcast import Dog data/snapshots/newest
     """
@@ -105,6 +107,10 @@ class Sender:
         self._waiting: list[Record] = []
         self._bodies: list[bytes] = []
         self._bytes = 0
+        self._alone = False
+        """Whether the server takes the rows one by one: a class has a put of its own."""
+        self._sent = False
+        """Whether a request was accepted."""
         self.rows = 0
         """Rows that are written."""
 
@@ -121,12 +127,12 @@ class Sender:
         self._flush()
 
     def _send_run(self, run: "Run") -> None:
-        body = array_header(len(run.rows)) + b"".join(run.rows)
+        body = b"" if self._alone else array_header(len(run.rows)) + b"".join(run.rows)
         if len(body) > IMPORT_BATCH_BYTES and len(run.rows) > 1:
             for half in run.divided():
                 self._send_run(half)
             return
-        self._write_batch(run.where, len(run.rows), body)
+        self._write_batch(run.where, len(run.rows), body, lambda: run.records(self._id))
 
     def _send_records(self, records: "Iterable[Record]") -> None:
         for record in records:
@@ -157,13 +163,28 @@ class Sender:
             return
         body = array_header(len(self._bodies)) + b"".join(self._bodies)
         where = f"{self._waiting[0].where} to row {self._waiting[-1].row}"
-        self._write_batch(where, len(self._bodies), body)
+        waiting = self._waiting
+        self._write_batch(where, len(waiting), body, lambda: waiting)
         self._waiting, self._bodies, self._bytes = [], [], 0
 
-    def _write_batch(self, where: str, count: int, body: bytes) -> None:
-        """Write some rows in one transaction."""
-        path = topic_path(self._table.topic("")) + "?atomic=true"
-        self._write(where, count, path, body, _HEADERS)
+    def _write_batch(
+        self, where: str, count: int, body: bytes, records: "Callable[[], Sequence[Record]]"
+    ) -> None:
+        """Write some rows in one transaction; one by one where a class has a put of its own."""
+        if not self._alone and not self.rows < self._start.rows < self.rows + count:
+            path = topic_path(self._table.topic("")) + "?atomic=true"
+            try:
+                self._write(where, count, path, body, _HEADERS)
+            except Error as error:
+                if error.code is not Code.NOT_ALLOWED:
+                    raise
+                told = f"{self._table.name} takes no batches, so its rows are written one by one"
+                print(told, file=sys.stderr)
+            else:
+                return
+        self._alone = True  # also where the start is inside: only rows on their own end there
+        for record in records():
+            self._put(record, encode(record.value, MSGPACK))
 
     def _write(
         self, where: str, count: int, path: str, body: bytes, headers: Mapping[str, str]
@@ -172,12 +193,13 @@ class Sender:
         if self.rows + count > self._start.rows:
             place = Place(self._start.name, self.rows)
             try:
-                self._requests.put(path, body, headers, place)
+                self._requests.put(path, body, headers, f"{place}{'/row' * self._alone}")
             except Error as error:
-                if error.code is Code.NOT_ALLOWED:  # the same for each row: nothing to go on with
+                if error.code is Code.NOT_ALLOWED and not self._sent:  # the same for each row
                     told = f"this table cannot be imported: {error.message}"
                     raise Error(error.code, told) from error
                 words = f"{where}: {error.message}; the {self.rows:,} rows before are written"
                 hint = f"to go on after them, repeat the command with --resume {place}"
                 raise Error(error.code, f"{words}; {hint}") from error
+            self._sent = True
         self.rows += count

@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rowcast.codecs import JSON
+from rowcast.codecs import JSON, MSGPACK, decode
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT
 from rowcast.core.export_limits import IMPORT_BATCH_ROWS
@@ -113,6 +113,14 @@ class Run:
             Run(self.file, self.first, self.rows[:half]),
             Run(self.file, self.first + half, self.rows[half:]),
         )
+
+    def records(self, key: str) -> list[Record]:
+        """Return its rows one by one; ``key`` is the attribute that is their id."""
+        found: list[Record] = []
+        for number, row in enumerate(self.rows, self.first):
+            value = cast("dict[str, object]", decode(row, MSGPACK))
+            found.append(Record(self.file, number, id_text(value[key]), value))
+        return found
 
     @property
     def where(self) -> str:

@@ -134,19 +134,69 @@ def test_columns_of_an_older_type_are_widened(file):
     assert found == [{"id": "a", "name": "7", "any": {"x": 1, "y": None}}, {"id": "b", "name": "8"}]
 
 
-async def test_s19_a_table_that_takes_rows_one_by_one_is_told(tmp_path, file):
-    """S19: going on would meet the same refusal, so no word of --resume."""
-    path = file(id=["a"], text=["one"])
+NOTES = """
+from rowcast import Code, Error, Resource
+
+class Checked(Resource):
+    async def put(self, value):
+        if value.get("name") == self.refused or value.get("text") == self.refused:
+            raise Error(Code.INVALID, "a dog is not called Cat")
+        return await super().put(value | {"any": "checked"})
+
+    refused = "Cat"
+
+class Dog(Checked):
+    pass
+
+class Note(Checked):
+    pass
+"""
+
+
+@pytest.fixture
+async def checked(tmp_path):
+    """A server whose tables have a put of their own."""
     (tmp_path / "resources").mkdir()
-    (tmp_path / "resources/note.py").write_text(
-        "from rowcast import Resource\n\n\n"
-        "class Note(Resource):\n    async def put(self, value):\n        pass\n"
-    )
+    (tmp_path / "resources/notes.py").write_text(NOTES)
+    world = Changing(tmp_path, 1)
+    world.schema = SCHEMA
+    async with world.running(**{"mqtt.sys_interval": 0}, resources=tmp_path / "resources"):
+        yield world
+
+
+@pytest.mark.parametrize(("name", "attribute"), [("Dog", "name"), ("Note", "text")])
+async def test_s19_a_table_with_a_put_of_its_own_is_imported_through_it(
+    checked, tmp_path, file, capsys, name, attribute
+):
+    """S19: row by row, with its checks; it tells where it stopped, and goes on there."""
+    schema = tmp_path / "schema.graphql"
+    names = [f"name {number}" for number in range(1100)]
+    ids = [str(number) for number in range(1100)]
+    path = file(id=ids, **{attribute: [*names[:1050], "Cat", *names[1051:]]})
+    with pytest.raises(Error, match="a dog is not called Cat") as caught:
+        await asyncio.to_thread(import_table, name, str(path), schema, checked.url)
+    told = caught.value.message
+    assert "row 1051: " in told
+    assert "the 1,050 rows before are written" in told
+    assert "written one by one" in capsys.readouterr().err
+    place = told.rpartition("--resume ")[2]
+    path = file(id=ids, **{attribute: names})
+    await asyncio.to_thread(import_table, name, str(path), schema, checked.url, place)
+    assert "1100\n" == capsys.readouterr().out
+    found = [event for event in checked.store.read(0, 2000) if event.table is not None]
+    assert [f"{name}/{number}" for number in ids] == [event.topic for event in found]
+    assert all(b"checked" in event.payload for event in found)
+
+
+async def test_s19_a_table_that_takes_no_row_is_told(tmp_path, file):
+    """S19: going on would meet the same refusal, so no word of --resume."""
+    (tmp_path / "resources").mkdir()
+    (tmp_path / "resources/notes.py").write_text(NOTES.replace("INVALID", "NOT_ALLOWED"))
     world = Changing(tmp_path, 1)
     world.schema = SCHEMA
     schema = tmp_path / "schema.graphql"
-    settings = {"mqtt.sys_interval": 0, "resources": tmp_path / "resources"}
-    async with world.running(**settings):
-        with pytest.raises(Error, match=r"this table cannot be imported: .* one by one") as caught:
+    path = file(id=["a"], text=["Cat"])
+    async with world.running(**{"mqtt.sys_interval": 0}, resources=tmp_path / "resources"):
+        with pytest.raises(Error, match=r"this table cannot be imported: .* a dog") as caught:
             await asyncio.to_thread(import_table, "Note", str(path), schema, world.url)
     assert "--resume" not in caught.value.message
