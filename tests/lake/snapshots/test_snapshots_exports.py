@@ -116,6 +116,20 @@ async def test_a_wrong_order_is_refused_with_how_to_say_it(world):
             assert (400, True) == (refused.status_code, says in refused.json()["detail"]), body
 
 
+async def test_an_order_of_a_table_that_is_not_there_is_refused_at_once(world):
+    """S1: with the name that was meant, or those that there are; no job is begun."""
+    async with world.running():
+        for name, says in [("Dgo", 'did you mean "Dog"?'), ("Zebra", "; there are ")]:
+            refused = await world.ask("POST", json={"tables": ["Dog", name]})
+            assert (404, "not_found") == (refused.status_code, refused.json()["code"])
+            assert f"there is no table {name!r} to export" in refused.json()["detail"]
+            assert says in refused.json()["detail"]
+        assert "Dog" in refused.json()["detail"].partition("there are")[2]
+        assert [] == await world.row("")
+        for name in ("_retained", "mqtt_sys_events"):  # not declared, and tables nonetheless
+            assert 202 == (await world.ask("POST", json={"tables": [name]})).status_code
+
+
 async def test_rows_are_live(world):
     """S1, M11: who watches hears of the job, how far it is, its end, and the snapshot."""
     async with world.running():

@@ -8,7 +8,7 @@ watch ``$SYS/snapshots`` are told what came and went. Nothing here knows what is
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -65,6 +65,8 @@ class Exports:
         self.jobs: dict[str, Job] = {}
         self.items: dict[str, Item] = {}
         self.newest = ""
+        self.tables: Collection[str] = kernel.registry.shapes
+        """The tables that are declared or shown now."""
         self._changed = kernel.rows(PATH, snapshot_rows(self))
         self._command = command
         self._every = every

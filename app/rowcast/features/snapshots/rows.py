@@ -7,7 +7,7 @@ files: ``1042/manifest.json``, ``newest/Dog/part-00000.parquet``.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rowcast.core.errors import Code, Error
@@ -68,7 +68,9 @@ def snapshot_rows(exports: "Exports") -> type[SystemRows]:
             self.kernel.rights.check_administer(self.topic, self.caller)
             if self.id:
                 raise Error(Code.NOT_ALLOWED, f"post to /{PATH}/ to begin an export")
-            job = exports.begin(_order(value))
+            order = _order(value)
+            _check_tables(order, exports.tables)
+            job = exports.begin(order)
             self.began = f"{PATH}/{job.name}"
             return job.row
 
@@ -122,6 +124,14 @@ def _row(item: Item, exports: "Exports", *, whole: bool) -> Facts:
             for name, table in tables.items()
         }
     return facts
+
+
+def _check_tables(order: Order, tables: Collection[str]) -> None:
+    """Raise NOT_FOUND for a name that is no table's; the process knows the server's own tables."""
+    for name in order.tables:
+        if name not in tables and not name.startswith(_SERVER_S):
+            near = did_you_mean(name, tables) or f"; there are {', '.join(sorted(tables))}"
+            raise Error(Code.NOT_FOUND, f"there is no table {name[:200]!r} to export{near}")
 
 
 def _order(value: object) -> Order:
