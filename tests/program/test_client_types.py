@@ -6,6 +6,9 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from rowcast.auth.users import User
+from rowcast.auth.users_file import change_users
+from rowcast.core.callers import NONE
 from rowcast.program.cli import command
 from rowcast.program.client_types import python, typescript
 from rowcast.schema import parse_schema
@@ -96,3 +99,19 @@ def test_check_fails_for_an_older_file(tmp_path, monkeypatch):
     assert CliRunner().invoke(command, [*asked, "--check"]).exit_code == 0
     (tmp_path / "schema.graphql").write_text(SCHEMA.replace("age: Int", "age: Long"))
     assert CliRunner().invoke(command, [*asked, "--check"]).exit_code == 1
+
+
+def test_a_role_that_nobody_names_is_told_with_those_that_there_are(tmp_path, monkeypatch):
+    """Types of a misspelt role are those of a guest, which may pass unnoticed."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "schema.graphql").write_text(SCHEMA)
+    change_users(
+        tmp_path / "data/users.json",
+        lambda known: known.with_user(User("ann", NONE, roles=frozenset({"keeper"}))),
+        lambda size: b"x" * size,
+    )
+    told = CliRunner().invoke(command, ["generate", "python", "--as", "vte", "--as", "keeper"])
+    words = "no @auth and no user names the role 'vte'; there are: admin, keeper, vet"
+    assert (0, f"warning: {words}\n") == (told.exit_code, told.stderr)
+    for role in ("vet", "keeper", "admin"):
+        assert "" == CliRunner().invoke(command, ["generate", "python", "--as", role]).stderr

@@ -1,12 +1,17 @@
 """The command ``rowcast generate``: types of the schema for programs."""
 
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from rowcast.core.callers import ADMIN
 from rowcast.core.errors import Code, Error
+from rowcast.core.tables import Table
 from rowcast.program.commands.options import ConfigOption, SchemaOption, join_settings
 
 
@@ -39,7 +44,9 @@ def generate(
 
     if check and out is None:
         raise Error(Code.INVALID, "--check compares a file: name it with --out")
-    read = load_schema(join_settings(config, {"schema": schema}).schema_file)
+    settings = join_settings(config, {"schema": schema})
+    read = load_schema(settings.schema_file)
+    _tell_unknown(role, read.tables, settings.users_file)
     write = typescript if language is Language.TYPESCRIPT else python
     text = write(read, frozenset(role) if role else None)
     if out is None:
@@ -48,3 +55,23 @@ def generate(
         out.write_text(text, encoding="utf-8")
     elif not out.exists() or out.read_text(encoding="utf-8") != text:
         raise Error(Code.INVALID, f"{out} is not up to date: run the command without --check")
+
+
+def _tell_unknown(roles: list[str] | None, tables: Sequence[Table], users_file: Path) -> None:
+    """Warn of a role that neither ``@auth`` nor the users name, with those that there are.
+
+    It is no error: roles may come from tokens, and the users may be on another machine.
+    """
+    from rowcast.auth.users_file import read_users  # noqa: PLC0415 - not for each
+    from rowcast.features.rights.policy import Policy  # noqa: PLC0415 - not for each
+
+    known = {ADMIN, *Policy(tables).roles}
+    if users_file.exists():
+        with suppress(Error):  # not readable here: then the schema's are those that are known
+            users = read_users(users_file)
+            known.update(users.roles, *(user.roles for user in users.users.values()))
+    for role in roles or ():
+        if role not in known:
+            there = ", ".join(sorted(known))
+            told = f"no @auth and no user names the role {role!r}; there are: {there}"
+            print(f"warning: {told}", file=sys.stderr)
