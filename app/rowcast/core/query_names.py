@@ -22,6 +22,7 @@ WRITTEN: Final[Mapping[str, str]] = {
     "select": "select(name)",
     "fields": "select(name)",
     "after": "after(token)",
+    "fn": "every=1h&fn=avg, because fn needs buckets to work on",
     "since": "from=<cursor> for what happened after it, or ask for text/event-stream",
 }
 """The query function for each common parameter name of other servers."""

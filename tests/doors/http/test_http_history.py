@@ -263,6 +263,15 @@ async def test_a_series_may_be_of_some_attributes_and_rows(rest):
     assert "Dog/0" == row["topic"]
 
 
+async def test_a_series_of_an_undeclared_attribute_that_some_record_has_is_no_mistake(rest):
+    """B13: though no event of the time has it."""
+    await rest.put("/Dog/7", b'{"name": "Max", "legs": 4}')
+    (row,) = (await rest.get("/Dog/7?from=0&every=1d&select=legs&fn=sum")).value
+    assert {"legs": {"sum": 4}} == row["values"]
+    (row,) = (await rest.get("/Dog/1?from=0&every=1d&select=legs&fn=sum")).value
+    assert {} == row["values"]
+
+
 async def test_a_series_as_csv_has_a_column_for_each_function(rest):
     got = await rest.get("/Dog/.csv?from=0&every=1d&fn=avg,max&select=age")
     rows = list(csv.DictReader(io.StringIO(got.body.decode())))
@@ -331,6 +340,10 @@ REFUSED = {
     "/Dog/1?every=1m&fn=average": "there is no fn 'average'",
     "/Dog/1?every=1m&fn=maxx": 'did you mean "max"?',
     "/Dog/1?from=0&fn=avg": "fn needs buckets",
+    "/Dog/1?fn=avg": "fn needs buckets",
+    "/Dog/?fn=avg": "fn needs buckets",
+    "/Dog/1?from=0&every=1h&select=agee": 'no record has one; did you mean "age"?',
+    "/Dog/?from=0&every=1h&select=age,agee": 'no record has one; did you mean "age"?',
     "/Dog/1?from=0&sort(name)": "history comes in the order of time",
     "/Dog/?from=0&count": "history comes in the order of time",
     "/Dog/1?from=0&select=": "a select names no attribute",

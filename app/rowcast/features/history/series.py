@@ -127,6 +127,12 @@ class Series:
             if number is not None:
                 yield BARE, number
 
+    @property
+    def missing(self) -> list[Path]:
+        """The attributes that were asked for and had no number in any event."""
+        found = {name for tallies in self._buckets.values() for name in tallies}
+        return [path for path in self._paths or () if ".".join(path) not in found]
+
     def rows(self) -> Iterator[dict[str, object]]:
         """Yield the rows, sorted by time and then by topic."""
         for start, topic in sorted(self._buckets):

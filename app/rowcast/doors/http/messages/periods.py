@@ -28,6 +28,7 @@ OPENING: Final = ("from", "to", "last", "every", "asof")
 """Parameters that make a request one of history."""
 BESIDE: Final = ("limit", "fn", "select")
 """Its further parameters."""
+NO_BUCKETS: Final = "fn needs buckets to work on; add every=, such as every=1m"
 _CONDITION: Final = re.compile(r"[A-Za-z_-]*(?:=|%3[Dd])")
 """The text after the first equals sign if that begins an operator."""
 _OPEN: Final = re.compile(r"[(\[]|%28|%5[Bb]")
@@ -102,7 +103,7 @@ def _period(found: dict[str, str]) -> Period:
     if asof is not None and others:
         raise Error(Code.INVALID, f"asof is one moment; it does not go with {others[0]!r}")
     if every is None and "fn" in found:
-        raise Error(Code.INVALID, "fn needs buckets to work on; add every=, such as every=1m")
+        raise Error(Code.INVALID, NO_BUCKETS)
     if "last" in found and "limit" in found:
         raise Error(Code.INVALID, "last and limit exclude each other; give one of them")
     most = QUERY_LIMIT_RECORDS_MAX if asof is not None else HISTORY_WHOLE_EVENTS_MAX

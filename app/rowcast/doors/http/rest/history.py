@@ -19,12 +19,13 @@ from rowcast.codecs import (
     negotiate,
     rows_encoder,
 )
-from rowcast.core.conditions import holds
+from rowcast.core.conditions import Path, holds
 from rowcast.core.errors import Code, Error
 from rowcast.core.evaluation import project
 from rowcast.core.events import DELETE, Event, local_id
 from rowcast.core.meta import NAMES, meta_of
-from rowcast.core.queries import Query
+from rowcast.core.queries import Query, Select
+from rowcast.core.query_names import is_declared
 from rowcast.core.query_text import parse_query
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
@@ -218,6 +219,7 @@ class Answer:
                 if event.kind != DELETE:
                     topic = event.about if isinstance(event, Row) else event.topic
                     series.add(topic, event.version, kernel.transcoder.value(event))
+        await self._check_names(series.missing)
         rows = list(series.rows())
         if period.last:
             rows = rows[-period.last :]
@@ -228,6 +230,21 @@ class Answer:
         encoder = rows_encoder(self.media_type, columns, len(rows))
         body = b"".join((encoder.begin(), *map(encoder.row, rows), encoder.end()))
         await send_bytes(self.request.send, 200, self.content_type, body, self.headers())
+
+    async def _check_names(self, missing: Sequence[Path]) -> None:
+        """Raise INVALID for a name without numbers that is misspelt, as a query's would be (P5)."""
+        table, request = self.table, self.request
+        if table is None:
+            return
+        for path in missing:
+            if is_declared(table, path):
+                continue
+            query = Query(select=Select((path,)), limit=1)
+            try:
+                await request.kernel.search(table, query, request.caller)
+            except Error as error:
+                if error.code is Code.INVALID:  # else this caller may not read the table
+                    raise
 
     # -- events ------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.core.values import parse_id
 from rowcast.doors.http.messages.asgi import path_of
-from rowcast.doors.http.messages.periods import OPENING, Period
+from rowcast.doors.http.messages.periods import NO_BUCKETS, OPENING, Period
 from rowcast.doors.http.messages.replies import EMPTY, SELECTED, send_bytes, unless_gone
 from rowcast.doors.http.rest import custom_resources as customs
 from rowcast.doors.http.rest import descriptions, history, listings, long_poll
@@ -252,6 +252,8 @@ def _select_of(request: Request, record: Record) -> Select | None:
     table, text = record.table or Table(record.topic, None), request.parameters.query
     query = parse_query(text, table, tables=request.kernel.registry.related)
     if query != Query(select=query.select):
+        if table.attribute("fn") is None and any(term[:3] == "fn=" for term in text.split("&")):
+            raise Error(Code.INVALID, NO_BUCKETS)
         hint = did_you_mean(text.partition("=")[0], (*OPENING, "select", "meta"))
         raise Error(
             Code.INVALID,
