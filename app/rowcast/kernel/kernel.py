@@ -401,7 +401,7 @@ class Kernel(Seams):
     def authorise_watch(self, topics: TopicFilter, caller: Caller) -> None:
         """Raise unless the caller may subscribe to the filter."""
         self.rights.check_subscribe(topics, caller)
-        check_offered(topics.text, self.registry.paths)
+        check_offered(topics.text, self.registry.paths, self.registry.alarms)
 
     def unwatch(self, subscription: Subscription, topics: TopicFilter) -> bool:
         """Remove one interest of a subscription; return whether it existed."""

@@ -4,16 +4,18 @@ Topics that begin with ``$`` belong to the server (MQTT-4.7.2-1), so their list 
 filter outside it, which would never match, is reported at once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
+from rowcast.core.alarms import ALARMS_PREFIX
 from rowcast.core.errors import Code, Error
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.topics import WILDCARDS
 
 _SYSTEM: Final = "$SYS"
+_ALARMS: Final = ALARMS_PREFIX.rstrip("/")
 WATCHED: Final = (
-    _SYSTEM, "$AUDIT", "$CONTROL", "$gateway", "$stale", "$alarms", "$gap", "$snapshot", "$reset",
+    _SYSTEM, "$AUDIT", "$CONTROL", "$gateway", "$stale", _ALARMS, "$gap", "$snapshot", "$reset",
 )  # fmt: skip
 """First levels with events."""
 PREFIXES: Final = ("$share", "$queue", "$exclusive", "$stream")
@@ -24,8 +26,11 @@ _OWN: Final = ("broker", "events", "gateway")
 """Second levels below ``$SYS`` with messages, besides those with rows."""
 
 
-def check_offered(text: str, declared: Iterable[str]) -> None:
-    """Raise for a filter that can never match; ``declared`` are the paths of resources."""
+def check_offered(text: str, declared: Iterable[str], alarms: Collection[str]) -> None:
+    """Raise for a filter that can never match.
+
+    ``declared`` are the paths of resources, ``alarms`` the names of the schema's alarms.
+    """
     if text[0] != "$":
         return
     first, _, rest = text.partition("/")
@@ -51,6 +56,8 @@ def check_offered(text: str, declared: Iterable[str]) -> None:
         )
     if first == _SYSTEM:
         _check_system(text, rest.partition("/")[0], declared)
+    elif first == _ALARMS:
+        _check_alarm(text, rest.partition("/")[0], alarms)
     elif first not in WATCHED and not any(path.partition("/")[0] == first for path in declared):
         known, ways = ", ".join(WATCHED), (*PREFIXES, *_FURTHER)
         raise Error(
@@ -73,3 +80,16 @@ def _check_system(text: str, level: str, declared: Iterable[str]) -> None:
             f"are {', '.join(known)}",
             filter=text,
         )
+
+
+def _check_alarm(text: str, name: str, alarms: Collection[str]) -> None:
+    """Raise for the name of an alarm that no table declares."""
+    if name in {"", *WILDCARDS, *alarms}:
+        return
+    there = f"there are {', '.join(sorted(alarms))}" if alarms else "the schema declares none"
+    raise Error(
+        Code.NOT_FOUND,
+        f"nothing is published at {text[:200]!r}: no alarm is called {name[:200]!r}"
+        f"{did_you_mean(name, alarms)}; {there}",
+        filter=text,
+    )

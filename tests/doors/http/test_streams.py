@@ -170,7 +170,9 @@ def test_the_rest_of_accept_says_the_format(accept, media_type):
 # -- what begins with $, and a leading slash -------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ["/$nonsense/", "/?topic=$replays/%23", "/?topic=$queue/a"])
+@pytest.mark.parametrize(
+    "path", ["/$nonsense/", "/?topic=$replays/%23", "/?topic=$queue/a", "/$alarms/nope/"]
+)
 async def test_p5_a_stream_of_which_nothing_can_come_is_refused(path):
     """P5: in words, before it begins."""
     async with HttpServer() as doors:

@@ -5,7 +5,15 @@ import pytest
 from mqtt_server import Puback, Suback, Subscribe, Subscription, Unsubscribe, topics
 from rowcast.mqtt.reasons import Reason
 
-UNKNOWN = ["$query/Dog/1", "$replay/a", "$nonsense/#", "$sys/broker/#", "$SYS/nonsense/#", "$"]
+UNKNOWN = [
+    "$query/Dog/1",
+    "$replay/a",
+    "$nonsense/#",
+    "$sys/broker/#",
+    "$SYS/nonsense/#",
+    "$",
+    "$alarms/nope/#",
+]
 
 
 @pytest.mark.parametrize("text", UNKNOWN)

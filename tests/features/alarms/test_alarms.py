@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 
 import pytest
 from alarm_world import NOW, ROW, TOLD, TOPIC, World, sensor
@@ -17,6 +18,7 @@ from rowcast.core.freshness import told_of
 from rowcast.core.queries import Query
 from rowcast.core.query_text import parse_query
 from rowcast.core.tables import Table
+from rowcast.core.topics import TopicFilter
 from rowcast.features.alarms.alarm_states import AlarmStates
 from rowcast.schema import parse_schema
 from rowcast.store.store import Keep
@@ -341,3 +343,18 @@ async def test_a_topic_that_would_be_too_long_has_a_row_only():
 async def test_the_query_is_a_plain_list_without_rules():
     it = await world(Table("Plain", "Plain", (KEY,)))
     assert [] == await it.server.kernel.resource("$SYS/alarms/", ANN).get(Query())
+
+
+@pytest.mark.parametrize("filter_", ["$alarms/hto/#", "$alarms/hto", "$alarms/hto/Sensor/1"])
+async def test_p5_a_filter_of_an_alarm_that_no_table_has_is_refused(filter_):
+    """P5, V5: nothing would ever come; with the names that there are."""
+    it = await world()
+    words = "no alarm is called 'hto'; did you mean \"hot\"?; there are hot"
+    with pytest.raises(Error, match=re.escape(words)) as told:
+        it.server.kernel.authorise_watch(TopicFilter(filter_), READER)
+    assert Code.NOT_FOUND == told.value.code
+    for text in ("$alarms", "$alarms/#", "$alarms/+/Sensor/1", "$alarms/hot/#", "$alarms/hot"):
+        it.server.kernel.authorise_watch(TopicFilter(text), READER)
+    bare = await world(Table("Dog", "Dog", (KEY,)))
+    with pytest.raises(Error, match="the schema declares none"):
+        bare.server.kernel.authorise_watch(TopicFilter(filter_), READER)

@@ -159,7 +159,8 @@ class Retained:
     def _asked(self, topics: str) -> TopicFilter:
         wanted = TopicFilter(topics)
         self._kernel.rights.check_watch(wanted, self._caller)
-        check_offered(topics, self._kernel.registry.paths)
+        registry = self._kernel.registry
+        check_offered(topics, registry.paths, registry.alarms)
         return wanted
 
     @property
