@@ -40,6 +40,76 @@ def test_o1_check_config_says_what_where_and_how_to_mend_it(tmp_path, monkeypatc
     assert said in str(result.exception)
 
 
+TLS = "tls: {certificate: c.pem, privateKey: k.pem}\n"
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ("http: {port: 1883}\n", "http.port and mqtt.network.port are both 1883; choose"),
+        (
+            "http: {host: 0.0.0.0, port: 5}\nmqtt: {network: {host: 127.0.0.2, port: 5}}\n",
+            "line 2: http.port and mqtt.network.port are both 5",
+        ),
+        (f"http: {{securePort: 9926}}\n{TLS}", "http.port and http.securePort are both 9926"),
+        ("snapshots: {location: 's3://'}\n", "snapshots.location names no bucket; write s3://"),
+        ("log: {archive_location: 's3:///x'}\n", "log.archive_location names no bucket"),
+    ],
+)
+def test_o1_settings_that_cannot_work_together_are_mistakes(tmp_path, monkeypatch, config, said):
+    """O1: with the file and the setting, before a start that would fail."""
+    result = checked(tmp_path, monkeypatch, config)
+    assert (1, True) == (result.exit_code, isinstance(result.exception, Error))
+    assert "rowcast.yaml, line " in str(result.exception)
+    assert said in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "http: {port: 0}\nmqtt: {network: {port: 0}}\n",
+        "http: {port: off}\nmqtt: {network: {port: off}}\n",
+        "http: {host: 127.0.0.2, port: 1883}\n",
+        "http: {securePort: 9926}\n",
+        "snapshots: {location: 's3://bucket'}\n",
+        "log: {archive: true, archive_days: 3}\n",
+    ],
+)
+def test_o1_settings_that_work_together_are_not(tmp_path, monkeypatch, config):
+    """O1: ports that are free, closed, of other addresses or without a certificate."""
+    result = checked(tmp_path, monkeypatch, config)
+    assert (0, "") == (result.exit_code, result.stderr)
+
+
+@pytest.mark.parametrize("setting", ["archive_days: 3", "archive_location: 's3://bucket'"])
+def test_o1_settings_without_effect_are_warned_of(tmp_path, monkeypatch, setting):
+    """O1: who sets how long the archive is kept means to have one."""
+    result = checked(tmp_path, monkeypatch, f"log: {{{setting}}}\n")
+    name = f"log.{setting.partition(':')[0]}"
+    words = f"{name} has no effect without log.archive; set that to true"
+    assert (0, f"warning: rowcast.yaml, line 1: {words}\n") == (result.exit_code, result.stderr)
+
+
+@pytest.mark.parametrize(
+    ("config", "made", "code"),
+    [("", False, 1), ("", True, 0), ("jobs: {enabled: false}\n", False, 0)],
+)
+def test_o1_a_derived_table_whose_job_is_missing_is_told(tmp_path, monkeypatch, config, made, code):
+    """O1, W4: the table and the job, unless the server runs none."""
+    checked(tmp_path, monkeypatch, config)
+    (tmp_path / "schema.graphql").write_text(
+        "type Dog @table @export { id: ID @primaryKey }\n"
+        'type Mean @table @export @derived(job: "jobs/mean.py", from: ["Dog"], every: "5m") '
+        "{ id: ID @primaryKey }\n"
+    )
+    if made:
+        (tmp_path / "jobs").mkdir()
+        (tmp_path / "jobs/mean.py").touch()
+    result = CliRunner().invoke(command, SERVE, catch_exceptions=True)
+    words = "schema.graphql: Mean: @derived(job:): there is no file jobs/mean.py in"
+    assert (code, bool(code)) == (result.exit_code, words in str(result.exception))
+
+
 @pytest.mark.parametrize(
     ("arguments", "ran"),
     [(("check",), False), (SERVE, False), (("check", "--run-resources"), True)],

@@ -53,6 +53,7 @@ from rowcast.program.settings.snapshots import SnapshotSettings
 from rowcast.program.settings.store import Log, Store
 from rowcast.program.settings.texts import composed, is_writable, read, value_of
 from rowcast.program.settings.tls import MutualTls, Tls
+from rowcast.program.settings.together import clashes, idle
 from rowcast.program.settings.topics import Topics
 from rowcast.program.settings.workers import Workers
 
@@ -240,13 +241,12 @@ class Config(FeatureSections):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """A warning for each setting given under a former name."""
+        """A warning for each setting given under a former name, or without effect."""
         return self._warnings
 
     def of(self, section: type[S]) -> S:
         """Return the section of a feature, by its class."""
-        found = (getattr(self, name) for name in type(self).model_fields)
-        return next(value for value in found if type(value) is section)
+        return next(value for _, value in self if type(value) is section)
 
     @property
     def users_file(self) -> Path:
@@ -356,12 +356,13 @@ def load_config(
     winners = {item.key: item for item in given if item.key in known}
     try:
         config = Config.model_validate(_nested(winners.values(), known))
+        problems += clashes(config, winners)
     except ValidationError as error:
         problems += [_misvalued(details, winners) for details in error.errors()]
     if problems:
         raise Error(Code.INVALID, "\n".join(problems))
-    former = (item for item in given if item.former and item.key in winners)
-    config._warnings = tuple(item.warning(winners[item.key]) for item in former)
+    former = (i.warning(winners[i.key]) for i in given if i.former and i.key in winners)
+    config._warnings = (*former, *idle(config, winners))
     return config
 
 

@@ -8,6 +8,7 @@ from shutil import which
 from typing import Final
 
 from rowcast.core.errors import Code, Error
+from rowcast.core.tables import Table
 from rowcast.features.derived.commit import ResultBounds
 from rowcast.features.derived.settings import JobSection
 from rowcast.features.results.settings import ResultSection
@@ -72,7 +73,7 @@ class JobPlan:
 
     def work(self, job: str, snapshot: Path, result: Path) -> Sequence[str]:
         """Return the command of a job; raises Error when it has no file in the directory."""
-        file = self._file(job)
+        file = self.file(job)
         options = ["--job", str(file), "--input", str(snapshot), "--output", str(result)]
         options += ["--seconds", f"{self.seconds:g}", "--bytes", str(self.bounds.size_bytes)]
         master = self.section.master
@@ -89,7 +90,7 @@ class JobPlan:
         program = Path(__file__).parents[2] / (_PROGRAM.replace(".", "/") + ".py")
         return [submit, "--master", master, str(program), *options, "--master", master]
 
-    def _file(self, job: str) -> Path:
+    def file(self, job: str) -> Path:
         """Return the file of a job; raises NOT_FOUND, DENIED for one that links to outside."""
         directory = self.directory.resolve()
         file = (directory / job.removeprefix(_PREFIX)).resolve()
@@ -103,3 +104,16 @@ class JobPlan:
         """Return the environment of a job."""
         values = {name: variable(name) for name in sorted(_PASSED)}
         return {name: value for name, value in values.items() if value}
+
+
+def check_jobs(config: Config, tables: Sequence[Table]) -> None:
+    """Raise NOT_FOUND for a table whose job has no file; none where the server runs no jobs."""
+    plan = JobPlan(config, config.of(JobSection))
+    for table in tables if plan.enabled else ():
+        if table.derived is not None:
+            try:
+                plan.file(table.derived.job)
+            except Error as error:
+                where = f"{config.schema_file}: {table.name}: @derived(job:)"
+                told = f"{where}: {error.message}, {plan.directory}"
+                raise Error(error.code, told) from error

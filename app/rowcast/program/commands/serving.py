@@ -126,6 +126,7 @@ def _check(chosen: Config, *, run_resources: bool = False) -> None:
     """Print a summary of the configuration, or raise INVALID with each problem."""
     from rowcast.features.alarms.settings import AlarmSection, check_webhooks  # noqa: PLC0415
     from rowcast.models import Models  # noqa: PLC0415
+    from rowcast.program.deriving import check_jobs  # noqa: PLC0415
     from rowcast.program.doors import certificates_of  # noqa: PLC0415 - not for every command
     from rowcast.program.resource_loader import check_resources  # noqa: PLC0415
     from rowcast.schema import load_schema  # noqa: PLC0415
@@ -141,6 +142,7 @@ def _check(chosen: Config, *, run_resources: bool = False) -> None:
         tables = load_schema(chosen.schema_file).tables
         models = Models(tables, chosen.database_url)
         check_webhooks(tables, chosen.of(AlarmSection).receivers)
+        check_jobs(chosen, tables)
         _tell_found(chosen.schema_file, [table.name for table in tables])
     except Error as error:
         problems.append(error.message)

@@ -22,6 +22,8 @@ PeriodOrNone = Annotated[str | None, AfterValidator(_period), BeforeValidator(no
 def _store(value: str | None) -> str | None:
     if value is not None and not is_object_store(value):
         raise ValueError("should be a place in an object store, such as s3://bucket/prefix")
+    if value is not None and not value.partition("//")[2].partition("/")[0]:
+        raise ValueError("names no bucket; write s3://bucket/prefix")
     return value
 
 
