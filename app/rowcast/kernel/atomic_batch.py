@@ -101,8 +101,7 @@ class AtomicBatch:
 
         Its detail ``index`` is the number of that write, where none has a ``check``.
         ``check`` is called for each with its current record, before the other checks.
-        ``conditions`` are those of the events, in their order. ``asks``: the receipts tell whether
-        there was a record.
+        ``conditions`` are in the events' order. ``asks``: receipts tell if there was a record.
         """
         if not events:
             return []
@@ -114,6 +113,8 @@ class AtomicBatch:
         try:
             await self._carry_out(events, caller, dones, guard)
         except Error as error:
+            if check is not None:
+                error.detail.pop("index", None)  # that of a hook
             for done in dones:
                 done(error)
             raise

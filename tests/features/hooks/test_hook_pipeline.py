@@ -11,6 +11,7 @@ from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.features.hooks.bounds import BOUNDS, HookBounds
 from rowcast.features.hooks.hook import DROP, Hook, Refusal
 from rowcast.features.hooks.hooks import Hooks
+from rowcast.kernel.atomic_batch import AtomicBatch
 from rowcast.kernel.resource import Resource
 from rowcast.kernel.write import Receipt
 from rowcast.store.store import Change
@@ -141,11 +142,23 @@ async def test_the_server_itself_asks_nobody():
 async def test_b11_one_refusal_refuses_a_whole_group(guard):
     room = hooked(guard())
     events = [Event(f"u/{name}", PUT, b"1", retain=True) for name in ("a", "secret", "b")]
-    assert Code.DENIED == await refusal(room.kernel.write_all(events, ANN, atomic=True))
+    with pytest.raises(Error, match="that is secret") as told:
+        await room.kernel.write_all(events, ANN, atomic=True)
+    assert (Code.DENIED, {"index": 1}) == (told.value.code, told.value.detail)
     assert 0 == room.store.head()
     events[1].topic = "u/noise"
     outcomes = await room.kernel.write_all(events, ANN, atomic=True)
     assert [1, 0, 2] == [outcome.event.seq for outcome in outcomes]
+
+
+@BOTH
+async def test_a_refused_group_that_is_checked_as_one_has_no_number(guard):
+    """Such as a change of all that a query selects: its writer counted none of them."""
+    room = hooked(guard())
+    events = [Event(f"u/{name}", PUT, b"1", retain=True) for name in ("a", "secret")]
+    with pytest.raises(Error, match="that is secret") as told:
+        await AtomicBatch(room.kernel).write(events, ANN, lambda *_: None)
+    assert {} == told.value.detail
 
 
 async def test_who_wrote_it_is_not_for_a_hook_to_change():

@@ -11,7 +11,8 @@ It knows neither protocols nor the store; the kernel runs the resulting write.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rowcast.core.callers import Caller
@@ -152,7 +153,7 @@ class HookPipeline(WriteGate):
         caller: Caller,
         go_on: Callable[[list[Event | None]], Awaitable[None]],
     ) -> None:
-        """Run the hooks of atomic writes; raises the first refusal.
+        """Run the hooks of atomic writes; raises the first refusal, with the write's ``index``.
 
         ``go_on`` is called with the results, in order with the caller's other writes.
         """
@@ -160,7 +161,7 @@ class HookPipeline(WriteGate):
             await go_on(list(events))
             return
         if not self._hooks.write_waits:
-            await go_on([self._ask(event, caller) for event in events])
+            await go_on([self._ask_at(*item, caller) for item in enumerate(events)])
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -170,7 +171,7 @@ class HookPipeline(WriteGate):
 
         async def step() -> None:
             try:
-                await go_on([await self._ask_waiting(event, caller) for event in events])
+                await go_on(await self._ask_each(events, caller))
             except Error as error:
                 refuse(error)
             else:
@@ -201,6 +202,17 @@ class HookPipeline(WriteGate):
     async def _ask_waiting(self, event: Event, caller: Caller) -> Event | None:
         delay = self._check(event, caller)
         return _as_sent(event, await self._hooks.publish_waiting(caller, event), delay)
+
+    def _ask_at(self, index: int, event: Event, caller: Caller) -> Event | None:
+        with _numbered(index):
+            return self._ask(event, caller)
+
+    async def _ask_each(self, events: Sequence[Event], caller: Caller) -> list[Event | None]:
+        became: list[Event | None] = []
+        for index, event in enumerate(events):
+            with _numbered(index):
+                became.append(await self._ask_waiting(event, caller))
+        return became
 
     def _check(self, event: Event, caller: Caller) -> str:
         """Raise the Error of a write that is refused anyway, before calling hooks.
@@ -285,3 +297,13 @@ def _as_sent(event: Event, became: Event | None, delay: str) -> Event | None:
     if became is not None and delay:
         became.topic = delay + became.topic
     return became
+
+
+@contextmanager
+def _numbered(index: int) -> Iterator[None]:
+    """Give the refusal of one of several writes its number, as that of admission has one."""
+    try:
+        yield
+    except Error as error:
+        error.detail = {**error.detail, "index": index}
+        raise
