@@ -56,6 +56,15 @@ def test_in_its_own_directory_nobody_is_told_to_change_it(tmp_path, monkeypatch)
     assert "  cd " not in init().output
 
 
+@pytest.mark.parametrize("name", ["project", "project/resources"])
+def test_a_file_in_the_place_of_a_directory_is_told(tmp_path, name):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("mine")
+    said = str(init(tmp_path / "project").exception)
+    assert f"{tmp_path / name} is a file, and a directory is needed there" in said
+    assert "mine" == (tmp_path / name).read_text()
+
+
 @pytest.mark.parametrize("name", STARTERS)
 def test_it_overwrites_nothing(tmp_path, name):
     mine = tmp_path / name

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
+from rowcast.codecs import decode, is_structured
 from rowcast.core.errors import Code, Error, stopping
-from rowcast.core.events import DELETE
+from rowcast.core.events import DELETE, PATCH, PUT, Event
+from rowcast.core.tables import Table
 from rowcast.kernel.registry import VERB_OF_KIND, Route
 from rowcast.kernel.resource import Resource
 from rowcast.kernel.write import Outcome, Receipt, Step, Write, resolver
@@ -81,6 +83,7 @@ class ResourceDispatch:
             if event.kind == DELETE:
                 await resource.delete()
             else:
+                _check_decodes(event, route.table)
                 value = kernel.transcoder.sent(event)
                 await getattr(resource, verb)(value)
             if write.changes:
@@ -102,6 +105,14 @@ class ResourceDispatch:
         error = await future
         if error is not None:
             raise error
+
+
+def _check_decodes(event: Event, table: Table | None) -> None:
+    """Raise what a table says of bytes that are no value; open ones, and messages, take any."""
+    said = event.content_type
+    typed = not table.open if table is not None else said is not None and is_structured(said)
+    if typed and event.payload and event.kind in {PUT, PATCH}:
+        decode(event.payload, said)
 
 
 def check_alone(route: Route, write: Write) -> None:

@@ -105,6 +105,25 @@ async def test_put_is_the_classes_own(rest):
     assert (refused.status, refused.value["detail"]) == (409, "the lamp is broken")
 
 
+@pytest.mark.parametrize("media_type", ["application/json", ""])
+@pytest.mark.parametrize("body", [b'{"name": "Rex"', b"\xff\x00"])
+async def test_a_body_that_is_no_value_is_told_as_a_table_tells_it(rest, body, media_type):
+    """The class would see bytes, and write them as a value."""
+    told = await rest.put("/Note/1", body, content_type=media_type)
+    got = await rest.put("/Dog/1", body, content_type=media_type)
+    assert (told.status, told.value["detail"]) == (got.status, got.value["detail"])
+    assert 400 == got.status
+    if media_type:
+        lamp = await rest.put("/Lamp/1", body, content_type=media_type)
+        assert told.value["detail"] == lamp.value["detail"]
+
+
+async def test_a_place_without_a_table_takes_any_bytes(rest):
+    """Unless they are called a value."""
+    assert 204 == (await rest.put("/Lamp/1", b"on", content_type="text/plain")).status
+    assert 204 == (await rest.put("/Lamp/1", b"\xff\x00", content_type="")).status
+
+
 @pytest.mark.parametrize(("method", "path"), [("PUT", "/Lamp/1"), ("GET", "/Odd/object")])
 async def test_a_mistake_of_the_class_is_an_incident(rest, method, path, caplog):
     with caplog.at_level(logging.ERROR):
