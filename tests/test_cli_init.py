@@ -14,7 +14,7 @@ from rowcast.program.cli import command
 from rowcast.program.commands.init import STARTERS
 from rowcast.program.config import load_config
 from rowcast.program.resource_loader import load_resources
-from rowcast.schema import load_schema
+from rowcast.schema import load_schema, parse_schema
 
 
 def init(*arguments):
@@ -155,3 +155,14 @@ async def test_the_rule_of_the_example_holds_however_a_dog_is_written(tmp_path):
             for wrong in (b'["Cat"]', b'"Cat"', b'{"name": "Cat"'):
                 assert (await rest.ask(method, "/Dog/1", wrong)).status in {400, 422}
         assert (await rest.get("/Dog/1")).value["name"] == "Rex"
+
+
+def test_the_table_of_the_readme_is_a_part_of_the_checkout_s():
+    """What the server sets is all in it, because answers show that without being asked."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = parse_schema(text.partition("```graphql\n")[2].partition("```")[0]).tables[0]
+    whole = load_schema(ROOT / "schema.graphql").table(shown.name)
+    of_file = {item.name: replace(item, description="") for item in whole.attributes}
+    assert {item.name: item for item in shown.attributes}.items() <= of_file.items()
+    server_s = {item.name for item in whole.attributes if item.role is not None}
+    assert {"created", "updated"} == server_s <= {item.name for item in shown.attributes}
