@@ -25,6 +25,7 @@ from rowcast.auth.verifier import Verifier
 from rowcast.core.callers import NONE, Grants
 from rowcast.core.entry_limits import PASSWORD_BYTES_MAX
 from rowcast.core.errors import Code, Error
+from rowcast.core.topics import WILDCARDS
 from rowcast.program.commands.options import ConfigOption, DataOption, JsonOption, print_row
 from rowcast.program.config import load_config
 
@@ -233,7 +234,7 @@ def _tell_new(path: Path) -> None:
 
 def _new_user(name: str, now: float) -> User:
     """Return a user without rights; one with a wildcard could be neither watched nor changed."""
-    if "+" in name or "#" in name:
+    if not set(WILDCARDS).isdisjoint(name):
         raise Error(
             Code.INVALID,
             f"the name of a new user holds no '+' or '#', because its row is at $SYS/users/{name}",
