@@ -50,12 +50,12 @@ def kept(tmp_path_factory):
     made.close()
 
 
-def fill(store, values):
+def fill(store, values, table=TABLE):
     """Replace the records."""
     writer = Writer(store.head())
-    old = [item.topic for item in store.scan(TABLE, TopicFilter("#"), "", 100).records]
-    events = [writer.delete(topic, TABLE) for topic in old]
-    store.commit([*events, *(writer.value(TABLE, str(n), one) for n, one in enumerate(values))])
+    old = [item.topic for item in store.scan(table, TopicFilter("#"), "", 100).records]
+    events = [writer.delete(topic, table) for topic in old]
+    store.commit([*events, *(writer.value(table, str(n), one) for n, one in enumerate(values))])
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -95,6 +95,18 @@ def test_a4_a_condition_on_an_indexed_computed_attribute_uses_the_index(place, t
     found = " ".join(row[3] for row in place.sql(asked, *selected.values))
     assert "SEARCH Order USING INDEX rowcast_by.Order.total." in found
     assert is_helped(TABLE, parse_query(text, TABLE))
+
+
+@pytest.mark.parametrize("indexed", ["", "@indexed"])
+def test_a9_a_negative_number_after_a_minus_is_no_comment_of_sql(place, indexed):
+    """A9: two signs one after the other would begin one."""
+    text = "type T @table @export { id: ID @primaryKey a: Long"
+    text = f'{text} t: Long {indexed} @computed(from: "a - -1") }}'
+    table = parse_schema(text).tables[0]
+    store = place.start((table,))
+    fill(store, [{"a": 5}, {"a": 6}], table)
+    found = store.search(table, parse_query("t==6", table)).records
+    assert ["T/0"] == [record.topic for record in found]
 
 
 def indexes(place):

@@ -181,7 +181,7 @@ def term_text(term: Term) -> str:
         above, below = term.as_integer_ratio()
         return f"(CAST({above} AS REAL)/{below})"
     if isinstance(term, int):
-        return str(term)
+        return str(term) if term >= 0 else f"({term})"  # two signs would begin a comment
     left, right = term_text(term.left), term_text(term.right)
     if term.sign == "/":
         left = f"CAST({left} AS REAL)"
