@@ -109,6 +109,16 @@ def test_a9_a_negative_number_after_a_minus_is_no_comment_of_sql(place, indexed)
     assert ["T/0"] == [record.topic for record in found]
 
 
+def test_a9_a13_integers_of_a_column_that_became_float_are_computed_as_floats(place):
+    """A9, A13: 1.0 + 2**53 is 2**53, and the column still has the integer 1."""
+    text = "type T @table @export { id: ID @primaryKey b: Long c: Long"
+    before = parse_schema(f"{text} a: Int }}").tables[0]
+    fill(place.start((before,)), [{"a": 1, "b": 2**53, "c": 2**53}], before)
+    after = parse_schema(f'{text} a: Float t: Float @computed(from: "a + b - c") }}').tables[0]
+    found = place.start((after,)).search(after, parse_query("t==0", after)).records
+    assert ["T/0"] == [record.topic for record in found]
+
+
 def indexes(place):
     rows = place.sql("SELECT name FROM sqlite_master WHERE name LIKE 'rowcast_by.Order.total.%'")
     return {name for (name,) in rows}

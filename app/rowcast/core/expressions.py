@@ -97,7 +97,9 @@ def reference(target: Target) -> Expression:
     if isinstance(path, ComputedPath):
         formula = path.formula
         return Expression(type_, formula.of, formula.inputs, formula.size, formula.term)
-    own = target.name if target.type in _BINARY and len(path) == 1 else None
+    own: Term | None = target.name if target.type in _BINARY and len(path) == 1 else None
+    if own is not None and target.type is Type.FLOAT:
+        own = Arithmetic("/", own, 1)  # a column that was Int once has integers, also beyond 2**53
     return Expression(type_, lambda value: reach(path, value, None), frozenset(path[:1]), term=own)
 
 
