@@ -119,6 +119,17 @@ def test_a9_a13_integers_of_a_column_that_became_float_are_computed_as_floats(pl
     assert ["T/0"] == [record.topic for record in found]
 
 
+def test_a13_text_that_was_there_before_a_float_is_read_as_it_is(place):
+    """A13: it does not fit, so it stays undeclared, and reads return it."""
+    text = "type T @table @export { id: ID @primaryKey"
+    before = parse_schema(f"{text} }}").tables[0]
+    values = ["x", "12", True, [1]]
+    fill(place.start((before,)), [{"f": value} for value in values], before)
+    after = parse_schema(f"{text} f: Float }}").tables[0]
+    found = place.start((after,)).scan(after, TopicFilter("#"), "", 100).records
+    assert values == [record.decoded["f"] for record in found]
+
+
 def indexes(place):
     rows = place.sql("SELECT name FROM sqlite_master WHERE name LIKE 'rowcast_by.Order.total.%'")
     return {name for (name,) in rows}

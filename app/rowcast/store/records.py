@@ -90,9 +90,10 @@ class Layout:
             out |= {name: item for name, item in value.items() if name not in out}
         for name in self._floats:
             number = out.get(name)
-            if number is not None:
-                # SQL has one zero, and a REAL column has no integers.
-                out[name] = float(cast("float", number)) + 0.0
+            if isinstance(number, int | float) and not isinstance(number, bool):
+                # SQL has one zero, and a REAL column has no integers; what is no number was
+                # there before the attribute was, and stays as it is.
+                out[name] = float(number) + 0.0
         return out
 
     def payload(self, value: Value) -> bytes:
