@@ -22,3 +22,9 @@ def plain_path(path: str) -> str:
     """Return a file's path as if it were below its snapshot: ``Dog/part-00000.parquet``."""
     found = _IN_DELTA.fullmatch(path)
     return path if found is None else f"{found[1]}{found[2] or ''}"
+
+
+def leads_out(path: str) -> bool:
+    """Whether a file's path may lead elsewhere than to a snapshot's own files, or to Delta's."""
+    parts = path.removeprefix(f"../{DELTA}/").split("/")
+    return not {"", ".", ".."}.isdisjoint(parts)

@@ -17,6 +17,7 @@ import pyarrow as pa
 from rowcast import __version__
 from rowcast.core.cursors import Cursor
 from rowcast.core.errors import Code, Error
+from rowcast.core.snapshot_paths import leads_out
 from rowcast_lake.stores.object_paths import ObjectPath
 
 FORMAT: Final = 3
@@ -169,4 +170,6 @@ def _table(facts: dict[str, Any]) -> TableFacts:
     known["content"] = tuple(cast("list[str]", known["content"]))
     known["columns"] = tuple(ColumnFacts(**item) for item in known["columns"])
     known["files"] = tuple(FileFacts(**item) for item in known["files"])
+    if any(leads_out(item.path) for item in known["files"]):
+        raise ValueError("it names a file that is not of the snapshot")
     return TableFacts(**known)

@@ -14,6 +14,7 @@ import pytest
 
 from exported import Exported, digest_by_hand
 from rowcast.core.errors import Error
+from rowcast.features.snapshots.catalogue import Catalogue
 from rowcast.schema import parse_schema
 from rowcast_lake.snapshots.digest import Digest
 from rowcast_lake.snapshots.manifest import read_manifest
@@ -176,3 +177,22 @@ def test_a_partition_needs_its_name():
     """S7: the column of a partition is called day."""
     with pytest.raises(Error, match='rename the attribute "day"'):
         parse_schema('type Log @table(partition: "day") { id: ID @primaryKey, day: Date }')
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../../secret", "../delta/Dog/1/../../../../secret", "../delta/Dog/../x", "/secret", "Dog//x"],
+)
+def test_no_manifest_names_a_file_elsewhere(world, path):
+    """S7, S10: a snapshot of others may come with any; nothing beside it is served or read."""
+    world.put("Dog", "1", {"age": 1})
+    place = world.export("Dog").place
+    (world.directory.parent / "secret").write_text("secret")
+    facts = json.loads((place / "manifest.json").read_text())
+    facts["tables"]["Dog"]["files"][0]["path"] = path
+    (place / "manifest.json").write_text(json.dumps(facts))
+    with pytest.raises(Error, match="not of the snapshot"):
+        verify(place)
+    (item,) = Catalogue(world.directory).items()
+    assert not item.files
+    assert "not of the snapshot" in item.problem

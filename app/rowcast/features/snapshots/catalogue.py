@@ -13,7 +13,7 @@ from typing import IO, Any, Final, cast
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.export_limits import SNAPSHOT_MANIFEST_BYTES_MAX
-from rowcast.core.snapshot_paths import plain_path
+from rowcast.core.snapshot_paths import leads_out, plain_path
 from rowcast.features.snapshots.shelf import Folder, Held, Shelf
 from rowcast.features.snapshots.snapshot_directory import CHANGES, SnapshotDirectory
 
@@ -89,6 +89,8 @@ class Catalogue:
                 for table in manifest["tables"].values()
                 for file in table["files"]
             }
+            if any(leads_out(str(file["path"])) for file in files.values()):
+                return Item(name, {}, f"the {MANIFEST} names files that are not of the snapshot")
             return Item(name, manifest, files=files)
         except Error as error:
             return Item(name, {}, error.message)
