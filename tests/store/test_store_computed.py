@@ -119,6 +119,19 @@ def test_a9_a13_integers_of_a_column_that_became_float_are_computed_as_floats(pl
     assert ["T/0"] == [record.topic for record in found]
 
 
+@pytest.mark.parametrize("there", [2.5, True, "7"])
+def test_a9_a13_what_does_not_fit_its_attribute_is_no_number(place, there):
+    """A9, A13: it was there before the attribute, and its column is null: so is what is made."""
+    text = "type T @table @export { id: ID @primaryKey"
+    before = parse_schema(f"{text} }}").tables[0]
+    fill(place.start((before,)), [{"a": there}], before)
+    after = parse_schema(f'{text} a: Long t: Float @computed(from: "a / 2") }}').tables[0]
+    store = place.start((after,))
+    for asked, found in (("t==null", ["T/0"]), ("t=ge=0", []), ("t==1.25", [])):
+        records = store.search(after, parse_query(asked, after)).records
+        assert found == [record.topic for record in records], asked
+
+
 def test_a13_text_that_was_there_before_a_float_is_read_as_it_is(place):
     """A13: it does not fit, so it stays undeclared, and reads return it."""
     text = "type T @table @export { id: ID @primaryKey"

@@ -7,6 +7,7 @@ value.
 """
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 
 from rowcast.core.errors import Error
@@ -48,7 +49,11 @@ class CodeFormula(Formula):
         """Return the value for a record, of which the function gets a copy."""
         if self._function is None or not isinstance(value, dict):
             return None
-        record = {name: item for name, item in value.items() if name not in self._hidden}
+        record = {
+            name: deepcopy(item) if isinstance(item, dict | list) else item
+            for name, item in value.items()
+            if name not in self._hidden
+        }
         try:
             made = self._checker.check({self._name: self._function(record)})
         except Error as error:

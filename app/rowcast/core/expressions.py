@@ -18,6 +18,7 @@ from rowcast.core.computed_limits import COMPUTED_TEXT_CHARS_MAX, EXPRESSION_SIZ
 from rowcast.core.conditions import (
     ComputedPath,
     Condition,
+    Path,
     Where,
     holds,
     inputs_of,
@@ -100,7 +101,26 @@ def reference(target: Target) -> Expression:
     own: Term | None = target.name if target.type in _BINARY and len(path) == 1 else None
     if own is not None and target.type is Type.FLOAT:
         own = Arithmetic("/", own, 1)  # a column that was Int once has integers, also beyond 2**53
-    return Expression(type_, lambda value: reach(path, value, None), frozenset(path[:1]), term=own)
+    of = _number_at(path, target.type) if own is not None else _value_at(path)
+    return Expression(type_, of, frozenset(path[:1]), term=own)
+
+
+def _value_at(path: Path) -> Of:
+    return lambda value: reach(path, value, None)
+
+
+def _number_at(path: Path, type_: Type) -> Of:
+    """Return what gives a number of its attribute's type, else None, as a store's column has it.
+
+    A value that was there before the attribute was declared may be of another type.
+    """
+    kinds = int if type_ in _WHOLE else (int, float)
+
+    def of(value: object) -> object:
+        found = reach(path, value, None)
+        return found if isinstance(found, kinds) and not isinstance(found, bool) else None
+
+    return of
 
 
 def _widened(type_: Type) -> Type:

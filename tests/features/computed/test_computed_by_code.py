@@ -125,3 +125,12 @@ def test_a9_wrong_functions_are_refused_where_they_are_registered(label, functio
             computed(label)(function)
     finally:
         COLLECTING.reset(token)
+
+
+def test_a9_a_function_cannot_change_a_list_of_the_record():
+    """A9: others may hold the same record."""
+    table = parse_schema("type T @table { tags: [String] n: Int @computed }").tables[0]
+    formula = table.attribute("n").formula
+    formula.bind(lambda record: record["tags"].append("x") or len(record["tags"]), print)
+    record = {"tags": ["a"]}
+    assert (2, {"tags": ["a"]}) == (formula.of(record), record)
