@@ -241,14 +241,12 @@ export(Order(Path({database!r}), directory_of({place!r}), {schema!r}, catalogs=b
     ("owner", "step", "at"),
     [
         ("ObjectPath", "create", 1),
-        ("StoredDeltaCatalog", "add", 0),
         ("StoredDeltaCatalog", "add", 1),
-        ("StoredIcebergCatalog", "add", 1),
         ("StoredIcebergCatalog", "_settle", 0),
     ],
 )
 def test_the_next_cut_writes_the_versions_that_a_kill_prevented(world, store, owner, step, at):
-    """S3, S20: in a file, before a version, between two, before Iceberg's hint; all is readable."""
+    """S3, S20: in a file, between two versions, before Iceberg's hint; all is readable."""
     put(world, 1)
     cut(world, store)
     put(world, 2)
