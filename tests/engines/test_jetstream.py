@@ -113,7 +113,7 @@ def test_a_server_that_could_not_write_is_started_again(tmp_path):
     engine.append(1, b"a")
     full = running[2]
     resource.prlimit(full.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-    engine.append(2, b"b")  # by the two others
+    wait_until(lambda: appends(engine, 2, b"b"), "the two others take it, once one of them leads")
     wait_until(lambda: full.trouble == STUCK, "it is noticed")
     wait_until(lambda: full.restarts > 0 and not full.trouble, "it has been started again")
     running[1].stop()
