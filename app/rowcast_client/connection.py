@@ -1,4 +1,7 @@
-"""Arguments of httpx for both clients: the URL, trusted certificates, credentials."""
+"""Arguments of httpx for both clients: the URL, trusted certificates, credentials.
+
+The Spark source trusts the same certificates.
+"""
 
 import ssl
 from pathlib import Path
@@ -27,14 +30,20 @@ def http_options(
         "limits": httpx.Limits(max_connections=CLIENT_CONNECTIONS_MAX),
         # Use the environment's proxy only if the server is on another machine.
         "trust_env": parts.hostname not in LOCAL,
-        "verify": _trust(authority) if parts.scheme == "https" else _trust_nobody(),
+        "verify": trust_for(url, authority),
     }
 
 
-def _trust(authority: str | Path | None) -> ssl.SSLContext:
-    """Trust the system's certificates (or SSL_CERT_FILE), and those of ``authority``."""
+def trust_for(url: str, authority: str | Path | None) -> ssl.SSLContext:
+    """Trust the system's certificates (or SSL_CERT_FILE), and those of a file, unless it is empty.
+
+    For a URL without TLS no certificates are read, which takes some 40 ms: there is nothing to
+    verify. Raises INVALID for a file that cannot be read.
+    """
+    if urlsplit(url).scheme != "https":
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     trust = ssl.create_default_context()
-    if authority is not None:
+    if authority:
         try:
             trust.load_verify_locations(authority)
         except OSError as error:
@@ -42,8 +51,3 @@ def _trust(authority: str | Path | None) -> ssl.SSLContext:
                 Code.INVALID, f"the authority's certificate {authority} cannot be read: {error}"
             ) from error
     return trust
-
-
-def _trust_nobody() -> ssl.SSLContext:
-    """Read no certificates, which takes some 40 ms: without TLS there is nothing to verify."""
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

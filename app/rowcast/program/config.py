@@ -27,6 +27,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.limits import (
     MQTT_PACKET_BYTES_MAX,
 )
+from rowcast.core.sign_in import CREDENTIALS
 from rowcast.core.suggestions import did_you_mean
 from rowcast.kernel.settings import (
     Count,
@@ -36,7 +37,6 @@ from rowcast.kernel.settings import (
     Seconds,
     Section,
 )
-from rowcast.program.credentials import VARIABLES
 from rowcast.program.settings.client_events import ClientEventsSettings
 from rowcast.program.settings.cluster import Cluster
 from rowcast.program.settings.gateway import GatewaySettings
@@ -408,7 +408,7 @@ def variable(name: str) -> str:
 def _read_environment(env: Mapping[str, str], known: Mapping[str, FieldInfo]) -> Iterator[_Given]:
     names = {_variable(key): key for key in (*known, *_short_names(known))}
     for name in sorted(env):
-        if name.startswith(PREFIX) and name not in VARIABLES.values():
+        if name.startswith(PREFIX) and name not in CREDENTIALS.values():
             key = names.get(name, name.removeprefix(PREFIX).lower().replace("__", "."))
             yield _Given(key, env[name], f"environment variable {name}")
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.places import check_local, is_object_store
+from rowcast.core.sign_in import CREDENTIALS, credentials_for
 from rowcast.core.suggestions import did_you_mean
 from rowcast_lake.spark.environment import server_url, variables
 from rowcast_lake.spark.places import NEWEST, Directory, Place, Served, Stored
@@ -89,10 +90,8 @@ class Options:
         """The server: from an option, else from the environment."""
         environment = variables()
         url = self.text("url") or server_url() or DEFAULT_URL
-        names = ("user", "password", "token")
-        who = {name: self.text(name) for name in names}
-        if not any(who.values()) and "@" not in url:
-            who = {name: environment.get(f"ROWCAST_{name.upper()}", "") for name in names}
+        others = credentials_for(url, environment)
+        who = {name: self.text(name) or others.get(name, "") for name in CREDENTIALS}
         authority = self.text("authority") or environment.get("ROWCAST_AUTHORITY", "")
         return Remote.of(url, authority=authority, **who)
 

@@ -7,7 +7,6 @@ it has only text fields; each process opens its own connection.
 
 import base64
 import json
-import ssl
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,8 +24,8 @@ from rowcast.core.pipeline_limits import (
     REMOTE_SERVERS_MAX,
     REMOTE_TRIES,
 )
+from rowcast_client.connection import LOCAL, trust_for
 
-LOCAL: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Status codes that are retried."""
 NDJSON: Final = "application/x-ndjson"
@@ -132,26 +131,8 @@ def _client(remote: Remote) -> httpx.Client:
         headers={"authorization": remote.authorization} if remote.authorization else {},
         # Use the environment's proxy only if the server is on another machine.
         trust_env=urlsplit(remote.url).hostname not in LOCAL,
-        verify=_trust(remote.authority) if remote.url.startswith("https:") else _trust_nobody(),
+        verify=trust_for(remote.url, remote.authority),
     )
-
-
-def _trust_nobody() -> ssl.SSLContext:
-    """Read no certificates: without TLS there is nothing to verify."""
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-
-
-def _trust(authority: str) -> ssl.SSLContext:
-    """Trust the system's certificates (or SSL_CERT_FILE), and those of a file."""
-    trust = ssl.create_default_context()
-    if authority:
-        try:
-            trust.load_verify_locations(authority)
-        except OSError as error:  # on an executor the file may be missing
-            raise Error(
-                Code.INVALID, f"authority: {authority!r} has no certificates to read: {error}"
-            ) from error
-    return trust
 
 
 def pause(attempt: int) -> None:

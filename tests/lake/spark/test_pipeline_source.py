@@ -10,6 +10,7 @@ from rowcast.schema import parse_schema
 from rowcast_lake.spark.log_rows import LogRows, explained
 from rowcast_lake.spark.options import Options
 from rowcast_lake.spark.places import Directory
+from rowcast_lake.spark.runner import session
 from rowcast_lake.spark.source import Snapshot, read_part, spark_schema
 from serving import Server
 
@@ -61,6 +62,37 @@ def test_what_is_not_there_is_said_with_what_is(two_days, tmp_path):
         assert Options.of({"path": "gs://bucket/x"}).place
     with pytest.raises(Error, match="neither true nor false"):
         Options.of({"export": "yes"}).flag("export")
+
+
+@pytest.mark.parametrize(
+    ("url", "option", "told"),
+    [
+        ("http://a.example", {}, "Basic YW5uOnNlY3JldA=="),
+        ("http://a.example", {"user": "ben"}, "Basic YmVuOnNlY3JldA=="),
+        ("http://a.example", {"token": "t0"}, "Bearer t0"),
+        ("http://cat:other@a.example", {}, "Basic Y2F0Om90aGVy"),
+    ],
+)
+def test_options_and_the_url_come_before_the_environment(monkeypatch, url, option, told):
+    monkeypatch.delenv("ROWCAST_TOKEN", raising=False)
+    monkeypatch.setenv("ROWCAST_USER", "ann")
+    monkeypatch.setenv("ROWCAST_PASSWORD", "secret")
+    remote = Options.of({"url": url, **option}).remote
+    assert (told, "http://a.example") == (remote.authorization, remote.url)
+
+
+def test_an_authority_that_an_executor_does_not_have_is_named(monkeypatch, tmp_path):
+    missing = str(tmp_path / "ca.pem")
+    monkeypatch.setenv("ROWCAST_AUTHORITY", missing)
+    with pytest.raises(Error, match=f"certificate {missing} cannot be read"):
+        Options.of({"url": "https://a.example"}).remote.head("/")
+
+
+def test_an_exception_of_java_is_told_by_its_own_words(spark):
+    with pytest.raises(Error) as told, session("one", "local"):
+        spark._jvm.java.util.ArrayList().get(5)
+    assert told.value.code is Code.INVALID
+    assert told.value.message.startswith("Spark: java.lang.IndexOutOfBoundsException: Index 5")
 
 
 def test_a_trimmed_log_says_what_to_do():

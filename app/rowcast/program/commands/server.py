@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from rowcast.program.config import Config, load_config
-from rowcast.program.credentials import credentials_for
+from rowcast.program.credentials import credentials
 from rowcast_client import SyncRowcast
 
 UrlOption = Annotated[
@@ -18,7 +18,7 @@ UrlOption = Annotated[
 def client_of(url: str | None) -> SyncRowcast:
     """Return a client of the chosen server, signed in by the URL, else by the environment."""
     config = load_config(None, None, {"url": url} if url else {})
-    who: dict[str, Any] = credentials_for(config.server_url)
+    who: dict[str, Any] = credentials(config.server_url)
     return SyncRowcast(config.server_url, authority=authority_of(config), **who)
 
 
