@@ -6,6 +6,7 @@ Each is looked at where it was once too narrow: on a desk of 1280 pixels, and on
 import re
 import socket
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from urllib.parse import quote
 
 import pytest
@@ -28,6 +29,8 @@ type Boat @table @export {
   updated: Date @updatedTime
 }
 type Captain { name: String! }
+type Hourly @table @export
+  @rollup(of: "Boat", by: ["name"], time: "seen", every: "1h", values: {length: ["max"]})
 """
 LONG_JSON = {"readings": [{"sensor": n, "text": "}" * 20} for n in range(20)]}
 COVERED = """(tables) => tables.flatMap((table) => {
@@ -136,6 +139,19 @@ def test_a_form_offers_what_may_be_written(opened, server):
     page.get_by_role("button", name="Save").click()
     expect(page.locator("dialog")).to_have_count(0)
     assert 200 == server.request("GET", "/Boat/a-cog").status_code
+
+
+def test_a_table_that_the_server_keeps_offers_no_change(opened, server):
+    """O8, V4: each would be refused; its rows are shown, and other tables are offered theirs."""
+    now = datetime.now(UTC).isoformat()  # an older one would be too late
+    server.request("PUT", "/Boat/now", json={"captain": {"name": "Joe"}, "length": 3, "seen": now})
+    page = opened("records/Hourly")
+    has(page, "main", "kept by the server: read only")
+    has(page, "tbody tr", "now")
+    expect(page.get_by_role("button", name=re.compile("New record|Edit|Delete"))).to_have_count(0)
+    turn_to(page, "records/Boat")
+    expect(page.get_by_role("button", name="New record")).to_have_count(1)
+    server.request("DELETE", "/Boat/now")
 
 
 def test_who_walks_by_keys_stays_where_it_is_while_records_change(opened, server):

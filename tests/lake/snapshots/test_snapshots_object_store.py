@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.dataset as ds
@@ -235,6 +236,25 @@ def test_a_sweep_leaves_what_may_still_be_written(world, store):
         assert "000000000000000005/Dog/part-00000.parquet" in keys(store)
     with ObjectShelf(store, lambda: 4e9 + EXPORT_SECONDS_MAX).making():
         assert keys(store) == ["other/file"]
+
+
+def test_a_sweep_looks_at_what_an_export_wrote_for_delta(store, monkeypatch):
+    """S3: a long export may have written there last; its files go when all of them are old."""
+    real, name = ObjectPath.listed, "000000000000000005"
+
+    def old_but_in_delta(self, *, deep=False):
+        return [
+            (path, facts if facts is None or "/delta/" in path.key else replace(facts, st_mtime=1))
+            for path, facts in real(self, deep=deep)
+        ]
+
+    monkeypatch.setattr(ObjectPath, "listed", old_but_in_delta)
+    for folder in (store / name / "Dog", store / "delta" / "Dog" / name):
+        (folder / "part-00000.parquet").write_bytes(b"a part")
+    with ObjectShelf(store).making():
+        assert len(keys(store)) == 2
+    with ObjectShelf(store, lambda: 4e9 + EXPORT_SECONDS_MAX).making():
+        assert keys(store) == []
 
 
 @pytest.mark.parametrize(
