@@ -29,6 +29,13 @@ async def in_turns(items: Sequence[T], size: int = LOOP_TURN_ITEMS) -> AsyncIter
         yield items[start : start + size]
 
 
+async def each(items: Sequence[T], size: int = LOOP_TURN_ITEMS) -> AsyncIterator[T]:
+    """Yield the items one by one, a slice of them per turn of the loop."""
+    async for some in in_turns(items, size):
+        for item in some:
+            yield item
+
+
 class LoopTurns:
     """Lets one slice of long work run in each turn of the loop, first come, first served.
 

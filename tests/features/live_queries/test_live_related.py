@@ -1,5 +1,6 @@
 """Live queries with conditions on related records: steps, bounds, rights (M3)."""
 
+import asyncio
 import json
 from unittest import mock
 
@@ -18,6 +19,7 @@ from rowcast.features.live_queries.feature import LiveQueriesOfTables
 from rowcast.features.live_queries.live_queries import LiveQueries
 from rowcast.features.live_queries.related_past import Limits
 from rowcast.kernel.reauthorization import stay
+from rowcast.reads.loop_turns import LOOP_TURN_ITEMS
 from rowcast.schema import parse_schema
 from rowcast.store.store import Keep
 from rowcast.subscriptions.live_query import step_of
@@ -102,6 +104,37 @@ async def test_m3_a9_a_write_of_an_owner_moves_its_dogs(dogs, door):
         await dogs.check()
     steps = ["snapshot"] * 2 + ["enter", "leave", "leave", "change", "change", "leave"]
     assert steps == [kind for kind in reader.heard if kind != "current"]
+
+
+async def turns_of(work):
+    """Return how often others had their turn until work was done, and its result."""
+    task, count = asyncio.ensure_future(work), 0
+    while not task.done():
+        await asyncio.sleep(0)
+        count += 1
+    return count, task.result()
+
+
+@pytest.mark.parametrize("select", ["", "&select(id,owner(city))"])
+async def test_a_write_that_concerns_many_leaves_turns_to_others(select):
+    """M3, P2: others do not wait until all dogs of an owner are compared and told."""
+    taken = {}
+    for slices in (1, 6):
+        async with related() as opened:
+            kernel = opened.server.kernel
+            await opened.write(put("Owner/ann", city="Ulm"))
+            for number in range(slices * LOOP_TURN_ITEMS):
+                await opened.write(put(f"Dog/{number}", owner_id="ann"))
+            await watch(kernel, f"$query/Dog/{BONN}{select}", Caller("a", ALL, "sse"))
+            (view,) = kernel.views.queries.views._views.values()
+            since = kernel.reader.announced()
+            await opened.write(put("Owner/ann", city="Bonn"))
+            taken[slices], replay = await turns_of(view.replay(since))
+            pages = []
+            while not replay.done:
+                pages.append(len(await replay.read()))
+            assert [LOOP_TURN_ITEMS] * slices == pages
+    assert taken[6] - taken[1] >= 3 * 5, "records read, compared before and after"
 
 
 async def test_m3_a9_the_other_way_round(dogs):

@@ -3,7 +3,8 @@
 The keys of the other tables are known as of now. The log tells which of them a write added or
 removed since; the records that refer to these keys are read by one statement for each table,
 however many writes there were, and put back as they were. So the query is known as of the position,
-and from there the events are taken one by one.
+and from there the events are taken one by one. All of this is in slices of the loop: a write of
+one record may concern ten thousand others.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ from rowcast.features.live_queries.related_plan import (
 from rowcast.features.live_queries.related_pool import Pool, Telling, is_in
 from rowcast.features.live_queries.window_replay import TOO_MUCH, TRIMMED
 from rowcast.reads.before_image import Unsure, before_of
+from rowcast.reads.loop_turns import each
 from rowcast.subscriptions.live_query import Step, Unknown, as_step, numbered
 from rowcast.subscriptions.reader import Reader
 
@@ -76,17 +78,21 @@ class Past:
         events = await self.events()
         found, upto = await self._found(events)
         await self._settle(events, found, upto)
-        start = self._counted_at_start(events, counts)
-        return [made for event in events if (made := self._taken(event, start)) is not None]
+        start = await self._counted_at_start(events, counts)
+        taken = [await self._taken(event, start) async for event in each(events)]
+        return [made for made in taken if made is not None]
 
     async def told(self, records: Sequence[Record]) -> list[Event]:
         """Return records as their readers are told them, as of the position."""
         root, table = self._plan.root, self._plan.root.table.name
         await self._settle([], list(records), self._position)
-        pool = self._pools[table].records
+        pool, telling = self._pools[table].records, self._telling
         current = [pool[record.topic] for record in records if record.topic in pool]
-        seen = [root.seen(record) for record in current]
-        return [self._telling.record(record) for record in seen if record is not None]
+        return [
+            telling.record(seen)
+            async for record in each(current)
+            if (seen := root.seen(record)) is not None
+        ]
 
     # -- what is concerned -------------------------------------------------------------------------
 
@@ -127,7 +133,7 @@ class Past:
             found += records
             upto = max(upto, position)
             if number < len(keys):
-                keys[number] = _moved(self._plan.branches[number], events, records)
+                keys[number] = await _moved(self._plan.branches[number], events, records)
         return found, upto
 
     async def _read(self, node: Node, where: Where | None) -> tuple[list[Record], int]:
@@ -148,7 +154,7 @@ class Past:
             others, upto = await self._joined([*events, *later], found, upto)
             found = [*found, *others]
             later = await self._events(self._position, upto)
-        self._put_back(found, [*events, *later])
+        await self._put_back(found, [*events, *later])
 
     async def _joined(
         self, events: list[Event], found: list[Record], upto: int
@@ -161,7 +167,7 @@ class Past:
                 continue
             known = [*found, *others, *events, *map(before_of, events)]
             keys: set[Key] = set()
-            for record in known:
+            async for record in each(known):
                 if isinstance(record, Record) and is_in(record, holder.table.name):
                     values = holder.values
                     keys.update(branch.own_keys(values.value(record), values.id(record)))
@@ -174,20 +180,20 @@ class Past:
 
     # -- as it was ---------------------------------------------------------------------------------
 
-    def _put_back(self, found: Iterable[Record], events: Iterable[Event]) -> None:
+    async def _put_back(self, found: Sequence[Record], events: Sequence[Event]) -> None:
         """Set the pools to what the records were before the events."""
         touched: dict[str, tuple[Table, Record | None]] = {}
         for event in events:
             before = before_of(event)
             if event.table is not None and not isinstance(before, Unsure):
                 touched.setdefault(event.topic, (event.table, before))
-        for topic, (table, before) in touched.items():
+        async for topic, (table, before) in each(list(touched.items())):
             self._pools[table.name].put(topic, before)
-        for record in found:
+        async for record in each(found):
             if record.topic not in touched and record.table is not None:
                 self._pools[record.table.name].put(record.topic, record)
 
-    def _counted_at_start(self, events: Iterable[Event], counts: Counts) -> Counts:
+    async def _counted_at_start(self, events: Iterable[Event], counts: Counts) -> Counts:
         """Return the counts before the events, from those after them."""
         newest = {event.topic: event for event in events}
         start = [dict(counted) for counted in counts]
@@ -198,7 +204,7 @@ class Past:
                 continue
             pool = self._pools[table]
             written = [topic for topic, event in newest.items() if is_in(event, table)]
-            for topic in dict.fromkeys([*pool.records, *written]):
+            async for topic in each(list(dict.fromkeys([*pool.records, *written]))):
                 before = pool.records.get(topic)
                 add(counted, branch.led_to(newest.get(topic, before), now), -1)
                 add(counted, branch.led_to(before, then), 1)
@@ -206,7 +212,7 @@ class Past:
 
     # -- one by one --------------------------------------------------------------------------------
 
-    def _taken(self, event: Event, counts: Counts) -> Steps | None:
+    async def _taken(self, event: Event, counts: Counts) -> Steps | None:
         """Take an event; return the steps that it is, None if it is none."""
         moved: dict[int, set[Key]] = {}
         now = has_of(counts)
@@ -216,7 +222,7 @@ class Past:
 
         for branch in self._plan.branches:
             counted, keys = counts[branch.number], set[Key]()
-            for old, new in self._concerned(branch.node, event, moved):
+            async for old, new in each(list(self._concerned(branch.node, event, moved))):
                 for key, more in ((branch.led_to(old, then), -1), (branch.led_to(new, now), 1)):
                     if key is None:
                         continue
@@ -225,7 +231,7 @@ class Past:
                     elif add(counted, key, more):
                         keys ^= {key}
             moved[branch.number] = keys
-        steps = self._steps(event, moved, then, now)
+        steps = await self._steps(event, moved, then, now)
         return Steps(event.seq, numbered(steps, event.seq)) if steps else None
 
     def _concerned(
@@ -243,19 +249,19 @@ class Past:
                     topics[topic] = None
                     yield pool.records[topic], pool.records[topic]
 
-    def _steps(
+    async def _steps(
         self, event: Event, moved: Mapping[int, Iterable[Key]], then: Has, now: Has
     ) -> list[Event]:
         """Return what an event is to the query's table, and put it into the pools."""
         root, telling, made = self._plan.root, self._telling, list[Event]()
         concerned = [
             (telling.value(old) if old is not None and root.holds(old, then) else ABSENT, new)
-            for old, new in self._concerned(root, event, moved)
+            async for old, new in each(list(self._concerned(root, event, moved)))
         ]
         if event.table is not None:
             after = None if event.kind == DELETE else event.changed()
             self._pools[event.table.name].put(event.topic, after)
-        for was, new in concerned:
+        async for was, new in each(concerned):
             seen = root.seen(new) if root.holds(new, now) else None
             if seen is None:
                 made += [as_step(Step.LEAVE, new)] if was is not ABSENT else []
@@ -266,15 +272,15 @@ class Past:
         return made
 
 
-def _moved(branch: Branch, events: Iterable[Event], records: Iterable[Record]) -> set[Key]:
+async def _moved(branch: Branch, events: Sequence[Event], records: Sequence[Record]) -> set[Key]:
     """Return the keys that may have begun or ceased to lead to a record that matches."""
     found: set[Key] = set()
-    for event in events:
+    async for event in each(events):
         if is_in(event, branch.node.table.name):
             before = before_of(event)
             old = None if isinstance(before, Unsure) else branch.led_to(before, anything)
             new = branch.led_to(event, anything)
             if old != new or branch.told or branch.node.branches:
                 found |= {key for key in (old, new) if key is not None}
-    keys = (branch.led_to(record, anything) for record in records)
+    keys = {branch.led_to(record, anything) async for record in each(records)}
     return found | {key for key in keys if key is not None}

@@ -25,6 +25,7 @@ from rowcast.features.live_queries.related_plan import Branch, Counts, Plan, add
 from rowcast.features.live_queries.related_pool import Telling
 from rowcast.kernel.query_points import QueryReader
 from rowcast.reads.before_image import Unsure, before_of
+from rowcast.reads.loop_turns import LOOP_TURN_ITEMS, each
 from rowcast.subscriptions.backfill import page_records
 from rowcast.subscriptions.live_query import Step, Unknown, as_step
 from rowcast.subscriptions.reader import Reader
@@ -181,7 +182,7 @@ class RelatedView:
         page = await self.reader.search(node.table, Query(where, limit=most + 1))
         if len(page.records) > most:
             raise self._too_many(branch, most)
-        for record in page.records:
+        async for record in each(page.records):
             add(counts[branch.number], branch.led_to(record, has), 1)
         return page.position
 
@@ -267,12 +268,17 @@ class RelatedReplay:
         self._view = view
         self._where = where
         self._steps = steps
+        self._at = 0
+        """How many steps were read."""
         self._after: str | None = None
 
     async def read(self) -> list[Event]:
-        """Return the steps."""
-        steps, self._steps, self.done = self._steps, [], True
-        return steps
+        """Return the next steps: as many as one turn of the loop delivers."""
+        at, self._at = self._at, self._at + LOOP_TURN_ITEMS
+        if at:
+            await asyncio.sleep(0)
+        self.done = self._at >= len(self._steps)
+        return self._steps[at : self._at]
 
     async def current(self) -> Sequence[Record]:
         """Return the next records as of the position; those written since follow as events."""
