@@ -171,6 +171,9 @@ def test_nodes_stay_as_they_are_while_one_is_missing(tmp_path):
         missing = f"node {gone.name} is missing"
         cluster.start("d", sorted(node.name for node in cluster.running))
         cluster.until(missing, "join", f"d={cluster.peers['d']}")
+        row = cluster.followers[0].nodes[gone.name]
+        assert not row["connected"]
+        assert row["batch"] is row["behind"] is None
         cluster.refuses_to_let_go(lambda: cluster.followers[0], "runs; stop it first")
         assert cluster.names == ["a", "b", "c"]
         cluster.until(f"node {gone.name} has left", "leave", gone.name)

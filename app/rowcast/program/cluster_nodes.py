@@ -84,9 +84,18 @@ class Membership:
 
 
 def _row(
-    node: str, role: str, number: int, place: tuple[str, int], *, up: bool, behind: int = 0
+    node: str,
+    role: str,
+    number: int | None,
+    place: tuple[str, int],
+    *,
+    up: bool,
+    behind: int | None = 0,
 ) -> dict[str, object]:
-    """Return the row of a node below ``$SYS/cluster/nodes``; ``behind`` counts batches."""
+    """Return the row of a node below ``$SYS/cluster/nodes``; ``behind`` counts batches.
+
+    ``number`` and ``behind`` are None for a node that is not connected: nobody knows what it has.
+    """
     return {
         "node": node,
         "role": role,
@@ -174,8 +183,8 @@ class SequencerNode(Application):
         sent = self.links.sent()
         rows = {}
         for name, address in self.changes.nodes.items():
-            number, place = sent.get(name, 0), beside(address)
-            behind = head - number if name in sent else 0
+            number, place = sent.get(name), beside(address)
+            behind = None if number is None else head - number
             rows[name] = _row(name, "follower", number, place, up=name in sent, behind=behind)
         own = _row(member.node, "sequencer", head, member.place, up=True)
         rows[member.node] = own | {"term": self.log.term}

@@ -41,7 +41,7 @@ def cluster_status(url: UrlOption = None) -> None:
     """Print the nodes of a cluster as one of them sees them, one JSON object per line.
 
     Each has its role (sequencer: it numbers writes; follower), whether it is connected, the last
-    batch of the log that it has, and how many it is behind.
+    batch of the log that it has, and how many it is behind; null for one that is not connected.
 
     Example: rowcast cluster status
     """

@@ -49,8 +49,8 @@ export async function serverPage(app, main) {
     ['Node', (row) => row.node],
     ['Role', (row) => badge(row.role)],
     ['State', (row) => badge(row.connected ? 'connected' : 'not connected', row.connected)],
-    ['Term', (row) => brief(row.term ?? '')], ['Last batch', (row) => brief(row.batch)],
-    ['Behind by', (row) => `${amount(row.behind)} batches`], ['Address', (row) => row.address]]),
+    ['Term', (row) => brief(row.term ?? '')], ['Last batch', (row) => brief(row.batch ?? '')],
+    ['Behind by', (row) => row.behind === null ? '' : `${amount(row.behind)} batches`], ['Address', (row) => row.address]]),
   processes(app, '$SYS/workers', 'Workers', [
     ['Process', (row) => String(row.pid)],
     ['State', (row) => badge(row.ready ? 'ready' : 'not ready', row.ready)],
