@@ -307,7 +307,9 @@ async def test_what_its_table_refuses_when_it_is_due_is_dropped():
     ],
 )
 async def test_who_may_not_write_any_more_is_not_published(room, user, found, removed, published):
-    """D52, L8: what waits is its writer's, as that is when it is due."""
+    """D52, L8, L9: what waits is its writer's, as that is when it is due; a refusal is told."""
+    told = []
+    room.kernel.listeners.refusals.append(lambda who, *rest: told.append((who.user, *rest[:3])))
 
     def judge(_caller):
         if isinstance(found, Error):
@@ -320,6 +322,8 @@ async def test_who_may_not_write_any_more_is_not_published(room, user, found, re
     access.removals.append(lambda _user: removed)
     await room.forward(5)
     assert (["a"] if published else [], []) == (room.listener.topics, room.facts())
+    if isinstance(found, Error):  # rights that refuse tell it themselves
+        assert told == ([] if published else [("ann", "write", "a", found.code)])
 
 
 async def test_undeclared_topics_may_be_rejected(room):

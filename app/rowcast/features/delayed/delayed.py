@@ -244,6 +244,7 @@ class Delayed:
             try:
                 caller = self._as_now(caller)
             except Error as error:
+                self._kernel.listeners.refused(caller, "write", event.topic, error)
                 ended(error)
                 return
         else:  # an earlier version stored no rights
