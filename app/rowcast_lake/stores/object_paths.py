@@ -5,7 +5,8 @@
 Keys, endpoint, region and role are those that AWS's own environment variables and files name
 (``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL``, ``AWS_REGION``, ``AWS_PROFILE``, ...); pyarrow and the
 AWS SDK read them, so they are in no setting, URL or manifest. Timeouts and the three attempts of
-a request are the SDK's. What is written is sent in parts (multipart) and exists when it is closed.
+a request are the SDK's. What is written exists when it is closed; beyond 10 MB it is sent in parts
+(multipart).
 """
 
 from collections.abc import Iterator
@@ -22,6 +23,8 @@ from pyarrow import fs
 from rowcast.core.errors import Code, Error
 
 SCHEME: Final = "s3"
+SMALL_IN_ONE: Final = "allow_delayed_open=true"
+"""Lets pyarrow write a small object by one request; an upload in parts takes three."""
 Files = Any
 """A ``pyarrow.fs.FileSystem``."""
 
@@ -52,7 +55,8 @@ class ObjectPath:
                 f"{url.partition('?')[0]}: write s3://bucket/prefix; keys, endpoint and region are "
                 "named by AWS's own variables, such as AWS_ACCESS_KEY_ID and AWS_ENDPOINT_URL",
             )
-        files, key = fs.FileSystem.from_uri(f"{SCHEME}://{parts.netloc}{parts.path.rstrip('/')}")
+        place = f"{SCHEME}://{parts.netloc}{parts.path.rstrip('/')}"
+        files, key = fs.FileSystem.from_uri(f"{place}?{SMALL_IN_ONE}")
         return cls(files, key)
 
     def __str__(self) -> str:

@@ -9,6 +9,7 @@ import uuid
 from dataclasses import replace
 from pathlib import Path
 
+import boto3
 import pyarrow.dataset as ds
 import pytest
 from typer.testing import CliRunner
@@ -255,6 +256,17 @@ def test_a_sweep_looks_at_what_an_export_wrote_for_delta(store, monkeypatch):
         assert len(keys(store)) == 2
     with ObjectShelf(store, lambda: 4e9 + EXPORT_SECONDS_MAX).making():
         assert keys(store) == []
+
+
+@pytest.mark.parametrize(("size", "in_parts"), [(1, False), (9 << 20, False), (11 << 20, True)])
+def test_a_small_object_is_one_request(store, variables, size, in_parts):
+    """S2: manifests and pages of a log are small; an upload in parts is three requests."""
+    place = store / "object"
+    place.write_bytes(b"x" * size)
+    client = boto3.client("s3", endpoint_url=variables["AWS_ENDPOINT_URL"])
+    told = client.head_object(Bucket=BUCKET, Key=place.key.partition("/")[2])
+    assert told["ContentLength"] == size
+    assert ("-" in told["ETag"]) is in_parts  # as S3 marks an upload in parts
 
 
 @pytest.mark.parametrize(
