@@ -4,9 +4,14 @@ import asyncio
 import socket
 from contextlib import ExitStack
 
+import pytest
+
+from rowcast.core.limits import TCP_PROBE_SECONDS, TCP_PROBES
 from rowcast.net.listener import Listener
+from rowcast.net.probes import INHERITED
 
 UNTIL_SECONDS = 30
+OPTIONS = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT) if INHERITED else ()
 
 
 class Protocol(asyncio.Protocol):
@@ -34,3 +39,27 @@ async def test_a_crowd_is_accepted_some_in_each_turn_of_the_loop():
                 turns.append(len(made) - before)
     listener.stop()
     assert 3 == max(turns)
+
+
+@pytest.mark.skipif(not INHERITED, reason="each connection is set by itself here")
+async def test_connections_are_probed_as_their_listening_socket_says():
+    """D57: none of them is set by itself."""
+    accepted = asyncio.get_running_loop().create_future()
+
+    class Accepted(asyncio.Protocol):
+        def connection_made(self, transport):
+            accepted.set_result(transport)
+
+    listener = Listener(Accepted, "127.0.0.1", 0, silence_seconds=77)
+    await listener.start()
+    with socket.create_connection(("127.0.0.1", listener.port), 5):
+        async with asyncio.timeout(UNTIL_SECONDS):
+            transport = await accepted
+        near = transport.get_extra_info("socket")
+        told = [
+            near.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE),
+            *(near.getsockopt(socket.IPPROTO_TCP, option) for option in OPTIONS),
+        ]
+        transport.abort()
+    listener.stop()
+    assert [1, 77, TCP_PROBE_SECONDS, TCP_PROBES] == told

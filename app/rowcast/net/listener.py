@@ -10,13 +10,15 @@ from collections.abc import Callable
 
 from rowcast.core.entry_limits import LISTEN_BACKLOG
 from rowcast.core.fairness_limits import ACCEPTED_AT_ONCE
+from rowcast.net.probes import probe_accepted
 
 
 class Listener:
     """Accepts connections on one address.
 
     ``accepted_at_once`` is how many of those that wait are accepted in one turn of asyncio's loop;
-    uvloop accepts all.
+    uvloop accepts all. ``silence_seconds`` is after how much silence the operating system probes
+    the peers, where their sockets inherit that (``probes.INHERITED``); 0 is never.
     """
 
     def __init__(
@@ -27,7 +29,9 @@ class Listener:
         accepted_at_once: int = ACCEPTED_AT_ONCE,
         *,
         shared: bool = False,
+        silence_seconds: int = 0,
     ) -> None:
+        self._silence_seconds = silence_seconds
         self._shared = shared
         """Whether other processes listen on the same port (SO_REUSEPORT, socket(7))."""
         self._make = make
@@ -46,6 +50,7 @@ class Listener:
     async def start(self) -> None:
         """Begin to accept. Raises OSError when the port cannot be had."""
         bound = bind(self._host, self._port, shared=self._shared)
+        probe_accepted(bound, self._silence_seconds)
         self._server = await asyncio.get_running_loop().create_server(
             self._make, sock=bound, backlog=self._accepted_at_once
         )

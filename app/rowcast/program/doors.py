@@ -27,6 +27,7 @@ from rowcast.net.certificates import Certificates, DoorTls
 from rowcast.net.handshake import Handshakes
 from rowcast.net.identity import ClientCheck, Files, Identity
 from rowcast.net.listener import Listener
+from rowcast.net.probes import INHERITED
 from rowcast.net.relay import Client
 from rowcast.net.revocation import SETTING as REVOCATION
 from rowcast.program.config import Config
@@ -129,9 +130,10 @@ class Doors:
         """Open the ports of MQTT; the broker, or what is the entrance, closes their connections."""
         network, entrance = self._config.mqtt.network, entrance or broker
         host, silence = network.host, broker.settings.tcp_keep_alive_seconds
+        own_silence = 0 if INHERITED else silence
 
         def make() -> asyncio.Protocol:
-            return TcpConnection(entrance, silence)
+            return TcpConnection(entrance, own_silence)
 
         def relayed(client: Client) -> asyncio.Protocol:
             if client.door == relay.HTTP:
@@ -142,10 +144,12 @@ class Doors:
 
         if self.certificates is not None:
             self.certificates.revoked = partial(end_revoked, broker, self.certificates)
-        self.mqtt_port = await self._open(MQTT, make, host, self.mqtt_port)
-        self.mqtts_port = await self._open(MQTTS, make, host, self.mqtts_port)
+        self.mqtt_port = await self._open(MQTT, make, host, self.mqtt_port, silence)
+        self.mqtts_port = await self._open(MQTTS, make, host, self.mqtts_port, silence)
 
-    async def _open(self, door: str, make: Make, host: str, port: int | None) -> int | None:
+    async def _open(
+        self, door: str, make: Make, host: str, port: int | None, silence_seconds: int = 0
+    ) -> int | None:
         """Listen for a door, unless its port is None; return the actual port."""
         if port is None:
             return None
@@ -155,7 +159,7 @@ class Doors:
             self.handshakes[door] = shaking
             self._closing.push_async_callback(shaking.stop)
             make = shaking.protocol
-        listener = Listener(make, host, port, shared=self.shared)
+        listener = Listener(make, host, port, shared=self.shared, silence_seconds=silence_seconds)
         try:
             await listener.start()
         except (OSError, TypeError, UnicodeError) as error:  # the last two: not a host name

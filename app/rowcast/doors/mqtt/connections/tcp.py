@@ -5,8 +5,8 @@ from typing import cast
 
 from rowcast.core.limits import MQTT_WRITE_BUFFER_BYTES_HIGH
 from rowcast.doors.mqtt.connections.read_size import read_little
-from rowcast.doors.mqtt.connections.sockets import probe_peer
 from rowcast.doors.mqtt.connections.transport import Entrance
+from rowcast.net.probes import probe_peer
 
 
 class TcpConnection(asyncio.Protocol):
@@ -19,7 +19,8 @@ class TcpConnection(asyncio.Protocol):
         self._media_type = media_type
         """The format of its messages, unless its CONNECT says another."""
         self._keep_alive_seconds = keep_alive_seconds
-        """Silence after which the operating system probes the peer; 0 is never."""
+        """Silence after which the operating system probes the peer; 0 is never, or as the socket
+        says that it was accepted from."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accept a new connection, or close it over the limit (D6)."""
