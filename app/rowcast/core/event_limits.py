@@ -3,6 +3,9 @@
 EVENTS_PER_SECOND_MAX = 200
 """Events of all clients written per second: some hundredths of a core, however many clients
 reconnect."""
+EVENTS_BATCHES_PER_SECOND_MAX = 20
+"""Batches that they are written in: each costs some 200 microseconds with its hand-over to the
+disk, whatever is in it. Beyond the rate events wait for 50 milliseconds."""
 EVENTS_PER_CLIENT_PER_SECOND_MAX = 10
 """The same for one client, and its burst: enough to report a client that sets up its filters."""
 EVENTS_HELD_CLIENTS_MAX = 1_000

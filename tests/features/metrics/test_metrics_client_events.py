@@ -6,6 +6,7 @@ import json
 from build import Server
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.event_limits import (
+    EVENTS_BATCHES_PER_SECOND_MAX,
     EVENTS_HELD_CLIENTS_MAX,
     EVENTS_HELD_SECONDS,
     EVENTS_NAME_CHARS_MAX,
@@ -116,6 +117,27 @@ def test_many_clients_at_once_are_counted():
     written = [item for item in after if item["event"] == "connected"]
     assert EVENTS_PER_SECOND_MAX + EVENTS_HELD_CLIENTS_MAX == len(written)
     assert [2 * EVENTS_HELD_CLIENTS_MAX - len(written)] == left_out
+
+
+def test_events_of_a_crowd_are_written_in_few_batches():
+    """O6: clients that come in one turn of the loop after the other; none is left out."""
+    came = range(EVENTS_PER_SECOND_MAX // 2)
+
+    async def scenario(world):
+        committer = world.room.committer
+        await world.logged()
+        before = committer.commits
+        for number in came:
+            world("connected", f"client-{number}")
+            await world.logged()
+        soon = committer.commits - before
+        world.loop.advance(1 / EVENTS_BATCHES_PER_SECOND_MAX)
+        told = [item for item in await world.logged() if item["event"] == "connected"]
+        return soon, committer.commits - before, told
+
+    soon, all_of_them, told = run(scenario)
+    assert (EVENTS_BATCHES_PER_SECOND_MAX - 1, soon + 1) == (soon, all_of_them)
+    assert [f"client-{number}" for number in came] == [item["client_id"] for item in told]
 
 
 def test_what_a_reader_missed_is_told_by_reason():

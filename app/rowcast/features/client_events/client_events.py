@@ -18,6 +18,7 @@ from rowcast.core.callers import ALL, Caller, levels_of
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Error
 from rowcast.core.event_limits import (
+    EVENTS_BATCHES_PER_SECOND_MAX,
     EVENTS_HELD_CLIENTS_MAX,
     EVENTS_HELD_SECONDS,
     EVENTS_PER_CLIENT_PER_SECOND_MAX,
@@ -79,7 +80,10 @@ class ClientEvents:
             EVENTS_PER_CLIENT_PER_SECOND_MAX, EVENTS_RATED_CLIENTS_MAX
         )
         self._due: list[tuple[str, Facts]] = []
-        """Events to write at the end of this turn."""
+        """Events of the next batch."""
+        self._batches = TokenBucket(EVENTS_BATCHES_PER_SECOND_MAX, self._loop.time())
+        self._writing: asyncio.Handle | None = None
+        """The next batch: at the end of this turn, or when there may be another."""
         self._held: dict[str, dict[str, Held]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._missed: set[LossCounter] = set()
@@ -127,7 +131,16 @@ class ClientEvents:
 
     def __call__(self, what: str, caller: Caller, /, **facts: object) -> None:
         """Report an event of a caller; ``facts`` that are None are left out."""
-        topic = topic_of(caller)
+        topic, held = topic_of(caller), self._held
+        if topic not in held and self._has_room(topic):
+            self._put(topic, self._told(what, caller, facts))
+        elif topic in held or len(held) < EVENTS_HELD_CLIENTS_MAX:
+            self._hold(topic, what, self._told(what, caller, facts))
+        else:
+            self.left_out[what] = self.left_out.get(what, 0) + 1
+
+    def _told(self, what: str, caller: Caller, facts: Facts) -> Facts:
+        """Return the content of an event."""
         told: Facts = {
             "event": what,
             "client_id": caller.client_id or None,
@@ -139,10 +152,7 @@ class ClientEvents:
         for name, value in facts.items():
             if value is not None:
                 told[name] = _plain(value)
-        if topic not in self._held and self._has_room(topic):
-            self._put(topic, told)
-        else:
-            self._hold(topic, what, told)
+        return told
 
     def _has_room(self, topic: str) -> bool:
         """Whether an event of a client may be written now; counts it."""
@@ -154,12 +164,7 @@ class ClientEvents:
         return not self._kernel.committer.crowded and self._rate.take_if_room(1, now)
 
     def _hold(self, topic: str, what: str, facts: Facts) -> None:
-        kinds = self._held.get(topic)
-        if kinds is None:
-            if len(self._held) >= EVENTS_HELD_CLIENTS_MAX:
-                self.left_out[what] = self.left_out.get(what, 0) + 1
-                return
-            kinds = self._held[topic] = {}
+        kinds = self._held.setdefault(topic, {})
         held = kinds.pop(what, None) or Held()
         kinds[what] = held  # in the order of the last of each kind
         held.facts, held.count = facts, held.count + 1
@@ -205,12 +210,25 @@ class ClientEvents:
         at = facts["at"]
         if isinstance(at, float):  # one that is held and replaced by a later one costs no text
             facts["at"] = time_text(at)
-        if not self._due:
-            self._loop.call_soon(self._write)
         self._due.append((topic, facts))
+        if self._writing is None:
+            self._write_soon()
+
+    def _write_soon(self) -> None:
+        """Write pending events at the end of this turn, within the rate of batches."""
+        now = self._loop.time()
+        wait = self._batches.wait(now)
+        if wait:
+            self._writing = self._loop.call_later(wait, self._write)
+        else:
+            self._writing = self._loop.call_soon(self._write)
+        self._batches.take(1, now)
 
     def _write(self) -> None:
         """Write pending events in one batch."""
+        if self._writing is not None:
+            self._writing.cancel()
+            self._writing = None
         due, self._due = self._due, []
         events = (Event(topic, MESSAGE, encode(facts, JSON), JSON, 1) for topic, facts in due)
         writes = [Write(event, _WRITER, self._refused) for event in events]
