@@ -36,6 +36,10 @@ class MemoryUsers:
     def add(self, user):
         self.users[user.name] = user
 
+    @property
+    def fresh(self):
+        return True
+
     async def secret(self):
         return SECRET if self.users else None
 

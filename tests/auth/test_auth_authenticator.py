@@ -12,6 +12,7 @@ from rowcast.core.errors import Code, Error
 
 NEAR, FAR = "127.0.0.1", "10.0.0.1"
 READ = Grants(read=True)
+FACTS = ("user", "grants", "door", "client_id", "peer", "roles", "claims", "issuer", "until")
 
 
 def authenticator(policy="loopback", users=None, required=("mqtt",)):
@@ -46,6 +47,22 @@ async def test_a_far_caller_without_a_name_is_refused(policy, peer, users):
     error = await refusal(Authenticator(policy, users, ("mqtt",)), shown(peer=peer))
     assert Code.DENIED is error.code
     assert "sign in" in error.message
+
+
+@pytest.mark.parametrize("users", [None, MemoryUsers(), ann_and_bob()])
+@pytest.mark.parametrize("required", [(), ("mqtt",)])
+@pytest.mark.parametrize("policy", ["loopback", "everywhere", "nobody"])
+@pytest.mark.parametrize("peer", [NEAR, FAR])
+async def test_who_shows_nothing_is_known_at_once_as_after_waiting(policy, users, required, peer):
+    """L1: the same caller, or none where it is refused, which counts as one refusal."""
+    known = Authenticator(policy, users, required)
+    found = known.at_once(peer, "mqtt", "c")
+    assert 0 == known.failures
+    if found is None:
+        assert Code.DENIED is (await refusal(known, shown(peer=peer))).code
+    else:
+        waited = await known.identify(shown(peer=peer))
+        assert [getattr(waited, name) for name in FACTS] == [getattr(found, name) for name in FACTS]
 
 
 async def test_without_users_a_name_and_password_mean_nothing():

@@ -9,9 +9,11 @@ from dataclasses import replace
 import pytest
 
 from memory_users import user
+from rowcast.auth.authenticator import Authenticator
 from rowcast.auth.users import User
 from rowcast.auth.users_file import UsersFile, change_users, read_users, remove_user
 from rowcast.core.callers import ALL, Grants
+from rowcast.core.entry_limits import USERS_FILE_LOOK_SECONDS
 from rowcast.core.errors import Code, Error
 
 ANN, BOB = user("ann"), user("bob", grants=Grants(read=True))
@@ -197,3 +199,19 @@ def test_a_user_without_a_password_may_have_rights(path):
     """For certificates, L3."""
     add(path, User("sensor", ALL))
     assert User("sensor", ALL) == read_users(path).users["sensor"]
+
+
+async def test_a_caller_is_known_at_once_only_by_a_file_that_was_just_looked_at(path):
+    """L2: the first user of a server shuts out who was anonymous, within the time of a look."""
+    server = Server(path)
+    known = Authenticator("everywhere", server.file, ("mqtt",))
+    before = known.at_once("10.0.0.1", "mqtt", "c")
+    await server.file.look()
+    looked = known.at_once("10.0.0.1", "mqtt", "c")
+    add(path, ANN)
+    server.now += USERS_FILE_LOOK_SECONDS
+    later = known.at_once("10.0.0.1", "mqtt", "c")
+    await server.file.look()
+    assert (None, "anonymous", None, None) == (
+        before, looked.user, later, known.at_once("10.0.0.1", "mqtt", "c"),
+    )  # fmt: skip

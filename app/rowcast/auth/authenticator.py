@@ -10,6 +10,7 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from rowcast.auth.anonymous import STRANGER, Policy, anonymous_from
 from rowcast.auth.certificates import user_of
@@ -23,6 +24,7 @@ from rowcast.auth.tries import LoginAttempt, LoginRateLimit
 from rowcast.auth.users import User, Users, exact_name, granted, tried_name
 from rowcast.auth.verifier import wrong_password
 from rowcast.core.callers import ADMIN, NONE, Caller, Grants
+from rowcast.core.entry_limits import PEERS_CACHED_MAX
 from rowcast.core.errors import Code, Error
 from rowcast.core.peers import site
 
@@ -73,7 +75,7 @@ class Authenticator:
         tries: LoginRateLimit | None = None,
         run: Run = asyncio.to_thread,
     ) -> None:
-        self._anonymous = anonymous_from(anonymous)
+        self._anonymous = lru_cache(PEERS_CACHED_MAX)(anonymous_from(anonymous))
         self._users = users
         self._required = required
         self._random = random
@@ -101,6 +103,19 @@ class Authenticator:
         except Error as error:
             self.failed(credentials.username or "", error)
             raise
+
+    def at_once(self, peer: str, door: str, client_id: str) -> Caller | None:
+        """Return the Caller of who shows nothing but its address; None: ``identify`` tells.
+
+        That has to wait for a look at the users, or refuses it.
+        """
+        if self._users is not None and not self._users.fresh:
+            return None
+        try:
+            shown = Credentials(client_id=client_id, peer=peer, door=door)
+            return self._nameless(shown, users=self.in_force)
+        except Error:
+            return None
 
     def failed(self, name: str, error: Error) -> None:
         """Count a failed sign-in, under the name that it claimed (L9)."""

@@ -78,6 +78,10 @@ class Users(Protocol):
     def in_force(self) -> bool:
         """Whether there are users to speak of, as last looked at."""
 
+    @property
+    def fresh(self) -> bool:
+        """Whether ``secret`` and ``find`` need not look anew, so that they tell no more."""
+
     async def secret(self) -> bytes | None:
         """Return the same secret bytes for good; None while there are no users to speak of."""
 

@@ -87,6 +87,11 @@ class UsersFile:
         """The names of all users, as last looked at."""
         return list(self._list.users) if self._list is not None else []
 
+    @property
+    def fresh(self) -> bool:
+        """Whether the file was looked at just now."""
+        return self._clock() - self._looked_at < USERS_FILE_LOOK_SECONDS
+
     async def secret(self) -> bytes | None:
         """Return the file's secret; None while there has been no file."""
         users = await self._current()
@@ -113,9 +118,9 @@ class UsersFile:
 
     async def _current(self) -> UserList | None:
         """Return the content of the file, at most about a second old."""
-        if self._clock() - self._looked_at >= USERS_FILE_LOOK_SECONDS:
+        if not self.fresh:
             async with self._looking:
-                if self._clock() - self._looked_at >= USERS_FILE_LOOK_SECONDS:
+                if not self.fresh:
                     await asyncio.to_thread(self._look)
                     self._looked_at = self._clock()
         return self._list

@@ -17,6 +17,10 @@ from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 class HookPoints:
     """Calls about connections, sessions and subscriptions; each also notifies the listeners."""
 
+    hears_connections = False
+    """Whether anybody hears ``connection``."""
+    connecting = False
+    """Whether ``connect`` may refuse a connection, or waits."""
     subscribing = False
     """Whether ``subscribe`` may change or refuse a filter."""
     subscribe_waits = False

@@ -27,6 +27,41 @@ async def test_each_version_is_accepted(world, version):
     assert [Pingresp()] == await peer.ask(Pingreq())
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_client_that_waits_for_nothing_is_accepted_within_its_read(world, version):
+    """D7: it shows nothing and leaves nothing; what it sent behind CONNECT is done, too."""
+    peer = world.peer(version)
+    peer.send(Connect(version, "c", True), Subscribe(1, (Subscription("a/#", 1),)))
+    session = world.broker.sessions.get("c")
+    assert (True, None, peer.client) == (peer.client.accepted, peer.client.opening, session.client)
+    connack, *others = await peer.hear()
+    assert (Reason.SUCCESS, False) == (connack.reason, connack.session_present)
+    assert ["a/#"] == [interest.topics.text for interest in session.interests]
+    assert 1 == len(others)
+
+
+@pytest.mark.parametrize(
+    "connect",
+    [
+        Connect(5, "c", True, properties={"session_expiry_interval": 60}),
+        Connect(4, "c", False),
+        Connect(5, "c", True, will=Will("w", b"x", 0, False, None)),
+        Connect(5, "", True),
+        Connect(5, "c", True, username="ann", password=b"x"),
+        Connect(5, "known", True),
+    ],
+    ids=["stays", "stays before MQTT 5", "will", "without an id", "shows a name", "comes again"],
+)
+async def test_others_are_accepted_after_what_they_wait_for(world, connect):
+    """D7, D27: what is on disk, and a connection that ends."""
+    before = world.peer()
+    await before.connect("known")
+    peer = world.peer(connect.version)
+    peer.send(connect)
+    assert (False, True) == (peer.client.accepted, peer.client.opening is not None)
+    assert Reason.SUCCESS == (await peer.hear())[0].reason
+
+
 @pytest.mark.parametrize(
     ("name", "level", "answer"),
     [

@@ -130,6 +130,8 @@ class Hooks(HookPoints):
         self.writing = bool(writing) or self.told_of_writes
         self.storing, self.supplying = bool(of["store_retained"]), bool(of["get_retained"])
         self.write_waits = self.storing or any(call.waits for call in writing)
+        self.hears_connections = bool(of["connection"])
+        self.connecting = bool(of["on_connect"])
         self.subscribing = bool(of["on_subscribe"])
         self.subscribe_waits = any(call.waits for call in of["on_subscribe"])
         self.reading = bool(of["can_read"])
@@ -197,7 +199,8 @@ class Hooks(HookPoints):
         """Notify of an accepted connection (G3)."""
         super().connected(caller)
         self._notify("on_connected", caller)
-        self._happened("connected", caller, _socket(caller))
+        if self._calls["connected"]:
+            self._happened("connected", caller, _socket(caller))
 
     def auth_failed(self, caller: Caller, message: str) -> None:
         """Notify of a failed or refused sign-in."""

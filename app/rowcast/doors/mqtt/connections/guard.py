@@ -144,12 +144,14 @@ class LoginThrottle:
 
     def identify(self, address: str, client_id: str, user: str) -> Refusal | None:
         """Return the ban of an authenticated client, if any."""
+        return self._refuse(_BANNED) if self.banned_now(address, client_id, user) else None
+
+    def banned_now(self, address: str, client_id: str, user: str) -> bool:
+        """Whether there is a ban of an authenticated client."""
         if not len(self._bans):
-            return None
+            return False
         now = self._now()
-        if any(self._bans.get(who, now) for who in _names(address, client_id, user)):
-            return self._refuse(_BANNED)
-        return None
+        return any(self._bans.get(who, now) for who in _names(address, client_id, user))
 
     def _refuse(self, refusal: Refusal) -> Refusal:
         self.refusals[refusal.reason] = self.refusals.get(refusal.reason, 0) + 1

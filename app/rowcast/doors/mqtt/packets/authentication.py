@@ -27,6 +27,31 @@ if TYPE_CHECKING:
 log = logging.getLogger("rowcast.mqtt")
 
 
+def known_at_once(client: "Client", packet: Connect) -> Caller | None:
+    """Return the caller of a CONNECT that shows nothing, if nothing of its answer waits.
+
+    That is no hook, no disk and no other session of its client id. None: ``authenticate`` tells.
+    """
+    broker, client_id = client.broker, packet.client_id
+    method = (packet.properties or {}).get("authentication_method")
+    shows = packet.username is not None or packet.password is not None or method is not None
+    if (
+        shows
+        or not client_id
+        or packet.will is not None
+        or client_id in broker.sessions
+        or broker.keeper.lingers(client_id)
+        or broker.kernel.hooks.connecting
+        or broker.settings.auto_subscriptions is not None
+        or certificate_of(client.transport) is not None
+    ):
+        return None
+    caller = broker.settings.authenticator.at_once(client.peer, DOOR, client_id)
+    if caller is not None and broker.guard.banned_now(client.peer, client_id, caller.user):
+        return None
+    return caller
+
+
 async def authenticate(
     client: "Client", packet: Connect, client_id: str
 ) -> tuple[Caller, dict[str, object]]:

@@ -1,11 +1,13 @@
 """CONNECT and CONNACK: authentication, a new or resumed session, and the server's limits.
 
 CONNECT may wait for authentication, for hooks and for the disk, so it is a task; packets received
-meanwhile are buffered. CONNACK is sent after the session is on disk.
+meanwhile are buffered. CONNACK is sent after the session is on disk. A client that shows nothing
+and begins a session that leaves nothing waits for none of these, and is answered at once.
 """
 
 import asyncio
 import logging
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -18,7 +20,7 @@ from rowcast.core.topics import DELAYED_PREFIX, split_delayed
 from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat, facts_of, media_type_wanted
 from rowcast.doors.mqtt.delivery.inflight import begin_again, read_again
 from rowcast.doors.mqtt.delivery.sent import sent_of
-from rowcast.doors.mqtt.packets.authentication import authenticate
+from rowcast.doors.mqtt.packets.authentication import authenticate, known_at_once
 from rowcast.doors.mqtt.packets.hook_checks import ask_connect, ask_subscriptions, reason_of
 from rowcast.doors.mqtt.packets.messages import user_properties
 from rowcast.doors.mqtt.packets.rewrite import one_by_one, rewritten_submit
@@ -52,15 +54,21 @@ REASONS: dict[Code, Reason] = {
 
 
 def on_connect(client: "Client", packet: Connect) -> None:
-    """Start to answer CONNECT."""
+    """Answer CONNECT at once if nothing of that waits, else start to."""
     client.broker.connects += 1
-    client.opening = asyncio.get_running_loop().create_task(_open(client, packet))
+    known = None if _expiry(client, packet) else known_at_once(client, packet)
+    answering = _open(client, packet, known)
+    if known is None:
+        client.opening = asyncio.get_running_loop().create_task(answering)
+        return
+    with suppress(StopIteration):  # what is certain: nothing in it waits
+        answering.send(None)
 
 
-async def _open(client: "Client", packet: Connect) -> None:
+async def _open(client: "Client", packet: Connect, known: Caller | None) -> None:
     """Answer CONNECT: a session and CONNACK, or a refusal; then process buffered packets."""
     try:
-        await _accept(client, packet)
+        await _accept(client, packet, known)
     except Violation as problem:
         _fail(client, packet, problem.reason, problem.message)
     except Error as error:
@@ -82,12 +90,12 @@ def _fail(client: "Client", packet: Connect, reason: Reason, message: str) -> No
     (client.disconnect if client.accepted else client.reject)(reason, message)
 
 
-async def _accept(client: "Client", packet: Connect) -> None:
+async def _accept(client: "Client", packet: Connect, known: Caller | None) -> None:
     """Answer CONNECT with success, unless the client is lost meanwhile. Raises what refuses it."""
     broker = client.broker
     _take_options(client, packet)
     client_id = packet.client_id or uuid4().hex  # MQTT-3.1.3-6, MQTT-3.1.3-7
-    caller, proof = await _identified(client, packet, client_id)
+    caller, proof = (known, {}) if known else await _identified(client, packet, client_id)
     if client.closing:
         return
     client.caller = caller
@@ -154,7 +162,7 @@ def _welcome(client: "Client", packet: Connect, proof: dict[str, object], *, pre
     """Send CONNACK, if the caller that was believed some time ago still may be here."""
     access, v5 = client.broker.kernel.access, packet.version == MQTT_5
     client.connection.topic_alias_maximum = MQTT_TOPIC_ALIAS_MAXIMUM if v5 else 0
-    if client.caller is not None:
+    if client.caller is not None and client.opening is not None:
         client.caller = access.current(client.caller)
         access.expect(client.caller)
     client.connected(_keep_alive(client, packet))

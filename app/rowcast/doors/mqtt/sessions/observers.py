@@ -33,7 +33,9 @@ class Observers:
 
     def came(self, peer: str) -> None:
         """Notify of a new connection, not authenticated yet (G17)."""
-        self._kernel.hooks.connection(Caller("anonymous", NONE, DOOR, peer=peer))
+        hooks = self._kernel.hooks
+        if hooks.hears_connections:
+            hooks.connection(Caller("anonymous", NONE, DOOR, peer=peer))
 
     def refused(self, peer: str, packet: Connect, reason: Reason, message: str) -> None:
         """Tell that a connection from a peer was not let in (O6)."""

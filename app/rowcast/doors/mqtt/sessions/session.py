@@ -210,6 +210,9 @@ class Sessions:
     def __iter__(self) -> Iterator[Session]:
         return iter(list(self._sessions.values()))
 
+    def __contains__(self, client_id: object) -> bool:
+        return client_id in self._sessions
+
     @property
     def next_expiry(self) -> float | None:
         """The next time to call ``clean_expired``; None when nothing will expire."""
