@@ -346,6 +346,28 @@ async def test_the_steps_of_a_table_are_asked_for_once():
     assert ["Dog/0", "Dog/0"] == asked
 
 
+async def test_the_steps_of_plain_topics_are_asked_for_once():
+    """All have the same: not those of the server, of a table, or of a topic that is logged."""
+    room, asked, seen = Server(undeclared="route"), [], []
+
+    def factory(route):
+        asked.append(route.topic)
+        return lambda write: seen.append(write.event.topic)
+
+    room.kernel.steps.add("backlog", factory)
+    for topic in ("u/1", "u/2", "v", "Dog/1", "u/3"):
+        await room.say(topic)
+    assert (["u/1", "Dog/1"], ["u/1", "u/2", "v", "Dog/1", "u/3"]) == (asked, seen)
+    room.kernel.steps.changed()
+    await room.say("v")
+    assert ["u/1", "Dog/1", "v"] == asked
+    logged, asked = Server(undeclared="table"), []
+    logged.kernel.steps.add("backlog", factory)
+    for topic in ("u/1", "v/1"):
+        await logged.say(topic)
+    assert ["u/1", "v/1"] == asked
+
+
 async def test_a_step_of_a_table_is_told_of_each_record():
     room, seen = Server(), []
     room.kernel.steps.add("rows", lambda _: lambda write: seen.append(write.event.topic))

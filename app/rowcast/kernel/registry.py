@@ -124,8 +124,9 @@ class Registry:
             if table.path is not None
         }
         self._routes: ClearedCache[str, Route] = ClearedCache(routes_max)
-        self.of_tables: dict[CompiledTable, Compiled] = {}
-        """The steps that all records of a table have, once one of them is written."""
+        self.of_tables: dict[CompiledTable | None, Compiled] = {}
+        """The steps that all records of a table have, once one of them is written; under None those
+        of all plain topics."""
         self.known: Mapping[str, Route] = self._routes
         """Cached routes by topic; a live view."""
 

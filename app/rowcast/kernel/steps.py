@@ -43,7 +43,7 @@ provided that it has the same QoS, no properties, and is not too large."""
 
 Factory = Callable[[Route], Step | None]
 """Returns the step of a route; None if there is none. It is asked once for all records of a table,
-so the step takes the topic and the id from the write."""
+and once for all plain topics, so the step takes the topic and the id from the write."""
 
 
 class Steps:
@@ -106,10 +106,11 @@ class Steps:
     def compile(self, route: Route) -> tuple[Step, ...]:
         """Set and return a route's steps, in order.
 
-        Records of one table have the same, so its factories are asked for the first of them alone.
+        Records of one table have the same, and so have all plain topics: the factories are asked
+        for the first of them alone.
         """
         shape = route.record_of
-        if shape is None:
+        if shape is None and not route.plain:
             return route.take(self._compiled(route))
         known = self._of_tables.get(shape)
         if known is None:
