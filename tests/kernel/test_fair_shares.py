@@ -3,6 +3,7 @@
 import pytest
 
 from build import ANN, BEN, Server, turns
+from rowcast.core.callers import METRICS_WRITER
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.core.memory_limits import WRITE_BYTES
 from rowcast.kernel.bytes_in_hand import WriteBounds
@@ -70,6 +71,17 @@ async def test_who_writes_alone_has_large_batches(room):
         room.committer.submit([put(f"u/{number}")])
     await finish(room)
     assert [9] == [len(batch) for batch in found]
+
+
+async def test_who_writes_beside_the_metrics_writes_alone(room):
+    """They are written each second: with them as another caller no batch would be large."""
+    found = batches(room)
+    for number in range(9):
+        room.committer.submit([put(f"u/{number}")])
+    room.committer.submit([put("$SYS/broker/uptime", METRICS_WRITER)])
+    await finish(room)
+    assert [10] == [len(batch) for batch in found]
+    assert not room.committer.shares.until
 
 
 async def test_a_few_writes_do_not_wait_behind_many_of_another(room):

@@ -122,3 +122,5 @@ def caller_of(facts: Mapping[str, object], door: str, client_id: str) -> Caller:
 
 SERVER = Caller(user="$server", grants=ALL, roles=frozenset({ADMIN}))
 """The server itself: timers, resources in the background, tests."""
+METRICS_WRITER: Final = Caller(user="$server", grants=ALL)
+"""The writer of the server's own metrics, several times a second; nobody waits for its writes."""

@@ -4,10 +4,10 @@ A write waits for the batch under way and for its own. So these are small while 
 come at any moment; a caller that writes alone has large ones, with fewer syncs.
 """
 
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 
 from rowcast.kernel.batch import Batch
-from rowcast.kernel.bytes_in_hand import WriteBounds
+from rowcast.kernel.bytes_in_hand import BytesInHand, WriteBounds
 from rowcast.store.store import Appends
 
 
@@ -18,7 +18,7 @@ class BatchShares:
     """
 
     def __init__(
-        self, bounds: WriteBounds, pending: Sized, store: Appends, now: Callable[[], float]
+        self, bounds: WriteBounds, pending: BytesInHand, store: Appends, now: Callable[[], float]
     ) -> None:
         self._bounds = bounds
         self._pending = pending
@@ -33,7 +33,7 @@ class BatchShares:
 
     def are_needed(self) -> bool:
         """Return whether several callers write, now or some seconds ago."""
-        if len(self._pending) > 1:
+        if self._pending.rivals > 1:
             self.until = self._now() + self._bounds.shared_seconds
         elif self.until and self._now() >= self.until:
             self.until = self.behind_since = 0.0

@@ -182,7 +182,8 @@ class CommitQueue(WriterCalls):
         is called again soon.
         """
         bounds, waiting, shares = self._bounds, self._waiting, self.shares
-        most, events, few, several = bounds.batch, bounds.batch_events, False, len(self.pending) > 1
+        most, events, few = bounds.batch, bounds.batch_events, False
+        several = len(self.pending) > 1 and self.pending.rivals > 1
         matters = several or (shares.until and self._waiting_bytes > bounds.few_bytes)
         if matters and shares.are_needed():
             most, events = shares.limits()

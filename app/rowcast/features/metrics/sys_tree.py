@@ -8,7 +8,7 @@ only the server may write there. Live numbers are written on change, system numb
 import asyncio
 from typing import Final
 
-from rowcast.core.callers import ALL, Caller
+from rowcast.core.callers import METRICS_WRITER
 from rowcast.core.errors import Error
 from rowcast.core.events import PUT, Event
 from rowcast.core.metric_limits import (
@@ -32,7 +32,6 @@ KEPT: Final = Keep(SYS_HISTORY_SECONDS, SYS_HISTORY_EVENTS, SYS_HISTORY_BYTES)
 """Their retention."""
 QOS: Final = 2
 """As in Mosquitto: subscribers get them with their requested QoS."""
-WRITER: Final = Caller(user="$server", grants=ALL)
 
 
 class SysTree:
@@ -92,4 +91,4 @@ class SysTree:
             written(outcome if isinstance(outcome, Error) else None)
 
         event = Event(topic, PUT, text.encode(), None, QOS, True)
-        self._kernel.submit(event, WRITER, done)
+        self._kernel.submit(event, METRICS_WRITER, done)
