@@ -2,7 +2,6 @@
 
 from rowcast.bus.durable_filters import DurableFilters
 from rowcast.core.errors import Code, Error
-from rowcast.core.events import RETAINED
 from rowcast.features.undeclared_topics import topic_tables
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
 from rowcast.kernel.announced_first import goes_first
@@ -187,13 +186,12 @@ def take_records_that_are_too_new(monkeypatch):
 
 def forget_the_record_in_memory(monkeypatch):
     """A commit does not reach the cache."""
-    put = RecordCache.put
+    put_all = RecordCache.put_all
 
-    def lazy(self, topic, record):
-        if record is None or record.kind not in RETAINED or record.seq % 5:
-            put(self, topic, record)
+    def lazy(self, events, known=None):
+        put_all(self, [event for event in events if event.seq % 5], known)
 
-    monkeypatch.setattr(RecordCache, "put", lazy)
+    monkeypatch.setattr(RecordCache, "put_all", lazy)
 
 
 def tell_of_records_as_they_were_written(monkeypatch):

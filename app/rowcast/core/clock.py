@@ -131,14 +131,15 @@ class HybridClock:
         """The greatest valid version; one further ahead came from a wrong clock."""
         return int(self._now() * PER_SECOND) + self._lead
 
-    def tick(self) -> int:
-        """Return a version greater than every valid one before."""
+    def tick(self, count: int = 1) -> int:
+        """Return a version greater than every valid one before, the first of ``count`` in a row."""
         now = int(self._now() * PER_SECOND)
         if self.last > now + self._lead:
             self.last = now + self._lead - PER_SECOND
             self.returns += 1
-        self.last = max(self.last + 1, now)
-        return self.last
+        first = max(self.last + 1, now)
+        self.last = first + count - 1
+        return first
 
     def after(self, version: int) -> int:
         """Return a version greater than every one before: this one of another node, if it is valid.

@@ -144,14 +144,16 @@ class BytesInHand(dict[Caller, int]):
         self.size -= size
 
     def release_all(self, writes: Sequence["Sized"]) -> None:
-        """Count those of some writes no longer."""
+        """Count those of some writes no longer; of one caller in a row with one look."""
+        caller, held = None, 0
         for write in writes:
-            left = self[write.caller] - write.size
-            self.size -= write.size
-            if left:
-                self[write.caller] = left
-            else:
-                del self[write.caller]
+            if write.caller is not caller:
+                if caller is not None:
+                    self.release(caller, held)
+                caller, held = write.caller, 0
+            held += write.size
+        if caller is not None:
+            self.release(caller, held)
 
     def slows(self, caller: Caller, *, crowded: bool) -> bool:
         """Whether reading from a caller should pause."""

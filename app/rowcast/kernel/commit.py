@@ -24,7 +24,7 @@ from rowcast.bus.bus import Bus
 from rowcast.core.callers import Caller
 from rowcast.core.clock import HybridClock
 from rowcast.core.errors import Code, Error, stopping
-from rowcast.core.events import DELETE, MESSAGE, RETAINED, Event
+from rowcast.core.events import MESSAGE, Event
 from rowcast.core.histograms import Histogram
 from rowcast.kernel.announced_first import AnnouncedFirst, goes_first
 from rowcast.kernel.bytes_in_hand import WriteBounds
@@ -236,8 +236,8 @@ class Committer(CommitQueue):
         """Hold announced messages no longer; append what was announced meanwhile."""
         self.pending.release_all(work.batch.writes)
         self.first.note(self.stored)
-        following = self.first.take_next()
-        if following.events:
+        following = self.first.take_next() if self.first.next.batch.writes else None
+        if following is not None and following.events:
             self.commit_seconds.observe(self._loop.time() - self._begun)
             self._begun = self._loop.time()
             self._run(following, partial(self._append_following, following), self._stored)
@@ -245,7 +245,8 @@ class Committer(CommitQueue):
                 self._schedule()
             self._relieve()
             return
-        self.pending.release_all(following.batch.writes)  # those that need no disk
+        if following is not None:  # those that need no disk
+            self.pending.release_all(following.batch.writes)
         self._goes_ahead = False
         work.outcomes = []
         self._finish(work)
@@ -313,10 +314,9 @@ class Committer(CommitQueue):
         self.commits += work.packed is not None
         if self.disk.refused:
             self.disk.took(size_of(work.events, work.changes))
-        put, known = self._cache.put, self._cache.known(work.events) if work.bulk else None
-        for event in work.events:
-            if event.kind in RETAINED and (known is None or event.topic in known):
-                put(event.topic, None if event.kind == DELETE else event)
+        if work.events:
+            known = self._cache.known(work.events) if work.bulk else None
+            self._cache.put_all(work.events, known)
         self._finish(work)
 
     def _finish(self, work: GroupCommit) -> None:
@@ -346,8 +346,8 @@ class Committer(CommitQueue):
         self, writes: Sequence[Write], outcomes: Sequence[Outcome], *, stored: bool = True
     ) -> None:
         """Publish each event and call the write's callback, in order; it holds what is stored."""
-        pending, publish = self.pending, self._bus.publish
-        for write, outcome in zip(writes, outcomes, strict=True):
+        pending, publish, held, last = self.pending, self._bus.publish, 0, len(writes) - 1
+        for index, (write, outcome) in enumerate(zip(writes, outcomes, strict=True)):
             if isinstance(outcome, Receipt) and not outcome.late:
                 event = outcome.event
                 publish(event)
@@ -356,14 +356,13 @@ class Committer(CommitQueue):
             elif isinstance(outcome, Error) and outcome.code is Code.DENIED:
                 for hear in self.on_denied:
                     hear(write.caller, "write", write.event.topic, outcome)
-            if stored:  # ``release``, inlined
-                size = write.size
-                pending.size -= size
-                left = pending[write.caller] - size
-                if left:
-                    pending[write.caller] = left
+            held += write.size
+            if stored and (index == last or writes[index + 1].caller is not write.caller):
+                if held < pending[write.caller]:  # ``release``, inlined
+                    pending[write.caller] -= held
                 else:
                     del pending[write.caller]
+                pending.size, held = pending.size - held, 0
             try:
                 write.done(outcome)
             except Exception:

@@ -103,31 +103,34 @@ class CommitQueue(WriterCalls):
         ``most`` overrides that limit, for a single large transaction.
         """
         waiting = len(self._waiting) + self._fair.count
+        if not writes:
+            return
         if waiting + len(writes) > (most or self._bounds.backlog_events):
-            raise Error(
-                Code.BUSY,
-                f"{waiting} writes are waiting for the disk; try again in a second",
-                retry_after_seconds=1,
-            )
-        pending, total = self.pending, 0
+            raise _full(f"{waiting} writes")
+        pending, clock = self.pending, self._clock
         for write in writes:
-            write.size = size = len(write.event.payload) + WRITE_BYTES
-            total += size
+            write.size = len(write.event.payload) + WRITE_BYTES
+        total = sum([write.size for write in writes])
         if pending.size + total > self._bounds.client_max and not most:
             pending.check(writes[0].caller, total)
+        caller, held, version = writes[0].caller, 0, clock.tick(len(writes))
         for write in writes:
-            event, caller = write.event, write.caller
+            if write.caller is not caller:  # of one caller there is one look at what it has
+                pending[caller] = pending.get(caller, 0) + held
+                caller, held = write.caller, 0
+            held += write.size
             if write.versioned:
-                self._clock.observe(event.version)
+                clock.observe(write.event.version)
+                version = clock.tick(len(writes))
             elif write.logged:
-                event.version = self._clock.tick()
-            pending[caller] = pending.get(caller, 0) + write.size
+                write.event.version = version
+                version += 1
+        pending[caller] = pending.get(caller, 0) + held
         pending.size += total
         self._waiting_bytes += total
         self._waiting.extend(writes)
-        if not self._scheduled and (not self._busy or self._goes_ahead):  # ``_schedule``, inlined
-            self._scheduled = True
-            self._loop.call_soon(self._start)
+        if not self._scheduled:
+            self._schedule()
 
     def keep(self, changes: Sequence[Change], done: Kept | None = None) -> None:
         """Write changes of facts, after all earlier writes; all or none.
@@ -141,11 +144,7 @@ class CommitQueue(WriterCalls):
         self._keeping_bytes += keeping.size
         too_large = self._keeping_bytes > self._bounds.most
         if waiting and (self._keeping > self._bounds.backlog_changes or too_large):
-            keeping.error = Error(
-                Code.BUSY,
-                f"{waiting} changes of facts are waiting for the disk; try again in a second",
-                retry_after_seconds=1,
-            )
+            keeping.error = _full(f"{waiting} changes of facts")
             self._tell([keeping])
             return
         self._waiting.append(keeping)
@@ -199,9 +198,11 @@ class CommitQueue(WriterCalls):
         if shares.until:
             batch.ahead = few or not shares.behind_since
         if self._overtaken:  # versions increase with numbers, for lookups by time
+            version = self._clock.tick(len(batch.writes))
             for write in batch.writes:
                 if write.logged and not write.versioned:
-                    write.event.version = self._clock.tick()
+                    write.event.version = version
+                    version += 1
             self._overtaken = self.backlog > 0
         self._waiting_bytes -= batch.size
         return batch
@@ -246,3 +247,9 @@ class CommitQueue(WriterCalls):
                 log.exception("someone failed to hear about %d facts", len(keeping.changes))
         if lost is not None:
             log.error("facts were not kept: %s", lost.full)
+
+
+def _full(what: str) -> Error:
+    """Return the refusal of more than may wait."""
+    told = f"{what} are waiting for the disk; try again in a second"
+    return Error(Code.BUSY, told, retry_after_seconds=1)

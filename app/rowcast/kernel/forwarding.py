@@ -194,11 +194,10 @@ class ForwardingCommitter(Committer):
     def _take_first(self) -> None:
         """Announce the batch that arrived first, and answer who waits for it."""
         batch, content = self._arrived.popleft()
-        put, announce = self._cache.put, self._announce
+        announce = self._announce
         for event in content.events:
             self._clock.observe(event.version)
-            if event.kind in RETAINED:
-                put(event.topic, None if event.kind == DELETE else event)
+        self._cache.put_all(content.events)
         self.stored = max(self.stored, batch.last)
         for event in content.events:
             announce(event)

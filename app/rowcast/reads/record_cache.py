@@ -13,11 +13,11 @@ form that the store gives back, once, so that memory and disk never differ by a 
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from threading import Lock
 from typing import Final
 
-from rowcast.core.events import MISSING, PATCH, Record
+from rowcast.core.events import DELETE, MISSING, PATCH, RETAINED, Record
 from rowcast.core.limits import RECORD_CACHE_RECORDS_MAX
 from rowcast.core.memory_limits import RECORD_CACHE_BYTES_MAX, RECORD_CACHE_PAYLOAD_BYTES_MAX
 from rowcast.reads.held_bytes import held_bytes
@@ -92,30 +92,41 @@ class RecordCache:
         return UNKNOWN if topic in self._large else self.get(topic)
 
     def put(self, topic: str, record: Record | None) -> None:
-        """Put in committed events: called by the writer only."""
-        written = record is not None and (record.table is not None or record.kind == PATCH)
+        """Put in what was committed at a topic: called by the writer only."""
         with self._lock:
-            if record is not None and len(record.payload) <= self._payload_max:
-                # As nearly always: what ``_forget`` and ``_keep`` do, without their calls.
-                size = self._weigh(record)
-                if written:
-                    self._written.add(topic)  # first, for a look is made without the lock
-                self._records.pop(topic, None)  # it goes to the end, as the newest
-                self._records[topic] = record
-                self._bytes += size - self._sizes.get(topic, 0)
-                self._sizes[topic] = size
+            self._put(topic, record)
+
+    def put_all(self, events: Sequence[Record], known: Collection[str] | None = None) -> None:
+        """Put in the records that these events make, as ``put``; only those at ``known`` topics."""
+        with self._lock:
+            for event in events:
+                if event.kind in RETAINED and (known is None or event.topic in known):
+                    self._put(event.topic, None if event.kind == DELETE else event)
+
+    def _put(self, topic: str, record: Record | None) -> None:
+        written = record is not None and (record.table is not None or record.kind == PATCH)
+        if record is not None and len(record.payload) <= self._payload_max:
+            # As nearly always: what ``_forget`` and ``_keep`` do, without their calls.
+            size = self._weigh(record)
+            if written:
+                self._written.add(topic)  # first, for a look is made without the lock
+            self._records[topic] = record
+            self._records.move_to_end(topic)  # as the newest
+            self._bytes += size - self._sizes.get(topic, 0)
+            self._sizes[topic] = size
+            if self._large:
                 self._large.discard(topic)
-                if not written:
-                    self._written.discard(topic)
-            else:
-                self._forget(topic)
-                if written:
-                    self.evictions += 1  # what the store makes of it, the store is asked
-                    return
-                self._keep(topic, record)
-            while len(self._records) > self._records_max or self._bytes > self._bytes_max:
-                self.evictions += 1
-                self._forget(next(iter(self._records)))
+            if not written:
+                self._written.discard(topic)
+        else:
+            self._forget(topic)
+            if written:
+                self.evictions += 1  # what the store makes of it, the store is asked
+                return
+            self._keep(topic, record)
+        while len(self._records) > self._records_max or self._bytes > self._bytes_max:
+            self.evictions += 1
+            self._forget(next(iter(self._records)))
 
     def known(self, events: Sequence[Record]) -> set[str]:
         """Return at which of these topics a record is here, after the events are committed.
