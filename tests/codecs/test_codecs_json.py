@@ -146,6 +146,24 @@ def test_bad_input_truncated_at_every_byte():
             json_text.decode(payload[:end])
 
 
+@settings(max_examples=300, deadline=None)
+@given(values)
+def test_what_was_read_is_written_again_as_any_value(value):
+    """Also where a payload has spellings, and with another member."""
+    payload = json_text.encode(value)
+    read = json_text.decode(payload)
+    assert json_text.encode(read) == json_text.encode_again(read, payload)
+    if isinstance(read, dict):
+        keyed = {"id": "7", **read}
+        assert json_text.encode(keyed) == json_text.encode_again(keyed, payload)
+
+
+def test_an_escaped_spelling_is_seen_when_it_is_written_again():
+    payload = b'{"a":{"\\u0024date":"2026-01-02T03:04:05Z"}}'
+    read = json_text.decode(payload)
+    assert json_text.encode(read) == json_text.encode_again(read, payload)
+
+
 def is_of_the_model(value):
     model.validate(value)
     return True

@@ -64,6 +64,17 @@ def encode(value: object) -> bytes:
         raise Error(Code.INVALID, model.SURROGATE) from None
 
 
+def encode_again(value: object, payload: bytes) -> bytes:
+    """Do as ``encode`` with what ``decode`` read from a payload, and perhaps with further members.
+
+    Such a value has no type that JSON lacks unless the payload has a spelling, so it need not be
+    walked through, which takes longer than to write it. The name of a member may not begin with $.
+    """
+    if _DOLLAR in payload or payload.find(b"\\u0024") >= 0:
+        return encode(value)
+    return orjson.dumps(value, None, _OPTIONS)
+
+
 def written(payload: bytes) -> object:
     """Return a text that ``decode`` accepts as what is written, every spelling as the map it is.
 

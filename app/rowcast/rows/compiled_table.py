@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, cast
 
-from rowcast.codecs import JSON, RAW, decode, encode, is_structured, may_be_json
+from rowcast.codecs import JSON, RAW, decode, encode, is_structured, json_text, may_be_json
 from rowcast.core.errors import Code, Error
 from rowcast.core.event_fields import EventField
 from rowcast.core.events import DELETE, MESSAGE, MISSING, Event
@@ -116,6 +116,7 @@ class CompiledTable:
         if value is event:  # plain bytes, which an open table takes as they are
             return
         checked = self.checker.check(value, partial=event.kind == MESSAGE)
+        as_read = checked is value and not self.managed
         if event.kind != MESSAGE:
             checked = self.with_id(checked, event.topic)
             if self.managed and event.properties is not None and ORIGIN in event.properties:
@@ -128,7 +129,10 @@ class CompiledTable:
             event.content_type = media_type
             if self.checker.converts:
                 checked = self.spell(checked, media_type)
-            event.payload = encode(checked, media_type)
+            if as_read and event.content_type == JSON:  # only its key is new
+                event.payload = json_text.encode_again(checked, event.payload)
+            else:
+                event.payload = encode(checked, media_type)
 
     def _decoded(self, event: Event) -> object:
         """Return the value, or the event itself when its bytes are to be kept as they are."""
