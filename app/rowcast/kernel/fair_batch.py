@@ -33,17 +33,22 @@ def level_of(held: Iterable[int], budget: int) -> int:
 class _Unit:
     """A write or a group, which is taken or left as a whole."""
 
-    __slots__ = ("arrival", "changes_facts", "places", "size", "writes")
+    __slots__ = ("arrival", "changes_facts", "place", "places", "size", "writes")
 
-    def __init__(self, arrival: int, writes: Sequence[Write], places: list[int]) -> None:
+    def __init__(
+        self, arrival: int, writes: Sequence[Write], place: int, places: list[int] | None
+    ) -> None:
         self.arrival = arrival
         """Its place among all that came."""
         self.writes = writes
+        self.place = place
+        """The place of its first write among those at its topic."""
         self.places = places
-        """The place of each write among those at its topic."""
-        if len(writes) == 1:
-            self.size = writes[0].size
-            self.changes_facts = _changes_facts(writes[0])
+        """That of each of its writes; None for a write that is no group."""
+        if places is None:
+            write = writes[0]
+            self.size = write.size
+            self.changes_facts = bool(write.changes) or write.conclude is not None
         else:
             self.size = sum([write.size for write in writes])
             self.changes_facts = any(map(_changes_facts, writes))
@@ -83,23 +88,30 @@ class FairBatches:
     def add(self, waiting: deque[Write | FactsWrite]) -> None:
         """Move all that waits in a queue into lanes."""
         self.count += len(waiting)
+        caller: Caller | None = None
+        lane: _Lane | None = None
         while waiting:
             item = waiting.popleft()
             self._arrivals += 1
             if not isinstance(item, Write):
                 self._facts.append((self._arrivals, item))
                 continue
-            group = item.group
-            writes: Sequence[Write] = (item,) if group is None else group.writes
-            for _ in writes[1:]:  # a group is contiguous in the queue
-                waiting.popleft()
-            unit = _Unit(self._arrivals, writes, [self._place(write) for write in writes])
-            lane = self._lanes.get(item.caller)
-            if lane is None:
-                lane = self._lanes[item.caller] = _Lane()
+            if item.group is None:
+                unit = _Unit(self._arrivals, (item,), self._place(item), None)
+            else:
+                writes = item.group.writes
+                for _ in writes[1:]:  # a group is contiguous in the queue
+                    waiting.popleft()
+                places = [self._place(write) for write in writes]
+                unit = _Unit(self._arrivals, writes, places[0], places)
+            if lane is None or item.caller is not caller:
+                caller = item.caller
+                lane = self._lanes.get(caller)
+                if lane is None:
+                    lane = self._lanes[caller] = _Lane()
             lane.units.append(unit)
             lane.size += unit.size
-            lane.count += len(writes)
+            lane.count += len(unit.writes)
 
     def _place(self, write: Write) -> int:
         places = self._topics.get(write.event.topic)
@@ -151,7 +163,10 @@ class FairBatches:
                 facts.popleft()
             lane = heads[arrival]
             kept_back = lane.units[0].changes_facts and bool(facts) and facts[0][0] < arrival
-            if not kept_back and choice.takes(lane) and lane.units:
+            taken = not kept_back and choice.takes(lane)
+            if taken and not facts:
+                choice.take_run(lane, min(order[1:3], default=0))  # the heap's next is one of these
+            if taken and lane.units:
                 following = lane.units[0].arrival
                 heads[following] = lane
                 heapreplace(order, following)
@@ -225,10 +240,17 @@ class _Choice:
         self.batch.writes += unit.writes
         return True
 
+    def take_run(self, lane: _Lane, until: int) -> None:
+        """Take more of a lane, up to the first unit of another lane; 0: there is none."""
+        units = lane.units
+        while units and not self.is_full and (not until or units[0].arrival < until):
+            if not self.takes(lane):
+                return
+
     def _is_next(self, unit: _Unit) -> bool:
         """Return whether nothing that came earlier is left at its topics."""
-        if len(unit.writes) == 1:
-            return self._topics[unit.writes[0].event.topic][1] == unit.places[0]
+        if unit.places is None:
+            return self._topics[unit.writes[0].event.topic][1] == unit.place
         own: dict[str, int] = {}
         for write, place in zip(unit.writes, unit.places, strict=True):
             topic = write.event.topic
