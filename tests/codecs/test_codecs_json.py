@@ -158,6 +158,18 @@ def test_what_was_read_is_written_again_as_any_value(value):
         assert json_text.encode(keyed) == json_text.encode_again(keyed, payload)
 
 
+@settings(max_examples=300, deadline=None)
+@given(values)
+def test_what_was_taken_before_is_read_again_as_at_first(value):
+    payload = json_text.encode(value)
+    assert same(json_text.decode(payload), json_text.decode_again(payload))
+
+
+def test_bad_input_is_refused_also_where_it_should_have_been_taken_before():
+    with pytest.raises(Error, match="JSON"):
+        json_text.decode_again(b'{"a":')
+
+
 def test_an_escaped_spelling_is_seen_when_it_is_written_again():
     payload = b'{"a":{"\\u0024date":"2026-01-02T03:04:05Z"}}'
     read = json_text.decode(payload)

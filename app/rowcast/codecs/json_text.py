@@ -144,6 +144,17 @@ def decode(payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX) -> object:
     return _inspected(value, payload, digits)
 
 
+def decode_again(payload: bytes) -> object:
+    """The value of a payload that ``decode`` has taken before, so only spellings are looked for."""
+    if _DOLLAR in payload or payload.find(b"\\u0024") >= 0:
+        return decode(payload)
+    try:
+        value: object = orjson.loads(payload)
+    except orjson.JSONDecodeError:  # it is damaged, or another payload
+        return decode(payload)
+    return value
+
+
 def _marks(payload: bytes) -> int:
     """An upper bound of the parts: each has a comma or the opening bracket of its container."""
     return payload.count(b",") + payload.count(b"[") + payload.count(b"{")

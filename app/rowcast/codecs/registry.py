@@ -84,6 +84,7 @@ def _named(codecs: tuple[Codec, ...]) -> Mapping[str, Codec]:
 
 CODECS: Mapping[str, Codec] = _named(_ALL)
 """Every codec, by its media type and by the other names of it."""
+_JSON: Codec = CODECS[JSON]
 _MSGPACK: Codec = CODECS[MSGPACK]
 _BY_STRUCTURE: Mapping[str, Codec] = MappingProxyType(
     {name: CODECS[f"application/{name}"] for name in ("json", "cbor", "cbor-seq", "msgpack")}
@@ -154,7 +155,10 @@ def decode(
 
 def decode_again(payload: bytes, content_type: str | None) -> object:
     """The value in a payload that ``decode`` has taken before, such as one of the log."""
-    if codec_for(content_type) is _MSGPACK:
+    codec = codec_for(content_type)
+    if codec is _JSON:
+        return json_text.decode_again(payload)
+    if codec is _MSGPACK:
         return messagepack.decode_again(payload)
     return decode(payload, content_type)
 
