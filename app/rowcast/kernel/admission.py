@@ -5,6 +5,7 @@ accepts any bytes. It knows neither the caller nor the door.
 """
 
 from functools import partial
+from typing import Final
 
 from rowcast.bus.durable_filters import DurableFilters
 from rowcast.codecs import decode, is_structured
@@ -18,6 +19,10 @@ from rowcast.kernel.write import OPEN, Examination, Step, Write
 from rowcast.kernel.write_detour import WriteDetour
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.topic_rows import View, read_only
+
+_ALL: Final = Logs.ALL
+_QOS1: Final = Logs.QOS1
+"""Members of an enumeration cost a search of its class each time."""
 
 
 class Admission:
@@ -166,10 +171,10 @@ def logs(event: Event, table: Table | None, durable: DurableFilters) -> bool:
     """Whether an event is logged: by its table, or for a durable reader."""
     if event.kind in RETAINED:
         return True
-    policy = table.logs if table is not None else Logs.RETAINED
-    if policy is Logs.ALL:
+    policy = table.logs if table is not None else None
+    if policy is _ALL:
         return True
-    return event.qos > 0 and (policy is Logs.QOS1 or durable.wanted(event.topic))
+    return event.qos > 0 and (policy is _QOS1 or durable.wanted(event.topic))
 
 
 def _refuse_rows(view: View, _write: Write) -> None:

@@ -8,7 +8,8 @@ commit takes time: each publish of QoS 1 and 2 has a number, and its answer wait
 from collections.abc import Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from struct import Struct
+from typing import TYPE_CHECKING, Final
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 PUBACK, PUBREC = 0x40, 0x50
 """First bytes of the answers to a PUBLISH of QoS 1 and 2."""
+_ACKNOWLEDGEMENT: Final = Struct("!BBH").pack
+"""Packs its first byte, its length and the packet identifier: all of it where it says success."""
 
 REASONS: dict[Code, Reason] = {
     Code.INVALID: Reason.PAYLOAD_FORMAT_INVALID,
@@ -220,7 +223,7 @@ def _answer(client: "Client", first: int, packet_id: int, outcome: Outcome) -> N
     if told and event.seq:
         frame = _stored(client, first, packet_id, event.seq)
     else:
-        frame = bytes((first, 2)) + packet_id.to_bytes(2, "big")
+        frame = _ACKNOWLEDGEMENT(first, 2, packet_id)
     client.out.append(frame)
     if not client.scheduled:  # ``write``, inlined
         client.ready()

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rowcast.codecs import CBOR, MSGPACK, encode
+from rowcast.codecs import CBOR, encode
+from rowcast.codecs.messagepack import encode_sound
 from rowcast.core.errors import Error
 from rowcast.core.limits import SESSION_REFRESH_SECONDS, SESSION_SAVE_SECONDS
 from rowcast.doors.mqtt.delivery.delivery_format import facts_of
@@ -268,7 +269,7 @@ class SessionPersistence:
             # A notice with QoS 2 cannot be sent again, but its identifier must survive a kill.
             if flight is not None and sent is not None and (sent.seq or sent.qos == 2):
                 saved[packet_id] = None
-                value = encode(_facts_of_flight(flight, sent), MSGPACK)
+                value = encode_sound(_facts_of_flight(flight, sent))
                 changes.append(Change(owner, f"{OUT}{packet_id}", value))
             elif packet_id in saved:
                 saved.pop(packet_id, None)
