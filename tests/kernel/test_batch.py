@@ -1,6 +1,8 @@
 """Facts go to the disk with the writes they belong to, or not at all (D16, D27)."""
 
+import gc
 import logging
+from weakref import ref
 
 import pytest
 
@@ -84,6 +86,28 @@ async def test_facts_of_a_group_share_its_fate():
     room.committer.submit(grouped(put("u/3", fact("c")), put("u/4", fact("d"))))
     await room.committer.settle()
     assert ["c", "d"] == names(room)
+
+
+class Hearer:
+    """Hears of a write; whether it is still there tells whether the write is."""
+
+    def __call__(self, _outcome):
+        """Hear the outcome."""
+
+
+async def test_b11_writes_of_a_group_leave_memory_when_they_are_answered():
+    """B11: the group and its writes name each other, and do not wait for a collection."""
+    room, hearers = Server(), [Hearer(), Hearer()]
+    gc.disable()
+    try:
+        events = [Event(f"u/{n}", PUT, b"1", None, 1, True) for n in range(2)]
+        room.committer.submit(grouped(*map(Write, events, (ANN, ANN), hearers)))
+        await room.committer.settle()
+        left = [ref(hearer) for hearer in hearers]
+        hearers.clear()
+        assert [None, None] == [hearer() for hearer in left]
+    finally:
+        gc.enable()
 
 
 async def test_facts_of_an_unlogged_message_are_durable_before_it_is_announced():

@@ -200,8 +200,13 @@ class AtomicBatch:
         group = Group(writes)
         for write in writes:
             write.group = group
-        if writes:
+        if not writes:
+            return
+        try:
             kernel.writes.append(writes)
+        except Error:
+            group.writes = []  # it and they name each other, and nobody answers them
+            raise
 
     async def _admit(
         self,

@@ -363,6 +363,7 @@ class Committer(CommitQueue):
                 else:
                     del pending[write.caller]
                 pending.size, held = pending.size - held, 0
+            write.group = None  # it names its writes: a circle that only a collection would free
             try:
                 write.done(outcome)
             except Exception:

@@ -323,6 +323,7 @@ class ForwardingCommitter(Committer):
                     hear(write.caller, "write", write.event.topic, outcome)
         self.pending.release_all(writes)
         for write, outcome in zip(writes, outcomes, strict=True):
+            write.group = None  # as ``Committer._answer`` does
             try:
                 write.done(outcome)
             except Exception:
