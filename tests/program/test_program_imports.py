@@ -25,3 +25,16 @@ def test_a_start_imports_no_classes_of_tables(start):
 def test_they_come_with_the_first_use():
     """Else the test above would name modules that nothing has."""
     assert set(UNUSED) < imported("from rowcast.models import select")
+
+
+def test_s19_an_import_loads_no_kernel_where_nothing_is_configured(tmp_path, monkeypatch):
+    """S19: a short command costs its own imports, not those of the server's configuration."""
+    monkeypatch.chdir(tmp_path)
+    code = (
+        "from rowcast_lake.commands.importing import import_table"
+        "; from rowcast.program.client_settings import client_settings"
+        "; client_settings('http://127.0.0.1:1')"
+    )
+    assert set() == imported(code) & {"rowcast.kernel.kernel", "rowcast.program.config", "pydantic"}
+    (tmp_path / "rowcast.yaml").write_text("http: {port: 1}\n")
+    assert "rowcast.program.config" in imported(code)

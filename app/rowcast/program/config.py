@@ -37,6 +37,8 @@ from rowcast.kernel.settings import (
     Seconds,
     Section,
 )
+from rowcast.program.client_settings import DEFAULT_FILE
+from rowcast.program.credentials import PREFIX
 from rowcast.program.settings.client_events import ClientEventsSettings
 from rowcast.program.settings.cluster import Cluster
 from rowcast.program.settings.gateway import GatewaySettings
@@ -57,10 +59,6 @@ from rowcast.program.settings.together import clashes, idle
 from rowcast.program.settings.topics import Topics
 from rowcast.program.settings.workers import Workers
 
-DEFAULT_FILE: Final = "rowcast.yaml"
-"""Read from the working directory if it exists and no other file was given."""
-PREFIX: Final = "ROWCAST_"
-"""The prefix of environment variables that are settings."""
 MAPS: Final = frozenset({"topics.tables", "security.jwt.role_names"})
 """Settings that are maps from user-defined names to sections."""
 SECRET: Final = frozenset(

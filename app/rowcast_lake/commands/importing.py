@@ -20,12 +20,12 @@ from rowcast.core.export_limits import IMPORT_BATCH_BYTES, IMPORT_BATCH_ROWS
 from rowcast.core.places import check_local, is_object_store
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
-from rowcast.program.commands.server import UrlOption, client_of
-from rowcast.program.config import load_config
+from rowcast.program.client_settings import client_settings
+from rowcast.program.commands.server import UrlOption, connected
 from rowcast.schema import parse_schema
 from rowcast_client.calls import topic_path
 from rowcast_lake.commands.import_requests import ImportRequests, Place
-from rowcast_lake.commands.snapshots import need_pyarrow, schema_text
+from rowcast_lake.commands.needs import need_pyarrow, schema_text
 
 if TYPE_CHECKING:
     from rowcast_lake.snapshots.importing import Record, Run
@@ -67,12 +67,12 @@ def import_table(
     from rowcast_lake.snapshots.importing import Importer, files_of  # noqa: PLC0415
     from rowcast_lake.stores.object_paths import ObjectPath  # noqa: PLC0415
 
-    config = load_config(None, None, {} if schema is None else {"schema": schema})
-    shape = _table(table, schema_text(config.schema_file), str(config.schema_file))
+    settings = client_settings(url, schema)
+    shape = _table(table, schema_text(settings.schema_file), str(settings.schema_file))
     where = ObjectPath.of(place) if is_object_store(place) else Path(place)
     importer, files = Importer(shape), files_of(where, shape)
     count = importer.check(files)
-    with client_of(url) as client:
+    with connected(settings) as client:
         sender = Sender(ImportRequests(client), shape, start)
         for file in files:
             sender.send(importer.parts(file))

@@ -17,8 +17,8 @@ from rowcast.core.pipeline_limits import ROWS_SHOWN_MAX
 from rowcast.core.places import check_local, is_object_store
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
+from rowcast.program.client_settings import client_settings
 from rowcast.program.commands.options import JsonOption, print_row
-from rowcast.program.commands.server import authority_of
 from rowcast.program.config import load_config
 from rowcast_lake.spark.java import INSTALL
 from rowcast_lake.spark.session import LOCAL_MASTER
@@ -209,9 +209,9 @@ def _run_job(
     table = table or job.table
     if not (table or parquet):
         raise Error(Code.UNPROCESSABLE, f"{job.name}: name a table, such as --table Weather")
-    config = load_config(None, None, {"url": url} if url else {})
-    authority = authority_of(config)
-    server = {"url": config.server_url, "authority": str(authority.resolve()) if authority else ""}
+    config, found = load_config(None, None, {"url": url} if url else {}), client_settings(url)
+    authority = str(found.authority.resolve()) if found.authority else ""
+    server = {"url": found.url, "authority": authority}
     if show is None:
         show = 0 if out or to else ROWS_SHOWN
     target = Target(root_of(out) if out else None, to, server, replace, show, checkpoint, once)

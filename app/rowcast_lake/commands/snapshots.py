@@ -9,7 +9,6 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,6 +29,7 @@ from rowcast.program.commands.options import (
 )
 from rowcast.program.config import Config
 from rowcast.program.settings.snapshots import seconds_of
+from rowcast_lake.commands.needs import need_pyarrow, schema_text
 
 if TYPE_CHECKING:
     from rowcast_lake.snapshots.export import Order, Snapshot
@@ -217,30 +217,6 @@ def _directory(chosen: Config, out: str | None) -> "Directory":
     if out is not None and not is_object_store(out):
         check_local(out, "--out")
     return directory_of(out or chosen.snapshots.place(chosen.data))
-
-
-def schema_text(path: Path) -> str:
-    """Return the text of a schema; raises INVALID with a hint how to name another file."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise Error(
-            Code.INVALID,
-            f"{path}: cannot be read ({error.strerror}); name the server's schema with --schema",
-        ) from None
-    except UnicodeDecodeError as error:
-        raise Error(
-            Code.INVALID, f"{path}: is not UTF-8 text (at byte {error.start}); save it as UTF-8"
-        ) from None
-
-
-def need_pyarrow() -> None:
-    """Raise an Error that names the package to install when pyarrow is missing."""
-    if find_spec("pyarrow") is None:
-        raise Error(
-            Code.UNSUPPORTED,
-            "snapshots need pyarrow, which is not installed: pip install 'rowcast[parquet]'",
-        )
 
 
 @snapshots.command(name="list")

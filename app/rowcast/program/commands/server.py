@@ -1,11 +1,10 @@
 """The connection of commands to a server, over its public REST and SSE."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from rowcast.program.config import Config, load_config
+from rowcast.program.client_settings import ClientSettings, client_settings
 from rowcast.program.credentials import credentials
 from rowcast_client import SyncRowcast
 
@@ -17,11 +16,10 @@ UrlOption = Annotated[
 
 def client_of(url: str | None) -> SyncRowcast:
     """Return a client of the chosen server, signed in by the URL, else by the environment."""
-    config = load_config(None, None, {"url": url} if url else {})
-    who: dict[str, Any] = credentials(config.server_url)
-    return SyncRowcast(config.server_url, authority=authority_of(config), **who)
+    return connected(client_settings(url))
 
 
-def authority_of(config: Config) -> Path | None:
-    """Return the file with authorities that a client trusts besides the system's."""
-    return config.authority or config.tls.certificate_authority
+def connected(settings: ClientSettings) -> SyncRowcast:
+    """Return a client of the server of these settings, signed in likewise."""
+    who: dict[str, Any] = credentials(settings.url)
+    return SyncRowcast(settings.url, authority=settings.authority, **who)
