@@ -139,6 +139,8 @@ def properties_cell(event: Event) -> str | None:
     by = properties.get(BY) if len(properties) == 1 else None
     if type(by) is str:
         return _by_cell(by)
+    if len(properties) == 1:  # such as a place in a batch: made twice in the time of keeping it
+        return dumps(properties)
     known = _CELL.of(event, None)  # the record and the log have the same
     if known is None or known[0] is not properties:
         known = _CELL.put(event, (properties, dumps(properties)))
