@@ -16,10 +16,19 @@ STREAM_PAUSE_SECONDS = 5
 REMOTE_ANSWER_SECONDS = 60
 """Silence of a server after which a request is retried: the commit of a large result waits for
 writes before it."""
-REMOTE_TRIES = 5
-"""Attempts of one request, so that a restart of the server fails no job."""
+REMOTE_PATIENCE_SECONDS = 8
+"""Time for which a job repeats a request, so that a restart of the server fails none."""
+STREAM_PATIENCE_SECONDS = 900
+"""The same for a stream, which nobody watches: longer than an update of the server's machine."""
 REMOTE_PAUSE_SECONDS = 0.5
-"""Delay before the second attempt; doubles for each further one: eight seconds in all."""
+"""Delay before the second attempt; doubles for each further one."""
+REMOTE_PAUSE_SECONDS_MAX = 30
+"""The longest such delay: a server that is back is not left alone for longer."""
+STREAM_RESTARTS = 3
+"""Times that a stream starts again from its checkpoint without a finished batch in between: what a
+restart of the server took from a batch is there the next time, a mistake is not."""
+LAG_SECONDS = 30
+"""Interval between two words about how far a stream is behind."""
 REMOTE_SERVERS_MAX = 8
 """Servers that one process keeps a connection to."""
 REMOTE_BLOCK_BYTES = 1024 * 1024

@@ -5,7 +5,9 @@ may not be installed.
 """
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -223,7 +225,9 @@ def _run_job(
     with session(f"rowcast {job.name}", master) as spark:
         root = root_of(snapshots or config.snapshots.place(config.data))
         source = open_input(spark, table, root, parquet, server if url else None)
-        return (follow if stream or once else run)(order, source)
+        if not (stream or once):
+            return run(order, source)
+        return follow(order, source, partial(print, file=sys.stderr, flush=True))
 
 
 def _declared(file: Path | None, text: str, table: str) -> Table | None:

@@ -14,10 +14,11 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from rowcast_lake.spark.log_positions import SNAPSHOT
 from rowcast_lake.spark.options import Options
 from rowcast_lake.spark.sink import ResultWriter, StreamWriter
 from rowcast_lake.spark.source import FilteredReader, Snapshot, SnapshotReader, spark_schema
-from rowcast_lake.spark.tail import TailReader
+from rowcast_lake.spark.tail import LogReader, TailReader
 
 
 class RowcastSource(DataSource):
@@ -42,7 +43,9 @@ class RowcastSource(DataSource):
         return spark_schema(self._snapshot.chosen(self._chosen.columns))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of a snapshot."""
+        """Return the reader of a snapshot, or of the log where a start in it is given."""
+        if self._chosen.text("startingcursor", SNAPSHOT) != SNAPSHOT:
+            return LogReader(self._chosen, self._snapshot, schema)
         kind = FilteredReader if self._chosen.flag("pushdown") else SnapshotReader
         return kind(self._snapshot, schema, self._chosen.parts_min)
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, reduce
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol, cast
 
+from pyspark import StorageLevel
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -24,9 +24,11 @@ from rowcast.core.events import PUT
 from rowcast.core.suggestions import did_you_mean
 from rowcast_lake.spark.jobs.columns import OP, SEQ, TOLD
 from rowcast_lake.spark.jobs.job import Reads
+from rowcast_lake.spark.log_positions import EARLIEST, LogPositions
+from rowcast_lake.spark.log_rows import history_path
 from rowcast_lake.spark.options import Options
 from rowcast_lake.spark.places import MANIFEST, NEWEST
-from rowcast_lake.spark.tail import EARLIEST
+from rowcast_lake.spark.source import Snapshot
 from rowcast_lake.spark.unions import union
 from rowcast_lake.stores.object_paths import ObjectPath
 
@@ -246,15 +248,19 @@ class Server:
 
     def __init__(self, spark: SparkSession, server: Mapping[str, str], table: str) -> None:
         self._spark = spark
+        chosen = Options.of({**server, "table": table})
+        snapshot = Snapshot.of(chosen.place, NEWEST, table)
         self._options = {**server, "table": table}
-        self._facts = Options.of(self._options).place.manifest(NEWEST)
+        self._facts, self._folder = snapshot.manifest, snapshot.folder
         self._now = datetime.now(UTC)
-        self._stage: TemporaryDirectory[str] | None = None
+        self._positions = LogPositions(chosen.remote, history_path(snapshot.table, table))
+        self._until = ""
+        """The end of the log that was read; empty while only the snapshot was."""
 
     @property
     def cut(self) -> str:
-        """The cursor of the newest snapshot."""
-        return str(self._facts["cut"])
+        """The cursor of the newest snapshot, or of the log's end where a frame has events."""
+        return self._until or str(self._facts["cut"])
 
     @property
     def until(self) -> datetime:
@@ -269,35 +275,30 @@ class Server:
     def frame(self, what: Reads, at: Moment = None) -> DataFrame:
         """Return a frame of the table."""
         if what is Reads.STATE:
-            return _opened(self._spark.read.format(FORMAT).options(**self._options).load()).drop(
-                *TOLD
-            )
+            return self._read().drop(*TOLD)
         if at is not None:
             raise Error(
                 Code.UNPROCESSABLE,
                 "--at needs a directory of snapshots, of which it takes the right one: --snapshots",
             )
-        log = self._log()
         if what is Reads.CHANGES:
-            return log.where(F.col(SEQ) > int(cast("int", self._facts["seq"])))
-        return log
+            return self._log(str(self._facts["cut"]))
+        return self._log(EARLIEST)
 
     def stream(self) -> DataFrame:
         """Return the records, then incoming events."""
         return _opened(self._spark.readStream.format(FORMAT).options(**self._options).load())
 
-    def _log(self) -> DataFrame:
-        """Return the complete log of the table, fetched once by a bounded stream."""
-        if self._stage is None:
-            self._stage = TemporaryDirectory(prefix="rowcast-log-")
-            place = self._stage.name
-            whole = {**self._options, "startingCursor": EARLIEST}
-            stream = _opened(self._spark.readStream.format(FORMAT).options(**whole).load())
-            writer = stream.writeStream.format("parquet").trigger(availableNow=True)
-            writer.option("checkpointLocation", f"{place}/checkpoint").start(
-                f"{place}/log"
-            ).awaitTermination()
-        return self._spark.read.parquet(f"{self._stage.name}/log")
+    def _log(self, begin: str) -> DataFrame:
+        """Return the events from one position up to now; executors keep them for further passes."""
+        self._until = self._until or str(self._positions.end())
+        read = self._read(startingCursor=begin, endingCursor=self._until)
+        return read.persist(StorageLevel.DISK_ONLY)
+
+    def _read(self, **more: str) -> DataFrame:
+        """Read the snapshot, or the log, which continues it."""
+        options = {**self._options, "snapshot": self._folder, **more}
+        return _opened(self._spark.read.format(FORMAT).options(**options).load())
 
 
 def open_input(

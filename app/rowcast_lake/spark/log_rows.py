@@ -16,13 +16,13 @@ import pyarrow as pa
 from rowcast.codecs import json_text
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import local_id
-from rowcast.core.pipeline_limits import ARROW_ROWS, REMOTE_TRIES
+from rowcast.core.pipeline_limits import ARROW_ROWS
 from rowcast.core.scalars import CONVERT, Mismatch, decimal_of
 from rowcast.core.tables import Attribute, Table, Type
 from rowcast.core.values import parse_id
 from rowcast_lake.columns.joining import converted
 from rowcast_lake.columns.payloads import texts_of
-from rowcast_lake.spark.remote import Remote, path_of, pause
+from rowcast_lake.spark.remote import Pauses, Remote, path_of
 
 OP: Final = "_op"
 """The operation: ``put``, ``patch``, ``delete``, ``message``; ``snapshot``: a row of a snapshot."""
@@ -39,19 +39,18 @@ def events(remote: Remote, path: str, epoch: str, after: int, until: int) -> Ite
 
     After a lost connection, continues after the last event received.
     """
-    lost = 0
+    pauses = Pauses(remote.patience_seconds)
     while after < until:
         asked = f"{path}?_from={epoch}:{after}&_to={epoch}:{until}"
         try:
             for line in remote.lines(asked):
                 row = cast("dict[str, object]", json_text.decode(line))
-                after, lost = int(cast("int", row["_seq"])), 0
+                after = int(cast("int", row["_seq"]))
+                pauses.begin()
                 yield row
         except httpx.TransportError as error:
-            lost += 1
-            if lost == REMOTE_TRIES:
+            if not pauses.wait():
                 raise remote.nobody(error) from error
-            pause(lost)
         except Error as error:
             raise explained(error) from error
         else:

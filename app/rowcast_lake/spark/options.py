@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from rowcast.core.errors import Code, Error
+from rowcast.core.pipeline_limits import REMOTE_PATIENCE_SECONDS
 from rowcast.core.places import check_local, is_object_store
 from rowcast.core.sign_in import CREDENTIALS, credentials_for
 from rowcast.core.suggestions import did_you_mean
@@ -15,7 +16,7 @@ from rowcast_lake.spark.remote import Remote
 
 KNOWN: Final = frozenset({
     "url", "path", "table", "user", "password", "token", "authority", "snapshot", "export",
-    "startingcursor", "maxeventsperbatch", "eventspertask", "pushdown",
+    "startingcursor", "endingcursor", "patience", "maxeventsperbatch", "eventspertask", "pushdown",
     "minpartitions", "columns",
     "cut", "job", "mode", "again", "checkpointlocation", "query", "receipt",
     "rows",
@@ -88,12 +89,17 @@ class Options:
     @property
     def remote(self) -> Remote:
         """The server: from an option, else from the environment."""
+        return self.patient(REMOTE_PATIENCE_SECONDS)
+
+    def patient(self, default_seconds: int) -> Remote:
+        """Return the server; a request is repeated for so long, or for the option's seconds."""
         environment = variables()
         url = self.text("url") or server_url() or DEFAULT_URL
         others = credentials_for(url, environment)
         who = {name: self.text(name) or others.get(name, "") for name in CREDENTIALS}
         authority = self.text("authority") or environment.get("ROWCAST_AUTHORITY", "")
-        return Remote.of(url, authority=authority, **who)
+        remote = Remote.of(url, authority=authority, **who)
+        return replace(remote, patience_seconds=self.number("patience", default_seconds))
 
     @property
     def place(self) -> Place:

@@ -1,14 +1,15 @@
 """The HTTP client of one server; uses only the public API.
 
-Reads are retried when the connection is lost or the server is busy, a bounded number of times, so
-that a restart of the server fails no job. An object of this class is pickled to Spark's workers, so
-it has only text fields; each process opens its own connection.
+Requests are retried when the connection is lost or the server is busy, for a bounded time: seconds
+for a job, so that a restart of the server fails none, and longer than an outage for a stream. An
+object of this class is pickled to Spark's workers, so it has only plain fields; each process opens
+its own connection.
 """
 
 import base64
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, cast
@@ -20,9 +21,10 @@ from rowcast.codecs import json_text
 from rowcast.core.errors import Code, Error
 from rowcast.core.pipeline_limits import (
     REMOTE_ANSWER_SECONDS,
+    REMOTE_PATIENCE_SECONDS,
     REMOTE_PAUSE_SECONDS,
+    REMOTE_PAUSE_SECONDS_MAX,
     REMOTE_SERVERS_MAX,
-    REMOTE_TRIES,
 )
 from rowcast_client.connection import LOCAL, trust_for
 
@@ -39,6 +41,8 @@ class Remote:
     authorization: str = field(default="", repr=False)
     authority: str = ""
     """File of CA certificates that are trusted besides the system's (PEM); empty for none."""
+    patience_seconds: float = REMOTE_PATIENCE_SECONDS
+    """How long a request is repeated while nobody answers, without the time of its attempts."""
 
     @classmethod
     def of(cls, url: str, user: str, password: str, token: str, authority: str) -> "Remote":
@@ -86,7 +90,7 @@ class Remote:
         """Send a value and return the response's; ``again``: the request is safe to retry."""
         body = b"" if value is None else json_text.encode(value)
         headers = {"content-type": "application/json", "accept": "application/json"}
-        answer = self._tried(method, path, headers, body, REMOTE_TRIES if again else 1)
+        answer = self._tried(method, path, headers, body, again=again)
         return json.loads(answer.content) if answer.content else None
 
     def _tried(
@@ -95,22 +99,22 @@ class Remote:
         path: str,
         headers: Mapping[str, str],
         body: bytes | None = None,
-        tries: int = REMOTE_TRIES,
+        *,
+        again: bool = True,
     ) -> httpx.Response:
-        for attempt in range(1, tries + 1):
+        pauses = Pauses(self.patience_seconds if again else 0)
+        while True:
             try:
                 answer = self._http.request(
                     method, self.url + path, headers=dict(headers), content=body
                 )
             except httpx.TransportError as error:
-                if attempt == tries:
+                if not pauses.wait():
                     raise self.nobody(error) from error
             else:
-                if answer.status_code not in AGAIN or attempt == tries:
+                if answer.status_code not in AGAIN or not pauses.wait():
                     _refuse(answer)
                     return answer
-            pause(attempt)
-        raise AssertionError("unreachable")
 
     def nobody(self, error: Exception) -> Error:
         """Return the Error for a server that does not respond."""
@@ -135,9 +139,29 @@ def _client(remote: Remote) -> httpx.Client:
     )
 
 
-def pause(attempt: int) -> None:
-    """Wait before another attempt, with exponential backoff."""
-    time.sleep(REMOTE_PAUSE_SECONDS * 2 ** (attempt - 1))
+class Pauses:
+    """The pauses between attempts of one request: each twice as long, up to a bound in all."""
+
+    def __init__(
+        self, patience_seconds: float, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._patience_seconds = patience_seconds
+        self._sleep = sleep
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin anew, after an answer."""
+        self._next = REMOTE_PAUSE_SECONDS
+        self._left = self._patience_seconds
+
+    def wait(self) -> bool:
+        """Wait before the next attempt; False: there is to be none."""
+        if self._left < self._next:
+            return False
+        self._left -= self._next
+        self._sleep(self._next)
+        self._next = min(2 * self._next, REMOTE_PAUSE_SECONDS_MAX)
+        return True
 
 
 def _split(chunks: Iterator[bytes]) -> Iterator[bytes]:

@@ -7,13 +7,14 @@ live. A stream does the same with incoming events, batch by batch, until it is s
 
 import hashlib
 import json
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -21,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from rowcast.core.errors import Code, Error
-from rowcast.core.pipeline_limits import STREAM_PAUSE_SECONDS
+from rowcast.core.pipeline_limits import STREAM_PATIENCE_SECONDS, STREAM_PAUSE_SECONDS
 from rowcast.core.tables import Table
 from rowcast_lake.spark.inputs import FORMAT, Input, absolute
 from rowcast_lake.spark.jobs.job import Given, Job, Reads
@@ -29,12 +30,10 @@ from rowcast_lake.spark.options import Options
 from rowcast_lake.spark.publication import publish
 from rowcast_lake.spark.session import start_session
 from rowcast_lake.spark.sink import query_of
+from rowcast_lake.spark.watching import Tell, Watch, keep_running, words_of
 from rowcast_lake.stores.object_paths import ObjectPath
 
-ERROR: Final = "rowcast.core.errors.Error: "
-"""The prefix of our own error message in the output of a Spark worker."""
-WORDS_MAX: Final = 500
-DROPPED: Final = "numRowsDroppedByWatermark"
+log = logging.getLogger("rowcast_lake.spark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +71,6 @@ class Order:
         return f"{self.job.name}-{hashlib.sha256(facts.encode()).hexdigest()[:8]}"
 
 
-def _causes(error: Exception) -> list[str]:
-    """Return the first line of Spark's error, and of a worker's failure the Error."""
-    lines = str(error).splitlines()
-    if isinstance(error, Py4JError):  # its first line says which method was called
-        lines = [line.removeprefix(": ") for line in lines[1:]] or lines
-    return lines[:1] + [line for line in lines if line.startswith(ERROR)]
-
-
 @contextmanager
 def session(name: str, master: str) -> Iterator[SparkSession]:
     """Provide a session, and stop it afterwards; an existing one is left running."""
@@ -89,8 +80,7 @@ def session(name: str, master: str) -> Iterator[SparkSession]:
         found = start_session(name, master)
         yield found
     except (PySparkException, Py4JError) as error:
-        words = next((line for line in reversed(_causes(error)) if line), "no reason given")
-        raise Error(Code.INVALID, f"Spark: {words[:WORDS_MAX]}") from error
+        raise Error(Code.INVALID, f"Spark: {words_of(error)}") from error
     finally:
         if not there and found is not None:
             found.stop()
@@ -171,8 +161,11 @@ def _text(value: Any) -> str:
 # -- streams ---------------------------------------------------------------------------------------
 
 
-def follow(order: Order, source: Input) -> list[str]:
-    """Run a job on incoming events; with ``once``, on those present and not yet processed."""
+def follow(order: Order, source: Input, say: Tell = log.warning) -> list[str]:
+    """Run a job on incoming events; with ``once``, on those present and not yet processed.
+
+    ``say`` gets what happens meanwhile: how far it is behind, and that it starts again.
+    """
     job, target = order.job, order.target
     if not job.streams:
         raise Error(Code.UNPROCESSABLE, f"{job.name} is of whole data: run it without --stream")
@@ -190,36 +183,17 @@ def follow(order: Order, source: Input) -> list[str]:
     frames = {Reads.EVENTS: source.stream()}
     known = source.frame(Reads.EVENTS)
     given = Given(frames, options, source.until, order.table(source.schema), known)
-    query = _started(job.compute(given), order)
-    late = Late()
-    try:
-        while not query.awaitTermination(STREAM_PAUSE_SECONDS):
-            late.look(query)
-    except KeyboardInterrupt:
-        query.stop()
-    late.look(query)
-    return [f"{job.name}: the stream is done; left out as too late: {late.dropped}"]
-
-
-class Late:
-    """Counts late readings, dropped behind the watermark, once for each window length."""
-
-    def __init__(self) -> None:
-        self.dropped = 0
-        self._batch = -1
-
-    def look(self, query: StreamingQuery) -> None:
-        """Add the drops since the last call."""
-        for progress in query.recentProgress:
-            if progress["batchId"] > self._batch:
-                self._batch = progress["batchId"]
-                self.dropped += sum(state[DROPPED] for state in progress["stateOperators"])
+    result = job.compute(given)
+    watch = Watch(job.name, say)
+    keep_running(lambda: _started(result, order), watch, say)
+    return [f"{job.name}: the stream is done; left out as too late: {watch.dropped}"]
 
 
 def _sender(order: Order) -> Callable[[DataFrame, int], None]:
     """Return the writer of batches; a batch has a number, so that a repeated one has no effect."""
     target = order.target
     facts = {**(target.server or {}), "table": target.to, "job": order.name}
+    facts |= {"patience": str(STREAM_PATIENCE_SECONDS)}
 
     def send(batch: DataFrame, number: int) -> None:
         query = query_of(Options({"checkpointlocation": absolute(target.checkpoint)}))

@@ -23,7 +23,12 @@ from pyspark.sql.datasource import (
 
 from rowcast.codecs import json_text
 from rowcast.core.errors import Code, Error
-from rowcast.core.pipeline_limits import SINK_PART_BYTES, SINK_PART_ROWS
+from rowcast.core.pipeline_limits import (
+    REMOTE_PATIENCE_SECONDS,
+    SINK_PART_BYTES,
+    SINK_PART_ROWS,
+    STREAM_PATIENCE_SECONDS,
+)
 from rowcast_lake.columns.records import Row, plain
 from rowcast_lake.spark.options import Options
 from rowcast_lake.spark.remote import path_of
@@ -43,12 +48,19 @@ class Brought(WriterCommitMessage):
 class Bringer:
     """Uploads rows to a server, and has them committed; is pickled to Spark's workers.
 
-    One request has at most ``part_rows`` rows.
+    One request has at most ``part_rows`` rows, and is repeated for ``patience_seconds``.
     """
 
-    def __init__(self, options: Options, *, replace: bool, part_rows: int = SINK_PART_ROWS) -> None:
+    def __init__(
+        self,
+        options: Options,
+        *,
+        replace: bool,
+        part_rows: int = SINK_PART_ROWS,
+        patience_seconds: int = REMOTE_PATIENCE_SECONDS,
+    ) -> None:
         self._options = options
-        self._remote = options.remote
+        self._remote = options.patient(patience_seconds)
         self._table = options.table
         self._job = options.text("job") or f"write {self._table}"
         self._replace = replace
@@ -137,7 +149,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
     """Writes each micro-batch, all of it or nothing, and once: it is numbered within its query."""
 
     def __init__(self, options: Options, *, overwrite: bool) -> None:
-        self._bringer = Bringer(options, replace=overwrite)
+        patience = STREAM_PATIENCE_SECONDS
+        self._bringer = Bringer(options, replace=overwrite, patience_seconds=patience)
         self._query = query_of(options)
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:

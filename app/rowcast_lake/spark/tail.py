@@ -7,9 +7,14 @@ same ranges again. A range of positions always has the same events.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, cast
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+    LessThanOrEqual,
+)
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -19,28 +24,26 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from rowcast.core.cursors import parse_cursor
+from rowcast.core.cursors import Cursor, parse_cursor
 from rowcast.core.errors import Code, Error
-from rowcast.core.pipeline_limits import BATCH_EVENTS, BATCH_TASKS_MAX, PARTITION_EVENTS
-from rowcast_lake.spark.log_rows import LogRows, events, explained, history_path
+from rowcast.core.pipeline_limits import (
+    BATCH_EVENTS,
+    PARTITION_EVENTS,
+    REMOTE_PATIENCE_SECONDS,
+    STREAM_PATIENCE_SECONDS,
+)
+from rowcast_lake.spark.log_positions import (
+    EARLIEST,
+    LATEST,
+    SNAPSHOT,
+    LogPositions,
+    Stretch,
+)
+from rowcast_lake.spark.log_rows import LogRows, events, history_path
 from rowcast_lake.spark.options import Options
 from rowcast_lake.spark.source import Part, Snapshot, read_part
 
-EARLIEST: Final = "earliest"
-LATEST: Final = "latest"
-SNAPSHOT: Final = "snapshot"
-"""Values of the option for a stream's start, besides a cursor."""
-POSITION: Final = "rowcast-position"
 Offset = Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True)
-class Stretch(InputPartition):
-    """The range of the log that one task reads."""
-
-    epoch: str
-    after: int
-    until: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +52,29 @@ class SnapshotPart(InputPartition):
 
     folder: str
     part: Part
+    until: int | None = None
+    """Only rows up to this position; None for all."""
 
 
 class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a table and its events."""
 
-    def __init__(self, options: Options, snapshot: Snapshot, schema: StructType) -> None:
+    def __init__(
+        self,
+        options: Options,
+        snapshot: Snapshot,
+        schema: StructType,
+        patience_seconds: int = STREAM_PATIENCE_SECONDS,
+    ) -> None:
         self._options = options
         self._snapshot = snapshot
         self._schema = schema
-        self._path = history_path(snapshot.table, snapshot.name)
+        path = history_path(snapshot.table, snapshot.name)
+        self.log = LogPositions(options.patient(patience_seconds), path)
         self._target: int | None = None
         """The last position of a bounded stream."""
+        self._seen = Cursor("", -1)
+        """The end of the log as last told."""
 
     def initialOffset(self) -> dict[str, object]:  # noqa: N802 - Spark's name
         """Return the start; its position is resolved with the end of the first batch."""
@@ -79,15 +93,20 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not isinstance(limit, ReadAllAvailable):
             most = cast("ReadMaxRows", limit).max_rows
             if head - seq > most:
-                head = min(head, self._before_next(epoch, seq, head) + most)
+                head = min(head, self.log.before_next(epoch, seq, head) + most)
         return {"epoch": epoch, "seq": max(seq, head), "snapshot": ""}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Note the current end of the log, at which the stream ends."""
         self._target = self._head(self._snapshot.cut[0])
 
-    def reportLatestOffset(self) -> None:  # noqa: N802 - Spark's name
-        """Return None: an answer would cost the server a request for each batch."""
+    def reportLatestOffset(self) -> dict[str, object] | None:  # noqa: N802 - Spark's name
+        """Return the end of the log when the last batch was planned, for Spark's progress.
+
+        The server is not asked for it again.
+        """
+        seen = self._seen
+        return {"epoch": seen.epoch, "seq": seen.seq, "snapshot": ""} if seen.epoch else None
 
     def _first(self) -> dict[str, object]:
         """Return the end of the first batch: the cut, or the start of a stream without one."""
@@ -96,36 +115,15 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if begin == SNAPSHOT:
             return {"epoch": epoch, "seq": seq, "snapshot": self._snapshot.folder}
         if begin == EARLIEST:
-            return {"epoch": epoch, "seq": self._trimmed(), "snapshot": ""}
+            return {"epoch": epoch, "seq": self.log.trimmed(), "snapshot": ""}
         if begin == LATEST:
             return {"epoch": epoch, "seq": self._head(epoch), "snapshot": ""}
         cursor = parse_cursor(begin)
         return {"epoch": cursor.epoch, "seq": cursor.seq, "snapshot": ""}
 
     def _head(self, epoch: str) -> int:
-        """Return the end of the log; raises CONFLICT when its epoch is not the stream's."""
-        cursor = parse_cursor(self._options.remote.head(f"{self._path}?_from=now")[POSITION])
-        if cursor.epoch != epoch:
-            raise Error(
-                Code.CONFLICT,
-                f"{self._options.remote.url} has another log ({cursor.epoch}) than this stream has "
-                f"begun with ({epoch}); start anew with a new checkpointLocation",
-            )
-        return cursor.seq
-
-    def _before_next(self, epoch: str, after: int, until: int) -> int:
-        """Return the position before the next event of the table, skipping other tables' events."""
-        asked = f"{self._path}?_from={epoch}:{after}&_to={epoch}:{until}&limit=1"
-        try:
-            found = cast("list[Offset]", self._options.remote.get(asked))
-        except Error as error:
-            raise explained(error) from error
-        return int(cast("int", found[0]["_seq"])) - 1 if found else until
-
-    def _trimmed(self) -> int:
-        told = self._options.remote.head(f"{self._path}?_from=0")
-        trimmed = told.get("rowcast-trimmed")
-        return parse_cursor(trimmed).seq if trimmed else 0
+        self._seen = Cursor(epoch, self.log.head(epoch))
+        return self._seen.seq
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Return the parts for the tasks of one batch."""
@@ -137,11 +135,7 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return [SnapshotPart(folder, part) for part in parts]
         size = self._options.number("eventspertask", PARTITION_EVENTS)
         after, until = int(cast("int", start["seq"])), int(cast("int", end["seq"]))
-        epoch = str(end["epoch"])
-        if until - after > size:
-            after = self._before_next(epoch, after, until)
-        size = max(size, -(-(until - after) // BATCH_TASKS_MAX))
-        return [Stretch(epoch, at, min(at + size, until)) for at in range(after, until, size)]
+        return self.log.stretches(str(end["epoch"]), after, until, size)
 
     def _of(self, folder: str) -> Snapshot:
         if folder == self._snapshot.folder:
@@ -158,11 +152,67 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the rows of one part, in order."""
         if isinstance(partition, SnapshotPart):
-            return read_part(self._of(partition.folder), partition.part, self._schema)
-        stretch = cast("Stretch", partition)
+            upto = partition.until
+            known = () if upto is None else (LessThanOrEqual(("_seq",), upto),)
+            return read_part(self._of(partition.folder), partition.part, self._schema, known)
+        if not isinstance(partition, Stretch):  # Spark requests one even if there is none
+            return iter(())
         rows = LogRows(self._snapshot.table, to_arrow_schema(self._schema, timezone="UTC"))
-        told = events(self._options.remote, self._path, stretch.epoch, stretch.after, stretch.until)
-        return rows.batches(told)
+        log, part = self.log, partition
+        return rows.batches(events(log.remote, log.path, part.epoch, part.after, part.until))
+
+
+class LogReader(DataSourceReader):
+    """Reads the events between two positions at once: a batch of what a stream would read.
+
+    From the beginning, what the log has no more is told by the records that remain of it: those of
+    the snapshot whose last event is older than the log.
+    """
+
+    def __init__(self, options: Options, snapshot: Snapshot, schema: StructType) -> None:
+        self._options = options
+        self._snapshot = snapshot
+        self._tail = TailReader(options, snapshot, schema, REMOTE_PATIENCE_SECONDS)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the parts for the tasks."""
+        log, begin = self._tail.log, self._options.text("startingcursor")
+        end = self._options.text("endingcursor", LATEST)
+        last = log.end() if end == LATEST else parse_cursor(end)
+        trimmed, older = log.trimmed(), list[InputPartition]()
+        after = last if begin == LATEST else Cursor(last.epoch, trimmed)
+        if begin == EARLIEST:
+            older = self._older(last.epoch, trimmed)
+        elif begin != LATEST:
+            after = parse_cursor(begin)
+        if after.epoch != last.epoch:
+            raise Error(Code.CONFLICT, f"{begin} is of another log than {last}; read from earliest")
+        if after.seq < trimmed:
+            raise self._gap(f"it begins after {trimmed}, and {begin} was asked for")
+        size = self._options.number("eventspertask", PARTITION_EVENTS)
+        return [*older, *log.stretches(last.epoch, after.seq, last.seq, size)]
+
+    def _older(self, epoch: str, trimmed: int) -> list[InputPartition]:
+        """Return the parts of the snapshot with records that are older than the log."""
+        if not trimmed:
+            return []
+        snapshot = self._snapshot
+        if snapshot.cut < (epoch, trimmed) or snapshot.cut[0] != epoch:
+            cut = f"{snapshot.cut[0]}:{snapshot.cut[1]}"
+            raise self._gap(f"it begins after {trimmed}, and the newest snapshot is of {cut}")
+        parts = snapshot.parts(self._options.parts_min)
+        return [SnapshotPart(snapshot.folder, part, trimmed) for part in parts]
+
+    def _gap(self, words: str) -> Error:
+        return Error(
+            Code.GONE,
+            f"the log of {self._snapshot.name} lacks what came before: {words}; make a new "
+            "snapshot with rowcast export, or by the option export=true, and read from earliest",
+        )
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Yield the rows of one part, in order."""
+        return self._tail.read(partition)
 
 
 def _is_beginning(offset: Offset) -> bool:

@@ -12,7 +12,7 @@ from rowcast_lake.spark.options import Options
 from rowcast_lake.spark.places import Directory
 from rowcast_lake.spark.runner import session
 from rowcast_lake.spark.source import Snapshot, read_part, spark_schema
-from serving import Server
+from serving import Server, wait_until
 
 EPOCH = "0123abcd"
 
@@ -138,6 +138,11 @@ def test_s9_the_format_is_found_by_name_and_files_are_ruled_out(spark, two_days)
     assert [row.id for row in one.collect()] == ["3"]
 
 
+def seen(frame):
+    told = frame.orderBy("_seq").collect()
+    return [(row.id, row["name"], row["_op"]) for row in told]
+
+
 def end_of(answer):
     epoch, seq = answer.headers["rowcast-position"].split(":")
     return epoch, int(seq)
@@ -148,18 +153,15 @@ def test_s13_a_snapshot_and_then_the_log_without_gap(spark, tmp_path):
     """S13, M2: the snapshot, then what came after it; a restart goes on from the checkpoint."""
     out = str(tmp_path / "out")
 
+    def stream(**options):
+        reader = spark.readStream.format("rowcast").options(table="Dog", url=server.url, **options)
+        written = reader.load(str(root)).writeStream.format("parquet")
+        return written.option("checkpointLocation", str(tmp_path / "checkpoint"))
+
     def run(**options):
-        stream = spark.readStream.format("rowcast").options(table="Dog", url=server.url, **options)
-        query = (
-            stream.load(str(root))
-            .writeStream.format("parquet")
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .trigger(availableNow=True)
-            .start(out)
-        )
+        query = stream(**options).trigger(availableNow=True).start(out)
         assert query.awaitTermination(300)
-        told = spark.read.parquet(out).orderBy("_seq").collect()
-        return [(row.id, row["name"], row["_op"]) for row in told]
+        return seen(spark.read.parquet(out))
 
     with Server(tmp_path, SCHEMA) as server, server.client() as client:
         client.put("/Dog/1", json={"name": "one"})
@@ -182,3 +184,53 @@ def test_s13_a_snapshot_and_then_the_log_without_gap(spark, tmp_path):
         expected.append(("3", "three", "put"))
         assert run(maxEventsPerBatch=1, eventsPerTask=1) == expected
         assert run() == expected
+        # A stream that runs waits for a server that is away.
+        server.kill()
+        running = stream(startingCursor="snapshot").trigger(processingTime="1 second").start(out)
+        wait_until(lambda: running.status["isTriggerActive"], "it asks for events")
+        server.start()
+        client.put("/Dog/4", json={"name": "four"})
+        expected.append(("4", "four", "put"))
+        wait_until(lambda: len(seen(spark.read.parquet(out))) == len(expected), "it goes on")
+        running.stop()
+        assert run() == expected
+
+
+@pytest.mark.slow
+def test_s13_the_log_at_once_with_the_records_that_are_older_than_it(spark, tmp_path):
+    """S13, M2: a batch of events between positions, read by tasks and staged nowhere."""
+    root = tmp_path / "snapshots"
+
+    def log(**options):
+        reader = spark.read.format("rowcast").options(table="Dog", url=server.url, **options)
+        return seen(reader.load(str(root)))
+
+    def trimmed():
+        return client.head("/Dog/?_from=0").headers.get("rowcast-trimmed")
+
+    with Server(tmp_path, SCHEMA) as server, server.client() as client:
+        ends = [end_of(client.put(f"/Dog/{n}", json={"name": f"{n}"})) for n in (1, 2, 3)]
+        (epoch, first), (_, second), (_, third) = ends
+        rows = [dog(1, name="1", seq=first), dog(2, name="2", seq=second)]
+        write_snapshot(root, epoch, second, {"Dog/part-00000.parquet": rows})
+        client.patch("/Dog/1", json={"age": 7})
+        fourth = end_of(client.delete("/Dog/2"))[1]
+        all_of_it = [(n, n, "put") for n in "123"] + [("1", "1", "patch"), ("2", None, "delete")]
+        assert log(startingCursor="earliest", eventsPerTask=1) == all_of_it
+        assert log(startingCursor=f"{epoch}:{second}") == all_of_it[2:]
+        end = f"{epoch}:{third}"
+        assert log(startingCursor="earliest", endingCursor=end) == all_of_it[:3]
+        assert log(startingCursor="latest") == []
+        server.kill()
+        server.settings |= {"history.keep_events": 1, "history.sweep_seconds": 1}
+        server.start()
+        wait_until(lambda: trimmed() == f"{epoch}:{fourth - 1}", "one event is left")
+        for start in ("earliest", f"{epoch}:{second}"):
+            with pytest.raises(Exception, match="make a new snapshot with rowcast export"):
+                log(startingCursor=start)
+        rows = [dog(3, name="3", seq=third), dog(1, name="1", seq=fourth - 1)]
+        write_snapshot(root, epoch, fourth, {"Dog/part-00000.parquet": rows})
+        older = [("3", "3", "snapshot"), ("1", "1", "snapshot")]
+        assert log(startingCursor="earliest") == [*older, ("2", None, "delete")]
+        end = f"{epoch}:{fourth - 1}"
+        assert log(startingCursor="earliest", endingCursor=end) == older
