@@ -23,7 +23,7 @@ from rowcast.program.client_settings import client_settings
 from rowcast.program.commands.options import JsonOption, print_row
 from rowcast.program.config import load_config
 from rowcast_lake.spark.java import INSTALL
-from rowcast_lake.spark.session import LOCAL_MASTER
+from rowcast_lake.spark.session import LOCAL_MASTER, sent_to_executors
 
 if TYPE_CHECKING:
     from rowcast_lake.spark.jobs.job import Job
@@ -99,6 +99,13 @@ COMMON: Final[Mapping[str, tuple[Any, Any]]] = {
     "master": (
         Annotated[str, typer.Option(help="Master of Spark: local[*], spark://…, yarn, sc://…")],
         LOCAL_MASTER,
+    ),
+    "py_files": (
+        Annotated[
+            Path | None,
+            typer.Option(help="Zip of `rowcast pipeline package`, sent to a cluster's executors."),
+        ],
+        None,
     ),
 }
 """Options of every job: the type with its help text, and the default."""
@@ -197,6 +204,7 @@ def _run_job(
     once: bool,
     checkpoint: str,
     master: str,
+    py_files: Path | None,
 ) -> list[str]:
     from rowcast_lake.spark.inputs import open_input  # noqa: PLC0415 - needs PySpark
     from rowcast_lake.spark.options import Options  # noqa: PLC0415
@@ -222,7 +230,8 @@ def _run_job(
     )
     if to:  # before Spark is started, which takes a while
         Bringer(Options.of({**server, "table": to}), replace=replace).check()
-    with session(f"rowcast {job.name}", master) as spark:
+    sent = sent_to_executors(py_files, master)
+    with session(f"rowcast {job.name}", master, sent) as spark:
         root = root_of(snapshots or config.snapshots.place(config.data))
         source = open_input(spark, table, root, parquet, server if url else None)
         if not (stream or once):

@@ -1,10 +1,12 @@
 """``rowcast pipeline``: the Spark commands, which run outside the server."""
 
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from rowcast_lake.commands.jobs import list_jobs, plot_result, run
+from rowcast_lake.spark.executor_package import make_package
 from rowcast_lake.spark.session import LOCAL_MASTER, start_session
 
 pipeline = typer.Typer(
@@ -37,3 +39,15 @@ def check(master: MasterOption = LOCAL_MASTER) -> None:
         print(f"Spark {session.version} on {master} works: counted {counted} rows")
     finally:
         session.stop()
+
+
+@pipeline.command()
+def package(
+    directory: Annotated[Path, typer.Argument(help="Where the two files are written.")] = Path(),
+) -> None:
+    """Write the part of Rowcast that executors need: a wheel, and a zip for --py-files.
+
+    Example: rowcast pipeline package dist
+    """
+    for file in make_package(directory):
+        print(f"{file}  {file.stat().st_size:,} bytes")

@@ -72,12 +72,14 @@ class Order:
 
 
 @contextmanager
-def session(name: str, master: str) -> Iterator[SparkSession]:
+def session(
+    name: str, master: str, settings: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
     """Provide a session, and stop it afterwards; an existing one is left running."""
     there = SparkSession.getActiveSession() is not None
     found = None
     try:
-        found = start_session(name, master)
+        found = start_session(name, master, settings)
         yield found
     except (PySparkException, Py4JError) as error:
         raise Error(Code.INVALID, f"Spark: {words_of(error)}") from error

@@ -64,12 +64,31 @@ def _needed(local: bool) -> dict[str, str]:
     needed = {"JAVA_HOME": str(java_home(environment, packaged_java()))}
     if not environment.get("PATH"):
         needed["PATH"] = os.defpath  # Spark's launcher is a shell script
-    if environment.keys().isdisjoint({"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"}):
-        # Spark asks a Python of the driver for the format rowcast, and by default any python3
-        needed["PYSPARK_PYTHON" if local else "PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if "PYSPARK_DRIVER_PYTHON" not in environment:
+        # Spark asks a Python of the driver for the format rowcast, and by default that of workers
+        needed["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if local and "PYSPARK_PYTHON" not in environment:
+        needed["PYSPARK_PYTHON"] = sys.executable
     if local:
         needed["SPARK_LOCAL_IP"] = LOOPBACK
     return needed
+
+
+def sent_to_executors(file: Path | None, master: str) -> dict[str, str]:
+    """Return the settings by which executors get a zip of Python modules, and import from it."""
+    if file is None:
+        return {}
+    if not file.is_file():
+        raise Error(
+            Code.NOT_FOUND,
+            f"--py-files {file}: there is no such file; make it with rowcast pipeline package",
+        )
+    if master.startswith(("local", "sc://")):
+        raise Error(
+            Code.INVALID, f"--py-files is for executors of a cluster, and --master is {master}"
+        )
+    # A Python source's own workers get no --py-files of Spark; the file is in their directory
+    return {"spark.files": str(file.absolute()), "spark.executorEnv.PYTHONPATH": file.name}
 
 
 def _remote(name: str, master: str, settings: Mapping[str, str]) -> "SparkSession":

@@ -6,6 +6,7 @@ address, the credentials and the file of the authority.
 
 import os
 import subprocess
+import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -14,9 +15,11 @@ import pytest
 from free_ports import free_ports
 from securing import Authority, ServerFiles
 from serving import ROWCAST, Server, environment, wait_until
+from test_wheel import top_level
 
 pyspark = pytest.importorskip("pyspark", reason="NO SPARK: its cluster is NOT tested here")
 
+from rowcast_lake.spark.executor_package import NATIVE  # noqa: E402
 from rowcast_lake.spark.java import java_home, packaged_java  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -102,13 +105,45 @@ def server(tmp_path):
         yield running
 
 
+def bare_python(place):
+    """Make an environment that has what a cluster has, and nothing of Rowcast."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
+    packages = next(place.glob("lib/python*/site-packages"))
+    for name in NATIVE:
+        for item in top_level(name):
+            (packages / item.name).symlink_to(item)
+    python = place / "bin" / "python"
+    for name in ("rowcast", "httpx"):
+        found = subprocess.run([python, "-c", f"import {name}"], capture_output=True, check=False)
+        assert b"ModuleNotFoundError" in found.stderr
+    return str(python)
+
+
 @contextmanager
 def job(server, master):
     """Run a job, in the folder of the authority's file; an executor works in another one."""
-    signed = {"ROWCAST_USER": ANN[0], "ROWCAST_PASSWORD": ANN[1], "ROWCAST_AUTHORITY": AUTHORITY}
+    made = subprocess.run(
+        [ROWCAST, "pipeline", "package", server.folder],
+        env=environment(), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    [sent] = [line.split()[0] for line in made.stdout.splitlines() if ".zip " in line]
+    signed = {"PYSPARK_PYTHON": bare_python(server.folder / "bare")}
+    signed |= {"ROWCAST_USER": ANN[0], "ROWCAST_PASSWORD": ANN[1], "ROWCAST_AUTHORITY": AUTHORITY}
     address = f"https://127.0.0.1:{server.settings['http.securePort']}"
     with subprocess.Popen(
-        [ROWCAST, "pipeline", "run", "rollup", "--url", address, "--master", master, *JOB],
+        [
+            ROWCAST,
+            "pipeline",
+            "run",
+            "rollup",
+            "--url",
+            address,
+            "--master",
+            master,
+            *JOB,
+            "--py-files",
+            sent,
+        ],
         cwd=server.folder,
         env=environment() | signed,
         stderr=subprocess.PIPE,
@@ -121,7 +156,10 @@ def job(server, master):
 
 
 def test_a_job_waits_for_a_cluster_and_runs_on_it_over_tls_signed_in(server, tmp_path):
-    """It says why it waits; its executors find the format, sign in, and trust the file."""
+    """It says why it waits; its executors find the format, sign in, and trust the file.
+
+    The Python of the executors has no Rowcast: the driver sends them the zip.
+    """
     with ExitStack() as stack:
         cluster = Cluster(tmp_path, stack)
         cluster.work("small", "512m")  # an executor takes 1 GiB
