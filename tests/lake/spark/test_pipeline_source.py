@@ -5,8 +5,11 @@ from datetime import UTC, datetime
 import pytest
 from by_hand import SCHEMA, dog, write_snapshot
 
+from rowcast.core.cursors import Cursor, parse_cursor
 from rowcast.core.errors import Code, Error
 from rowcast.schema import parse_schema
+from rowcast_lake.spark import inputs
+from rowcast_lake.spark.jobs.job import Reads
 from rowcast_lake.spark.log_rows import LogRows, explained
 from rowcast_lake.spark.options import Options
 from rowcast_lake.spark.places import Directory
@@ -234,3 +237,12 @@ def test_s13_the_log_at_once_with_the_records_that_are_older_than_it(spark, tmp_
         assert log(startingCursor="earliest") == [*older, ("2", None, "delete")]
         end = f"{epoch}:{fourth - 1}"
         assert log(startingCursor="earliest", endingCursor=end) == older
+        # A job by --url: what is newer than the snapshot belongs to its cut, so it is no repeat.
+        source = inputs.Server(spark, {"url": server.url, "export": "true"}, "Dog")
+        before = source.cut
+        newer = end_of(client.put("/Dog/5", json={"name": "5"}))
+        assert seen(source.frame(Reads.CHANGES)) == [("5", "5", "put")]
+        wait_until(lambda: trimmed() == f"{epoch}:{fourth}", "again one event is left")
+        events = seen(source.frame(Reads.EVENTS))
+        assert events == [*older, ("5", "5", "put")]
+        assert parse_cursor(before) < Cursor(*newer) <= parse_cursor(source.cut)
