@@ -7,7 +7,7 @@ It knows nothing of positions, permissions, protocols or disks.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rowcast.bus.matches import Matches
 from rowcast.bus.missed_while_offline import MissedWhileOffline
@@ -56,6 +56,17 @@ class Bus(Matches[Subscriber]):
         if self.absences.by_filters:
             for event in events:
                 self.absences.miss(event)
+
+    def fall_behind(self, event: Event, path: str, has: Callable[[str], bool]) -> None:
+        """Tell whom it concerns that the log has events below a path that are not offered.
+
+        ``event`` is the first of them; ``has`` tells whether one of them is at a topic.
+        """
+        for subscriber in self._trie.match_below(path, has):
+            try:
+                subscriber.fall_behind(event)
+            except Exception:
+                log.exception("a subscriber failed to fall behind at %r", event.topic)
 
     def named(self, path: str, rest: str) -> tuple[Subscriber, ...]:
         """Return those whose filters name a path without wildcards, and select what is below it."""

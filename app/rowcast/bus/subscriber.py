@@ -16,3 +16,10 @@ class Subscriber(Protocol):
         """Take events of one topic, in order; their payloads have ``size`` bytes together."""
         for event in events:
             self.offer(event)
+
+    def fall_behind(self, event: Event) -> None:
+        """Know that the log has events that are not offered: those of a result, from this one on.
+
+        Without more to do, as for one that reads the log once it hears of anything, take the first.
+        """
+        self.offer(event)

@@ -12,7 +12,7 @@ that subscriber is found already.
 It knows filters and opaque subscribers; it knows nothing of events, queues or callers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar
 
 from rowcast.core.topics import TopicFilter
@@ -106,6 +106,29 @@ class Trie(Generic[S]):
         for level in path.split("/"):
             node = _child(node, level) if node is not None else None
         return _below(node, rest.split("/"), wild=True) if node is not None else ()
+
+    def match_below(self, path: str, has: Callable[[str], bool]) -> tuple[S, ...]:
+        """Return each subscriber with a filter that selects a topic below a path, once.
+
+        A filter without a wildcard counts if the path ``has`` its topic.
+        """
+        levels, found = path.split("/") if path else [], dict[S, None]()
+        nodes: list[tuple[Node[S], str | None]] = [(self._root, "")]
+        while nodes:
+            node, topic = nodes.pop()
+            if node.depth > len(levels) and (topic is None or has(topic)):
+                found.update(node.subscribers)
+            for level, child in node.children.items() if node.children is not None else ():
+                wild = level in {"+", "#"}
+                if node.depth < len(levels) and not (wild or level == levels[node.depth]):
+                    continue
+                if level == "#":
+                    found.update(child.subscribers)
+                elif wild or topic is None:
+                    nodes.append((child, None))
+                else:
+                    nodes.append((child, f"{topic}/{level}" if topic else level))
+        return tuple(found)
 
 
 def _child(node: Node[S], level: str) -> Node[S] | None:

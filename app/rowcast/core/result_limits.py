@@ -1,15 +1,31 @@
 """Limits of results that jobs upload; see ``limits``."""
 
-RESULT_BYTES_MAX = 256 * 1024 * 1024
+RESULT_BYTES_MAX = 1024 * 1024 * 1024
 """Bytes of one result by default, and of all uploads of one user: a file until the commit, whose
 keys are in memory while it is committed, a hundred bytes each."""
 RESULTS_AT_ONCE = 2
 """All running uploads have so many times the bytes of one user, so that no user blocks all."""
-RESULT_CHANGES_MAX = 50_000
-"""Rows that one result changes by default: other writers wait while they are committed, six tenths
-of a second (12 microseconds a row), and reads until the tables have them, about a second."""
-RESULT_CHANGES_MAX_MAX = 1_000_000
-"""The most that can be set: the batch of the log has 256 MiB at most."""
+RESULT_CHANGES_MAX = 5_000_000
+"""Rows that one result changes by default: their topics are in memory, some 200 bytes each."""
+RESULT_CHANGES_MAX_MAX = 50_000_000
+"""The most that can be set: less than the numbers that are left out before one, so that half of a
+log's numbers are used."""
+RESULT_GROUP_CHANGES_MAX = 50_000
+"""The same where a result cannot be staged, and is one batch: other writers wait while it is
+committed, six tenths of a second (12 microseconds a row), and reads until the tables have it, about
+a second."""
+RESULT_STAGED_CHANGES_MIN = 5_000
+"""A result with more changes is staged: one transaction of fewer takes less than a tenth of a
+second from writers and readers, and the switch of a staged one about as much."""
+STAGED_GAP = 1 << 26
+"""Numbers that others may use while a result is staged: those of twenty minutes at 50,000 a second.
+A log has room for 134 million such results, whose numbers JavaScript tells apart (2**53)."""
+STAGED_PAGE_ROWS = 1_000
+"""Rows staged in one batch of the log: a few hundredths of a second of the applier."""
+STAGED_PAGE_SECONDS = 60.0
+"""How long a page waits for the tables: longer than a busy machine restarts their process."""
+STAGED_SWITCH_TRIES = 3
+"""How often a switch waits for tables that do not follow, half a minute each."""
 RESULT_PARTS_MAX = 10_000
 """Parts of one result: a Spark task uploads one for each megabyte."""
 RESULTS_MAX = 32

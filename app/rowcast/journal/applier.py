@@ -55,6 +55,15 @@ class Tables(Protocol):
     def trim(self, source: LogSource, keep: Keep, now_seconds: float, limit: int) -> int:
         """Delete old events."""
 
+    def stage(self, table: Table, after: int, events: Sequence[Event]) -> None:
+        """Keep a page of a result that nobody sees yet."""
+
+    def switch(self, table: Table, last: int, count: int, size: int) -> None:
+        """Let all see it."""
+
+    def abandon(self) -> None:
+        """Forget what nobody sees."""
+
 
 class Applier:
     """Applies batches to tables."""
@@ -100,7 +109,7 @@ class Applier:
 
     def _operate(self, operation: Operation) -> int:
         try:
-            return carry_out(operation, self._tables, self._declared.get)
+            return carry_out(operation, self._tables, self._declared.get, self._restore)
         except Error as error:
             if error.code is Code.BUSY:
                 raise

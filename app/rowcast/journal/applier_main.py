@@ -16,7 +16,7 @@ from typing import Final, cast
 
 from rowcast.core.errors import Error
 from rowcast.journal.applier import Applier
-from rowcast.journal.applying import READ_BYTES
+from rowcast.journal.applying import MOVED_ROWS, READ_BYTES
 from rowcast.journal.pipes import (
     HURRY,
     NOTICE,
@@ -70,8 +70,12 @@ class _Process:
         """Apply until told to stop, or until the server has gone."""
         self._report({}, "")
         while not (self._stopping and self._tables.applied() >= self._wanted):
-            if not self._take_notices(self._rest_seconds()):
+            moves = self._tables.staging.works
+            if not self._take_notices(0 if moves else self._rest_seconds()):
                 return
+            if moves and self._rest_seconds() != 0:
+                self._move()
+                continue
             if self._rest_seconds() == 0 and not self._apply():
                 if self._stopping:
                     break  # the next start applies the rest
@@ -118,6 +122,16 @@ class _Process:
         self._unsynced += sum(len(batch.data) for batch in batches)
         self._report(results, "")
         return True
+
+    def _move(self) -> None:
+        """Move some staged rows into their table."""
+        try:
+            self._tables.move_staged(MOVED_ROWS)
+        except Error as error:
+            log.warning("staged rows could not be moved: %s", error.full)
+            time.sleep(RETRY_SECONDS)
+        else:
+            self._report({}, "")
 
     def _report(self, results: dict[int, list[int]], problem: str) -> None:
         report = self._tables.report()

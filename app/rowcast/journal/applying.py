@@ -20,6 +20,10 @@ READ_BYTES: Final = 4 * 1024 * 1024
 """Of the log at a time: some thousands of small events, which fit in one transaction."""
 
 
+MOVED_ROWS: Final = 2_000
+"""Staged rows that are moved in one transaction; a batch that comes meanwhile waits for 20 ms."""
+
+
 class Applied(NamedTuple):
     """What an applier reports after a transaction, or after an attempt that failed."""
 
@@ -61,6 +65,9 @@ class TidyTables(Tables, Protocol):
     def tidy(self, limit: int) -> bool:
         """Do a step of deferred work."""
 
+    def move_staged(self, limit: int) -> bool:
+        """Move some rows of a staged result; return whether more is left."""
+
 
 class InlineApplying:
     """Applies in the call that appends."""
@@ -84,6 +91,8 @@ class InlineApplying:
             except Error as error:
                 self._told(Applied(self._tables.applied(), {}, problem=error.message))
                 return
+            while self._tables.move_staged(MOVED_ROWS):
+                pass
             self._told(Applied(self._tables.applied(), results))
 
     def hurry(self, number: int) -> None:

@@ -94,6 +94,7 @@ class JournaledStore:
         self._numbered = {name: layout for name, layout in layouts.items() if layout.integer}
         self._tables.open(tables)
         catch_up(self._tables, self._log, tables)
+        self._tables.finish_staged()
         self._tables.sync()
         self._log.trim(self._tables.applied())
         self.tail.applied = self._log.head.number
@@ -185,9 +186,9 @@ class JournaledStore:
         """Append nothing, so that no earlier writer can append any more; raises BUSY."""
         self.append(self.pack(()))
 
-    def _operate(self, operation: Operation) -> "Future[list[int]]":
+    def _operate(self, operation: Operation, changes: Sequence[Change] = ()) -> "Future[list[int]]":
         """Append an operation; return what will have its result once it is applied."""
-        packed = self.pack((), (), (operation,))
+        packed = self.pack((), changes, (operation,))
         result = self.tail.result(self._log.head.number + 1)
         self.append(packed)
         return result
@@ -209,6 +210,37 @@ class JournaledStore:
         if version < self._last_version:
             self.append(self.pack((), (), (operations.return_versions(version),)))
             self._last_version = version
+
+    def stage(
+        self, table: Table, after: int, events: Sequence[Event], changes: Sequence[Change] = ()
+    ) -> "Future[list[int]]":
+        """Log a page of a result that nobody sees yet; done once the tables have it."""
+        return self._operate(operations.stage(table, after, events), changes)
+
+    def switch(
+        self, table: Table, last: int, counts: tuple[int, int], changes: Sequence[Change]
+    ) -> None:
+        """Let all see what was staged: so many events, of so many bytes, up to a number.
+
+        It is one batch with changes of facts: all or none.
+        """
+        before, operation = self._head, operations.switch(table, last, *counts)
+        packed = self.pack((), changes, (operation,))
+        self._head = last  # the batch says so
+        try:
+            self.append(packed)
+        except BaseException:
+            self._head = before
+            raise
+
+    def abandon(self) -> None:
+        """Forget what was staged."""
+        self._operate(operations.abandon())
+
+    @property
+    def stages(self) -> bool:
+        """Whether results can be staged: where no other process hears of events from the log."""
+        return self.on_appended is None
 
     def lookup(self, wanted: Sequence[tuple[Table | None, str]]) -> dict[str, Record]:
         """Return the current records of these topics, by topic; absent ones are left out."""

@@ -7,12 +7,19 @@ result: a trim carries its limits and the time, not what it deletes.
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, cast
 
+from rowcast.core.events import DELETE, Event
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, TopicRoot, TopicTable
-from rowcast.log.batch_content import Operation, TableOf
+from rowcast.log.batch_content import (
+    Content,
+    Operation,
+    TableOf,
+    decode_content,
+    encode_content,
+)
 from rowcast.store.store import Keep
 
-Argument = str | int | float | None
+Argument = str | int | float | bytes | None
 Arguments = tuple[Argument, ...]
 
 
@@ -33,6 +40,15 @@ class Operates(Protocol):
 
     def trim(self, source: LogSource, keep: Keep, now_seconds: float, limit: int) -> int:
         """Delete old events."""
+
+    def stage(self, table: Table, after: int, events: Sequence[Event]) -> None:
+        """Keep a page of a result that nobody sees yet."""
+
+    def switch(self, table: Table, last: int, count: int, size: int) -> None:
+        """Let all see it."""
+
+    def abandon(self) -> None:
+        """Forget what nobody sees."""
 
 
 def reserve(seq: int) -> Operation:
@@ -61,6 +77,21 @@ def trim(source: LogSource, keep: Keep, now_seconds: float, limit: int) -> Opera
     return Operation("trim", (*_source(source), *limits))
 
 
+def stage(table: Table, after: int, events: Sequence[Event]) -> Operation:
+    """Return the operation that keeps a page of a result, whose numbers follow ``after``."""
+    return Operation("stage", (table.name, after, encode_content(Content(events), after)))
+
+
+def switch(table: Table, last: int, count: int, size: int) -> Operation:
+    """Return the operation by which all see what was staged, up to a number."""
+    return Operation("switch", (table.name, last, count, size))
+
+
+def abandon() -> Operation:
+    """Return the operation that forgets what was staged."""
+    return Operation("abandon", ())
+
+
 def _source(source: LogSource) -> tuple[str, str | None]:
     if isinstance(source, Table):
         return "table", source.name
@@ -69,12 +100,44 @@ def _source(source: LogSource) -> tuple[str, str | None]:
     return "undeclared", None
 
 
-def carry_out(operation: Operation, tables: Operates, table_of: TableOf) -> int:
+def carry_out(
+    operation: Operation, tables: Operates, table_of: TableOf, restore: Callable[[Event], None]
+) -> int:
     """Carry out an operation; return its result: how many events a trim deleted, else 0.
 
-    Raises what the tables raise, and KeyError or ValueError for an unknown operation.
+    ``restore`` decodes the value of an event of the log. Raises what the tables raise, and KeyError
+    or ValueError for an unknown operation.
     """
+    if operation.name == "stage":
+        return _stage(tables, operation.arguments, table_of, restore)
     return _CALLS[operation.name](tables, operation.arguments, table_of)
+
+
+def _stage(
+    tables: Operates, arguments: Arguments, table_of: TableOf, restore: Callable[[Event], None]
+) -> int:
+    name, after, data = arguments
+    table = table_of(cast("str", name))
+    if table is not None:
+        events = decode_content(cast("bytes", data), cast("int", after), table_of).events
+        for event in events:
+            if event.kind != DELETE:
+                restore(event)
+        tables.stage(table, cast("int", after), events)
+    return 0
+
+
+def _switch(tables: Operates, arguments: Arguments, table_of: TableOf) -> int:
+    name, last, count, size = arguments
+    table = table_of(cast("str", name))
+    if table is not None:
+        tables.switch(table, cast("int", last), cast("int", count), cast("int", size))
+    return 0
+
+
+def _abandon(tables: Operates, _arguments: Arguments, _table_of: TableOf) -> int:
+    tables.abandon()
+    return 0
 
 
 def _reserve(tables: Operates, arguments: Arguments, _table_of: TableOf) -> int:
@@ -124,4 +187,6 @@ _CALLS: Final[dict[str, Callable[[Operates, Arguments, TableOf], int]]] = {
     "define": _define,
     "drop": _drop,
     "trim": _trim,
+    "switch": _switch,
+    "abandon": _abandon,
 }

@@ -28,9 +28,9 @@ from rowcast.core.events import MESSAGE, Event
 from rowcast.core.histograms import Histogram
 from rowcast.kernel.announced_first import AnnouncedFirst, goes_first
 from rowcast.kernel.bytes_in_hand import WriteBounds
-from rowcast.kernel.commit_queue import CommitQueue
 from rowcast.kernel.decide import decide_all
 from rowcast.kernel.group_commit import GroupCommit
+from rowcast.kernel.staged_commit import StagedCommits
 from rowcast.kernel.write import Outcome, Receipt, Write
 from rowcast.reads.record_cache import RecordCache
 from rowcast.store.disk import Disk, size_of
@@ -39,7 +39,7 @@ from rowcast.store.store import Appends
 log = logging.getLogger("rowcast.commit")
 
 
-class Committer(CommitQueue):
+class Committer(StagedCommits):
     """The write side of the kernel: one queue, one thread, one order."""
 
     def __init__(

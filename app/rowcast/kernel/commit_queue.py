@@ -29,6 +29,10 @@ from rowcast.store.store import Appends, Change
 log = logging.getLogger("rowcast.commit")
 
 
+def _heard(_error: Error | None) -> None:
+    """Do nothing more."""
+
+
 class CommitQueue(WriterCalls):
     """What waits to be written, in order; ``_start`` takes it."""
 
@@ -61,6 +65,8 @@ class CommitQueue(WriterCalls):
         """Pending bytes per caller."""
         self.remembers: Callable[[Table | None], bool] = is_ruled
         """Whether events of a table need their before image."""
+        self._claims: deque[asyncio.Future[None]] = deque()
+        """Who waits to write alone."""
         self.shares = BatchShares(bounds, self.pending, store, self._loop.time)
 
     def _start(self) -> None:
@@ -150,6 +156,28 @@ class CommitQueue(WriterCalls):
         self._waiting.append(keeping)
         self._schedule()
 
+    async def claim(self) -> None:
+        """Wait until nothing is being written, and hold up all others until ``unclaim``."""
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._claims.append(future)
+        self.keep((), _heard)  # so that there is a next batch
+        await future
+
+    def unclaim(self) -> None:
+        """Let the others go on."""
+        self._busy = False
+        self._schedule()
+
+    def _claimed(self) -> bool:
+        """Give the turn to who waits to write alone; return whether somebody does."""
+        while self._claims:
+            future = self._claims.popleft()
+            if not future.done():  # else it was cancelled
+                self._busy = True
+                future.set_result(None)
+                return True
+        return False
+
     def _schedule(self) -> None:
         if not self._scheduled and (not self._busy or self._goes_ahead):
             self._scheduled = True
@@ -180,6 +208,8 @@ class CommitQueue(WriterCalls):
         It is empty while those who wait are passed over, which ``whole`` excludes; then ``_start``
         is called again soon.
         """
+        if self._claims and not whole and self._claimed():
+            return Batch([])
         bounds, waiting, shares = self._bounds, self._waiting, self.shares
         most, events, few = bounds.batch, bounds.batch_events, False
         several = len(self.pending) > 1 and self.pending.rivals > 1

@@ -57,7 +57,7 @@ class Operation(NamedTuple):
     """A change of the log itself or of its tables: such as that a topic table begins."""
 
     name: str
-    arguments: tuple[str | int | float | None, ...]
+    arguments: tuple[str | int | float | bytes | None, ...]
 
 
 class Origin(NamedTuple):
@@ -161,8 +161,8 @@ def _change_of(item: Sequence[object]) -> Change:
 def _operation_of(item: Sequence[object]) -> Operation:
     _check(item, (str, list))
     name, arguments = item
-    found = tuple(cast("list[str | int | float | None]", arguments))
-    _check(found, ((str, int, float, type(None)),) * len(found))
+    found = tuple(cast("list[str | int | float | bytes | None]", arguments))
+    _check(found, ((str, int, float, bytes, type(None)),) * len(found))
     return Operation(cast("str", name), found)
 
 

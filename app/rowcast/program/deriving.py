@@ -8,6 +8,7 @@ from shutil import which
 from typing import Final
 
 from rowcast.core.errors import Code, Error
+from rowcast.core.result_limits import RESULT_GROUP_CHANGES_MAX
 from rowcast.core.tables import Table
 from rowcast.features.derived.commit import ResultBounds
 from rowcast.features.derived.settings import JobSection
@@ -52,7 +53,7 @@ class JobPlan:
     def bounds(self) -> ResultBounds:
         """How large a result may be."""
         section = self.config.of(ResultSection)
-        return ResultBounds(section.bytes_max, section.changes_max)
+        return ResultBounds(section.bytes_max, min(section.changes_max, RESULT_GROUP_CHANGES_MAX))
 
     @property
     def root(self) -> Path:

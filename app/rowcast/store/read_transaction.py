@@ -24,6 +24,7 @@ from rowcast.core.limits import STORE_BUSY_SECONDS
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import TopicRoot, TopicTable
 from rowcast.store import sql_log
+from rowcast.store.overlay import ViewingConnection, begin
 from rowcast.store.read_transaction_log import LogInTransaction, walk
 from rowcast.store.records import Layout
 from rowcast.store.sql_database import FILE_NAME, file_of, refuse
@@ -229,12 +230,16 @@ def open_cut(url: str | Path) -> Iterator[ReadTransaction]:
         )
     try:
         connection = sqlite3.connect(
-            f"{path.as_uri()}?mode=ro", STORE_BUSY_SECONDS, isolation_level=None, uri=True
+            f"{path.as_uri()}?mode=ro",
+            STORE_BUSY_SECONDS,
+            isolation_level=None,
+            uri=True,
+            factory=ViewingConnection,
         )
         with closing(connection):
             connection.execute("PRAGMA query_only=ON")
             cursor = connection.cursor()
-            cursor.execute("BEGIN")
+            begin(cursor)
             yield ReadTransaction(path, cursor)
     except sqlite3.Error as error:
         refuse(error, path)

@@ -23,7 +23,7 @@ from rowcast.core.topic_tables import TopicRoot
 from rowcast.store.records import Layout
 from rowcast.store.sql_rows import Row, TableRows, properties_of
 from rowcast.store.sql_statements import LOG_COLUMNS
-from rowcast.store.sql_tables import FORMER, LOG, TABLES, quoted, sql_name
+from rowcast.store.sql_tables import FORMER, LOG, SEEN, TABLES, quoted, sql_name
 from rowcast.store.sql_topic_tables import entry_name, level_of
 
 _BETWEEN: Final = f"SELECT {LOG_COLUMNS} FROM {LOG} WHERE seq>? AND seq<=?"
@@ -103,7 +103,7 @@ class LogInTransaction:
         for some in walk(self._connection, text):
             yield [(rows.record(row), None) for row in some]
         columns = ",".join(f"l.{column}" for column in LOG_COLUMNS.split(","))
-        changes = f"FROM {LOG} WHERE table_id=? AND kind<>'message'"
+        changes = f"FROM {LOG} WHERE table_id=? AND seq<={SEEN} AND kind<>'message'"
         text = (
             f"SELECT {columns},n.ended FROM {LOG} AS l JOIN (SELECT seq,lead(version) OVER"
             f" (PARTITION BY topic ORDER BY seq) AS ended {changes}) AS n USING (seq) ORDER BY seq"

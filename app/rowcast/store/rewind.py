@@ -29,7 +29,7 @@ from rowcast.store.sql_database import Database
 from rowcast.store.sql_migrate import make_own_tables, open_tables
 from rowcast.store.sql_parts import Parts
 from rowcast.store.sql_statements import LOG_COLUMNS
-from rowcast.store.sql_tables import FORMER, LOG, META, STATES, TABLES, TIMES, TOPICS
+from rowcast.store.sql_tables import FORMER, LOG, META, SEEN, STATES, TABLES, TIMES, TOPICS
 
 _POSITIONS: Final = ("session/", "group/", "gateway/", "will/")
 """Prefixes of owners whose facts contain positions."""
@@ -76,7 +76,8 @@ def position_of_time(path: Path, version: int) -> int:
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
         cursor = connection.cursor()
         row = cursor.execute(
-            f"SELECT seq FROM {LOG} WHERE version>=? ORDER BY seq LIMIT 1", (version,)
+            f"SELECT seq FROM {LOG} WHERE version>=? AND seq<={SEEN} ORDER BY seq LIMIT 1",
+            (version,),
         ).fetchone()
         return sql_log.head(cursor) if row is None else int(row[0]) - 1
 

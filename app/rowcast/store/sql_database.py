@@ -33,6 +33,7 @@ from rowcast.core.limits import (
     STORE_READER_WAIT_SECONDS,
     STORE_READERS_MAX,
 )
+from rowcast.store.overlay import ViewingConnection, begin
 from rowcast.store.private import make_directory, make_file, open_to_append, tighten
 from rowcast.store.read_limit import ReadLimit, ThreadLimit
 
@@ -119,6 +120,7 @@ class Database:
             "isolation_level": None,
             "timeout": self._busy_seconds,
             "check_same_thread": False,
+            "factory": ViewingConnection,
             "cached_statements": STATEMENT_CACHE_STATEMENTS_MAX,
         }
         if not readers:
@@ -199,7 +201,7 @@ class Database:
                 with _raising(limit, connection), held:
                     cursor = driver.cursor()
                     try:
-                        cursor.execute("BEGIN")
+                        begin(cursor)
                         if self.on_snapshot is not None:
                             self.on_snapshot(cursor)
                         yield cursor

@@ -23,7 +23,7 @@ from rowcast.store.sql_commit import LogPartition
 from rowcast.store.sql_parts import END, Plan
 from rowcast.store.sql_rows import Row, properties_of
 from rowcast.store.sql_statements import LOG_COLUMNS
-from rowcast.store.sql_tables import LOG, META, TABLES
+from rowcast.store.sql_tables import LOG, META, SEEN, TABLES
 from rowcast.store.store import Keep
 
 _LogRow = tuple[
@@ -32,12 +32,13 @@ _LogRow = tuple[
 """A row of LOG_COLUMNS."""
 _SEQ: Final = itemgetter(0)
 _SELECT: Final = f"SELECT {LOG_COLUMNS} FROM {LOG}"
+_WITHIN: Final = f"seq<=min(?,{SEEN})"
 HEAD: Final = (
-    f"SELECT max(coalesce((SELECT max(seq) FROM {LOG}),0),"
+    f"SELECT max(coalesce((SELECT max(seq) FROM {LOG} WHERE seq<={SEEN}),0),"
     f"(SELECT CAST(value AS INTEGER) FROM {META} WHERE name='trimmed'))"
 )
-_ASCENDING: Final = f"{_SELECT} WHERE table_id=? AND seq>? AND seq<=? ORDER BY seq LIMIT ?"
-_DESCENDING: Final = f"{_SELECT} WHERE table_id=? AND seq>? AND seq<=? ORDER BY seq DESC LIMIT ?"
+_ASCENDING: Final = f"{_SELECT} WHERE table_id=? AND seq>? AND {_WITHIN} ORDER BY seq LIMIT ?"
+_DESCENDING: Final = f"{_SELECT} WHERE table_id=? AND seq>? AND {_WITHIN} ORDER BY seq DESC LIMIT ?"
 
 
 def head(cursor: Cursor) -> int:
@@ -96,7 +97,7 @@ class LogReader:
         It scans the source's parts of the log backwards: one index serves all reads of the log, and
         a second one would slow down every write for this query only.
         """
-        text = f"{_SELECT} WHERE table_id=? AND topic=? AND seq<=? ORDER BY seq DESC LIMIT ?"
+        text = f"{_SELECT} WHERE table_id=? AND topic=? AND {_WITHIN} ORDER BY seq DESC LIMIT ?"
         walks = [
             cursor.connection.execute(text, (number, topic, min(until, upto), limit))
             for number, upto in plan.pieces
@@ -106,7 +107,9 @@ class LogReader:
 
     def follow(self, cursor: Cursor, plan: Plan, topic: str, after: int, limit: int) -> list[Event]:
         """Return the events at one topic of a source after a position."""
-        text = f"{_SELECT} WHERE table_id=? AND topic=? AND seq>? AND seq<=? ORDER BY seq LIMIT ?"
+        text = (
+            f"{_SELECT} WHERE table_id=? AND topic=? AND seq>? AND {_WITHIN} ORDER BY seq LIMIT ?"
+        )
         walks = [
             cursor.connection.execute(text, (number, topic, after, upto, limit))
             for number, upto in plan.pieces
@@ -117,7 +120,7 @@ class LogReader:
     def change(self, cursor: Cursor, plan: Plan, topic: str, until: int) -> Event | None:
         """Return the last event up to a position that changed the record at a topic, or None."""
         text = (
-            f"{_SELECT} WHERE table_id=? AND topic=? AND seq<=? AND kind<>? "
+            f"{_SELECT} WHERE table_id=? AND topic=? AND {_WITHIN} AND kind<>? "
             "ORDER BY seq DESC LIMIT 1"
         )
         found = [
@@ -191,7 +194,7 @@ def _page(
     """
     order = "DESC" if back else "ASC"
     if plan.many:
-        text = f"{_SELECT} WHERE seq>? AND seq<=?{plan.sieve} ORDER BY seq {order} LIMIT ?"
+        text = f"{_SELECT} WHERE seq>? AND {_WITHIN}{plan.sieve} ORDER BY seq {order} LIMIT ?"
         return cursor.execute(text, (after, upto, limit))
     text = _DESCENDING if back else _ASCENDING
     walks = [
@@ -270,7 +273,7 @@ def _oldest_beyond(
     """Return number and size of a part's oldest events while any limit is exceeded."""
     rows = cursor.connection.execute(
         f"SELECT seq,version,length(CAST(payload AS BLOB)) FROM {LOG}"
-        " WHERE table_id=? ORDER BY seq",
+        f" WHERE table_id=? AND seq<={SEEN} ORDER BY seq",
         (part.table_id,),
     )
     until = version_of(int((now_seconds + CLOCK_LEAD_SECONDS_MAX) * 1000))

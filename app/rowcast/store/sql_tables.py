@@ -48,11 +48,18 @@ from rowcast.core.tables import DATABASE, Attribute, Table, Type
 FORMER: Final = "rowcast_former"
 LOG: Final = "rowcast_log"
 META: Final = "rowcast_meta"
+STAGED: Final = "rowcast_staged"
 STATES: Final = "rowcast_states"
 TABLES: Final = "rowcast_tables"
 TIMES: Final = "rowcast_times"
 TOPICS: Final = "rowcast_topics"
 RESERVED_PREFIXES: Final = ("rowcast_", "sqlite_")
+OVERLAY: Final = "overlay"
+STAGED_AFTER: Final = "staged_after"
+"""Facts of the whole store about staged events; see ``sql_staged.py``."""
+_AFTER: Final = f"SELECT CAST(value AS INTEGER) FROM {META} WHERE name='{STAGED_AFTER}'"  # noqa: S608
+SEEN: Final = f"coalesce(({_AFTER}),{2**63 - 1})"
+"""The greatest number of the log that anybody may see, as SQL."""
 
 _INTEGERS: Final = frozenset({Type.INT, Type.LONG})
 _NOT_INDEXED: Final = frozenset({Type.ANY, Type.OBJECT, Type.LIST})

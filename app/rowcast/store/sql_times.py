@@ -14,7 +14,7 @@ from sqlite3 import Cursor
 
 from rowcast.core.clock import PER_SECOND
 from rowcast.store.sql_parts import Plan
-from rowcast.store.sql_tables import LOG, TIMES
+from rowcast.store.sql_tables import LOG, SEEN, TIMES
 
 
 class Times:
@@ -47,11 +47,14 @@ def since(cursor: Cursor, plan: Plan, version: int) -> int | None:
     ).fetchone()
     start = 0 if known is None else known[0]
     if plan.many:
-        text = f"SELECT seq FROM {LOG} WHERE seq>=? AND version>=?{plan.sieve} ORDER BY seq LIMIT 1"
+        text = (
+            f"SELECT seq FROM {LOG} WHERE seq>=? AND seq<={SEEN} AND version>=?{plan.sieve}"
+            " ORDER BY seq LIMIT 1"
+        )
         row = cursor.execute(text, (start, version)).fetchone()
         return None if row is None else int(row[0])
     text = (
-        f"SELECT seq FROM {LOG} WHERE table_id=? AND seq>=? AND seq<=? AND version>=?"
+        f"SELECT seq FROM {LOG} WHERE table_id=? AND seq>=? AND seq<=min(?,{SEEN}) AND version>=?"
         " ORDER BY seq LIMIT 1"
     )
     found = [

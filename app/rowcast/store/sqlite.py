@@ -24,12 +24,22 @@ from rowcast.store import (
     sql_topic_tables,
     sql_views,
 )
+from rowcast.store.overlay import begin
 from rowcast.store.records import Key
-from rowcast.store.sql_commit import WRITE_FACT, LogPartition, note, split, write_batch, write_fact
+from rowcast.store.sql_commit import (
+    WRITE_FACT,
+    LogPartition,
+    Share,
+    note,
+    split,
+    write_batch,
+    write_fact,
+)
 from rowcast.store.sql_database import Database
 from rowcast.store.sql_follow import Following, Report, counts_of
 from rowcast.store.sql_migrate import make_own_tables, open_tables
 from rowcast.store.sql_reads import SqlReads
+from rowcast.store.sql_staged import Staging
 from rowcast.store.sql_statements import LogStatement
 from rowcast.store.sql_states import StateStatements
 from rowcast.store.sql_tables import META, TABLES
@@ -75,7 +85,9 @@ class SqlStore(SqlReads):
         self._views = Views(limits=limits)
         self._log = LogStatement()
         self._times = Times(self._last_version)
+        self._following: Following | None = None
         self._states = StateStatements()
+        self.staging = Staging(database, self._changes_parts)
 
     def look_again(self) -> None:
         """Read the state of the whole store, which another process may have written last."""
@@ -98,6 +110,9 @@ class SqlStore(SqlReads):
     def open(self, tables: Sequence[Table]) -> None:
         """Create missing tables and columns, without loss of data."""
         with self._database.writing() as cursor:
+            self.staging.load(cursor)
+            if self.staging.switched:  # before columns may change
+                self.staging.finish(cursor)
             limits = self._limits
             parts = open_tables(cursor, tables, limits.working_rows)
             known = cursor.execute(f"SELECT id,path FROM {TABLES}").fetchall()
@@ -120,6 +135,8 @@ class SqlStore(SqlReads):
 
     def note(self, report: Report) -> None:
         """Take over what the writing process reports after a commit."""
+        if self._following is None:
+            return
         self._following.note(report.counts)
         self._head = max(self._head, report.head)
         self._applied = max(self._applied, report.applied)
@@ -158,6 +175,8 @@ class SqlStore(SqlReads):
         shares = split(events, self._parts.of, self._parts.by_level)
         version = max(map(_VERSION, events))
         with self._database.writing() as cursor:
+            if self.staging.switched:
+                self._fold(cursor, shares)
             existed = write_batch(cursor, shares, events, self._log)
             if version > self._last_version:
                 cursor.execute(WRITE_FACT, ("last_version", str(version)))
@@ -177,6 +196,12 @@ class SqlStore(SqlReads):
         self._last_version = max(self._last_version, version)
         self._applied = applied or self._applied
         return existed
+
+    def _fold(self, cursor: Cursor, shares: Sequence[Share]) -> None:
+        """Have staged rows in their table that events of a batch are about."""
+        for share in shares:
+            if share.part.rows.name == self.staging.table:
+                share.part.count += self.staging.fold(cursor, share.keys)
 
     def _change(self, changes: Sequence[Change], applied: int) -> None:
         if changes or applied:
@@ -206,10 +231,14 @@ class SqlStore(SqlReads):
         found: dict[str, Record] = {}
         with self._database.guard():
             cursor = self._database.writer.cursor()
+            if self._following is not None:  # else what is staged is moved before it is read
+                begin(cursor)
             for part, some in keys.values():
                 for row in part.statements.find.run(cursor, some):
                     record = part.rows.record(row)
                     found[record.topic] = record
+            if self._following is not None:
+                cursor.execute("ROLLBACK")
             cursor.close()
         return found
 
@@ -222,6 +251,43 @@ class SqlStore(SqlReads):
             }
             cursor.close()
         return found
+
+    # -- staged events -----------------------------------------------------------------------------
+
+    def stage(self, table: Table, after: int, events: Sequence[Event]) -> None:
+        """Stage a page of a result for one table: events with numbers after ``after``."""
+        self.staging.write(self._parts.of(table), after, events)
+
+    def switch(self, table: Table, last: int, count: int, size: int) -> None:
+        """Let all see what is staged for a table; no effect when that is done, or nothing is."""
+        part = self._parts.of(table)
+        if self.staging.works or self.staging.table != part.rows.name:
+            return
+        self.staging.switch(part, count, size)
+        part.events += count
+        part.bytes += size
+        self.touched[part.table_id] = part
+        self._head = max(self._head, last)
+
+    def abandon(self) -> None:
+        """Have what is staged swept, which nobody will see."""
+        self.staging.abandon()
+
+    def finish_staged(self) -> None:
+        """Move what all see into its table, and sweep what nobody will, at once."""
+        with self._database.writing() as cursor:
+            self.staging.finish(cursor)
+
+    def move_staged(self, limit: int) -> bool:
+        """Move or sweep some staged rows; return whether more is left."""
+        if not self.staging.works:
+            return False
+        part = self._parts.tables.get(self.staging.table)
+        new = self.staging.work(limit)
+        if part is not None:
+            part.count += new
+            self.touched[part.table_id] = part
+        return self.staging.works
 
     def trim(self, source: LogSource, keep: Keep, now_seconds: float, limit: int) -> int:
         """Delete a part's oldest events beyond ``keep``, at most ``limit`` of them."""

@@ -124,6 +124,11 @@ class Subscription:
         for event in events:
             self.offer(event)
 
+    def fall_behind(self, event: Event) -> None:  # noqa: ARG002 - all are read
+        """Read from the log what is not offered."""
+        self.progress.behind = True
+        self.signal()
+
     def _has_room(self, event: Event) -> bool:
         """Let the reader drain the queue; record the refused event if it does not."""
         if self._on_full is not None:

@@ -40,6 +40,7 @@ from rowcast.features.alarms.alarm_facts import event_of
 from rowcast.features.alarms.alarm_states import AlarmStates, Entry
 from rowcast.features.alarms.automaton import Alarm, Step
 from rowcast.features.alarms.webhooks import Call, Webhooks
+from rowcast.kernel.feature import Background
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.last_write_wins import is_stamped
 from rowcast.kernel.seams import Facts, RowChanged
@@ -88,6 +89,8 @@ class Alarms(Subscriber):
         """Entries that were stored since the start."""
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._stopped = False
+        self.behind = Background()
+        """Reads the log where its events were not offered."""
 
     # -- the start ---------------------------------------------------------------------------------
 
@@ -180,6 +183,21 @@ class Alarms(Subscriber):
             self._arm()
         elif event.seq - self._stored_position > self.checkpoint_events:
             self._flush_soon()
+
+    def fall_behind(self, event: Event) -> None:  # noqa: ARG002 - all are read
+        """Read from the log what is not offered, and what comes meanwhile."""
+        if self._live and not self._stopped:
+            self._live = False
+            self.behind.run(self._follow())
+
+    async def _follow(self) -> None:
+        try:
+            await self._catch_up(live=True)
+        except Error:  # the next start reads on from the position that is stored
+            log.exception("alarms no longer follow the log")
+            return
+        self._flush_soon()
+        self._arm()
 
     def _apply(self, event: Event, at: float) -> None:
         table = event.table

@@ -59,4 +59,5 @@ class RecordAlarms(Feature):
     async def stop(self) -> None:
         """Stop; what waits is sent after the next start."""
         self.alarms.stop()
+        await self.alarms.behind.stop()
         await self._background.stop()

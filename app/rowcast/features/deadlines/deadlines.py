@@ -27,10 +27,12 @@ from rowcast.core.limits import (
     DEADLINE_RECORDS_MAX,
     DEADLINE_RETRY_SECONDS,
     DEADLINE_TIMER_SECONDS_MAX,
+    LOG_PAGE_EVENTS,
     SCAN_PAGE_RECORDS,
 )
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
+from rowcast.kernel.feature import Background
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.write import Outcome
 
@@ -69,6 +71,10 @@ class Deadlines(Subscriber):
         """Whether due entries remain: ``_look`` runs again."""
         self._starting = True
         self._full = False
+        self.behind = Background()
+        """Reads the log where its events were not offered."""
+        self._met: set[str] | None = None
+        """Topics of what was offered since then."""
         for table in self._tables:
             kernel.bus.add(TopicFilter.below(table.path or ""), self)
 
@@ -88,10 +94,37 @@ class Deadlines(Subscriber):
         table = event.table
         if table is None or not table.deadline_seconds or event.kind not in RETAINED:
             return
+        if self._met is not None:
+            self._met.add(event.topic)
+        self._take(event, table.deadline_seconds)
+
+    def fall_behind(self, event: Event) -> None:
+        """Read from the log what is not offered."""
+        if event.table is not None and event.table.deadline_seconds:
+            self._met = set()
+            self.behind.run(self._follow(event.table, event.seq - 1, self._met))
+
+    async def _follow(self, table: Table, after: int, met: set[str]) -> None:
+        """Take the events of a table after a position, but those that were offered meanwhile."""
+        upto = self._kernel.committer.announced
+        try:
+            while after < upto:
+                page = await self._kernel.reader.page(after, LOG_PAGE_EVENTS, [table])
+                for event in page.events:
+                    if event.topic not in met and event.kind in RETAINED:
+                        self._take(event, table.deadline_seconds)
+                after = page.upto
+        except Error:
+            log.exception("deadlines of %s lack some writes", table.name)
+        finally:
+            if self._met is met:
+                self._met = None
+
+    def _take(self, event: Event, after: float) -> None:
         if event.kind == DELETE:
-            self._remove(event.topic, table.deadline_seconds)
+            self._remove(event.topic, after)
         else:
-            self._write(event.topic, seen_at(event.version), table.deadline_seconds)
+            self._write(event.topic, seen_at(event.version), after)
 
     def _remove(self, topic: str, after: float) -> None:
         if topic in self._stale:

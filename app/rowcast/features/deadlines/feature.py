@@ -30,3 +30,4 @@ class RecordDeadlines(Feature):
         await self._background.stop()
         if self._deadlines is not None:
             self._deadlines.stop()
+            await self._deadlines.behind.stop()

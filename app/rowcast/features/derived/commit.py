@@ -21,7 +21,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.limits import COMMIT_BACKLOG_EVENTS_MAX, SCAN_PAGE_RECORDS
 from rowcast.core.lineage import client_of
-from rowcast.core.result_limits import RESULT_SLICE_ROWS
+from rowcast.core.result_limits import RESULT_GROUP_CHANGES_MAX, RESULT_SLICE_ROWS
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.core.values import id_text
@@ -105,7 +105,8 @@ class Result:
             raise Error(
                 Code.TOO_LARGE,
                 f"the result changes more than {self._bounds.changes} rows at once, and all other "
-                "writers would wait for it: aggregate further, or set results.changes_max",
+                "writers would wait for it: aggregate further, or set results.changes_max, "
+                f"here up to {RESULT_GROUP_CHANGES_MAX}",
             )
         self._changes.append(event)
 

@@ -99,6 +99,10 @@ class RelatedView:
         kept[self] = steps
         return () if steps == [] else self.readers
 
+    def forget(self) -> None:
+        """Know nothing any more: there are events that it is not given."""
+        self._counts = self._where = self._held = None
+
     def _take(self, event: Event) -> list[Event] | None:
         if self._counts is None or event.seq <= self._applied:
             return None  # it was read from the store before the bus had it
@@ -163,9 +167,10 @@ class RelatedView:
             first = self.reader.announced() if not positions else min(positions)
             last = max([first, *positions])
             events = await self._since(first, last)
-            if len(self._held) > WINDOW_LOAD_EVENTS_MAX:
+            held = self._held
+            if held is None or len(held) > WINDOW_LOAD_EVENTS_MAX:
                 return
-            events += [event for event in self._held if event.seq > last]
+            events += [event for event in held if event.seq > last]
             if all(self._follows(event, counts, positions) for event in events):
                 self._counts, self._where = counts, None
                 self._applied = max([last, *(event.seq for event in events)])

@@ -48,6 +48,13 @@ class SharedQuery(Protocol):
     def steps(self, event: Event) -> list[Event] | None:
         """Return what an event of the bus means to its readers; None if that is not known."""
 
+    @property
+    def readers(self) -> Iterable[QueryReader]:
+        """Those who read it."""
+
+    def forget(self) -> None:
+        """Know nothing any more: there are events that it is not given."""
+
 
 class Matches(NamedTuple):
     """The queries that an event concerns."""
@@ -134,6 +141,20 @@ class TableQueries(Subscriber):
         """Return the name of a query by its key in the index."""
         window = self.windows.get(key)
         return key if window is None else window.query.name
+
+    def fall_behind(self, event: Event) -> None:
+        """Have windows read again, and let every reader go on from the log."""
+        if event.table is None or event.table.name != self.table.name:
+            return
+        readers: dict[QueryReader, None] = {}
+        for name in self._wheres:
+            window = self.windows.get(name)
+            if window is not None:
+                window.forget()
+            readers.update(dict.fromkeys(self._readers.get(name, {})))
+            readers.update(dict.fromkeys(window.readers if window is not None else ()))
+        for reader in readers:
+            reader.fall_behind(event)
 
     def matches(self, event: Event) -> dict[str, Match] | None:
         """Return the queries that an event concerns; None if the record before it is unknown."""

@@ -108,6 +108,10 @@ class Window:
             self._order = None
         return steps
 
+    def forget(self) -> None:
+        """Know nothing any more: there are events that it is not given."""
+        self._order = self._held = None
+
     def steps(self, event: Event) -> list[Event] | None:
         """Return what an event of the bus means to its readers; None if that is not known."""
         kept = _STEPS.of(event, None)
@@ -161,7 +165,7 @@ class Window:
             await self.reader.caught_up()
             order, position = await self._read(most)
             held = self._held
-            if len(held) > self._load_events_max:
+            if held is None or len(held) > self._load_events_max:
                 return
             for event in held:
                 if event.seq > position:

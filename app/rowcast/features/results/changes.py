@@ -1,10 +1,11 @@
 """What a result changes: its rows without those that are as their records, and what it removes.
 
-It exists so that a transaction, for which all other writers wait, has only what changes, and so
-that no result is in memory as a whole: of a row that is equal only its topic is kept.
+It exists so that what all others wait for has only what changes, and so that no result is in memory
+as a whole: what is to be written is in a file until then, and of every row only its topic is kept.
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +13,9 @@ from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.lineage import client_of
+from rowcast.core.result_limits import RESULT_SLICE_ROWS, STAGED_PAGE_ROWS
+from rowcast.core.tables import Table
+from rowcast.features.results.row_file import Page, RowFile
 from rowcast.features.results.staged_rows import too_many_changes
 from rowcast.kernel.unchanged import Unchanged
 from rowcast.kernel.write import UNHEARD, Write
@@ -24,51 +28,99 @@ RESULT: Final = "a result"
 
 
 class Changes:
-    """The writes of one result."""
+    """The writes of one result; ``most`` is how many it may have."""
 
-    def __init__(self, kernel: "Kernel", job: str, cut: str, caller: Caller, most: int) -> None:
+    def __init__(
+        self, kernel: "Kernel", job: str, cut: str, caller: Caller, most: int, directory: str | None
+    ) -> None:
         self._kernel = kernel
         self._client = client_of(job, cut)
         self._leave = Unchanged(job)
-        self._caller = caller
+        self.caller = caller
         self._most = most
-        self.writes: list[Write] = []
-        self.topics: set[str] = set()
-        """The topics of all rows."""
+        self._file = RowFile(directory)
+        self._pages: list[Page] = []
+        self._kept: list[Event] = []
+        self.count = 0
+        """How many there are."""
+        self.topics: dict[str, bool] = {}
+        """The topics of all rows, and whether each is written."""
+        self.removed: set[str] = set()
+        """The topics of records that are removed."""
+        self.tables: dict[str, Table] = {}
+        """The tables of all writes, by name."""
 
     async def add(self, events: Sequence[Event]) -> None:
         """Add a page of rows; the records that they are compared with are read together."""
+        kept = [event.changed() for event in events]
         writes = [self._write(event) for event in events]
         wanted = [(write.event.table, write.event.topic) for write in writes]
         found = await self._kernel.committer.records(wanted)
-        for write in writes:
-            if not self._leave.leaves(write, found.get(write.event.topic)):
-                self._keep(write)
+        for write, event in zip(writes, kept, strict=True):
+            topic = write.event.topic
+            if not self._leave.leaves(write, found.get(topic)):
+                self.topics[topic] = True
+                await self._keep(event, write.event.table)
 
     def _write(self, event: Event) -> Write:
         event.client = self._client
-        write = admitted(self._kernel, event, self._caller)
+        write = admitted(self._kernel, event, self.caller)
         topic = write.event.topic
-        self._kernel.rights.check_write(topic, self._caller, PUT)
+        self._kernel.rights.check_write(topic, self.caller, PUT)
         if topic in self.topics:
             raise Error(
                 Code.CONFLICT,
                 f"two rows of the result are for {topic}; a result has one row for each key",
             )
-        self.topics.add(topic)
+        self.topics[topic] = False
         return write
 
-    def remove(self, topics: AbstractSet[str]) -> None:
+    async def remove(self, topics: AbstractSet[str]) -> None:
         """Remove the records at these topics for which there was no row."""
-        for topic in sorted(topics - self.topics):
-            event = Event(topic, DELETE, b"", None, 1, True, client=self._client)
-            self._keep(admitted(self._kernel, event, self._caller))
+        for topic in sorted(topics - self.topics.keys()):
+            self.removed.add(topic)
+            table = self._kernel.registry.route(topic).table
+            await self._keep(Event(topic, DELETE, b"", None, 1, True), table)
 
-    def _keep(self, write: Write) -> None:
-        if len(self.writes) >= self._most:
+    def has(self, topic: str) -> bool:
+        """Whether something is written at a topic."""
+        return self.topics.get(topic, False) or topic in self.removed
+
+    async def _keep(self, event: Event, table: Table | None) -> None:
+        if self.count >= self._most:
             raise too_many_changes(f"more than {self._most} changes", self._most)
-        self._leave.decide_on(write)
-        self.writes.append(write)
+        if table is not None:
+            self.tables[table.name] = table
+        self.count += 1
+        self._kept.append(event)
+        if len(self._kept) >= STAGED_PAGE_ROWS:
+            await self._store()
+
+    async def _store(self) -> None:
+        kept, self._kept = self._kept, []
+        if kept:
+            self._pages.append(self._file.page(kept))
+            await asyncio.to_thread(self._file.write, self._pages[-1])
+
+    async def pages(self) -> AsyncIterator[list[Write]]:
+        """Yield what is to be written, a page at a time."""
+        await self._store()
+        for page in self._pages:
+            events = await asyncio.to_thread(self._file.read_all, page, self.tables)
+            writes: list[Write] = []
+            for at, event in enumerate(events):
+                event.client = self._client
+                write = admitted(self._kernel, event, self.caller)
+                self._leave.decide_on(write)
+                writes.append(write)
+                if not at % RESULT_SLICE_ROWS:
+                    await asyncio.sleep(0)  # yield to the loop
+            yield writes
+
+    def close(self) -> None:
+        """Give back the disk."""
+        self._file.discard()
+        asyncio.get_running_loop().run_in_executor(None, self._file.close)
 
 
 def admitted(kernel: "Kernel", event: Event, caller: Caller, *, check: bool = False) -> Write:

@@ -7,6 +7,7 @@ delete.
 
 import json
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 from urllib.parse import quote
@@ -102,7 +103,7 @@ class Memory:
         changes += [Change(self.owner, f"{_RECEIPT}{number}", None) for number in gone]
         return changes
 
-    def owning(self, topics: frozenset[str]) -> list[Change]:
+    def owning(self, topics: AbstractSet[str]) -> list[Change]:
         """Return the changes that set the job's own topics."""
         before, after = _divided(self.topics), _divided(topics)
         return [

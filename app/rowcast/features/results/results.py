@@ -5,9 +5,10 @@ committed: every row becomes the record of its key; unchanged rows append no eve
 result deletes the job's earlier rows that it does not contain. A repeat (the same job and cut) has
 no effect and gets the same receipt.
 
-Rows are compared with their records before the commit, page by page, while others write. Only
-those that change something are in memory together, and are the transaction. A row that was equal
-then is done: who writes its record meanwhile is later than the result.
+Rows are compared with their records before the commit, page by page, while others write. Those that
+change something are one transaction: a few in one batch of the log, many staged page by page and
+switched at one position (``writing.py``). A row that was equal then is done: who writes its record
+meanwhile is later than the result.
 
 It knows neither protocols nor Spark.
 """
@@ -15,14 +16,13 @@ It knows neither protocols nor Spark.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from rowcast.codecs import JSON, encode
 from rowcast.core.callers import Caller
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PUT, Event
-from rowcast.core.limits import COMMIT_BACKLOG_EVENTS_MAX
 from rowcast.core.result_limits import RESULT_NAME_CHARS_MAX, RESULT_SLICE_ROWS
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
@@ -31,7 +31,9 @@ from rowcast.features.results.changes import Changes, admitted
 from rowcast.features.results.memory import Memory, ResultReceipt, owner_of
 from rowcast.features.results.row_file import Page
 from rowcast.features.results.staged_rows import BOUNDS, AllStagedRows, StagedRows, UploadBounds
-from rowcast.kernel.write import Done, Group, Outcome, Receipt, Write, resolver
+from rowcast.features.results.writing import can_stage, write_staged, write_together
+from rowcast.kernel.kernel import Kernel
+from rowcast.kernel.write import Outcome, Receipt, resolver
 from rowcast.store.store import Change
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ class BulkCommit:
         self._kernel = kernel
         self._facts = facts
         self._bounds = bounds
+        self._directory = directory
         self.uploads = AllStagedRows(now, bounds, directory)
         self._committing: set[str] = set()
         """Owners of jobs with a running commit; one at a time each."""
@@ -79,7 +82,7 @@ class BulkCommit:
         """Begin an upload; raises TOO_LARGE when so many rows or bytes cannot be committed."""
         found = self._table(table)
         known = await self._kernel.reader.count(found)
-        self.uploads.check_declared(rows, size, known)
+        self.uploads.check_declared(rows, size, known, self._most(caller))
         self.uploads.opened(name, caller.user, found, self._kernel.rights.policy)
 
     def _table(self, table: str) -> Table:
@@ -162,26 +165,35 @@ class BulkCommit:
         memory = Memory.of(owner, await self._facts(owner))
         if not order.again and (known := memory.repeated(order.cut, order.upload)) is not None:
             return known
-        made = Changes(self._kernel, order.job, order.cut, caller, self._bounds.changes)
-        upload = self._chosen(order, caller)
-        if upload is not None:
-            async for page in upload.pages(order.parts):
-                await made.add(page)
-        if order.replace:
-            made.remove(memory.topics)
-        writes, topics = made.writes, frozenset(made.topics)
-        future: asyncio.Future[ResultReceipt | Error] = asyncio.get_running_loop().create_future()
-        commit = _Commit(order, memory, topics, self._kernel.cursor, resolver(future))
-        if not writes:
-            receipt, changes = commit.concluded([])
-            self._kernel.committer.keep(changes, lambda error: commit.tell(error or receipt))
+        most, directory = self._most(caller), self._directory
+        made = Changes(self._kernel, order.job, order.cut, caller, most, directory)
+        try:
+            upload = self._chosen(order, caller)
+            if upload is not None:
+                async for page in upload.pages(order.parts):
+                    await made.add(page)
+            if order.replace:
+                await made.remove(memory.topics)
+            return await self._written(_Commit(order, memory, made, self._kernel.cursor))
+        finally:
+            made.close()
+
+    def _most(self, caller: Caller) -> int:
+        """Return how many changes a result of a caller may have."""
+        most = self._bounds.changes
+        return most if can_stage(self._kernel, caller) else min(most, self._bounds.together)
+
+    async def _written(self, commit: "_Commit") -> ResultReceipt:
+        """Write what a result changes, in the way that suits its size."""
+        made, kernel = commit.made, self._kernel
+        if not made.count:
+            commit.conclude(0)
+            await _kept(kernel, commit.changes)
+        elif made.count > self._bounds.staged_min and can_stage(kernel, commit.caller, made):
+            await write_staged(kernel, made, commit)
         else:
-            commit.bind(writes)
-            self._kernel.writes.append(writes, len(writes) + COMMIT_BACKLOG_EVENTS_MAX)
-        outcome = await future
-        if isinstance(outcome, Error):
-            raise outcome
-        return outcome
+            await write_together(kernel, made, commit)
+        return commit.receipt
 
     def _chosen(self, order: Order, caller: Caller) -> StagedRows | None:
         """Return the upload of a request, if it has its parts; None for a result without rows."""
@@ -202,64 +214,47 @@ class BulkCommit:
 
 
 class _Commit:
-    """One pending commit: gets its outcome from the committer, and resolves its waiter."""
+    """One pending commit: its receipt, and the changes of facts that go with it."""
 
     def __init__(
-        self,
-        order: Order,
-        memory: Memory,
-        topics: frozenset[str],
-        cursor: Callable[[int], str],
-        tell: Callable[[ResultReceipt | Error], None],
+        self, order: Order, memory: Memory, made: Changes, cursor: Callable[[int], str]
     ) -> None:
         self._order = order
         self._memory = memory
-        self._topics = topics
         self._cursor = cursor
-        self.tell = tell
-        self._receipt: ResultReceipt | None = None
+        self.made = made
+        self.caller = made.caller
+        self.written = self.removed = 0
+        """How many rows were written, and how many records removed."""
+        self.changes: list[Change] = []
+        self.receipt: ResultReceipt
 
-    def bind(self, writes: list[Write]) -> None:
-        """Group the writes; the last one reports the outcome."""
-        group = Group(writes, self._conclude)
-        for write in writes:
-            write.group = group
-        writes[-1].done = self._ending(writes[-1].done)
+    def count(self, outcomes: Sequence[Outcome]) -> None:
+        """Count what was written."""
+        for outcome in outcomes:
+            if isinstance(outcome, Receipt) and not outcome.late:
+                self.removed += outcome.event.kind == DELETE
+                self.written += outcome.event.kind != DELETE
 
-    def _ending(self, done: Done) -> Done:
-        def ended(outcome: Outcome) -> None:
-            done(outcome)
-            told = outcome if isinstance(outcome, Error) else self._receipt
-            self.tell(cast("ResultReceipt | Error", told))
-
-        return ended
-
-    def _conclude(self, receipts: Sequence[Outcome]) -> list[Change]:
-        """Return the changes of facts; called within the commit."""
-        self._receipt, changes = self.concluded([cast("Receipt", item) for item in receipts])
-        return changes
-
-    def concluded(self, receipts: Sequence[Receipt]) -> tuple[ResultReceipt, list[Change]]:
-        """Return the receipt of the result, and the changes of facts."""
-        order = self._order
-        done = [item.event for item in receipts if not item.late]
-        removed = sum(event.kind == DELETE for event in done)
-        receipt = ResultReceipt(
+    def conclude(self, last: int) -> Sequence[Change]:
+        """Return the changes of facts, once all is counted; ``last`` is the last number, or 0."""
+        order, rows = self._order, len(self.made.topics)
+        self.receipt = ResultReceipt(
             job=order.job,
             cut=order.cut,
             upload=order.upload,
             table=order.table,
-            rows=len(self._topics),
-            written=len(done) - removed,
-            unchanged=len(self._topics) - (len(done) - removed),
-            removed=removed,
-            position=self._cursor(done[-1].seq) if done else "",
+            rows=rows,
+            written=self.written,
+            unchanged=rows - self.written,
+            removed=self.removed,
+            position=self._cursor(last) if self.written or self.removed else "",
             number=self._memory.next,
         )
-        changes = self._memory.changes(receipt)
+        self.changes = self._memory.changes(self.receipt)
         if order.replace:
-            changes += self._memory.owning(self._topics)
-        return receipt, changes
+            self.changes += self._memory.owning(self.made.topics.keys())
+        return self.changes
 
 
 def _event(table: Table, row: object, at: int) -> Event:
@@ -274,6 +269,15 @@ def _event(table: Table, row: object, at: int) -> Event:
     if table.primary_key is None:
         row = {key: item for key, item in row.items() if key != name}
     return Event(topic, PUT, encode(row, JSON), JSON, 1, True)
+
+
+async def _kept(kernel: "Kernel", changes: Sequence[Change]) -> None:
+    """Write changes of facts alone."""
+    future: asyncio.Future[Error | None] = asyncio.get_running_loop().create_future()
+    kernel.committer.keep(changes, resolver(future))
+    error = await future
+    if error is not None:
+        raise error
 
 
 def _into(became: list[Event | None]) -> Callable[[list[Event | None]], Awaitable[None]]:

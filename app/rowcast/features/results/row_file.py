@@ -6,7 +6,7 @@ at the place that it was given.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from tempfile import TemporaryFile
 from threading import Lock
@@ -72,9 +72,13 @@ class RowFile:
 
     def read(self, page: Page, table: Table) -> list[Event]:
         """Read a page, in a thread."""
+        return self.read_all(page, {table.name: table})
+
+    def read_all(self, page: Page, tables: Mapping[str, Table]) -> list[Event]:
+        """Read a page with events of several tables, in a thread."""
         with self._lock:
             data = os.pread(self._opened().fileno(), page.size, page.at)
-        return list(decode_content(data, 0, {table.name: table}.get).events)
+        return list(decode_content(data, 0, tables.get).events)
 
     def discard(self) -> None:
         """Refuse all further reads and writes, at once; ``close`` gives back the disk."""

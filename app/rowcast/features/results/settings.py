@@ -22,8 +22,9 @@ class ResultSection(Section):
     )
     changes_max: Annotated[Number, Field(ge=1, le=RESULT_CHANGES_MAX_MAX)] = Field(
         default=RESULT_CHANGES_MAX,
-        description="Rows that one result writes or removes. All other writers wait while they "
-        "are committed; rows that are as before do not count.",
+        description="Rows that one result writes or removes; rows that are as before do not "
+        "count. Where other processes, other sites or hooks hear of each write, and for derived "
+        "tables, it is 50,000 at most: all other writers wait while these are committed.",
     )
 
 

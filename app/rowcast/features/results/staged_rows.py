@@ -17,9 +17,11 @@ from rowcast.core.events import Event
 from rowcast.core.result_limits import (
     RESULT_BYTES_MAX,
     RESULT_CHANGES_MAX,
+    RESULT_GROUP_CHANGES_MAX,
     RESULT_IDLE_SECONDS,
     RESULT_NAME_CHARS_MAX,
     RESULT_PARTS_MAX,
+    RESULT_STAGED_CHANGES_MIN,
     RESULTS_AT_ONCE,
     RESULTS_MAX,
     RESULTS_OF_USER_MAX,
@@ -68,6 +70,10 @@ class UploadBounds:
     """Bytes of one result, and of all uploads of one user."""
     changes: int = RESULT_CHANGES_MAX
     """Rows that one result writes or removes."""
+    together: int = RESULT_GROUP_CHANGES_MAX
+    """The same for one that is written in one batch, because it cannot be staged."""
+    staged_min: int = RESULT_STAGED_CHANGES_MIN
+    """A result with more changes is staged."""
     parts: int = RESULT_PARTS_MAX
     """Parts of one result."""
 
@@ -113,16 +119,17 @@ class AllStagedRows:
         upload.touched = self._now()
         return upload
 
-    def check_declared(self, rows: int, size: int, known: int) -> None:
+    def check_declared(self, rows: int, size: int, known: int, most: int) -> None:
         """Raise TOO_LARGE for a result that cannot be committed, before a row of it comes.
 
-        ``known``: how many records its table has; all other rows of it are new.
+        ``known``: how many records its table has; all other rows of it are new. ``most``: how many
+        it may change.
         """
         new = rows - known
         if size > self._bounds.size_bytes:
             raise _too_large(f"{size} bytes, more than {self._bounds.size_bytes}")
-        if new > self._bounds.changes:
-            raise too_many_changes(f"at least {new} new rows", self._bounds.changes)
+        if new > most:
+            raise too_many_changes(f"at least {new} new rows", most)
 
     def check(self, upload: StagedRows, part: str) -> None:
         """Raise TOO_LARGE above the bound of one commit, BUSY above common bounds.
@@ -186,12 +193,12 @@ class AllStagedRows:
 
 
 def too_many_changes(what: str, most: int) -> Error:
-    """Return the error of a result that changes too much at once."""
+    """Return the error of a result that changes too much."""
     return Error(
         Code.TOO_LARGE,
-        f"the result has {what}, and one changes at most {most}, because all other writers wait "
-        "for it. Divide it by parts of its keys, each as a job of its own name, or set "
-        "results.changes_max",
+        f"the result has {what}, and one changes at most {most}. Divide it by parts of its keys, "
+        "each as a job of its own name, or set results.changes_max; where other processes, other "
+        f"sites or hooks hear of each write, it stays at {RESULT_GROUP_CHANGES_MAX}",
     )
 
 

@@ -1,0 +1,87 @@
+"""How the changes of a result are written: together in one batch of the log, or staged.
+
+Together, every other writer waits for all of them, and readers of tables, too. So many are staged:
+they are logged and applied a page at a time while others write, and one small batch lets everybody
+see them at once (``kernel/staged_commit.py``). Either way, a failure leaves nothing.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from rowcast.core.callers import Caller
+from rowcast.core.errors import Error
+from rowcast.core.limits import COMMIT_BACKLOG_EVENTS_MAX
+from rowcast.features.results.changes import Changes
+from rowcast.kernel.write import UNHEARD, Group, Outcome, Write, resolver
+from rowcast.store.store import Change
+
+if TYPE_CHECKING:
+    from rowcast.kernel.kernel import Kernel
+
+
+class Commit(Protocol):
+    """What hears of the writes of a result, and says which facts change with them."""
+
+    written: int
+    removed: int
+
+    def count(self, outcomes: Sequence[Outcome]) -> None:
+        """Count what was written."""
+
+    def conclude(self, last: int) -> Sequence[Change]:
+        """Return the changes of facts; ``last`` is the last number."""
+
+
+def can_stage(kernel: "Kernel", caller: Caller, made: Changes | None = None) -> bool:
+    """Whether a result can be staged: in one table, and where nobody is told of single writes.
+
+    Neither a hook is, nor another site, nor another process that follows the log.
+    """
+    told = kernel.gate.telling(caller, UNHEARD) is not UNHEARD
+    one = made is None or len(made.tables) == 1
+    return kernel.committer.stages and one and not told and not kernel.synced
+
+
+async def write_staged(kernel: "Kernel", made: Changes, commit: Commit) -> None:
+    """Stage the changes of a result and switch to them; raises the Error that refuses it."""
+    (table,) = made.tables.values()
+    committer = kernel.committer
+    staged = committer.begin_staged(table, made.count)
+    try:
+        async for writes in made.pages():
+            commit.count(await committer.stage(staged, writes))
+        await committer.switch(staged, commit.conclude, made.has)
+    finally:
+        committer.abandon(staged)
+
+
+async def write_together(kernel: "Kernel", made: Changes, commit: Commit) -> None:
+    """Write the changes of a result in one batch; raises the Error that refuses it."""
+    writes = [write async for page in made.pages() for write in page]
+    future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+    tell = resolver(future)
+
+    def concluded(outcomes: Sequence[Outcome]) -> Sequence[Change]:
+        commit.written = commit.removed = 0  # it may be decided again, after a failure
+        commit.count(outcomes)
+        return commit.conclude(_last(writes))
+
+    group, done = Group(writes, concluded), writes[-1].done
+    for write in writes:
+        write.group = group
+
+    def ended(outcome: Outcome) -> None:
+        done(outcome)
+        tell(outcome)
+
+    writes[-1].done = ended
+    kernel.writes.append(writes, len(writes) + COMMIT_BACKLOG_EVENTS_MAX)
+    outcome = await future
+    if isinstance(outcome, Error):
+        raise outcome
+
+
+def _last(writes: Sequence[Write]) -> int:
+    """Return the number of the last event; 0 if none has one."""
+    return max(write.event.seq for write in writes)

@@ -1,0 +1,218 @@
+"""A large transaction: staged page by page while others write, and switched at one position.
+
+Its writes are decided on the newest records, a page at a time, and logged as pages that nobody sees
+yet; the tables take each page before the next one comes, so others are never far behind. Their
+numbers are far ahead of those of others. The switch is one small batch: from it on, the log goes on
+after the last of these numbers, and everybody sees all of them. A writer waits for the switch as
+for any batch; a subscriber, to whom nothing of it was offered, reads it from the log at its pace.
+
+Who writes one of its records after its page was decided is overwritten by it, as the switch is
+later. What is never switched leaves nothing; there is one at a time.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from itertools import count
+from typing import Protocol, cast
+
+from rowcast.bus.bus import Bus
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import Event
+from rowcast.core.result_limits import STAGED_GAP, STAGED_PAGE_SECONDS, STAGED_SWITCH_TRIES
+from rowcast.core.tables import Table
+from rowcast.core.transaction_parts import PART
+from rowcast.kernel.batch import Batch
+from rowcast.kernel.commit_queue import CommitQueue
+from rowcast.kernel.decide import decide_all
+from rowcast.kernel.group_commit import GroupCommit
+from rowcast.kernel.write import Outcome, Write
+from rowcast.reads.record_cache import RecordCache
+from rowcast.store.store import Change
+
+log = logging.getLogger("rowcast.commit")
+
+Conclude = Callable[[int], Sequence[Change]]
+"""Returns the changes of facts of a large transaction, whose last number it is given."""
+
+
+class Stages(Protocol):
+    """A store that takes large transactions; called by the writer thread."""
+
+    @property
+    def stages(self) -> bool:
+        """Whether it does now."""
+
+    def stage(
+        self, table: Table, after: int, events: Sequence[Event], changes: Sequence[Change]
+    ) -> "Future[list[int]]":
+        """Log a page that nobody sees yet; done once the tables have it."""
+
+    def switch(
+        self, table: Table, last: int, counts: tuple[int, int], changes: Sequence[Change]
+    ) -> None:
+        """Let all see what was staged: so many events, of so many bytes, up to a number."""
+
+    def caught_up(self) -> None:
+        """Wait until the tables have all that is in the log now; raises BUSY."""
+
+    def abandon(self) -> None:
+        """Forget what was staged."""
+
+
+class Staged:
+    """One large transaction, for one table."""
+
+    def __init__(self, table: Table, after: int, total: int, version: int) -> None:
+        self.table = table
+        self.after = after
+        """The number after which it has its own."""
+        self.total = total
+        """How many writes it has; it may have fewer events."""
+        self.version = version
+        """The version of all its events: they are of the time at which it began."""
+        self.events = self.bytes = 0
+        self.first: Event | None = None
+
+    @property
+    def last(self) -> int:
+        """The last number that it takes."""
+        return self.after + self.total
+
+    def number(self) -> int:
+        """Return the number of its next event."""
+        self.events += 1
+        return self.after + self.events
+
+    def note(self, events: Sequence[Event]) -> None:
+        """Take a decided page: each event says which part of the transaction it is."""
+        for event in events:
+            part = f"{event.seq - self.after - 1}/{self.last - event.seq}"
+            event.properties = {**(event.properties or {}), PART: part}
+            self.bytes += len(event.payload)
+        if self.first is None and events:
+            self.first = events[0]
+
+
+class StagedCommits(CommitQueue):
+    """The part of the committer that takes large transactions."""
+
+    _bus: Bus
+    _cache: RecordCache
+    _numbers: "count[int]"
+    after_append: list[Callable[[Sequence[Outcome]], None]]
+    announced: int
+    stored: int
+
+    _staged: Staged | None = None
+    """The one that is under way."""
+
+    @property
+    def stages(self) -> bool:
+        """Whether large transactions are possible: where only this process hears of the log."""
+        return bool(getattr(self._store, "stages", False))
+
+    @property
+    def _stage_store(self) -> Stages:
+        return cast("Stages", self._store)
+
+    def begin_staged(self, table: Table, total: int) -> Staged:
+        """Begin one of so many writes; raises BUSY while there is another one."""
+        if self._staged is not None:
+            raise Error(
+                Code.BUSY,
+                "another large result is being committed; try again when it is done",
+                retry_after_seconds=10,
+            )
+        after = max(self.reach, self._store.head()) + STAGED_GAP
+        self._staged = Staged(table, after, total, self._clock.tick())
+        return self._staged
+
+    async def stage(self, staged: Staged, writes: list[Write]) -> list[Outcome]:
+        """Decide a page of its writes and stage it; raises the Error of one that is refused."""
+        for write in writes:
+            write.event.version = staged.version
+        work = GroupCommit(Batch(writes))
+        work.current.epoch, work.current.now = self._store.epoch, self._clock.last
+        ask = work.collect(self._cache, self._clock)
+        page = partial(self._stage_page, staged, work, ask)
+        applied = await self._loop.run_in_executor(self._executor, page)
+        if applied is not None:
+            waiting = asyncio.wrap_future(applied)
+            done, _ = await asyncio.wait((waiting,), timeout=STAGED_PAGE_SECONDS)
+            if not done:
+                why = "the tables do not follow the log; try again"
+                raise Error(Code.BUSY, why, retry_after_seconds=10)
+        for listener in self.after_append:
+            listener(work.outcomes)
+        return work.outcomes
+
+    def _stage_page(
+        self, staged: Staged, work: GroupCommit, ask: list[tuple[Table | None, str]]
+    ) -> "Future[list[int]] | None":
+        if ask or work.late:
+            work.fetch(self._store, ask)
+        current, events = work.current, work.events
+        writes, changes = work.batch.writes, work.changes
+        work.outcomes = decide_all(writes, current, events, changes, staged.number)
+        for outcome in work.outcomes:
+            if isinstance(outcome, Error):
+                raise outcome
+        if not events:
+            return None
+        staged.note(events)
+        return self._stage_store.stage(staged.table, staged.after, events, changes)
+
+    async def switch(self, staged: Staged, conclude: Conclude, has: Callable[[str], bool]) -> None:
+        """Let all see it; returns when it is durable and announced.
+
+        ``has`` tells whether it writes at a topic.
+        """
+        await self.claim()
+        try:
+            if next(self._numbers) > staged.after:
+                why = "others have written too much meanwhile; try again"
+                raise Error(Code.BUSY, why, retry_after_seconds=1)
+            changes = conclude(staged.last)
+            await asyncio.shield(
+                self._loop.run_in_executor(
+                    self._executor, partial(self._append_switch, staged, changes)
+                )
+            )
+            self._staged = None
+            self._numbers = count(staged.last + 1)
+            self.stored = self.announced = staged.last
+            self._cache.clear()
+            if staged.first is not None:
+                self._bus.fall_behind(staged.first, staged.table.path or "", has)
+        finally:
+            self.unclaim()
+
+    def _append_switch(self, staged: Staged, changes: Sequence[Change]) -> None:
+        self._reserve(staged.last)
+        store = self._stage_store
+        store.switch(staged.table, staged.last, (staged.events, staged.bytes), changes)
+        for _ in range(STAGED_SWITCH_TRIES):
+            try:
+                store.caught_up()
+            except Error as error:  # nobody may read a record of before, once it is announced
+                log.warning("the tables do not have a large result yet: %s", error.full)
+            else:
+                return
+
+    @property
+    def reach(self) -> int:
+        """The greatest number that a cursor of this log can have."""
+        raise NotImplementedError
+
+    def _reserve(self, seq: int) -> None:
+        """Reserve numbers on disk before use."""
+        raise NotImplementedError
+
+    def abandon(self, staged: Staged) -> None:
+        """Forget it, if it was not switched."""
+        if self._staged is staged:
+            self._staged = None
+            self.on_writer(self._stage_store.abandon)

@@ -1,0 +1,49 @@
+"""The overlay: how a connection that reads sees the staged rows of a result that all may see.
+
+While they are being moved into their table, the file says so (``OVERLAY``: the table, and what a
+view is to select). A view of the connection's own (TEMP) has the name of the table, and SQLite
+looks for a name there first, so each statement reads the rows where they are. Which view a
+connection has must follow from the snapshot that it reads: it is looked at in the transaction,
+which begins again when the view has to be another one.
+"""
+
+# ruff: noqa: S608 - names are quoted and of the schema
+
+import json
+from sqlite3 import Connection, Cursor
+from typing import Final, cast
+
+from rowcast.store.sql_tables import META, OVERLAY, quoted
+
+_WANTED: Final = f"SELECT value FROM {META} WHERE name='{OVERLAY}'"
+
+
+class ViewingConnection(Connection):
+    """A connection that knows which view it has."""
+
+    overlay = ""
+
+
+def begin(cursor: Cursor) -> None:
+    """Begin a read transaction whose names mean what its snapshot says."""
+    connection = cast("ViewingConnection", cursor.connection)
+    while True:
+        cursor.execute("BEGIN")
+        row = cursor.execute(_WANTED).fetchone()
+        wanted = "" if row is None else str(row[0])
+        if wanted == connection.overlay:
+            return
+        cursor.execute("ROLLBACK")
+        _replace(cursor, connection.overlay, wanted)
+        connection.overlay = wanted
+
+
+def _replace(cursor: Cursor, known: str, wanted: str) -> None:
+    (only,) = cursor.execute("PRAGMA query_only").fetchone()
+    cursor.execute("PRAGMA query_only=OFF")  # for the view, which is in no file
+    if known:
+        cursor.execute(f"DROP VIEW temp.{quoted(json.loads(known)[0])}")
+    if wanted:
+        name, select = json.loads(wanted)
+        cursor.execute(f"CREATE TEMP VIEW {quoted(name)} AS {select}")
+    cursor.execute(f"PRAGMA query_only={only}")

@@ -1,0 +1,102 @@
+"""A large result, and kills of the server, of its applier or of both, at any moment of it.
+
+Whatever is killed at whichever moment, all of the result is there afterwards, or nothing of it, and
+it can be brought again.
+"""
+
+import contextlib
+import os
+import signal
+import sqlite3
+import threading
+from contextlib import closing
+
+import httpx
+import pytest
+
+from serving import Server, wait_until
+
+ROWS = 9_000
+"""More than are written in one batch; nine pages."""
+ORDER = {"upload": "up", "table": "Dog", "job": "daily", "cut": "1", "parts": ["0"], "rows": ROWS}
+
+EVENTS = """
+    SELECT count(*) FROM rowcast_log JOIN rowcast_tables AS t ON t.id=table_id WHERE t.name='Dog'
+"""
+
+
+def bring(server):
+    with server.client() as ask:
+        rows = [{"id": f"d{number:05}", "name": "new"} for number in range(ROWS)]
+        brought = ask.put("/$SYS/results/up/0", json={"table": "Dog", "rows": rows})
+        assert brought.is_success, brought.text
+
+
+def commit(server, answers):
+    with contextlib.suppress(httpx.HTTPError), server.client() as ask:
+        answers.append(ask.post("/$SYS/results/", json=ORDER).json())
+
+
+def file_says(server, text):
+    """Ask the file of the tables, which the server may be writing."""
+    path = server.folder / "data" / "rowcast.db"
+    try:
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as file:
+            return file.execute(text).fetchone()[0]
+    except sqlite3.OperationalError:  # the table is not there, or no longer
+        return 0
+
+
+def staged(rows):
+    return lambda server: file_says(server, "SELECT count(*) FROM rowcast_staged") >= rows
+
+
+def switched(server):
+    return file_says(server, "SELECT count(*) FROM rowcast_meta WHERE name='overlay'")
+
+
+def dogs(server):
+    """Return how many records and events there are, as everybody sees them."""
+    with server.client() as ask:
+        records = len(ask.get("/Dog/?select(id)&limit(20000)").json())
+    return records, file_says(server, EVENTS)
+
+
+@pytest.mark.parametrize("both", [False, True], ids=["server", "server and applier"])
+@pytest.mark.parametrize(
+    "moment", [staged(1), staged(5_000), switched], ids=["begun", "half", "switched"]
+)
+def test_m5_a_kill_leaves_all_of_a_large_result_or_nothing(tmp_path, moment, both):
+    with Server(tmp_path) as server:
+        bring(server)
+        answers = []
+        asking = threading.Thread(target=commit, args=(server, answers))
+        asking.start()
+        wait_until(lambda: moment(server) or answers, "the result is so far")
+        server.kill(children=both)
+        asking.join()
+        server.start()
+        found = dogs(server)
+        assert found in {(0, 0), (ROWS, ROWS)}
+        assert found[0] or not answers
+        bring(server)
+        commit(server, answers)
+        assert answers[-1]["repeat"] is bool(found[0])
+        assert dogs(server) == (ROWS, ROWS)
+        wait_until(lambda: not switched(server), "the rows are in their table")
+        assert dogs(server) == (ROWS, ROWS)
+
+
+def test_a_result_goes_on_when_the_applier_is_killed(tmp_path):
+    with Server(tmp_path) as server:
+        bring(server)
+        answers = []
+        asking = threading.Thread(target=commit, args=(server, answers))
+        asking.start()
+        for rows in (1, 5_000):
+            wait_until(lambda rows=rows: staged(rows)(server) or answers, "the result is so far")
+            for pid in server.children:
+                os.kill(pid, signal.SIGKILL)
+        asking.join()
+        assert answers[0]["written"] == ROWS
+        assert dogs(server) == (ROWS, ROWS)

@@ -1,0 +1,159 @@
+"""Large results: staged while others write, and seen by everybody from one position on."""
+
+import asyncio
+
+import pytest
+from test_bulk_commit import World, dogs
+
+from build import ANN, Server
+from rowcast.core.errors import Code, Error
+from rowcast.core.topics import TopicFilter
+from rowcast.core.transaction_parts import span_of
+from rowcast.store.sqlite import SqlStore
+from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
+
+MANY = {f"d{number:04}": "new" for number in range(2_500)}
+"""More than two pages."""
+
+
+class Staged(World):
+    """A kernel on tables of SQL, where every result of more than one change is staged."""
+
+    def __init__(self, path, **bounds):
+        self.store = SqlStore(path / "rowcast.db")
+        super().__init__(Server(store=self.store), **{"staged_min": 1, **bounds})
+
+    def records(self):
+        """What each record of the table says, without those of one page more."""
+        table = self.room.registry.shapes["Dog"].table
+        page = self.room.store.scan(table, TopicFilter("Dog/#"), "", 10_000)
+        return {record.topic: record.decoded["name"] for record in page.records}
+
+    def log(self):
+        return self.room.store.read(0, 10_000, [self.room.registry.shapes["Dog"].table])
+
+
+async def read(subscription, count):
+    """Take so many events of a subscription."""
+    got = []
+    while len(got) < count:
+        got += [event for event, _ in await subscription.batch(100) if event.topic]
+    return got
+
+
+def subscribed(world, topics, since=None):
+    subscription = Subscription(world.room.reader)
+    interest = SubscribedFilter(TopicFilter(topics), 1)
+    world.room.bus.add(interest.topics, subscription)
+    subscription.add(interest, since, current=False)
+    return subscription
+
+
+async def test_m5_a_staged_result_is_seen_at_one_position_by_every_reader(tmp_path):
+    world = Staged(tmp_path)
+    await world.room.put("Dog/d0000", b'{"name": "old"}')
+    before = world.room.committer.announced
+    live, one, other = (subscribed(world, text) for text in ("Dog/#", "Dog/d0007", "Dog/none"))
+    receipt = await world.write(dogs(**MANY))
+    assert (receipt.rows, receipt.written, receipt.unchanged) == (2_500, 2_500, 0)
+    assert world.records() == {f"Dog/{key}": "new" for key in MANY}
+    got = await read(live, 2_500)
+    assert [event.topic for event in got] == [f"Dog/{key}" for key in MANY]
+    numbers = [event.seq for event in got]
+    assert numbers == list(range(numbers[0], numbers[0] + 2_500))
+    assert numbers == [event.seq for event in world.log()[1:]]
+    assert receipt.position == world.room.kernel.cursor(numbers[-1])
+    assert {span_of(event) for event in got} == {(numbers[0], numbers[-1])}
+    assert [event.topic for event in await read(one, 1)] == ["Dog/d0007"]
+    assert not other.progress.behind
+    resumed = subscribed(world, "Dog/#", since=numbers[1_234])  # a cursor in the middle of it
+    assert [event.seq for event in await read(resumed, 1_265)] == numbers[1_235:]
+    old = subscribed(world, "Dog/#", since=before)
+    assert [event.seq for event in await read(old, 2_500)] == numbers
+    world.store.close()
+
+
+async def test_others_write_and_read_while_a_result_is_staged(tmp_path):
+    world = Staged(tmp_path)
+    result, seen = asyncio.ensure_future(world.write(dogs(**MANY))), []
+    while not result.done():
+        await world.room.put("Dog/mine", b'{"name": "mine"}')
+        await world.room.put("Dog/d0001", b'{"name": "by hand"}')
+        records, log = world.records(), [event.topic for event in world.log()]
+        seen.append((len(records), len(log) - log.count("Dog/mine")))
+    assert len(seen) > 3
+    assert {count for count, _ in seen} <= {2, 2_501}  # nothing of it, or all
+    assert [events for _, events in seen[:3]] == [1, 2, 3]
+    others = world.records()
+    others.pop("Dog/d0001")  # written again after the switch, before the result was told of it
+    assert others == {"Dog/mine": "mine"} | {f"Dog/{k}": "new" for k in MANY if k != "d0001"}
+    await world.room.put("Dog/d0002", b'{"name": "later"}')
+    assert world.records()["Dog/d0002"] == "later"
+    assert world.log()[-1].seq == world.room.committer.announced
+    world.store.close()
+
+
+async def test_a_result_that_fails_in_the_middle_leaves_nothing(tmp_path):
+    world = Staged(tmp_path)
+    await world.room.put("Dog/d0000", b'{"name": "old"}')
+    store, stage, pages = world.room.store, world.room.store.stage, []
+
+    def failing(*arguments):
+        if pages:
+            raise Error(Code.BUSY, "the disk is full")
+        pages.append(1)
+        return stage(*arguments)
+
+    store.stage = failing
+    with pytest.raises(Error, match="the disk is full"):
+        await world.write(dogs(**MANY))
+    store.stage = stage
+    assert world.records() == {"Dog/d0000": "old"}
+    assert len(world.log()) == 1
+    receipt = await world.write(dogs(**MANY))
+    assert receipt.written == 2_500
+    assert world.records() == {f"Dog/{key}": "new" for key in MANY}
+    world.store.close()
+
+
+async def test_m5_a_staged_result_that_replaces_removes_what_it_lacks(tmp_path):
+    world = Staged(tmp_path)
+    await world.room.put("Dog/mine", b'{"name": "Tom"}')
+    await world.write(dogs(**MANY), cut="0badcafe:1", replace=True)
+    await world.room.put("Dog/d0005", b'{"name": "by hand"}')
+    kept = dict(list(MANY.items())[:10])
+    receipt = await world.write(dogs(**kept), cut="0badcafe:2", replace=True)
+    assert (receipt.removed, receipt.written, receipt.unchanged) == (2_490, 1, 9)
+    assert world.records() == {"Dog/mine": "Tom"} | {f"Dog/{key}": "new" for key in kept}
+    again = await world.write(dogs(**kept), cut="0badcafe:2", replace=True)
+    assert again.repeat
+    world.store.close()
+
+
+async def test_one_large_result_at_a_time(tmp_path):
+    world = Staged(tmp_path)
+    store, stage, refused = world.room.store, world.room.store.stage, []
+
+    def staging(table, *arguments):
+        with pytest.raises(Error, match="another large result") as error:
+            world.room.committer.begin_staged(table, 1)
+        refused.append(error.value.code)
+        return stage(table, *arguments)
+
+    store.stage = staging
+    assert (await world.write(dogs(**MANY))).written == 2_500
+    assert set(refused) == {Code.BUSY}
+    world.store.close()
+
+
+async def test_what_cannot_be_staged_is_bounded_and_says_so_before_the_upload(tmp_path):
+    world = Staged(tmp_path, changes=10, together=3)
+    await world.results.declare("fits", "Dog", 10, 0, ANN)
+    world.room.store.on_appended = lambda _batch: None  # another process hears of the log
+    with pytest.raises(Error, match=r"at least 4 new rows, .* at most 3\. .* other processes"):
+        await world.results.declare("next", "Dog", 4, 0, ANN)
+    receipt = await world.write(dogs(a="1", b="2", c="3"))
+    assert receipt.written == 3
+    with pytest.raises(Error, match="more than 3 changes"):
+        await world.write(dogs(a="4", b="5", c="6", d="7"), cut="0badcafe:2")
+    world.store.close()
