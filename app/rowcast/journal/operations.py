@@ -103,7 +103,7 @@ def _source(source: LogSource) -> tuple[str, str | None]:
 def carry_out(
     operation: Operation, tables: Operates, table_of: TableOf, restore: Callable[[Event], None]
 ) -> int:
-    """Carry out an operation; return its result: how many events a trim deleted, else 0.
+    """Carry out an operation; return its result: how many events it deleted or staged, else 0.
 
     ``restore`` decodes the value of an event of the log. Raises what the tables raise, and KeyError
     or ValueError for an unknown operation.
@@ -124,6 +124,7 @@ def _stage(
             if event.kind != DELETE:
                 restore(event)
         tables.stage(table, cast("int", after), events)
+        return len(events)
     return 0
 
 

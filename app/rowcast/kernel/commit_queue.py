@@ -65,8 +65,7 @@ class CommitQueue(WriterCalls):
         """Pending bytes per caller."""
         self.remembers: Callable[[Table | None], bool] = is_ruled
         """Whether events of a table need their before image."""
-        self._claims: deque[asyncio.Future[None]] = deque()
-        """Who waits to write alone."""
+        self._claims: deque[asyncio.Future[None]] = deque()  # who waits to write alone
         self.shares = BatchShares(bounds, self.pending, store, self._loop.time)
 
     def _start(self) -> None:

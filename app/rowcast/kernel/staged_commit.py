@@ -142,8 +142,8 @@ class StagedCommits(CommitQueue):
         if applied is not None:
             waiting = asyncio.wrap_future(applied)
             done, _ = await asyncio.wait((waiting,), timeout=STAGED_PAGE_SECONDS)
-            if not done:
-                why = "the tables do not follow the log; try again"
+            if not done or waiting.result() == [0]:  # it is empty after the applier was killed
+                why = "the tables do not take the result; the log of the server says why"
                 raise Error(Code.BUSY, why, retry_after_seconds=10)
         for listener in self.after_append:
             listener(work.outcomes)

@@ -15,7 +15,6 @@ There is one result at a time. What is left of one that was never switched is sw
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from copy import copy
 from sqlite3 import Cursor
 from typing import Final
 
@@ -115,9 +114,7 @@ class Staging:
         cursor.execute(f"DELETE FROM {LOG} WHERE seq BETWEEN ? AND ?", span)  # of before a kill
         self._log.write(cursor, log_rows(split(events, lambda _: part, {}), events))
         if self._statements is None:
-            rows = copy(part.rows)
-            rows.name = STAGED
-            self._statements = RecordStatements(rows)
+            self._statements = RecordStatements(part.rows, STAGED)
         key = part.rows.layout.key
         puts = [part.rows.row(key(it.topic), it) for it in events if it.kind != DELETE]
         if puts:

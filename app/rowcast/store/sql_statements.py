@@ -71,8 +71,8 @@ class RecordStatements:
 
     __slots__ = ("_existing", "_full", "_short", "_width", "delete", "find", "select")
 
-    def __init__(self, rows: Rows) -> None:
-        name, key, columns = f'"{rows.name}"', rows.key, rows.columns
+    def __init__(self, rows: Rows, name: str = "") -> None:
+        name, key, columns = f'"{name or rows.name}"', rows.key, rows.columns
         self._width = len(columns)
         self.select = f"SELECT {','.join(columns)} FROM {name}"
         cleared = [f"{column}=NULL" for column in rows.cleared]

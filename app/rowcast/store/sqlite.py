@@ -261,7 +261,7 @@ class SqlStore(SqlReads):
     def switch(self, table: Table, last: int, count: int, size: int) -> None:
         """Let all see what is staged for a table; no effect when that is done, or nothing is."""
         part = self._parts.of(table)
-        if self.staging.works or self.staging.table != part.rows.name:
+        if self.staging.switched or self.staging.table != part.rows.name:
             return
         self.staging.switch(part, count, size)
         part.events += count

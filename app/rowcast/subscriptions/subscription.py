@@ -86,21 +86,18 @@ class Subscription:
         """The marks after transactions; None while nobody asked for them."""
         self.pacing: Pacing | None = None
         """What has values of records wait; None while none has to."""
-        self._delivered = reader.delivered
-        self._announced = reader.announced
+        self._delivered, self._announced = reader.delivered, reader.announced
         self.joined = reader.announced()
         """The log's head when the reader connected, or added its last filter."""
         self.held_since = 0.0
         """The time since when it has been blocked, in seconds since 1970; 0 if it is not."""
         self.losses = LossCounter(reader.losses)
-        self.fallbacks = 0
-        """The number of queue overflows after which the log was read instead."""
+        self.fallbacks = 0  # queue overflows after which the log was read instead
 
     def offer(self, event: Event) -> None:
         """Queue an event of the bus. A logged one may be refused: it is read from the log later."""
         if self._on_offer is not None and not self._on_offer(event) and event.seq:
-            self.progress.behind = True
-            self.signal()
+            self.fall_behind(event)
             return
         if self.progress.behind and event.seq:
             return
@@ -162,9 +159,8 @@ class Subscription:
             self._take_queue(out, limit)
         if self.commits is not None or (out and self.stage is not None):
             out = self._shown(out, limit)
-        if out:
-            for feature in self._delivered:
-                feature.delivered(self, out)
+        for feature in self._delivered if out else ():
+            feature.delivered(self, out)
         return out
 
     def _shown(self, out: list[Pair], limit: int) -> list[Pair]:

@@ -72,9 +72,7 @@ class Deadlines(Subscriber):
         self._starting = True
         self._full = False
         self.behind = Background()
-        """Reads the log where its events were not offered."""
-        self._met: set[str] | None = None
-        """Topics of what was offered since then."""
+        self._met: set[str] | None = None  # topics of what is offered while it reads
         for table in self._tables:
             kernel.bus.add(TopicFilter.below(table.path or ""), self)
 
