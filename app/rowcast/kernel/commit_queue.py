@@ -48,8 +48,7 @@ class CommitQueue(WriterCalls):
         self._waiting: deque[Write | FactsWrite] = deque()
         self._waiting_bytes = 0
         """Pending bytes in the queue, without the batch being written."""
-        self._keeping = self._keeping_bytes = 0
-        """Pending changes of facts, without those of writes."""
+        self._keeping = self._keeping_bytes = 0  # pending changes of facts, without those of writes
         self._parts: deque[Batch] = deque()
         """The parts of a failed batch, each to be tried alone, before everything that waits."""
         self._busy = self._goes_ahead = False
