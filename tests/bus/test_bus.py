@@ -190,3 +190,34 @@ def test_what_was_never_there_is_not_removed() -> None:
     assert not bus.remove(TopicFilter("a"), me)
     assert not bus.add(TopicFilter("a/b"), me)
     assert bus.remove(TopicFilter("a/b"), me)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Dog/#", True),
+        ("#", True),
+        ("+/+", True),
+        ("Dog/+", True),
+        ("+/1", True),
+        ("Dog/1", True),
+        ("Dog/2", False),
+        ("Dog/1/#", True),
+        ("Dog", False),
+        ("Cat/#", False),
+        ("Cat/1", False),
+        ("+", False),
+    ],
+)
+def test_who_selects_something_below_a_path_is_found(text: str, found: bool) -> None:
+    trie: Trie[str] = Trie()
+    trie.add(TopicFilter(text), "me")
+    trie.add(TopicFilter("Cat/other"), "other")
+    assert trie.match_below("Dog", {"Dog/1"}.__contains__) == (("me",) if found else ())
+
+
+def test_below_the_root_are_all_topics() -> None:
+    trie: Trie[str] = Trie()
+    for text, who in (("a", "exact"), ("b", "not"), ("+", "wild")):
+        trie.add(TopicFilter(text), who)
+    assert set(trie.match_below("", {"a"}.__contains__)) == {"exact", "wild"}

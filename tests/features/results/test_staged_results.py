@@ -157,3 +157,15 @@ async def test_what_cannot_be_staged_is_bounded_and_says_so_before_the_upload(tm
     with pytest.raises(Error, match="more than 3 changes"):
         await world.write(dogs(a="4", b="5", c="6", d="7"), cut="0badcafe:2")
     world.store.close()
+
+
+async def test_a_result_that_the_tables_do_not_take_is_refused(tmp_path):
+    world = Staged(tmp_path)
+    world.store.stage = {}.__getitem__  # as a bug would: it fails on whatever it is given
+    with pytest.raises(Error, match="the tables do not take the result"):
+        await world.write(dogs(**MANY))
+    del world.store.stage
+    assert world.records() == {}
+    assert world.log() == []
+    assert (await world.write(dogs(**MANY))).written == 2_500
+    world.store.close()
