@@ -12,7 +12,9 @@ from store_cases import DOG, NUMBER, TABLES, Writer
 from rowcast.core.conditions import Condition, Operator
 from rowcast.core.queries import Query
 from rowcast.core.topics import TopicFilter
+from rowcast.journal.applier import restorer
 from rowcast.store.read_transaction import open_cut
+from rowcast.store.rewind import rewind
 from rowcast.store.sqlite import SqlStore
 
 AFTER = 1_000_000
@@ -189,4 +191,21 @@ def test_a_store_that_is_opened_again_has_all_of_a_result_or_nothing(tmp_path, s
     store.finish_staged()
     expected = reference(tmp_path, EARLIER, *([result()] if switched else []))[0]
     assert expected == seen(store)
+    store.close()
+
+
+@pytest.mark.parametrize("switched", [False, True])
+@pytest.mark.parametrize("position", [4, AFTER + 3])
+def test_a_file_is_rewound_to_before_a_result_that_was_not_moved_yet(tmp_path, switched, position):
+    store = opened(tmp_path / "rowcast.db")
+    store.commit(EARLIER)
+    store.stage(DOG, AFTER, result())
+    if switched:
+        store.switch(DOG, AFTER + 3, 3, 30)
+        store.move_staged(1)
+    store.close()
+    rewind(tmp_path / "rowcast.db", TABLES, position, restorer(TABLES))
+    store = opened(tmp_path / "rowcast.db")
+    whole = [result()] if switched and position > AFTER else []
+    assert reference(tmp_path, EARLIER, *whole)[0] == seen(store)
     store.close()

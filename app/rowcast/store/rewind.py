@@ -28,6 +28,7 @@ from rowcast.store.sql_commit import LogPartition, write_fact
 from rowcast.store.sql_database import Database
 from rowcast.store.sql_migrate import make_own_tables, open_tables
 from rowcast.store.sql_parts import Parts
+from rowcast.store.sql_staged import Staging
 from rowcast.store.sql_statements import LOG_COLUMNS
 from rowcast.store.sql_tables import FORMER, LOG, META, SEEN, STATES, TABLES, TIMES, TOPICS
 
@@ -61,6 +62,9 @@ def rewind(path: Path, tables: Sequence[Table], position: int, decode: Decode) -
     """
     with closing(Database(path)) as database, database.writing() as cursor:
         make_own_tables(cursor, "")
+        staging = Staging(database, lambda _: None)
+        staging.load(cursor)
+        staging.finish(cursor)
         loaded = open_tables(cursor, tables, STORE_WORKING_ROWS_MAX)
         parts = sql_topic_tables.load(cursor, loaded[0], loaded[1:])
         if position < sql_log.head(cursor):
