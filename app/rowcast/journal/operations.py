@@ -11,6 +11,7 @@ from rowcast.core.events import DELETE, Event
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, TopicRoot, TopicTable
 from rowcast.log.batch_content import (
+    STAGE,
     Content,
     Operation,
     TableOf,
@@ -79,7 +80,7 @@ def trim(source: LogSource, keep: Keep, now_seconds: float, limit: int) -> Opera
 
 def stage(table: Table, after: int, events: Sequence[Event]) -> Operation:
     """Return the operation that keeps a page of a result, whose numbers follow ``after``."""
-    return Operation("stage", (table.name, after, encode_content(Content(events), after)))
+    return Operation(STAGE, (table.name, after, encode_content(Content(events), after)))
 
 
 def switch(table: Table, last: int, count: int, size: int) -> Operation:
@@ -108,7 +109,7 @@ def carry_out(
     ``restore`` decodes the value of an event of the log. Raises what the tables raise, and KeyError
     or ValueError for an unknown operation.
     """
-    if operation.name == "stage":
+    if operation.name == STAGE:
         return _stage(tables, operation.arguments, table_of, restore)
     return _CALLS[operation.name](tables, operation.arguments, table_of)
 
