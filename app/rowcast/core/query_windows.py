@@ -5,7 +5,6 @@ from typing import NamedTuple
 from rowcast.core.errors import Code, Error
 from rowcast.core.queries import Query
 from rowcast.core.query_limits import WINDOW_RECORDS_MAX, WINDOW_SPARE_RECORDS_MIN
-from rowcast.core.relations import related_conditions
 
 
 class Extent(NamedTuple):
@@ -59,10 +58,4 @@ def _check_parts(query: Query) -> None:
         raise Error(
             Code.INVALID,
             f"a live query has conditions, select, sort and limit, and no {named}; leave it out",
-        )
-    if window and any(related_conditions(query.where)):
-        raise Error(
-            Code.INVALID,
-            "a live query has no sort and no limit with conditions on related records; leave them "
-            "out, and sort what it returns",
         )

@@ -1,24 +1,16 @@
 """Live queries against REST: random tables, conditions and writes, with readers on every door.
 
 After each write, what each reader holds is what REST answers. Readers are cut off and come back
-with their cursor, or with their session. Run by itself, it does as much as it is told to:
-
-    scripts/live --cases 1000 --writes 1000 --cuts 200
+with their cursor, or with their session. ``live_cases.py`` runs as many of them as it is told to.
 """
 
-import argparse
 import asyncio
 import json
 import random
-import sys
 from collections import deque
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 from urllib.parse import quote
-
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from random_queries import (
     RECORDS,
@@ -412,40 +404,3 @@ async def write_and_check(opened, chance, writes, cuts, records, write=None):
             await opened.write(some_write())
             await opened.settle()
         await opened.check()
-
-
-async def _run(arguments):
-    done = {"conditions": 0, "windows": 0}
-    for seed in range(arguments.seed, arguments.seed + arguments.cases):
-        window = arguments.of == "windows" or (arguments.of == "both" and seed % 2 == 1)
-        try:
-            await run_case(seed, arguments.writes, arguments.cuts, window=window)
-        except BaseException:
-            again = f"--seed {seed} --cases 1 --of {'windows' if window else 'conditions'}"
-            sys.stderr.write(f"case {seed} fails; replay it with {again}\n")
-            raise
-        done["windows" if window else "conditions"] += 1
-    each = f"{arguments.writes} writes and {arguments.cuts} cuts"
-    doors = ", ".join(door.__name__ for door in DOORS)
-    what = ", ".join(f"{number} of {name}" for name, number in done.items())
-    sys.stdout.write(f"{arguments.cases} cases ({what}) of {each} on {doors}: equal\n")
-
-
-def main():
-    """Run many cases."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--cases", type=int, default=100, help="random tables and conditions")
-    parser.add_argument("--writes", type=int, default=100, help="writes in each case")
-    parser.add_argument("--cuts", type=int, default=20, help="of the readers, in each case")
-    parser.add_argument(
-        "--of",
-        choices=("both", "conditions", "windows"),
-        default="both",
-        help="live queries without and with a limit, in turn, or only some",
-    )
-    parser.add_argument("--seed", type=int, default=0, help="the first case")
-    asyncio.run(_run(parser.parse_args()))
-
-
-if __name__ == "__main__":
-    main()

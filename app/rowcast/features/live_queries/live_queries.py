@@ -1,7 +1,9 @@
 """Live queries: reads what filters ask for, and keeps the queries of each table."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from rowcast.core.callers import Caller
@@ -24,11 +26,13 @@ from rowcast.features.live_queries.definitions import Definitions
 from rowcast.features.live_queries.query_stage import QueryStage
 from rowcast.features.live_queries.related_past import Limits
 from rowcast.features.live_queries.related_plan import Plan
-from rowcast.features.live_queries.related_view import RelatedQuery, RelatedSeat, RelatedViews
+from rowcast.features.live_queries.related_view import RelatedQuery, RelatedView, RelatedViews
+from rowcast.features.live_queries.related_window import RelatedWindow
+from rowcast.features.live_queries.shared_view import Room, Seat, SharedViews
 from rowcast.features.live_queries.table_queries import TableQueries
 from rowcast.features.live_queries.table_values import TableValues
-from rowcast.features.live_queries.window import Window, WindowQuery, Windows
-from rowcast.features.live_queries.window_replay import Seat
+from rowcast.features.live_queries.window import Window, WindowQuery
+from rowcast.features.live_queries.window_replay import replay
 from rowcast.kernel.excluded_tables import PROTOCOLS, check_not_excluded
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.query_points import QueryPoints, QueryReader
@@ -65,8 +69,9 @@ class LiveQueries(QueryPoints):
         self._named = named or Definitions(())
         self._max_per_user = max_per_user
         self._tables: dict[str, TableQueries] = {}
-        self.windows = Windows(window_records_max)
-        self.views = RelatedViews(related_keys_max, related_limits)
+        room = Room(window_records_max)
+        self.windows = SharedViews[Window](room)
+        self.views = RelatedViews(room, related_keys_max, related_limits)
         self._spare_records_min = spare_records_min
         self._counts: Counter[str] = Counter()
         self._counted: dict[tuple[QueryReader, str], tuple[str, LiveQuery]] = {}
@@ -98,7 +103,7 @@ class LiveQueries(QueryPoints):
             related=related,
         )
         if query.select is not None or any(related_conditions(query.where)):
-            made = replace(made, window=self._related_seat(text, made, caller))
+            made = replace(made, window=self._related_seat(text, made, extent, caller))
         elif extent is not None:
             made = replace(made, window=self._seat(text, made, extent, caller))
         interest.query = made
@@ -129,9 +134,11 @@ class LiveQueries(QueryPoints):
         who = f"{caller.user} {caller.client_id} {caller.peer}" if sifted else ""
         return f"{name}\n{sight}\n{who}"
 
-    def _related_seat(self, name: str, query: LiveQuery, caller: Caller) -> RelatedSeat:
+    def _related_seat(
+        self, name: str, query: LiveQuery, extent: Extent | None, caller: Caller
+    ) -> Seat[RelatedView]:
         """Return the reader's place at a query with conditions on related records."""
-        kernel = self._kernel
+        kernel, views = self._kernel, self.views
         plan = Plan(
             query.table,
             query.query.where,
@@ -140,22 +147,28 @@ class LiveQueries(QueryPoints):
             caller,
             query.query.select,
         )
-        return RelatedSeat(RelatedQuery(name, self._key(name, query, caller), plan), self.views)
+        asked = RelatedQuery(name, self._key(name, query, caller), plan)
+        parts = asked, kernel.reader, views.left, views.limits
+        make: Callable[[], RelatedView] = partial(RelatedView, *parts)
+        if extent is not None:
+            make = partial(RelatedWindow, *parts, extent, query.query.sort)
+        return Seat(asked.key, views, make, lambda view, since: view.replay(since))
 
-    def _seat(self, name: str, query: LiveQuery, extent: Extent, caller: Caller) -> Seat:
+    def _seat(self, name: str, query: LiveQuery, extent: Extent, caller: Caller) -> Seat[Window]:
         """Return the reader's place at a window."""
-        return Seat(
-            WindowQuery(
-                name,
-                self._key(name, query, caller),
-                query.table,
-                query.query.where,
-                query.readable,
-                caller,
-                extent,
-            ),
-            self.windows,
+        kernel, table = self._kernel, query.table
+        asked = WindowQuery(
+            name,
+            self._key(name, query, caller),
+            table,
+            query.query.where,
+            query.readable,
+            caller,
+            extent,
         )
+        values = TableValues(table, kernel.transcoder)
+        make = partial(Window, asked, kernel.reader, kernel.visibility, values)
+        return Seat(asked.key, self.windows, make, replay)
 
     def _asked(self, text: str) -> tuple[Table, str, int]:
         """Return the table and the conditions that a filter names, and since when it does."""
@@ -197,22 +210,14 @@ class LiveQueries(QueryPoints):
     def _enter(
         self, of_tables: list[TableQueries], name: str, query: LiveQuery, reader: QueryReader
     ) -> None:
-        seat, kernel, of_table = query.window, self._kernel, of_tables[0]
-        if isinstance(seat, RelatedSeat):
-            view = self.views.enter(seat.query, reader, kernel.reader)
-            for one in of_tables:
-                if seat.key not in one.windows:
-                    one.add_window(view, seat.query.plan.loose(one.table))
-            return
+        seat = query.window
         if not isinstance(seat, Seat):
-            of_table.enter(name, query.query.where, reader)
+            of_tables[0].enter(name, query.query.where, reader)
             return
-        asked, values = seat.query, of_table.values
-        window = self.windows.enter(
-            seat.key, reader, lambda: Window(asked, kernel.reader, kernel.visibility, values)
-        )
-        if seat.key not in of_table.windows:
-            of_table.add_window(window, asked.where)
+        view = seat.enter(reader)
+        for one in of_tables:
+            if seat.key not in one.windows:
+                one.add_window(view, view.concerned(one.table))
 
     def _count(self, reader: QueryReader) -> str:
         """Count one more query of a reader's user, whose name is returned; raises BUSY."""
@@ -250,12 +255,12 @@ class LiveQueries(QueryPoints):
             return
         self._uncount(who)
         of_tables = [self._tables[table.name] for table in query.tables]
-        shared = self.views if isinstance(query.window, RelatedSeat) else self.windows
-        if query.window is None:
+        seat = query.window
+        if not isinstance(seat, Seat):
             of_tables[0].leave(name, reader)
-        elif shared.leave(query.window.key, reader) is not None:
+        elif seat.leave(reader):
             for of_table in of_tables:
-                of_table.remove_window(query.window.key)
+                of_table.remove_window(seat.key)
         self._end(of_tables)
 
     def _end(self, of_tables: list[TableQueries]) -> None:

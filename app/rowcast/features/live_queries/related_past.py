@@ -31,7 +31,7 @@ from rowcast.features.live_queries.related_pool import Pool, Telling, is_in
 from rowcast.features.live_queries.window_replay import TOO_MUCH, TRIMMED
 from rowcast.reads.before_image import Unsure, before_of
 from rowcast.reads.loop_turns import each
-from rowcast.subscriptions.live_query import Step, Unknown, as_step, numbered
+from rowcast.subscriptions.live_query import Step, Unknown, as_step
 from rowcast.subscriptions.reader import Reader
 
 TOO_MANY = "a write of a related record concerns more records than are compared one by one"
@@ -49,7 +49,7 @@ class Limits(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The steps of one event."""
+    """The steps of one event; each has the number of its record."""
 
     position: int
     steps: list[Event]
@@ -69,17 +69,31 @@ class Past:
         self._tables = {table.name: table for table in plan.tables}
         self._pools = {name: Pool(plan, name) for name in self._tables}
         self._telling = Telling(plan, self._pools)
+        self.before: dict[str, Record | None] = {}
+        """The records that steps are about as they were at ``since``; None: they did not match."""
 
     async def steps(self, counts: Counts) -> list[Steps]:
         """Return the steps of each event; ``counts`` are those of the position.
 
         Raises Unknown where the log does not tell, or too many records would be compared.
         """
+        events = await self._settled()
+        start = await self._counted_at_start(events, counts)
+        return await self._forward(events, start)
+
+    async def steps_from(self, counts: Counts) -> list[Steps]:
+        """Return the same by the counts of ``since``, which become those of the position."""
+        return await self._forward(await self._settled(), counts)
+
+    async def _settled(self) -> list[Event]:
+        """Return the events, when the pools have what they concern."""
         events = await self.events()
         found, upto = await self._found(events)
         await self._settle(events, found, upto)
-        start = await self._counted_at_start(events, counts)
-        taken = [await self._taken(event, start) async for event in each(events)]
+        return events
+
+    async def _forward(self, events: list[Event], counts: Counts) -> list[Steps]:
+        taken = [await self._taken(event, counts) async for event in each(events)]
         return [made for made in taken if made is not None]
 
     async def told(self, records: Sequence[Record]) -> list[Event]:
@@ -232,7 +246,7 @@ class Past:
                         keys ^= {key}
             moved[branch.number] = keys
         steps = await self._steps(event, moved, then, now)
-        return Steps(event.seq, numbered(steps, event.seq)) if steps else None
+        return Steps(event.seq, steps) if steps else None
 
     def _concerned(
         self, node: Node, event: Event, moved: Mapping[int, Iterable[Key]]
@@ -254,10 +268,11 @@ class Past:
     ) -> list[Event]:
         """Return what an event is to the query's table, and put it into the pools."""
         root, telling, made = self._plan.root, self._telling, list[Event]()
-        concerned = [
-            (telling.value(old) if old is not None and root.holds(old, then) else ABSENT, new)
-            async for old, new in each(list(self._concerned(root, event, moved)))
-        ]
+        concerned: list[tuple[object, Record]] = []
+        async for old, new in each(list(self._concerned(root, event, moved))):
+            had = old if old is not None and root.holds(old, then) else None
+            self.before.setdefault(new.topic, had)
+            concerned.append((ABSENT if had is None else telling.value(had), new))
         if event.table is not None:
             after = None if event.kind == DELETE else event.changed()
             self._pools[event.table.name].put(event.topic, after)

@@ -8,31 +8,25 @@ at one position share. A reader that was slow, or returns with a cursor, goes on
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from rowcast.core.conditions import Where
 from rowcast.core.errors import Code, Error
-from rowcast.core.event_fields import EventField
 from rowcast.core.events import Event, Record
 from rowcast.core.queries import Query
-from rowcast.core.query_limits import WINDOW_LOAD_EVENTS_MAX, WINDOW_LOADS_MAX
+from rowcast.core.query_limits import WINDOW_LOADS_MAX
 from rowcast.core.relation_limits import LIVE_RELATED_KEYS_MAX
 from rowcast.core.tables import Table
 from rowcast.features.live_queries.related_past import TOO_MANY, Limits, Past, Steps
 from rowcast.features.live_queries.related_plan import Branch, Counts, Plan, add, has_of
 from rowcast.features.live_queries.related_pool import Telling
-from rowcast.kernel.query_points import QueryReader
+from rowcast.features.live_queries.shared_view import Room, SharedView, SharedViews
 from rowcast.reads.before_image import Unsure, before_of
 from rowcast.reads.loop_turns import LOOP_TURN_ITEMS, each
 from rowcast.subscriptions.backfill import page_records
-from rowcast.subscriptions.live_query import Step, Unknown, as_step
+from rowcast.subscriptions.live_query import Step, Unknown, as_step, numbered
 from rowcast.subscriptions.reader import Reader
-
-_Kept = dict["RelatedView", list[Event] | None]
-
-_STEPS: Final[EventField[_Kept]] = EventField("steps of related queries")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +40,7 @@ class RelatedQuery:
     plan: Plan
 
 
-class _Shared:
+class SharedPast:
     """A past that is being read, or was; ``position`` is 0 until it is known."""
 
     def __init__(self, since: int) -> None:
@@ -54,18 +48,19 @@ class _Shared:
         self.position = 0
         self.where: Where | None = None
         """What selects the records at the position; None: there are none."""
+        self.records: Sequence[Record] = ()
+        """The records of a window at the position, in order."""
         self.task: asyncio.Task[list[Steps]] | None = None
 
 
-class RelatedView:
+class RelatedView(SharedView):
     """One query, as of the newest event; ``keys_left``: how many more keys the process may hold."""
 
     def __init__(
         self, query: RelatedQuery, reader: Reader, keys_left: Callable[[], int], limits: Limits
     ) -> None:
-        self.query = query
-        self.reader = reader
-        self.readers: dict[QueryReader, None] = {}
+        super().__init__(reader)
+        self._query = query
         self._plan = query.plan
         self._telling = Telling(query.plan, {})
         self._keys_left = keys_left
@@ -74,12 +69,16 @@ class RelatedView:
         """What is known; None: nothing is, until somebody asks."""
         self._where: Where | None = None
         """The conditions with these keys, once somebody asked; None else."""
-        self._applied = 0
-        """The number of the last event that is in it."""
-        self._held: list[Event] | None = None
-        """Events since the keys began to be read from the store; None: they are not."""
-        self._loading: asyncio.Task[None] | None = None
-        self._shared: _Shared | None = None
+        self._shared: SharedPast | None = None
+
+    @property
+    def query(self) -> RelatedQuery:
+        """What it is about."""
+        return self._query
+
+    def concerned(self, table: Table) -> Where:
+        """Return what holds for each record of a table that may concern it."""
+        return self._plan.loose(table)
 
     @property
     def keys(self) -> int:
@@ -88,20 +87,10 @@ class RelatedView:
 
     # -- events ------------------------------------------------------------------------------------
 
-    def take(self, event: Event) -> Iterable[QueryReader]:
-        """Take an event that may concern it; return the readers to whom it matters."""
-        if self._held is not None and len(self._held) <= WINDOW_LOAD_EVENTS_MAX:
-            self._held.append(event)
-        steps = self._take(event)
-        kept = _STEPS.of(event, None)
-        if kept is None:
-            kept = _STEPS.put(event, {})
-        kept[self] = steps
-        return () if steps == [] else self.readers
-
     def forget(self) -> None:
         """Know nothing any more: there are events that it is not given."""
-        self._counts = self._where = self._held = None
+        super().forget()
+        self._counts = self._where = None
 
     def _take(self, event: Event) -> list[Event] | None:
         if self._counts is None or event.seq <= self._applied:
@@ -136,21 +125,14 @@ class RelatedView:
             return [as_step(Step.CHANGE if was else Step.ENTER, self._telling.record(seen))]
         return [as_step(Step.LEAVE, event)] if was else []
 
-    def steps(self, event: Event) -> list[Event] | None:
-        """Return what an event of the bus means to its readers; None if that is not known."""
-        kept = _STEPS.of(event, None)
-        return None if kept is None else kept.get(self)
-
     # -- what is known -----------------------------------------------------------------------------
 
     async def known(self) -> tuple[Counts, int]:
         """Return the keys, and their position; raises BUSY, and INVALID when there are too many."""
         for _ in range(WINDOW_LOADS_MAX):
             if self._counts is not None:
-                return self._counts, max(self._applied, self.reader.announced())
-            if self._loading is None:
-                self._loading = asyncio.get_running_loop().create_task(self._load())
-            await asyncio.shield(self._loading)
+                return self._counts, self._position
+            await self._load_once(self._load)
         raise Error(
             Code.BUSY,
             "the related records of this query change faster than they can be read; try again",
@@ -159,23 +141,18 @@ class RelatedView:
 
     async def _load(self) -> None:
         """Read the keys from the store, and take what has happened meanwhile."""
-        try:
-            self._held = []
-            await self.reader.caught_up()
-            counts: Counts = [{} for _ in self._plan.branches]
-            positions = [await self._read(branch, counts) for branch in self._plan.branches]
-            first = self.reader.announced() if not positions else min(positions)
-            last = max([first, *positions])
-            events = await self._since(first, last)
-            held = self._held
-            if held is None or len(held) > WINDOW_LOAD_EVENTS_MAX:
-                return
-            events += [event for event in held if event.seq > last]
-            if all(self._follows(event, counts, positions) for event in events):
-                self._counts, self._where = counts, None
-                self._applied = max([last, *(event.seq for event in events)])
-        finally:
-            self._held = self._loading = None
+        await self.reader.caught_up()
+        counts: Counts = [{} for _ in self._plan.branches]
+        positions = [await self._read(branch, counts) for branch in self._plan.branches]
+        first = self.reader.announced() if not positions else min(positions)
+        last = max([first, *positions])
+        events = await self._since(first, last)
+        if not self._has_all:
+            return
+        events += [event for event in self._held or () if event.seq > last]
+        if all(self._follows(event, counts, positions) for event in events):
+            self._counts, self._where = counts, None
+            self._applied = max([last, *(event.seq for event in events)])
 
     async def _read(self, branch: Branch, counts: Counts) -> int:
         """Count the records of another table that match; return their position."""
@@ -219,12 +196,19 @@ class RelatedView:
             _, position = await self.known()
             return RelatedReplay(self, self._selected(), [], position)
         past = self._past(since)
+        made = await self._made(past)
+        steps = [step for part in made if part.position > since for step in part.steps]
+        return self._replayed(past, steps)
+
+    def _replayed(self, past: SharedPast, steps: list[Event]) -> "RelatedReplay":
+        return RelatedReplay(self, past.where, steps, past.position)
+
+    async def _made(self, past: SharedPast) -> list[Steps]:
+        """Return the steps of a past, which is read once."""
         if past.task is None:
             past.task = asyncio.get_running_loop().create_task(self._read_past(past))
             past.task.add_done_callback(_retrieved)
-        made = await asyncio.shield(past.task)
-        steps = [step for part in made if part.position > since for step in part.steps]
-        return RelatedReplay(self, past.where, steps, past.position)
+        return await asyncio.shield(past.task)
 
     async def told(self, records: Sequence[Record], position: int) -> Sequence[Record]:
         """Return records as they are told at a position; raises Unknown, and INVALID."""
@@ -240,19 +224,23 @@ class RelatedView:
             why = f"what is selected leads to more than {most} records; select less"
             raise Error(Code.INVALID, why) from unknown  # beginning anew would end here again
 
-    def _past(self, since: int) -> _Shared:
+    def _past(self, since: int) -> SharedPast:
         """Return the past since a position, up to what is announced now: the last one, if it is."""
         known = self._shared
         if known is not None and known.since <= since and _is_good(known, self.reader.announced()):
             return known
-        self._shared = made = _Shared(since)
+        self._shared = made = SharedPast(since)
         return made
 
-    async def _read_past(self, past: _Shared) -> list[Steps]:
+    async def _read_past(self, past: SharedPast) -> list[Steps]:
         counts, past.position = await self.known()
         past.where, then = self._selected(), [dict(counted) for counted in counts]
         reader = self.reader
-        return await Past(self._plan, reader, past.since, past.position, self._limits).steps(then)
+        read = Past(self._plan, reader, past.since, past.position, self._limits)
+        made = await read.steps(then)
+        async for part in each(made):
+            numbered(part.steps, part.position)
+        return made
 
     def _selected(self) -> Where | None:
         """Return the conditions with the keys as they are now."""
@@ -298,65 +286,20 @@ class RelatedReplay:
         return await self._view.told(records, self.position)
 
 
-class RelatedViews:
+class RelatedViews(SharedViews[RelatedView]):
     """The views that are read now, by their keys; ``keys_max`` bounds the keys that they hold."""
 
-    def __init__(self, keys_max: int = LIVE_RELATED_KEYS_MAX, limits: Limits | None = None) -> None:
+    def __init__(self, room: Room, keys_max: int, limits: Limits | None = None) -> None:
+        super().__init__(room)
         self._keys_max = keys_max
-        self._limits = limits or Limits()
-        self._views: dict[str, RelatedView] = {}
+        self.limits = limits or Limits()
 
-    def __len__(self) -> int:
-        return len(self._views)
-
-    def get(self, key: str) -> RelatedView | None:
-        """Return a view that somebody reads."""
-        return self._views.get(key)
-
-    def enter(self, query: RelatedQuery, reader: QueryReader, reads: Reader) -> RelatedView:
-        """Return the view of a reader, for the first one a new one."""
-        view = self._views.get(query.key)
-        if view is None:
-            view = self._views[query.key] = RelatedView(query, reads, self._left, self._limits)
-        view.readers[reader] = None
-        return view
-
-    def _left(self) -> int:
-        return max(0, self._keys_max - sum(view.keys for view in self._views.values()))
-
-    def leave(self, key: str, reader: QueryReader) -> RelatedView | None:
-        """Let a reader go; return the view if it was its last one."""
-        view = self._views[key]
-        del view.readers[reader]
-        return None if view.readers else self._views.pop(key)
+    def left(self) -> int:
+        """Return how many more keys may be held."""
+        return max(0, self._keys_max - sum(view.keys for view in self))
 
 
-class RelatedSeat:
-    """The view of one reader, by its key: it is there while somebody reads it."""
-
-    def __init__(self, query: RelatedQuery, views: RelatedViews) -> None:
-        self.query = query
-        self._views = views
-
-    @property
-    def key(self) -> str:
-        """Its name, the same for readers that see the same."""
-        return self.query.key
-
-    @property
-    def tables(self) -> list[Table]:
-        """The tables whose events concern it, with that of the query first."""
-        return self.query.plan.tables
-
-    async def replay(self, since: int | None) -> RelatedReplay:
-        """Begin a replay, None: only of its records as they are; raises Unknown, and BUSY."""
-        view = self._views.get(self.key)
-        if view is None:
-            raise Error(Code.BUSY, "the query has ended; subscribe again", retry_after_seconds=1)
-        return await view.replay(since)
-
-
-def _is_good(past: _Shared, announced: int) -> bool:
+def _is_good(past: SharedPast, announced: int) -> bool:
     """Whether a past reaches to the head, or will."""
     task = past.task
     if task is not None and task.done() and (task.cancelled() or task.exception() is not None):

@@ -7,16 +7,13 @@ again, and each reader goes on by a replay of its own (``window_replay.py``), as
 slow, or returns with a cursor.
 """
 
-import asyncio
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Final
+from functools import partial
 
 from rowcast.core.callers import Caller
 from rowcast.core.conditions import Where, holds
 from rowcast.core.errors import Code, Error
 from rowcast.core.evaluation import order_key
-from rowcast.core.event_fields import EventField
 from rowcast.core.events import DELETE, Event, Record
 from rowcast.core.queries import Query
 from rowcast.core.query_limits import (
@@ -27,16 +24,12 @@ from rowcast.core.query_limits import (
 )
 from rowcast.core.query_windows import Extent
 from rowcast.core.tables import Table
+from rowcast.features.live_queries.shared_view import SharedView
 from rowcast.features.live_queries.table_values import TableValues
 from rowcast.features.live_queries.window_order import Entry, WindowOrder, WindowStep
-from rowcast.kernel.query_points import QueryReader
 from rowcast.kernel.visibility import Visibility
 from rowcast.subscriptions.live_query import Step, as_step, numbered
 from rowcast.subscriptions.reader import Reader
-
-_Steps = dict["Window", list[Event] | None]
-
-_STEPS: Final[EventField[_Steps]] = EventField("steps of windows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +50,7 @@ class WindowQuery:
     extent: Extent
 
 
-class Window:
+class Window(SharedView):
     """One window, as of the newest event."""
 
     def __init__(
@@ -70,52 +63,45 @@ class Window:
         loads_max: int = WINDOW_LOADS_MAX,
         read_max: int = WINDOW_READ_MAX,
     ) -> None:
-        self.query = query
-        self.reader = reader
+        super().__init__(reader, load_events_max)
+        self._query = query
         self.values = values
-        self.readers: dict[QueryReader, None] = {}
         self._visibility = visibility
-        self._load_events_max = load_events_max
         self._loads_max = loads_max
         self._read_max = read_max
         self._order: WindowOrder | None = None
         """What is known; None: nothing is, until somebody asks."""
-        self._applied = 0
-        """The number of the last event that is in it."""
-        self._held: list[Event] | None = None
-        """Events since its records began to be read from the store; None: they are not."""
-        self._loading: asyncio.Task[None] | None = None
+
+    @property
+    def query(self) -> WindowQuery:
+        """What it is about."""
+        return self._query
+
+    @property
+    def records(self) -> int:
+        """How many records it holds, with spare ones."""
+        return self.query.extent.known
+
+    def concerned(self, _table: Table) -> Where | None:
+        """Return its conditions."""
+        return self.query.where
 
     # -- events ------------------------------------------------------------------------------------
 
-    def take(self, event: Event) -> Iterable[QueryReader]:
-        """Take an event that concerns its conditions; return the readers to whom it matters."""
-        steps = self._take(event)
-        kept = _STEPS.of(event, None)
-        if kept is None:
-            kept = _STEPS.put(event, {})
-        kept[self] = None if steps is None else self.told(steps, event.seq)
-        return () if steps == [] else self.readers
-
-    def _take(self, event: Event) -> list[WindowStep] | None:
-        if self._held is not None and len(self._held) <= self._load_events_max:
-            self._held.append(event)
+    def _take(self, event: Event) -> list[Event] | None:
         if self._order is None or event.seq <= self._applied:
             return None  # it was read from the store before the bus had it
         self._applied = event.seq
         steps = self._order.take(event.topic, self.entry(event))
         if steps is None:
             self._order = None
-        return steps
+            return None
+        return self.told(steps, event.seq)
 
     def forget(self) -> None:
         """Know nothing any more: there are events that it is not given."""
-        self._order = self._held = None
-
-    def steps(self, event: Event) -> list[Event] | None:
-        """Return what an event of the bus means to its readers; None if that is not known."""
-        kept = _STEPS.of(event, None)
-        return None if kept is None else kept.get(self)
+        super().forget()
+        self._order = None
 
     def told(self, steps: list[WindowStep], position: int) -> list[Event]:
         """Return the steps of one event as its readers are told them."""
@@ -147,10 +133,8 @@ class Window:
         for number in range(self._loads_max):
             order = self._order
             if order is not None and (number or order.reaches(least)):
-                return order, max(self._applied, self.reader.announced())
-            if self._loading is None:
-                self._loading = asyncio.get_running_loop().create_task(self._load(least))
-            await asyncio.shield(self._loading)
+                return order, self._position
+            await self._load_once(partial(self._load, least))
         raise Error(
             Code.BUSY,
             "the records of this window change faster than they can be read; try again",
@@ -159,26 +143,20 @@ class Window:
 
     async def _load(self, least: int) -> None:
         """Read the records from the store, and take what has happened meanwhile."""
-        most = max(self.query.extent.known, least)
-        try:
-            self._held = []
-            await self.reader.caught_up()
-            order, position = await self._read(most)
-            held = self._held
-            if held is None or len(held) > self._load_events_max:
-                return
-            for event in held:
-                if event.seq > position:
-                    position = event.seq
-                    if order.take(event.topic, self.entry(event)) is None:
-                        return
-            self._order, self._applied = order, position
-        finally:
-            self._held = self._loading = None
+        order, position = await self._read(max(self.query.extent.known, least))
+        if not self._has_all:
+            return
+        for event in self._held or ():
+            if event.seq > position:
+                position = event.seq
+                if order.take(event.topic, self.entry(event)) is None:
+                    return
+        self._order, self._applied = order, position
 
     async def _read(self, most: int) -> tuple[WindowOrder, int]:
         """Return the first records, and their position."""
         query, extent = self.query.readable, self.query.extent
+        await self.reader.caught_up()
         if query is None:
             return WindowOrder(extent, (), None, most), self.reader.announced()
         table, asked = self.query.table, most
@@ -200,49 +178,3 @@ class Window:
                 "smaller limit",
             )
         return order, page.position
-
-
-Make = Callable[[], Window]
-
-
-class Windows:
-    """The windows that are read now, by their keys; ``records_max`` bounds their records."""
-
-    def __init__(self, records_max: int) -> None:
-        self._records_max = records_max
-        self._windows: dict[str, Window] = {}
-        self._records = 0
-
-    def __len__(self) -> int:
-        return len(self._windows)
-
-    def get(self, key: str) -> Window | None:
-        """Return a window that somebody reads."""
-        return self._windows.get(key)
-
-    def enter(self, key: str, reader: QueryReader, make: Make) -> Window:
-        """Return the window of a reader, for the first one a new one; raises BUSY."""
-        window = self._windows.get(key)
-        if window is None:
-            window = make()
-            records = window.query.extent.known
-            if self._records + records > self._records_max:
-                raise Error(
-                    Code.BUSY,
-                    f"this server holds {self._records_max} records of live windows, and may hold "
-                    "no more; ask for a smaller limit, or later",
-                )
-            self._records += records
-            self._windows[key] = window
-        window.readers[reader] = None
-        return window
-
-    def leave(self, key: str, reader: QueryReader) -> Window | None:
-        """Let a reader go; return the window if it was its last one."""
-        window = self._windows[key]
-        del window.readers[reader]
-        if window.readers:
-            return None
-        del self._windows[key]
-        self._records -= window.query.extent.known
-        return window

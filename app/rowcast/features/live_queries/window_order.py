@@ -92,6 +92,10 @@ class WindowOrder:
         """
         old = self.window
         self.put(topic, entry)
+        return self.steps_since(old)
+
+    def steps_since(self, old: list[Entry]) -> list[WindowStep] | None:
+        """Return what has changed of the window; None: too few are known to tell."""
         if not self.is_enough:
             return None
         new = self.window

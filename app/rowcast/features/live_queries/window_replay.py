@@ -8,10 +8,9 @@ events are taken one by one, as the window itself took them. So no set is kept f
 from collections.abc import Sequence
 from typing import Final
 
-from rowcast.core.errors import Code, Error
 from rowcast.core.events import RETAINED, Event, Record
 from rowcast.core.query_limits import WINDOW_LOADS_MAX, WINDOW_TOUCHED_MAX
-from rowcast.features.live_queries.window import Window, WindowQuery, Windows
+from rowcast.features.live_queries.window import Window
 from rowcast.features.live_queries.window_order import WindowOrder
 from rowcast.reads.before_image import Unsure, before_of
 from rowcast.reads.log_pages import LogPage
@@ -113,23 +112,3 @@ async def read_page(window: Window, after: int, until: int) -> LogPage:
         if event.table.name == table.name
     ]
     return LogPage(events, page.upto)
-
-
-class Seat:
-    """The window of one reader, by its key: it is there while somebody reads it."""
-
-    def __init__(self, query: WindowQuery, windows: Windows) -> None:
-        self.query = query
-        self._windows = windows
-
-    @property
-    def key(self) -> str:
-        """Its name, the same for readers that see the same."""
-        return self.query.key
-
-    async def replay(self, since: int | None) -> Replay:
-        """Begin a replay, None: only of its records as they are; raises Unknown, and BUSY."""
-        window = self._windows.get(self.key)
-        if window is None:
-            raise Error(Code.BUSY, "the window has ended; subscribe again", retry_after_seconds=1)
-        return await replay(window, since)

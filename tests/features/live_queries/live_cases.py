@@ -1,0 +1,62 @@
+"""Compares live queries with REST, as many random cases as it is told to.
+
+scripts/live --cases 1000 --writes 1000 --cuts 200
+"""
+
+import argparse
+import asyncio
+import sys
+from functools import partial
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from query_world import DOORS, Sse, Ws, run_case
+from related_world import run_related
+
+KINDS = {
+    "conditions": run_case,
+    "windows": partial(run_case, window=True),
+    "related": run_related,
+    "related-windows": partial(run_related, window=True),
+    "related-parts": partial(run_related, select=True, doors=(Sse, Ws)),
+}
+"""What is asked: a limit, conditions on related records, and selected parts of these."""
+
+
+async def _run(arguments):
+    done = dict.fromkeys(KINDS, 0)
+    for seed in range(arguments.seed, arguments.seed + arguments.cases):
+        kind = list(KINDS)[seed % len(KINDS)] if arguments.of == "all" else arguments.of
+        try:
+            await KINDS[kind](seed, arguments.writes, arguments.cuts)
+        except BaseException:
+            again = f"--seed {seed} --cases 1 --of {kind}"
+            sys.stderr.write(f"case {seed} fails; replay it with {again}\n")
+            raise
+        done[kind] += 1
+    each = f"{arguments.writes} writes and {arguments.cuts} cuts"
+    doors = ", ".join(door.__name__ for door in DOORS)
+    what = ", ".join(f"{number} of {name}" for name, number in done.items())
+    sys.stdout.write(f"{arguments.cases} cases ({what}) of {each} on {doors}: equal\n")
+
+
+def main():
+    """Run many cases."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--cases", type=int, default=100, help="random tables and conditions")
+    parser.add_argument("--writes", type=int, default=100, help="writes in each case")
+    parser.add_argument("--cuts", type=int, default=20, help="of the readers, in each case")
+    parser.add_argument(
+        "--of",
+        choices=("all", *KINDS),
+        default="all",
+        help="one kind of live queries; else all of them in turn",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="the first case")
+    asyncio.run(_run(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()
