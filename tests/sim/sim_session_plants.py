@@ -330,9 +330,9 @@ SESSION_PLANTS = (
 """Those that the first few seeds notice."""
 
 HIDDEN_PLANTS = {
-    announce_numbers_that_are_not_reserved: (60, 69, 95),
+    announce_numbers_that_are_not_reserved: (178,),
     save_flights_without_their_groups: (9, 8, 1),
-    forget_what_groups_have_open: (77, 181),
+    forget_what_groups_have_open: (59, 16),
     send_pubrel_before_the_release_is_on_disk: (9, 5, 135),
     send_pubcomp_before_the_identifier_is_free_on_disk: (11, 15),
     send_suback_before_the_filter_is_on_disk: (5, 76, 1),
@@ -340,17 +340,17 @@ HIDDEN_PLANTS = {
     commit_identifiers_without_their_events: (0, 1, 4),
     save_the_place_ahead_of_the_flights: (5, 8, 14),
     save_no_place: (13, 2, 19),
-    send_again_without_dup: (5, 0, 4),
+    send_again_without_dup: (6, 5),
     send_nothing_again: (5, 1, 2),
     send_again_in_another_order: (11, 89),
-    keep_filters_that_have_ended: (4, 11, 14),
+    keep_filters_that_have_ended: (1, 8),
     forget_what_must_be_logged: (2, 8, 0),
     send_qos_0_again_after_a_kill: (4, 9, 17),
     send_current_records_again_after_a_kill: (22, 28),
     do_not_try_removals_again: (8, 53),
     let_sessions_live_for_ever: (0, 2, 1),
     keep_wills_in_memory: (7, 10),
-    lose_wills_that_the_disk_refuses: (49, 62),
+    lose_wills_that_the_disk_refuses: (41,),
 }
 """Those that need a kill or a fault at the right moment, and seeds whose rough runs notice them."""
 RARE_PLANTS = (do_not_save_that_a_client_left,)

@@ -28,7 +28,8 @@ ROUGH_SEEDS = 100
 NOTICED_BY = {
     "look_for_records_in_the_tables_alone": 24,
     "announce_past_a_batch_on_its_way": 6,
-    "read_the_log_before_it_is_complete": 64,
+    "read_the_log_before_it_is_complete": 68,
+    "let_facts_overtake": 1,
     "read_tables_that_are_behind": 8,
     "forget_topic_tables_with_the_process": 4,
     "keep_facts_after_their_write": 3,

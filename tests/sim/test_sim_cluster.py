@@ -16,7 +16,7 @@ QUICK = 12
 ALL = 130
 SEEDS_TO_NOTICE = 100
 NOTICED_BY = {
-    "send_again_before_the_log_was_followed": 4,
+    "send_again_before_the_log_was_followed": 12,
     "begin_without_a_batch": 3,
     "answer_from_the_past": 46,
     "give_up_and_say_it_is_not_written": 1,
