@@ -8,7 +8,7 @@ from related_queries import ruled
 from related_world import run_related
 
 from rowcast.core.callers import Caller, Grants
-from rowcast.features.live_queries import related_past, related_plan, related_pool
+from rowcast.features.live_queries import related_past, related_plan, related_pool, related_window
 from rowcast.features.live_queries.feature import LiveQueriesOfTables
 from rowcast.features.live_queries.related_past import Limits
 from rowcast.store.sqlite import SqlStore
@@ -111,3 +111,21 @@ async def test_a_planted_mistake_is_noticed(of, name, mistake):
     with mock.patch.object(of, name, mistake), pytest.raises(AssertionError):
         for seed in range(8):
             await run_related(seed, writes=40, cuts=8)
+
+
+async def _nothing(*_parts):
+    return None
+
+
+@pytest.mark.parametrize(
+    ("name", "mistake"),
+    [("_take_back", _nothing), ("_entry_of", lambda view, step: view._entry(step))],
+)
+async def test_a_planted_mistake_of_a_window_is_noticed(name, mistake):
+    """Windows as they were, and records that leave them, are in the cases."""
+    with (
+        mock.patch.object(related_window.RelatedWindow, name, mistake),
+        pytest.raises(AssertionError),
+    ):
+        for seed in range(16):
+            await run_related(seed, writes=40, cuts=8, window=True)
