@@ -342,14 +342,14 @@ HIDDEN_PLANTS = {
     save_no_place: (13, 2, 19),
     send_again_without_dup: (6, 5),
     send_nothing_again: (5, 1, 2),
-    send_again_in_another_order: (11, 89),
+    send_again_in_another_order: (2, 11),
     keep_filters_that_have_ended: (1, 8),
     forget_what_must_be_logged: (2, 8, 0),
     send_qos_0_again_after_a_kill: (4, 9, 17),
-    send_current_records_again_after_a_kill: (22, 28),
+    send_current_records_again_after_a_kill: (4, 22),
     do_not_try_removals_again: (8, 53),
     let_sessions_live_for_ever: (0, 2, 1),
-    keep_wills_in_memory: (7, 10),
+    keep_wills_in_memory: (12, 8),
     lose_wills_that_the_disk_refuses: (41,),
 }
 """Those that need a kill or a fault at the right moment, and seeds whose rough runs notice them."""
