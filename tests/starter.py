@@ -51,16 +51,22 @@ class Started:
 
     def poll(self) -> int | None:
         """Return the exit code, negative for a signal, or None while it runs."""
-        if self.returncode is None and select.select([self._ended], (), (), 0)[0]:
+        if self.returncode is None and self._has_ended(0):
             told = os.read(self._ended, EXIT_BYTES)
             os.close(self._ended)
             self.returncode = int.from_bytes(told, "big", signed=True)
         return self.returncode
 
+    def _has_ended(self, seconds: float | None) -> bool:
+        """Wait for so long at most; not by ``select``, which takes no descriptor beyond 1023."""
+        told = select.poll()
+        told.register(self._ended, select.POLLIN)
+        return bool(told.poll(None if seconds is None else seconds * 1000))
+
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end and return the exit code."""
         if self.returncode is None:
-            select.select([self._ended], (), (), timeout)
+            self._has_ended(timeout)
         if self.poll() is None:
             raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
         return self.returncode

@@ -124,7 +124,9 @@ class Mqtt:
 
     def ready(self) -> bool:
         """Whether ``receive`` would not wait."""
-        return bool(self._packets) or bool(select.select((self.socket,), (), (), 0)[0])
+        readable = select.poll()  # ``select`` takes no descriptor beyond 1023
+        readable.register(self.socket, select.POLLIN)
+        return bool(self._packets) or bool(readable.poll(0))
 
     def _answer(self, kind: type) -> Packet:
         while not isinstance(packet := self.receive(), kind):

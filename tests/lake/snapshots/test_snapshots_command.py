@@ -97,7 +97,7 @@ def test_a_snapshot_is_not_proved_by_itself(world):
 
 def test_without_pyarrow_it_says_what_to_install(world, monkeypatch):
     """S1: the server needs no pyarrow, and neither does any other command."""
-    monkeypatch.setattr("rowcast_lake.commands.snapshots.find_spec", lambda _name: None)
+    monkeypatch.setattr("rowcast_lake.commands.needs.find_spec", lambda _name: None)
     with pytest.raises(Error, match=r"pip install 'rowcast\[parquet\]'"):
         run(world, "export")
 
