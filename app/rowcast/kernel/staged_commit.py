@@ -75,6 +75,8 @@ class Staged:
         """The version of all its events: they are of the time at which it began."""
         self.events = self.bytes = 0
         self.first: Event | None = None
+        self.switching: asyncio.Task[None] | None = None
+        """The switch, once it has begun: it is not taken back when who waits for it leaves."""
 
     @property
     def last(self) -> int:
@@ -170,17 +172,17 @@ class StagedCommits(CommitQueue):
 
         ``has`` tells whether it writes at a topic.
         """
+        staged.switching = self._loop.create_task(self._switch(staged, conclude, has))
+        await asyncio.shield(staged.switching)
+
+    async def _switch(self, staged: Staged, conclude: Conclude, has: Callable[[str], bool]) -> None:
         await self.claim()
         try:
             if next(self._numbers) > staged.after:
                 why = "others have written too much meanwhile; try again"
                 raise Error(Code.BUSY, why, retry_after_seconds=1)
-            changes = conclude(staged.last)
-            await asyncio.shield(
-                self._loop.run_in_executor(
-                    self._executor, partial(self._append_switch, staged, changes)
-                )
-            )
+            append = partial(self._append_switch, staged, conclude(staged.last))
+            await self._loop.run_in_executor(self._executor, append)
             self._staged = None
             self._numbers = count(staged.last + 1)
             self.stored = self.announced = staged.last
@@ -212,7 +214,9 @@ class StagedCommits(CommitQueue):
         raise NotImplementedError
 
     def abandon(self, staged: Staged) -> None:
-        """Forget it, if it was not switched."""
-        if self._staged is staged:
+        """Forget it, if it was not switched; a switch that is under way decides by itself."""
+        if staged.switching is not None and not staged.switching.done():
+            staged.switching.add_done_callback(lambda _: self.abandon(staged))
+        elif self._staged is staged:
             self._staged = None
             self.on_writer(self._stage_store.abandon)

@@ -116,6 +116,31 @@ async def test_a_result_that_fails_in_the_middle_leaves_nothing(tmp_path):
     world.store.close()
 
 
+@pytest.mark.parametrize("fails", [False, True])
+async def test_m5_who_leaves_during_the_switch_does_not_undo_it(tmp_path, fails):
+    """All of it is seen, or nothing, and numbers go on after it."""
+    world = Staged(tmp_path)
+    store, switch, loop = world.room.store, world.room.store.switch, asyncio.get_running_loop()
+
+    def switching(*arguments):
+        loop.call_soon_threadsafe(writing.cancel)
+        if fails:
+            raise Error(Code.BUSY, "the disk is full")
+        return switch(*arguments)
+
+    store.switch = switching
+    writing = loop.create_task(world.write(dogs(**MANY)))
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    await world.room.put("Dog/later", b'{"name": "later"}')
+    expected = {} if fails else {f"Dog/{key}": "new" for key in MANY}
+    assert world.records() == expected | {"Dog/later": "later"}
+    assert world.log()[-1].topic == "Dog/later"
+    store.switch = switch
+    assert (await world.write(dogs(again="new"), cut="0badcafe:2")).written == 1
+    world.store.close()
+
+
 async def test_m5_a_staged_result_that_replaces_removes_what_it_lacks(tmp_path):
     world = Staged(tmp_path)
     await world.room.put("Dog/mine", b'{"name": "Tom"}')
