@@ -13,7 +13,7 @@ import pytest
 from pages import DESK, PHONE, has, turn_to
 from playwright.sync_api import expect
 
-from serving import Server
+from serving import Server, wait_until
 from talking import Mqtt
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -145,6 +145,8 @@ def test_a_table_that_the_server_keeps_offers_no_change(opened, server):
     """O8, V4: each would be refused; its rows are shown, and other tables are offered theirs."""
     now = datetime.now(UTC).isoformat()  # an older one would be too late
     server.request("PUT", "/Boat/now", json={"captain": {"name": "Joe"}, "length": 3, "seen": now})
+    # a row that comes while the page is open would be offered, not shown
+    wait_until(lambda: server.request("GET", "/Hourly/?name==now").json(), "it is rolled up")
     page = opened("records/Hourly")
     has(page, "main", "kept by the server: read only")
     has(page, "tbody tr", "now")
