@@ -142,6 +142,7 @@ def test_a_value_is_brought_to_its_type(type_, given, expected):
     [
         (Type.ID, "a"), (Type.STRING, "a"), (Type.FLOAT, 1.5), (Type.BOOLEAN, True),
         (Type.BYTES, b"a"), (Type.DECIMAL, Decimal(1)), (Type.DATE, NOON), (Type.ANY, None),
+        (Type.INT, int("70000")), (Type.LONG, int("5000000000")),
     ],
 )  # fmt: skip
 def test_a_conversion_keeps_what_is_right(type_, value):

@@ -107,8 +107,8 @@ def _sound(items: Iterable[object], below: int) -> bool:
     a batch sent has dates in every row.
     """
     for item in items:
-        kind = type(item)
-        if kind in _PLAIN_SCALARS:
+        kind = type(item)  # compared one by one: compiled, that is a tenth of a look in a set
+        if kind is float or kind is str or item is None or kind is bool or kind is bytes:
             continue
         if type(item) is int:
             if not INT_MIN <= item <= INT_MAX:

@@ -54,23 +54,27 @@ def to_string(value: object) -> object:
 
 def to_int(value: object) -> object:
     """Return an integer of 32 bits (GraphQL, 3.5.1)."""
-    return _within(_integer(value), INT_MIN, INT_MAX)
+    return _integer(value, INT_MIN, INT_MAX)
 
 
 def to_long(value: object) -> object:
     """Return an integer of 64 bits."""
-    return _within(_integer(value), LONG_MIN, LONG_MAX)
+    return _integer(value, LONG_MIN, LONG_MAX)
 
 
-def _integer(value: object) -> int:
+def _integer(value: object, least: int, most: int) -> object:
+    """Return the integer itself, so that its record keeps the bytes that it came as."""
+    known = type(value) is int  # narrowed to an int, compiled code would return another one
     if isinstance(value, bool):
         raise Mismatch
     if isinstance(value, int):
-        return value
+        number = _within(value, least, most)
     # Some JSON writers spell 3 as 3.0.
-    if isinstance(value, float) and value.is_integer() and abs(value) <= FLOAT_EXACT_MAX:
-        return int(value)
-    raise Mismatch
+    elif isinstance(value, float) and value.is_integer() and abs(value) <= FLOAT_EXACT_MAX:
+        number = _within(int(value), least, most)
+    else:
+        raise Mismatch
+    return value if known else number
 
 
 def _within(value: int, least: int, most: int) -> int:

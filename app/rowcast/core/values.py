@@ -8,7 +8,6 @@ rights nor storage.
 """
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal, localcontext
 from typing import Final, TypeGuard, cast
@@ -36,7 +35,7 @@ OPERATION: Final = "__op__"
 """The key that makes ``{"__op__": "add", "value": 2}`` an operation on what is there."""
 
 _NUMBERS: Final = frozenset({Type.INT, Type.LONG, Type.FLOAT, Type.DECIMAL, Type.ANY})
-_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
+_INTEGER_CHARS_MAX: Final = len(str(LONG_MIN))
 _ABSENT: Final = object()
 
 Problems = list[tuple[str, str]]
@@ -450,7 +449,7 @@ def parse_id(table: Table, text: str) -> object:
         least, most = INT_MIN, INT_MAX
     else:
         return text
-    number = int(text) if _INTEGER.fullmatch(text) else None
+    number = _canonical(text)
     if number is None or not least <= number <= most:
         raise Error(
             Code.INVALID,
@@ -458,6 +457,17 @@ def parse_id(table: Table, text: str) -> object:
             " without leading zeros",
         )
     return number
+
+
+def _canonical(text: str) -> int | None:
+    """Return the integer whose one spelling a text is; None for any other text."""
+    if len(text) > _INTEGER_CHARS_MAX:
+        return None
+    try:
+        number = int(text)
+    except ValueError:
+        return None
+    return number if str(number) == text else None
 
 
 def id_text(record_id: object) -> str:
