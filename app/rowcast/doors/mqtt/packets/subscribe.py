@@ -60,21 +60,45 @@ _REASONS: dict[Code, Reason] = {
 """Error codes as reasons of a SUBACK; others are 0x83, because the filter is valid."""
 
 
-@dataclass(frozen=True, slots=True)
 class SubscribeRequest:
-    """The common options of a SUBSCRIBE: caller, delivery format, start."""
+    """The common options of a SUBSCRIBE: caller, delivery format, start.
 
-    client: "Client"
-    session: "Session"
-    caller: Caller
-    form: DeliveryFormat
-    identifiers: tuple[int, ...]
-    since: str | None
-    offset: str | None
-    start: StartPosition | None
-    gaps: bool
-    commits: bool = False
-    conflate: float = 0.0
+    Not a dataclass: compiled, that one needs the types of its fields when it is made, and those of
+    ``Client`` and ``Session`` are there only if their modules were imported first.
+    """
+
+    __slots__ = (
+        "caller",
+        "client",
+        "commits",
+        "conflate",
+        "form",
+        "gaps",
+        "identifiers",
+        "offset",
+        "session",
+        "since",
+        "start",
+    )
+
+    def __init__(
+        self,
+        client: "Client",
+        session: "Session",
+        caller: Caller,
+        form: DeliveryFormat,
+        identifiers: tuple[int, ...],
+        since: str | None,
+        offset: str | None,
+        start: StartPosition | None,
+        gaps: bool,
+        commits: bool = False,
+        conflate: float = 0.0,
+    ) -> None:
+        self.client, self.session, self.caller, self.form = client, session, caller, form
+        self.identifiers, self.gaps = identifiers, gaps
+        self.since, self.offset, self.start = since, offset, start
+        self.commits, self.conflate = commits, conflate
 
 
 @dataclass(slots=True)
