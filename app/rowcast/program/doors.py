@@ -7,7 +7,7 @@ open when a certificate is set.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Executor
 from functools import partial
 from typing import Final
@@ -19,13 +19,14 @@ from rowcast.core.limits import SHUTDOWN_SECONDS_MAX, START_POLL_SECONDS
 from rowcast.doors.http.edge import Edge
 from rowcast.doors.http.streams.watch import Elsewhere, Watch
 from rowcast.doors.http.uvicorn_fastpath import HTTP_PROTOCOL, log_problem
+from rowcast.doors.http.waiting import waiting_door
 from rowcast.doors.mqtt.broker import Broker
 from rowcast.doors.mqtt.connections.tcp import TcpConnection
 from rowcast.doors.mqtt.connections.transport import Entrance
 from rowcast.net import relay
 from rowcast.net.certificates import Certificates, DoorTls
 from rowcast.net.handshake import Handshakes
-from rowcast.net.identity import ClientCheck, Files, Identity
+from rowcast.net.identity import ClientCheck, Files, Identity, server_context
 from rowcast.net.listener import Listener
 from rowcast.net.probes import INHERITED
 from rowcast.net.relay import Client
@@ -49,6 +50,7 @@ SETTINGS: Final = {
 AUTHORITY: Final = "tls.certificateAuthority"
 
 Make = Callable[[], asyncio.Protocol]
+HTTPS_TLS: Final = DoorTls(("http/1.1",))
 
 
 class Doors:
@@ -240,9 +242,21 @@ def certificates_of(config: Config, now: Callable[[], float]) -> Certificates | 
             f"{REVOCATION} is about certificates of clients: set mqtt.mTLS too, or leave it out",
         )
     files = Files(tls.certificate, tls.private_key, tls.private_key_password)
-    return Certificates(
-        files, {MQTTS: DoorTls(("mqtt",), check), HTTPS: DoorTls(("http/1.1",))}, now
-    )
+    return Certificates(files, {MQTTS: DoorTls(("mqtt",), check), HTTPS: HTTPS_TLS}, now)
+
+
+@contextlib.asynccontextmanager
+async def waiting_doors(config: Config, error: Error) -> AsyncIterator[None]:
+    """Tell an error at the ports of HTTP and HTTPS, while a node cannot begin."""
+    tls, http, context = config.tls, config.http, None
+    if tls.certificate is not None and http.secure_port:
+        files = Files(tls.certificate, tls.private_key, tls.private_key_password)
+        try:
+            context = await asyncio.to_thread(server_context, files, None, HTTPS_TLS.protocols)
+        except Error as why:
+            log.warning("the port of HTTPS stays closed meanwhile: %s", why.message)
+    async with waiting_door(http.host, http.port, error, http.secure_port, context):
+        yield
 
 
 async def _end(task: "asyncio.Task[None]") -> None:

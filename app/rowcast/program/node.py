@@ -22,7 +22,6 @@ from rowcast.cluster.lease_keeper import Holder, LeaseKeeper
 from rowcast.cluster.ports import fetch_copy
 from rowcast.core.compiled import CODE
 from rowcast.core.errors import Code, Error
-from rowcast.doors.http.waiting import waiting_door
 from rowcast.journal.applier_child import Spawn
 from rowcast.journal.node_opening import (
     Tables,
@@ -37,6 +36,7 @@ from rowcast.program.cluster_checks import check_cluster, tell_of_archive
 from rowcast.program.cluster_nodes import FollowerNode, Membership, SequencerNode
 from rowcast.program.collector import Collector
 from rowcast.program.config import Config, variable
+from rowcast.program.doors import waiting_doors
 from rowcast.program.engines import EngineOfNode
 from rowcast.program.main import Application
 from rowcast.program.membership_mark import locked, mark
@@ -221,7 +221,7 @@ class Node:
                 log.error("this node cannot begin, and tries again: %s", error.full)  # noqa: TRY400
                 if self.keeper.held:
                     await asyncio.to_thread(self.keeper.give_up)
-                async with waiting_door(self.config.http.host, self.config.http.port, error):
+                async with waiting_doors(self.config, error):
                     await self._pause()
         if self._left:
             raise has_left(self._cluster, self.config.data)

@@ -9,14 +9,17 @@ import pytest
 from free_ports import free_port
 from rowcast.core.errors import Code, Error
 from rowcast.doors.http.waiting import HEAD_BYTES_MAX, waiting_door
+from rowcast.program.config import load_config
+from rowcast.program.doors import waiting_doors
+from securing import Authority, ServerFiles
 from serving import PATIENCE_SECONDS
 
 FULL = Error(Code.BUSY, "the disk of the database is full; free some space and try again")
 
 
-async def ask(port, request):
+async def ask(port, request, **how):
     """Return status, headers and body of what is answered."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, **how)
     writer.write(request)
     text = await asyncio.wait_for(reader.read(), PATIENCE_SECONDS)
     writer.close()
@@ -84,3 +87,41 @@ async def test_a_port_that_is_taken_is_left_to_its_owner():
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         await asyncio.wait_for(reached.wait(), PATIENCE_SECONDS)
         writer.close()
+
+
+@pytest.fixture
+def secure(tmp_path):
+    """Return the settings of a node that has HTTPS only, and its authority."""
+    authority = Authority(tmp_path)
+    files = ServerFiles(tmp_path, authority.issue("localhost"))
+    settings = {
+        "http.port": "off",
+        "http.securePort": free_port(),
+        "tls.certificate": str(files.certificate),
+        "tls.privateKey": str(files.key),
+    }
+    return load_config(None, {}, settings), authority
+
+
+async def test_where_there_is_only_https_that_answers(secure):
+    config, authority = secure
+    how = {"ssl": authority.client(), "server_hostname": "localhost"}
+    async with waiting_doors(config, FULL):
+        port = config.http.secure_port
+        status, _, body = await ask(port, request("PUT", "/Dog/1") + b"{}", **how)
+        live, _, _ = await ask(port, request("GET", "/health"), **how)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, **how)
+    with suppress(ConnectionError):
+        assert b"" == await asyncio.wait_for(reader.read(), PATIENCE_SECONDS)
+    writer.close()
+    assert (503, 200, FULL.message) == (status, live, json.loads(body)["detail"])
+
+
+async def test_a_certificate_that_cannot_be_read_is_told(secure, caplog):
+    """The port stays closed as it would be without this door, and the log says why."""
+    config, _ = secure
+    config.tls.certificate.write_text("")
+    async with waiting_doors(config, FULL):
+        with pytest.raises(ConnectionError):
+            await asyncio.open_connection("127.0.0.1", config.http.secure_port)
+    assert "the port of HTTPS stays closed meanwhile: tls.certificate: " in caplog.text

@@ -7,6 +7,7 @@ the process again, ``/health/ready`` has the problem as its only check, all else
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
@@ -14,6 +15,7 @@ from typing import Final, cast
 
 from rowcast.core.errors import Error
 from rowcast.doors.http.messages.problems import problem
+from rowcast.net.handshake import Handshakes
 from rowcast.net.listener import Listener
 
 HEAD_BYTES_MAX: Final = 64 * 1024
@@ -63,20 +65,43 @@ class Waiting(asyncio.Protocol):
         if HEAD_END in self._got or len(self._got) > HEAD_BYTES_MAX:
             self._answered = True
             self._transport.write(answer(self._got, self._error))
-            self._transport.write_eof()
+            if self._transport.can_write_eof():
+                self._transport.write_eof()
+            else:  # TLS cannot end one direction only
+                self._transport.close()
 
 
 @asynccontextmanager
-async def waiting_door(host: str, port: int | None, error: Error) -> AsyncIterator[None]:
-    """Listen for HTTP meanwhile, if there is a port and it can be had, and tell an error."""
+async def waiting_door(
+    host: str,
+    port: int | None,
+    error: Error,
+    secure_port: int | None = None,
+    context: ssl.SSLContext | None = None,
+) -> AsyncIterator[None]:
+    """Listen for HTTP meanwhile, and tell an error; for HTTPS, too, if there is a context.
+
+    A port that is None or that cannot be had is left out.
+    """
     open_ones: set[asyncio.Transport] = set()
-    listener = Listener(lambda: Waiting(error, open_ones), host, port or 0)
-    if port:
+
+    def make() -> asyncio.Protocol:
+        return Waiting(error, open_ones)
+
+    ports, shaking = [(port, make)], None
+    if context is not None:
+        shaking = Handshakes("HTTPS", lambda: context, make)
+        ports.append((secure_port, shaking.protocol))
+    listeners = [Listener(begin, host, number) for number, begin in ports if number]
+    for listener in listeners:
         with suppress(OSError):
             await listener.start()
     try:
         yield
     finally:
-        listener.stop()
-        for transport in open_ones:
+        for listener in listeners:
+            listener.stop()
+        for transport in list(open_ones):
             transport.abort()
+        if shaking is not None:
+            await shaking.stop()
