@@ -7,7 +7,7 @@ filter outside it, which would never match, is reported at once.
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from rowcast.core.alarms import ALARMS_PREFIX
+from rowcast.core.alarms import ALARM_ROWS, ALARMS_PREFIX
 from rowcast.core.errors import Code, Error
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.topics import WILDCARDS
@@ -56,6 +56,8 @@ def check_offered(text: str, declared: Iterable[str], alarms: Collection[str]) -
         )
     if first == _SYSTEM:
         _check_system(text, rest.partition("/")[0], declared)
+        if text.startswith(f"{ALARM_ROWS}/"):
+            _check_alarm(text, rest.split("/")[1], alarms)
     elif first == _ALARMS:
         _check_alarm(text, rest.partition("/")[0], alarms)
     elif first not in WATCHED and not any(path.partition("/")[0] == first for path in declared):

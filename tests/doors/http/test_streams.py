@@ -171,7 +171,14 @@ def test_the_rest_of_accept_says_the_format(accept, media_type):
 
 
 @pytest.mark.parametrize(
-    "path", ["/$nonsense/", "/?topic=$replays/%23", "/?topic=$queue/a", "/$alarms/nope/"]
+    "path",
+    [
+        "/$nonsense/",
+        "/?topic=$replays/%23",
+        "/?topic=$queue/a",
+        "/$alarms/nope/",
+        "/?topic=$SYS/alarms/nope/%23",
+    ],
 )
 async def test_p5_a_stream_of_which_nothing_can_come_is_refused(path):
     """P5: in words, before it begins."""

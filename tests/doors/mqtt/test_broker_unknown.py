@@ -13,6 +13,7 @@ UNKNOWN = [
     "$SYS/nonsense/#",
     "$",
     "$alarms/nope/#",
+    "$SYS/alarms/nope/#",
 ]
 
 

@@ -345,16 +345,17 @@ async def test_the_query_is_a_plain_list_without_rules():
     assert [] == await it.server.kernel.resource("$SYS/alarms/", ANN).get(Query())
 
 
-@pytest.mark.parametrize("filter_", ["$alarms/hto/#", "$alarms/hto", "$alarms/hto/Sensor/1"])
-async def test_p5_a_filter_of_an_alarm_that_no_table_has_is_refused(filter_):
-    """P5, V5: nothing would ever come; with the names that there are."""
-    it = await world()
+@pytest.mark.parametrize("below", ["$alarms", "$SYS/alarms"])
+@pytest.mark.parametrize("rest", ["hto/#", "hto", "hto/Sensor/1"])
+async def test_p5_a_filter_of_an_alarm_that_no_table_has_is_refused(below, rest):
+    """P5, V5: nothing would ever come at its topics, or of its rows; with those that there are."""
+    it, filter_ = await world(), f"{below}/{rest}"
     words = "no alarm is called 'hto'; did you mean \"hot\"?; there are hot"
     with pytest.raises(Error, match=re.escape(words)) as told:
         it.server.kernel.authorise_watch(TopicFilter(filter_), READER)
     assert Code.NOT_FOUND == told.value.code
-    for text in ("$alarms", "$alarms/#", "$alarms/+/Sensor/1", "$alarms/hot/#", "$alarms/hot"):
-        it.server.kernel.authorise_watch(TopicFilter(text), READER)
+    for end in ("", "/#", "/+/Sensor/1", "/hot/#", "/hot"):
+        it.server.kernel.authorise_watch(TopicFilter(below + end), READER)
     bare = await world(Table("Dog", "Dog", (KEY,)))
     with pytest.raises(Error, match="the schema declares none"):
         bare.server.kernel.authorise_watch(TopicFilter(filter_), READER)
