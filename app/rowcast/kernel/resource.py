@@ -206,6 +206,8 @@ class Resource:
     """
 
     path: ClassVar[str | None] = None
+    versioned: ClassVar[bool] = False
+    """Whether the verbs of rows under ``$`` check ``condition``; it is refused by the others."""
 
     def __init__(self, kernel: KernelCalls, topic: str, record_id: str, caller: Caller) -> None:
         self.kernel = kernel

@@ -17,7 +17,7 @@ from rowcast.core.events import DELETE, PATCH, PUT, Event
 from rowcast.core.tables import Table
 from rowcast.kernel.registry import VERB_OF_KIND, Route
 from rowcast.kernel.resource import Resource
-from rowcast.kernel.write import Outcome, Receipt, Step, Write, resolver
+from rowcast.kernel.write import A_RECORD, Outcome, Receipt, Step, Write, resolver
 from rowcast.store.store import Change
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class ResourceDispatch:
             if write.direct or VERB_OF_KIND[write.event.kind] not in overrides:
                 return False
             check_alone(route, write)
+            _check_condition(route, write)
             self.start(route, write)
             return True
 
@@ -122,4 +123,20 @@ def check_alone(route: Route, write: Write) -> None:
             Code.NOT_ALLOWED,
             f"the resource at {route.topic!r} has its own {VERB_OF_KIND[write.event.kind]}, which "
             f"cannot be part of {write.part_of}",
+        )
+
+
+def _check_condition(route: Route, write: Write) -> None:
+    """Raise INVALID for a condition at rows of the server that have no version to compare."""
+    resource = route.entry.resource if route.entry is not None else None
+    if (
+        write.condition not in {None, A_RECORD}
+        and resource is not None
+        and route.topic.startswith("$")
+        and not resource.versioned
+    ):
+        raise Error(
+            Code.INVALID,
+            f"what is at {route.topic!r} has no version, so a write takes no condition; leave "
+            "If-Match and If-None-Match out",
         )

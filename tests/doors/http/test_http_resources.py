@@ -5,9 +5,12 @@ import logging
 import pytest
 
 from asgi import EPOCH, asgi
+from build import ANN, refusal
 from rowcast.codecs import CBOR
 from rowcast.core.errors import Code, Error
+from rowcast.core.events import MESSAGE, Event
 from rowcast.kernel.resource import Resource
+from rowcast.kernel.write import Condition
 
 
 class Lamp(Resource):
@@ -56,6 +59,28 @@ class LoudDog(Resource):
         return await super().put(value | {"name": value["name"].strip()})
 
 
+class Lights(Resource):
+    """Rows of the server, which have no version."""
+
+    path = "$SYS/replays/lights"
+
+    async def put(self, value):
+        """Switch it on."""
+
+    async def delete(self):
+        """Switch it off."""
+
+    async def publish(self, message):
+        """Take a message."""
+
+
+class Versioned(Lights):
+    """Rows whose verbs check the condition."""
+
+    path = "$SYS/replays/versioned"
+    versioned = True
+
+
 class Maker(Resource):
     """Makes notes elsewhere than posted."""
 
@@ -68,6 +93,8 @@ class Maker(Resource):
 @pytest.fixture
 async def rest():
     async with asgi(resources=[Lamp, Silent, Odd, LoudDog, Maker]) as opened:
+        for rows in (Lights, Versioned):
+            opened.kernel.rows(rows.path, rows)
         yield opened
 
 
@@ -173,3 +200,32 @@ async def test_a_count_that_a_class_cannot_give_is_refused(rest):
     """B19: in words; the rows came instead, as if it had not been asked for."""
     answer = await rest.get("/Lamp/?count")
     assert (400, True) == (answer.status, "no count at '/Lamp/'" in answer.value["detail"])
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"if_match": f'"{EPOCH}:1"'},
+        {"if_match": "*"},
+        {"if_none_match": "*"},
+        {"if_none_match": f'"{EPOCH}:1"'},
+    ],
+)
+async def test_a_row_without_a_version_takes_no_condition(rest, asked):
+    """M11, A16: it is not written as if the condition held."""
+    for method in ("PUT", "DELETE"):
+        refused = await rest.ask(method, "/$SYS/replays/lights/1", b'"on"', **asked)
+        assert (refused.status, "has no version" in refused.value["detail"]) == (400, True)
+    assert 204 == (await rest.put("/$SYS/replays/versioned/1", b'"on"', **asked)).status
+
+
+async def test_a_row_without_a_version_is_written_without_condition(rest):
+    assert 204 == (await rest.put("/$SYS/replays/lights/1", b'"on"')).status
+    assert 204 == (await rest.delete("/$SYS/replays/lights/1")).status
+
+
+async def test_a_message_to_a_row_takes_no_condition(rest):
+    """A16: as of MQTT's ``if-match``, and ``ifMatch`` of WebSocket."""
+    event = Event("$SYS/replays/lights/1", MESSAGE, b"1")
+    refused = await refusal(rest.kernel.write(event, ANN, Condition(exists=True)))
+    assert Code.INVALID == refused

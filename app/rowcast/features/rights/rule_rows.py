@@ -129,6 +129,7 @@ def rule_rows(table: RuleTable) -> type[Resource]:
         """One row for each rule."""
 
         path = PATH
+        versioned = True
 
         async def get(self, query: Query | None = None) -> object:
             """Return one rule, or those that match a query."""
