@@ -229,3 +229,17 @@ async def test_a_message_to_a_row_takes_no_condition(rest):
     event = Event("$SYS/replays/lights/1", MESSAGE, b"1")
     refused = await refusal(rest.kernel.write(event, ANN, Condition(exists=True)))
     assert Code.INVALID == refused
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["if_match", "if_none_match", "if_unmodified_since", "rowcast_producer", "rowcast_version"],
+)
+async def test_a_post_of_a_class_refuses_what_it_cannot_promise(rest, name):
+    """A16, M8: a repeat of the same number would be done twice."""
+    refused = await rest.post("/Lamp/1", b"{}", **{name: "meter-7:1:1"})
+    assert (refused.status, name.replace("_", "-") in refused.value["detail"].lower()) == (
+        400,
+        True,
+    )
+    assert 200 == (await rest.post("/Lamp/1", b"{}")).status

@@ -6,7 +6,7 @@ no event, so they are called here.
 
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import cast
+from typing import Final, cast
 
 from rowcast.codecs import RAW, decode, encode, is_structured, negotiate
 from rowcast.core.errors import Code, Error
@@ -22,6 +22,15 @@ from rowcast.doors.http.rest.downloads import send_download
 from rowcast.doors.http.rest.request import VALUE_TYPES, Request, new_event, position_headers
 from rowcast.kernel.resource import Resource
 from rowcast.rows.download import Download
+
+_NOT_TAKEN: Final = (
+    "If-Match",
+    "If-None-Match",
+    "If-Unmodified-Since",
+    "Rowcast-Producer",
+    "Rowcast-Version",
+)
+"""Headers of a write that are of no effect on a class's own ``post``."""
 
 
 async def get(request: Request) -> None:
@@ -46,6 +55,7 @@ async def get(request: Request) -> None:
 
 async def post(request: Request) -> None:
     """Answer POST with the result of the class's ``post``."""
+    _check_headers(request)
     resource = _resource(request)
     request.kernel.rights.check_resource(request.topic, request.caller)
     body = await request.body()
@@ -70,6 +80,17 @@ async def post(request: Request) -> None:
         await send_empty(request.send, HTTPStatus.NO_CONTENT, extra)
     else:
         await _send_value(request, result, status, extra)
+
+
+def _check_headers(request: Request) -> None:
+    """Raise INVALID for a header whose promise the server cannot keep for a class."""
+    for name in _NOT_TAKEN:
+        if name.lower().encode() in request.headers:
+            raise Error(
+                Code.INVALID,
+                f"the resource at {path_of(request.topic)!r} has a post of its own, which takes no "
+                f"{name}; leave it out",
+            )
 
 
 async def _posted(request: Request, resource: Resource, value: object) -> object:
