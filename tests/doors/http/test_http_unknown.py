@@ -122,3 +122,12 @@ async def test_p5_a_query_without_the_slash_says_where_the_records_are(rest):
 async def test_p5_a_clock_that_is_a_little_ahead_asks_for_now(rest):
     moment = int((rest.kernel.now() + 5) * 1000)
     assert 200 == (await rest.get(f"/Dog/?asof={moment}")).status
+
+
+@pytest.mark.parametrize("path", ["/Dog/1", "/Dog/1.name", "/Dog/1?meta=true", "/loose/1", "/Dog"])
+async def test_there_is_no_count_of_one_record(rest, path):
+    """P5, B19: the record is not sent in place of a number."""
+    await rest.put("/loose/1", b"{}")
+    refused = await rest.get(path + ("&" if "?" in path else "?") + "count")
+    assert (refused.status, "/Dog/?count" in refused.value["detail"]) == (400, True)
+    assert 200 == (await rest.get(path + ("&" if "?" in path else "?") + "count=false")).status

@@ -78,7 +78,8 @@ async def _send_past(request: Request, period: Period) -> None:
 
 def _check_description(request: Request) -> None:
     """Raise for a query at a table's path without the slash: its records are below it."""
-    if text := request.parameters.query:
+    counted = "count" if request.parameters.count else ""
+    if text := request.parameters.query or counted:
         where = path_of(request.topic)
         raise Error(
             Code.INVALID,
@@ -176,6 +177,12 @@ async def _record(request: Request, topic: str) -> Record:
 
 async def _send_record(request: Request, record: Record, reading: Reading) -> None:
     parameters = request.parameters
+    if parameters.count:
+        raise Error(
+            Code.INVALID,
+            f"{path_of(request.topic)!r} is no collection, whose records are counted; leave count "
+            "out, or ask a collection, such as '/Dog/?count'",
+        )
     if reading.path or parameters.meta or parameters.query:
         await _send_parts(request, record, reading)
         return
