@@ -78,3 +78,21 @@ async def test_a_body_waits_while_too_much_of_its_sender_waits_for_the_disk():
         pending.release(caller, much)
         pending.let_go(crowded=False)
         assert 4 * PART == len(await body)
+
+
+@pytest.mark.parametrize(
+    ("body", "media_type"),
+    [
+        (b"21.5", "application/json"),
+        (b"true", "application/json"),
+        (b'"warm"', "application/json"),
+        (b"off", "text/plain; charset=utf-8"),
+        (b"a=1&b=2", "application/x-www-form-urlencoded"),
+    ],
+)
+async def test_what_curl_calls_a_form_is_one_only_with_fields(body, media_type):
+    """B4, B21: else it is what the same bytes are when MQTT publishes them."""
+    async with asgi() as rest:
+        await rest.put("/loose/1", body, content_type="application/x-www-form-urlencoded")
+        got = await rest.get("/loose/1")
+    assert (got.body, got.headers["content-type"]) == (body, media_type)

@@ -85,10 +85,10 @@ def too_large(bytes_max: int) -> Error:
 def content_type_of(headers: Headers, body: bytes, shape: CompiledTable | None) -> str | None:
     """Return the media type of a body; None: not given, so JSON if it parses as JSON.
 
-    ``curl -d`` labels everything as a form. A body that begins like JSON is no form, and a declared
-    table accepts none, so in both cases the header is ignored. A table with attributes stores
-    values, so parameters and aliases of a structured type are dropped; elsewhere the text is stored
-    unchanged.
+    ``curl -d`` labels everything as a form. A body that begins like JSON, or has no ``=``, is no
+    form, and a declared table accepts none, so in these cases the header is ignored. A table with
+    attributes stores values, so parameters and aliases of a structured type are dropped; elsewhere
+    the text is stored unchanged.
     """
     if headers.get(b"content-type") == _JSON:
         return JSON
@@ -96,7 +96,9 @@ def content_type_of(headers: Headers, body: bytes, shape: CompiledTable | None) 
     if not said:
         return None
     typed = shape is not None and not shape.open
-    if said.lower().startswith(FORM) and (typed or body.lstrip()[:1] in {b"{", b"["}):
+    if said.lower().startswith(FORM) and (
+        typed or b"=" not in body or body.lstrip()[:1] in {b"{", b"["}
+    ):
         return None
     if typed and is_structured(said):
         return codec_for(said).media_type
