@@ -119,3 +119,13 @@ async def _passes(seconds):
     future = asyncio.get_running_loop().create_future()
     asyncio.get_running_loop().call_later(seconds, future.set_result, None)
     await future
+
+
+@pytest.mark.parametrize("target", ["/Dog/Zo\u00eb", "/Dog/?name==Zo\u00eb", "/Dog/a b", "Dog/1"])
+async def test_a_target_that_is_not_encoded_is_told_how_it_is_written(target):
+    """It is the usual cause that a request cannot be read; curl sends what it is given."""
+    async with connected() as (reader, writer):
+        writer.write(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"percent-encode" in answer

@@ -32,6 +32,7 @@ from uvicorn.protocols.websockets import websockets_sansio_impl
 
 from rowcast.core.limits import HTTP_HEAD_BYTES_MAX, HTTP_HEAD_SECONDS_MAX
 from rowcast.doors.http.messages.asgi import Receive, Send, TrackedSend, whole_answer
+from rowcast.doors.http.messages.problems import MALFORMED
 from rowcast.doors.http.streams.channels import Channel, EventChannel, Gone, SocketChannel
 from rowcast.doors.http.uvicorn_samples import GET, PUT, UPGRADE, at_once, connection
 
@@ -280,6 +281,10 @@ class RequestHeadLimits(HttpToolsProtocol):
         if not self._head_since:
             self._idle_since = self.loop.time()
 
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - it says no cause
+        """Say what is usually wrong with a request that cannot be read."""
+        super().send_400_response(MALFORMED)
+
     def _look_in(self, seconds: float) -> None:
         self._timer = self.loop.call_later(seconds, self._look)
 
@@ -361,9 +366,7 @@ def _difference(what: str, one: Callable[[], object], other: Callable[[], object
 
 def find_head_problem() -> str:
     """Return why ``RequestHeadLimits`` does not work with this uvicorn; empty if it does."""
-    one, other = (
-        partial(_answer, way, fast=False) for way in (HttpToolsProtocol, RequestHeadLimits)
-    )
+    one, other = (partial(_answer, it, fast=False) for it in (HttpToolsProtocol, RequestHeadLimits))
     return _difference("limited request heads are answered", one, other)
 
 
