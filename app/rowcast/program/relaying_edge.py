@@ -18,7 +18,6 @@ from rowcast.doors.http.documents import pages
 from rowcast.doors.http.edge import DOCUMENTS, MQTT_PROTOCOLS, OPEN_PATHS, Edge, cut_off, refuse
 from rowcast.doors.http.login.signing_in import TICKET
 from rowcast.doors.http.messages.asgi import Receive, Scope, Send, TrackedSend, headers_of
-from rowcast.doors.http.messages.problems import FACES
 from rowcast.doors.http.messages.replies import send_problem
 from rowcast.doors.http.rest.idempotency import HEADER as IDEMPOTENCY_KEY
 from rowcast.doors.relay import requests, sockets
@@ -109,7 +108,7 @@ class RelayingEdge(Edge):
         except sockets.Refused as answer:
             await refuse(scope, receive, send, answer.status)
         except Error as error:
-            await refuse(scope, receive, send, FACES[error.code].status)
+            await self.refuse_socket(error, headers_of(scope), scope, receive, send)
 
 
 def _lists_nodes(scope: Scope) -> bool:

@@ -1,5 +1,6 @@
 """Signing in over HTTP: Basic, at every door of this room (L2, L9; RFC 7617)."""
 
+import json
 from base64 import b64encode
 
 import pytest
@@ -271,6 +272,22 @@ async def test_streams_and_sockets_take_a_name_too():
         with pytest.raises(InvalidStatus) as caught:
             await connect(socket, additional_headers={"authorization": "Basic !"})
         assert 401 == caught.value.response.status_code
+        assert denied.json()["detail"] == json.loads(caught.value.response.body)["detail"]
+
+
+@pytest.mark.parametrize("protocols", [None, ["mqtt"]])
+async def test_a_socket_at_the_path_of_mqtt_is_told_what_is_there(protocols):
+    """It is refused as a request is: with a sentence, whether MQTT is offered there or not."""
+    async with HttpServer(grants=NONE) as doors:
+        with pytest.raises(InvalidStatus) as caught:
+            await connect(f"ws://127.0.0.1:{doors.port}/mqtt", subprotocols=protocols)
+    told = json.loads(caught.value.response.body)
+    assert (400, "invalid", 400) == (
+        caught.value.response.status_code,
+        told["code"],
+        told["status"],
+    )
+    assert ("subprotocol mqtt" if protocols is None else "mqtt.webSocket") in told["detail"]
 
 
 @pytest.mark.parametrize("header", [{}, {"authorization": BOB}, {"authorization": ANN}])

@@ -32,7 +32,6 @@ from rowcast.doors.http.messages.asgi import (
     TrackedSend,
     headers_of,
 )
-from rowcast.doors.http.messages.problems import FACES
 from rowcast.doors.http.messages.replies import send_bytes, send_empty, send_problem
 from rowcast.doors.http.messages.responses import EDGE
 from rowcast.doors.http.request_times import RequestTimes
@@ -58,6 +57,11 @@ _NOT_PLAIN: Final = frozenset(
 """Headers of a GET with credentials or conditions."""
 MQTT_PATH: Final = "/mqtt"
 MQTT_PROTOCOLS: Final = frozenset({"mqtt", "mqttv3.1"})
+NO_MQTT: Final = "MQTT over WebSocket is not offered here; set mqtt.webSocket, or connect by TCP"
+NO_RECORDS_HERE: Final = (
+    "/mqtt is for MQTT over WebSocket, whose clients offer the subprotocol mqtt; for events of "
+    "records connect to their path, such as /Dog/"
+)
 
 
 class Edge(HttpDoor):
@@ -250,19 +254,31 @@ class Edge(HttpDoor):
         except Error as error:
             if speaks_mqtt or not is_own_page(self, headers, scope):
                 log.info("a WebSocket was refused: %s", error.message)  # browsers do not show it
-                await refuse(scope, receive, send, 403)
+                await self.refuse_socket(error, headers, scope, receive, send)
                 return
         if speaks_mqtt and self.mqtt is not None:
             await self.mqtt(scope, receive, send)
         elif speaks_mqtt or scope["path"] == MQTT_PATH:
-            await refuse(scope, receive, send, 400)
+            words = NO_MQTT if speaks_mqtt else NO_RECORDS_HERE
+            await self.refuse_socket(Error(Code.INVALID, words), headers, scope, receive, send)
         else:
             try:
                 await sign_in(self, headers, scope, "ws")
             except Error as error:
-                await refuse(scope, receive, send, FACES[error.code].status)
+                await self.refuse_socket(error, headers, scope, receive, send)
                 return
             await websocket.serve(self, scope, receive, send)
+
+    async def refuse_socket(
+        self, error: Error, headers: Headers, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Refuse a WebSocket handshake, with the reason if the server supports it."""
+        await receive()
+        kind = "websocket.http.response"
+        if kind in (scope.get("extensions") or {}):
+            await send_problem(self.kernel, error, headers, scope, send, kind)
+        else:
+            await send({"type": "websocket.close", "code": 1008})
 
 
 def cut_off() -> Error:
@@ -276,7 +292,7 @@ def cut_off() -> Error:
 
 
 async def refuse(scope: Scope, receive: Receive, send: Send, status: int) -> None:
-    """Refuse a WebSocket handshake, with an HTTP status if the server supports it."""
+    """Refuse a WebSocket handshake with what another process answered."""
     await receive()
     if "websocket.http.response" in (scope.get("extensions") or {}):
         await send_empty(send, status, kind="websocket.http.response")

@@ -28,6 +28,7 @@ HARMLESS: Final = (
 async def send_bytes(
     send: Send, status: int, media_type: str, body: bytes, extra: HeaderList | None = None,
     *, head: bool = False, cached: Sequence[tuple[bytes, bytes]] = SELECTED,
+    kind: str = "http.response",
 ) -> None:  # fmt: skip
     """Send a complete response; for HEAD only its headers. ``cached`` is said to caches."""
     headers = [
@@ -36,8 +37,8 @@ async def send_bytes(
         *cached,
         *(extra or ()),
     ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if head else body})
+    await send({"type": f"{kind}.start", "status": status, "headers": headers})
+    await send({"type": f"{kind}.body", "body": b"" if head else body})
 
 
 async def send_empty(
@@ -59,7 +60,12 @@ async def send_headers(
 
 
 async def send_problem(
-    kernel: Kernel, error: Error, headers: Headers, scope: Scope, send: Send
+    kernel: Kernel,
+    error: Error,
+    headers: Headers,
+    scope: Scope,
+    send: Send,
+    kind: str = "http.response",
 ) -> None:
     """Send an error as problem details, in the format that the client accepts."""
     instance = (scope.get("raw_path") or b"").decode("utf-8", "replace")
@@ -69,8 +75,8 @@ async def send_problem(
     extra = problem_headers(error, kernel.cursor, quiet=quiet)
     if error.code is Code.TOO_LARGE or error.detail.get("close"):
         extra.append((b"connection", b"close"))  # do not read the rest of the body
-    head = scope["method"] == "HEAD"
-    await send_bytes(send, status_of(error), media_type, body, extra, head=head)
+    head = scope.get("method") == "HEAD"
+    await send_bytes(send, status_of(error), media_type, body, extra, head=head, kind=kind)
 
 
 async def unless_gone(receive: Receive, work: Coroutine[object, object, None]) -> None:
