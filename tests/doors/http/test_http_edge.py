@@ -13,6 +13,7 @@ from rowcast.auth.authenticator import Authenticator, Credentials
 from rowcast.core.callers import NONE, Caller
 from rowcast.core.limits import HTTP_CALLERS_MAX
 from rowcast.doors.http.messages.cors import Origins
+from rowcast.kernel.seams import Page
 
 LIMIT = 100_000  # of asgi
 ADDRESS = "192.0.2.7"
@@ -185,6 +186,36 @@ async def test_a_preflight(rest):
     assert answer.headers["access-control-allow-headers"] == "if-match"
     refused = await rest.options("/Dog/1", origin="https://evil.test", **asked)
     assert refused.status == 403
+
+
+READ = "GET, HEAD, OPTIONS"
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/health", READ),
+        ("/health/ready", READ),
+        ("/docs", READ),
+        ("/openapi.json", READ),
+        ("/asyncapi.json", READ),
+        ("/ui/", READ),
+        ("/ui/rowcast.js", READ),
+        ("/$SYS/me", READ),
+        ("/$SYS/login", "POST, OPTIONS"),
+        ("/$SYS/tickets/", "POST, OPTIONS"),
+        ("/figures", READ),
+    ],
+)
+async def test_a_preflight_of_what_is_no_topic(rest, path, allowed):
+    """A page sends one before it asks with Authorization; refused, it could not ask at all."""
+    rest.kernel.pages["/figures"] = Page("figures", "figures", "text/plain", bytes)
+    asked = {"access_control_request_method": "GET"}
+    asked["access_control_request_headers"] = "authorization"
+    answer = await rest.options(path, origin="https://app.example.org", **asked)
+    assert (204, allowed) == (answer.status, answer.headers["allow"])
+    assert "authorization" == answer.headers["access-control-allow-headers"]
+    assert (204, allowed) == ((got := await rest.options(path)).status, got.headers["allow"])
 
 
 @pytest.mark.parametrize("origin", [b"https://evil.test", NEIGHBOUR.encode()])

@@ -6,7 +6,7 @@ data-driven and hot, and bypasses the framework.
 
 import logging
 from asyncio import CancelledError
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from time import perf_counter
 from typing import Final
 
@@ -15,6 +15,7 @@ from rowcast.doors.http import stream_requests
 from rowcast.doors.http.documents import pages
 from rowcast.doors.http.door import HttpDoor, HttpSettings
 from rowcast.doors.http.login.signing_in import (
+    ME,
     PATHS,
     SHOWN,
     TICKET,
@@ -36,6 +37,7 @@ from rowcast.doors.http.messages.replies import send_bytes, send_empty, send_pro
 from rowcast.doors.http.messages.responses import EDGE
 from rowcast.doors.http.request_times import RequestTimes
 from rowcast.doors.http.rest import rest
+from rowcast.doors.http.rest.allowed_methods import READ_ONLY
 from rowcast.doors.http.rest.representations import send_kept
 from rowcast.doors.http.rest.rest import label_of
 from rowcast.doors.http.streams import sse, websocket
@@ -55,6 +57,8 @@ _NOT_PLAIN: Final = frozenset(
     {b"origin", b"authorization", b"cookie", b"if-match", b"if-none-match", b"if-modified-since"}
 )
 """Headers of a GET with credentials or conditions."""
+POSTED: Final = ("POST", "OPTIONS")
+"""The methods of the paths of login that take a body."""
 MQTT_PATH: Final = "/mqtt"
 MQTT_PROTOCOLS: Final = frozenset({"mqtt", "mqttv3.1"})
 NO_MQTT: Final = "MQTT over WebSocket is not offered here; set mqtt.webSocket, or connect by TCP"
@@ -147,7 +151,9 @@ class Edge(HttpDoor):
     ) -> Awaitable[None]:
         """Return the awaitable that responds to a request, whose credentials it checks first."""
         path, method = scope["path"], scope["method"]
-        if path in OPEN_PATHS or (path in PATHS and method != "OPTIONS"):
+        if method == "OPTIONS" and (allowed := self._methods(path)):
+            return rest.send_options(allowed, headers, send)
+        if path in OPEN_PATHS or path in PATHS:
             return self._routes(scope, receive, send)
         if path.startswith(pages.ROOT) and pages.is_page(path):
             return self._page(headers, scope, send)
@@ -156,6 +162,13 @@ class Edge(HttpDoor):
         if not SHOWN.isdisjoint(headers) or TICKET in scope["query_string"]:
             return self._sign_in(headers, scope, receive, send, streams, any_host)
         return self._dispatch(headers, scope, receive, send, streams, any_host)
+
+    def _methods(self, path: str) -> Sequence[str]:
+        """Return the methods of a path that is no topic; none for any other."""
+        if path in PATHS and path != ME:
+            return POSTED
+        fixed = path == ME or path in OPEN_PATHS or path in DOCUMENTS or path in self.kernel.pages
+        return READ_ONLY if fixed or pages.is_page(path) else ()
 
     async def _sign_in(
         self,

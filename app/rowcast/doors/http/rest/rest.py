@@ -4,7 +4,7 @@
 becomes a ``Request`` and is dispatched by its method.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final
@@ -98,7 +98,7 @@ def _serve(
     route = route_of(edge.kernel.registry, topic)
     send.path, send.named = label_of(route)
     if method == "OPTIONS":
-        return _options(route, headers, send)
+        return send_options(offered(route), headers, send)
     verb = VERBS.get(method)
     if verb is None or not takes(route, method):
         raise not_offered(route, method)
@@ -148,8 +148,9 @@ def label_of(route: Route) -> tuple[str, bool]:
     return (entry.path, route.record_id != "") if entry is not None else (UNDECLARED, False)
 
 
-async def _options(route: Route, headers: Headers, send: Send) -> None:
-    extra = [(b"allow", ", ".join(offered(route)).encode())]
+async def send_options(allowed: Iterable[str], headers: Headers, send: Send) -> None:
+    """Answer OPTIONS, and the preflight of a page, with the methods of a path."""
+    extra = [(b"allow", ", ".join(allowed).encode())]
     if b"access-control-request-method" in headers:
         extra += preflight(headers)
     await send_empty(send, HTTPStatus.NO_CONTENT, extra)
