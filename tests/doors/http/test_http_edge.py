@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import re
+from pathlib import Path
 
 import pytest
 import uvicorn
@@ -12,9 +14,11 @@ from memory_users import ann_and_bob
 from rowcast.auth.authenticator import Authenticator, Credentials
 from rowcast.core.callers import NONE, Caller
 from rowcast.core.limits import HTTP_CALLERS_MAX
+from rowcast.doors import http
 from rowcast.doors.http.messages.cors import Origins
 from rowcast.kernel.seams import Page
 
+DOOR = Path(http.__file__).parent
 LIMIT = 100_000  # of asgi
 ADDRESS = "192.0.2.7"
 
@@ -118,6 +122,16 @@ async def test_an_allowed_page_may_read_the_answer(rest):
     assert got.headers["access-control-allow-credentials"] == "true"
     assert "etag" in got.headers["access-control-expose-headers"]
     assert got.headers["vary"] == "Accept, Origin"
+
+
+async def test_an_allowed_page_sees_every_header_of_an_answer(rest):
+    """Each header of ours that an answer of REST or a stream has, as the code names it."""
+    known = re.compile(r'"(rowcast-[a-z]+)"')
+    source = "".join(path.read_text() for path in DOOR.rglob("*.py") if path.name != "cors.py")
+    asked = {"rowcast-low", "rowcast-origin", "rowcast-producer"}
+    got = await rest.get("/Dog/", origin="https://app.example.org")
+    shown = set(got.headers["access-control-expose-headers"].split(", "))
+    assert {*known.findall(source)} - asked <= shown
 
 
 @pytest.mark.parametrize("path", ["/Dog/", "/openapi.json", "/$SYS/me", "/$SYS/users/"])

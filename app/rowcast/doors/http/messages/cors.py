@@ -21,14 +21,15 @@ METHODS: Final = b"GET, HEAD, PUT, PATCH, POST, DELETE, OPTIONS"
 _EXPOSED: Final = (
     b"allow, etag, link, location, retry-after, "
     b"event-format, rowcast-after, rowcast-count, rowcast-late, rowcast-position, "
-    b"rowcast-repeat, rowcast-resumed, rowcast-version, "
+    b"rowcast-repeat, rowcast-replay, rowcast-resumed, rowcast-trimmed, rowcast-unfit, "
+    b"rowcast-version, "
     b"stream-next-offset, stream-up-to-date, stream-cursor, stream-closed, stream-ttl, "
     b"stream-expires-at, stream-sse-data-encoding, producer-epoch, producer-seq, "
     b"producer-expected-seq, producer-received-seq"
 )
 _DEFAULT_HEADERS: Final = (
     b"accept, content-type, if-match, if-none-match, last-event-id, "
-    b"idempotency-key, rowcast-low, rowcast-origin, rowcast-producer, rowcast-version, "
+    b"idempotency-key, prefer, rowcast-low, rowcast-origin, rowcast-producer, rowcast-version, "
     b"stream-seq, stream-closed, stream-ttl, stream-expires-at, stream-forked-from, "
     b"stream-fork-offset, stream-fork-sub-offset, producer-id, producer-epoch, producer-seq"
 )
