@@ -12,6 +12,7 @@ from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.features.websocket_wills.feature import WillsOfWebSockets
 from rowcast.features.websocket_wills.wills import OWNER, WebSocketWills
+from rowcast.kernel.resource import Resource
 
 AWAY = {"op": "will", "topic": "Chat/ann", "value": {"here": False}, "retain": True}
 ANN = Caller("ann", ALL, "ws")
@@ -33,6 +34,14 @@ def install(doors):
 def stored(doors):
     """Return the keys of the wills on disk."""
     return [name for _, name, _ in doors.store.states(OWNER)]
+
+
+class Lamp(Resource):
+    """A class that writes elsewhere."""
+
+    async def put(self, value):
+        """Write what it was sent."""
+        await self.kernel.write_value("Lit/1", PUT, value, self.caller)
 
 
 class Listener:
@@ -109,6 +118,9 @@ async def test_another_will_takes_its_place_and_it_can_be_removed(doors, heard):
         ({"topic": "Chat/1", "value": 1, "retain": "yes"}, "retain, which is true or false"),
         ({"topic": "Chat/+", "value": 1}, "wildcard"),
         ({"topic": 5, "value": 1}, "topic is text"),
+        ({"topic": "Sensor/1", "value": {"at": "noon"}, "retain": True}, 'at: "noon" is not a'),
+        ({"topic": "Sensor/1", "value": {"at": "noon"}}, 'at: "noon" is not a'),
+        ({"topic": "Dog", "value": {}, "retain": True}, "name a record"),
     ],
 )
 async def test_a_will_that_is_none_is_refused_at_once(doors, fields, says):
@@ -117,6 +129,21 @@ async def test_a_will_that_is_none_is_refused_at_once(doors, fields, says):
         assert says in answer["error"]["detail"]
         peer.transport.abort()
     await settled(doors)
+
+
+async def test_a_will_is_judged_by_a_class_when_it_is_written():
+    """It is not carried out when it is set."""
+    async with HttpServer(resources=[Lamp]) as doors:
+        install(doors)
+        listener = Listener()
+        doors.bus.add(TopicFilter("#"), listener)
+        async with doors.ws() as peer:
+            will = {"op": "will", "topic": "Lamp/1", "value": {}, "retain": True}
+            assert {"ack": 1} == await ask(peer, id=1, **will)
+            assert [] == listener.found
+            peer.transport.abort()
+        await settled(doors)
+        assert ["Lit/1"] == [topic for topic, _ in listener.found]
 
 
 async def test_a_will_is_not_written_for_who_may_not_write(doors, heard):

@@ -18,7 +18,8 @@ from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.core.facts import Change
 from rowcast.core.limits import WILL_RETRY_SECONDS
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.write import Outcome, resolver
+from rowcast.kernel.registry import VERB_OF_KIND
+from rowcast.kernel.write import Outcome, Write, resolver
 
 log = logging.getLogger("rowcast.wills")
 
@@ -47,6 +48,18 @@ class WebSocketWills:
         """Write them: nobody is connected yet."""
         for key in list(self._facts):
             self.lost(key)
+
+    def judge(self, event: Event, caller: Caller) -> None:
+        """Raise the Error that would refuse the will if it was written now.
+
+        Nobody could be told later. Not of the server's own topics, nor of a class, which decides
+        when it is written.
+        """
+        topic = event.topic
+        route = self._kernel.registry.route(topic)
+        if topic[0] != "$" and not route.overrides(VERB_OF_KIND[event.kind]):
+            copy = _event_of(_stored(event, caller))
+            self._kernel.writes.admit(Write(copy, caller, passed=True))
 
     async def put(self, key: str, event: Event, caller: Caller) -> str:
         """Store the will of a connection, in place of the one under its key; return the key.

@@ -335,6 +335,7 @@ async def _will(socket: "Socket", fields: Fields) -> Fields:
     socket.kernel.rights.check_writer(topic, socket.caller)
     payload = encode(fields["value"], socket.media_type)
     event = Event(topic, kind, payload, socket.media_type, qos=1, retain=kind == PUT)
+    wills.judge(event, socket.caller)
     socket.will = await wills.put(socket.will, event, socket.caller)
     return {}
 
