@@ -199,6 +199,14 @@ REFUSED = {
         "Dog/1", b"{}", users(("if-match", f"{EPOCH}:1," * 65)), Reason.PAYLOAD_FORMAT_INVALID,
         "if-match",
     ),
+    "if-none-match": (
+        "Dog/1", b"{}", users(("if-none-match", f"{EPOCH}:1")), Reason.PAYLOAD_FORMAT_INVALID,
+        "if-none-match is *",
+    ),
+    "both": (
+        "Dog/1", b"{}", users(("if-none-match", "*"), ("if-match", "*")),
+        Reason.PAYLOAD_FORMAT_INVALID, "does not go with if-match",
+    ),
 }  # fmt: skip
 
 
@@ -255,6 +263,17 @@ async def test_if_match_with_the_current_cursor(world):
     (first,) = await puts(peer, None)
     (second,) = await puts(peer, user(first, "seq"))
     assert Reason.SUCCESS == second.reason
+
+
+async def test_if_none_match_is_spelled_as_in_http(world):
+    """A16: it is not ignored."""
+    peer = await world.connected()
+    for number in (1, 2):
+        peer.publish(
+            "Dog/1", b"{}", qos=1, retain=True, packet_id=number, **users(("if-none-match", "*"))
+        )
+    first, second = await peer.hear()
+    assert (Reason.SUCCESS, Reason.QUOTA_EXCEEDED) == (first.reason, second.reason)
 
 
 async def test_the_loser_hears_the_current_cursor(world):

@@ -55,9 +55,15 @@ def describe(event: Event, properties: dict[str, object]) -> None:
 def condition_of(properties: Properties, epoch: str) -> Condition | None:
     """Parse the user property ``if-match``: a cursor, ``*`` or, for no record, ``none`` (A16).
 
-    Raises INVALID for anything else.
+    ``if-none-match`` = ``*``, as HTTP spells it, is the same as ``none``. Raises INVALID for
+    anything else.
     """
-    text = user_properties(properties).get("if-match")
+    given = user_properties(properties)
+    text = given.get("if-match")
+    if "if-none-match" in given:
+        if text is not None or given["if-none-match"] != "*":
+            raise Error(Code.INVALID, "if-none-match is *, and does not go with if-match")
+        return Condition(exists=False)
     if text is None:
         return None
     if text == "*":
