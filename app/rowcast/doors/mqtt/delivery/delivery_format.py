@@ -371,11 +371,11 @@ def facts_of(form: DeliveryFormat) -> dict[str, object]:
     return facts | {"meta": True} if form.tells_meta else facts
 
 
-def meta_wanted(users: Mapping[str, str]) -> bool:
-    """Return whether user properties request metadata (A17); raises INVALID."""
-    said = users.get("meta", "false")
+def is_wanted(users: Mapping[str, str], name: str) -> bool:
+    """Return whether user properties ask for what has this name (A17); raises INVALID."""
+    said = users.get(name, "false")
     if said not in {"true", "false"}:
-        raise Error(Code.INVALID, f"the user property meta is true or false, not {said[:40]!r}")
+        raise Error(Code.INVALID, f"the user property {name} is true or false, not {said[:40]!r}")
     return said == "true"
 
 

@@ -18,8 +18,8 @@ from rowcast.core.replays import is_replay
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.mqtt.delivery.delivery_format import (
     DeliveryFormat,
+    is_wanted,
     media_type_wanted,
-    meta_wanted,
 )
 from rowcast.doors.mqtt.packets.exclusive import EXCLUSIVE_PREFIX
 from rowcast.doors.mqtt.packets.filter_syntax import check_not_query
@@ -365,8 +365,8 @@ def _asked(
     identifiers = (identifier,) if isinstance(identifier, int) else ()
     users = user_properties(packet.properties)
     start = start_of(client.broker.kernel, users)
-    gaps = users["gaps"] == "true" if "gaps" in users else form.tells_seq or client.tells_gaps
-    commits, pace = users.get("commits") == "true", asked_interval(users.get("conflate"))
+    gaps = is_wanted(users, "gaps") if "gaps" in users else form.tells_seq or client.tells_gaps
+    commits, pace = is_wanted(users, "commits"), asked_interval(users.get("conflate"))
     return identifiers, users.get("since"), users.get(OFFSET), start, gaps, commits, pace
 
 
@@ -377,7 +377,7 @@ def _form(client: "Client", form: DeliveryFormat, packet: Subscribe) -> Delivery
         return form
     media_type = media_type_wanted(users["accept"]) if "accept" in users else form.media_type
     tells = form.tells_seq or not {"seq", "since", OFFSET, *WORDS}.isdisjoint(users)
-    meta = meta_wanted(users) if "meta" in users else form.tells_meta
+    meta = is_wanted(users, "meta") if "meta" in users else form.tells_meta
     return client.deliveries.forms.form(form.version, media_type, tells_seq=tells, tells_meta=meta)
 
 
