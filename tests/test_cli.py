@@ -229,6 +229,14 @@ def test_delete_asks_for_it(server):
     assert ("DELETE", "/Dog/1") == (server.asked[0].method, server.asked[0].url.path)
 
 
+def test_delete_tells_how_many_a_query_selected(server):
+    """B12: nothing else says whether it was one, all or none."""
+    told = {"count": 3, "position": "0badcafe:17"}
+    server.answers = [httpx.Response(200, json=told), httpx.Response(200, json=[])]
+    assert told == json.loads(run("delete", "Dog/?age=gt=9").stdout)
+    assert "" == run("put", "Dog/", "[]").stdout
+
+
 @pytest.mark.parametrize(
     ("options", "method", "path"),
     [

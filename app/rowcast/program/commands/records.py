@@ -69,9 +69,10 @@ def put(
 
 
 def delete(
-    path: Annotated[str, typer.Argument(help="Path as in a URL: Dog/1.")], url: UrlOption = None
+    path: Annotated[str, typer.Argument(help="Path as in a URL: Dog/1, or Dog/?age=gt=9.")],
+    url: UrlOption = None,
 ) -> None:
-    """Delete a record, and print the cursor of the write.
+    """Delete a record, and print the cursor of the write; of a query, how many.
 
     Example: rowcast delete Dog/1
     """
@@ -147,9 +148,11 @@ def _guess(body: bytes) -> str:
 
 
 def _tell_cursor(response: Response) -> None:
-    """Print the cursor of a write, if the server returned one."""
+    """Print the cursor of a write, if the server returned one, or what a write by query did."""
     if cursor := cursor_of(response):
         print(cursor)
+    elif response.content[:9] == b'{"count":':
+        print(response.text)
     elif response.status_code == HTTPStatus.MULTI_STATUS:
         refused = [row for row in response.json() if "error" in row]
         raise Error(
