@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import rowcast.program.cli
 import rowcast.program.commands.output
+from rowcast.doors.http.messages.parameters import write_parameters
 from rowcast.program.cli import command, main
 from rowcast_client import SyncRowcast
 from securing import Authority, ServerFiles
@@ -241,7 +242,7 @@ def test_delete_tells_how_many_a_query_selected(server):
     ("options", "method", "path"),
     [
         ([], "POST", b"/chat/a%20b?retain=false"),
-        (["--qos", "1"], "POST", b"/chat/a%20b?retain=false&qos=1"),
+        (["--content-type", "text/csv"], "POST", b"/chat/a%20b?retain=false"),
         (["--retain"], "PUT", b"/chat/a%20b"),
     ],
 )
@@ -249,6 +250,14 @@ def test_pub_sends_a_message_or_a_record(server, options, method, path):
     server.answers = [httpx.Response(202)]
     run("pub", "chat/a b", "hi", *options)
     assert (method, path) == (server.asked[0].method, server.asked[0].url.raw_path)
+    assert (method == "PUT") is write_parameters(server.asked[0].url.query).retain
+
+
+def test_pub_has_no_option_that_the_server_refuses(server):
+    """A write over HTTP is at least once, and takes no QoS."""
+    server.answers = [httpx.Response(202)]
+    told = run("pub", "chat/a", "hi", "--qos", "1")
+    assert (2, []) == (told.exit_code, server.asked)
 
 
 # -- events ----------------------------------------------------------------------------------------

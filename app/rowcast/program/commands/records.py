@@ -88,10 +88,6 @@ def pub(
     retain: Annotated[
         bool, typer.Option("--retain", help="Make the value the topic's record.")
     ] = False,
-    qos: Annotated[
-        int | None,
-        typer.Option("--qos", min=0, max=1, help="QoS as in MQTT; decides whether it is logged."),
-    ] = None,
     content_type: ContentTypeOption = None,
     url: UrlOption = None,
 ) -> None:
@@ -103,8 +99,6 @@ def pub(
     """
     body, guess = _value(value)
     method, query = ("PUT", "") if retain else ("POST", "?retain=false")
-    if qos is not None:
-        query += f"{'&' if query else '?'}qos={qos}"
     with client_of(url) as client:
         headers = {"Content-Type": content_type or guess}
         _tell_cursor(client.request(method, topic_path(topic) + query, body, headers))
