@@ -284,7 +284,9 @@ def test_a_second_server_is_kept_out_and_a_database_that_is_away_is_told(tmp_pat
         assert "another server keeps the mirror" in state(kept_out)["error"]
         writes = next(one for one in servers if one is not kept_out)
         database.stop()
-        assert writes.request("PUT", "/Sensor/a", json={"n": 1}).status_code == 201
+        for path in ("/elsewhere/a", "/Sensor/a", "/elsewhere/b", "/elsewhere/c"):
+            assert writes.request("PUT", path, json={"n": 1}).status_code == 201
         wait_until(lambda: state(writes)["state"] == "waiting", "it is told")
+        assert 1 == state(writes)["behind"]  # what others have written is not its lag
         database.start()
         wait_until(lambda: "following" in {state(one)["state"] for one in servers}, "it goes on")

@@ -59,3 +59,7 @@ class _Wake(Subscriber):
     def offer(self, event: Event) -> None:
         """Note that there is something in the log."""
         self._mirror.offer(event)
+
+    def fall_behind(self, event: Event) -> None:
+        """Note that there is a result in the log."""
+        self._mirror.fall_behind(event)

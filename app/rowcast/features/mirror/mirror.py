@@ -57,7 +57,8 @@ class Mirror:
         self._by_name = {table.name: table for table in tables}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rowcast-mirror")
         self._place = Place("", 0, 0)
-        self._caught_up = False
+        self._lacks_after = self._newest = 0
+        """It lacks events after the first at most, and none after the second."""
         self.state = "connecting"
         self.problem = ""
         self._left_out = 0
@@ -69,16 +70,31 @@ class Mirror:
         self.woken.set()
 
     def offer(self, event: Event) -> None:
-        """Note an event that is announced."""
+        """Note an event of its tables that is announced."""
+        if event.seq:
+            self._lack(event.seq, event.seq)
         self.changed.note(event)
         self.woken.set()
 
+    def fall_behind(self, event: Event) -> None:
+        """Note that there are events that are not offered, from this one on: those of a result."""
+        announced = self._kernel.reader.announced()
+        self._lack(event.seq, announced)
+        self.changed.restart(announced)  # which records they are of is not noted
+        self.woken.set()
+
+    def _lack(self, first: int, last: int) -> None:
+        if not self.lag:
+            self._lacks_after = first - 1
+        self._newest = last
+
     @property
     def lag(self) -> int:
-        """How many positions of the log it is behind; those of others do not count."""
-        if self._caught_up and not self.woken.is_set():
-            return 0
-        return max(0, self._kernel.reader.announced() - self._place.position)
+        """How many positions it is behind, from the first event that it lacks to the last one.
+
+        Before the database has first told its place it may lack the whole log.
+        """
+        return max(0, self._newest - max(self._place.position, self._lacks_after))
 
     def row(self) -> dict[str, object]:
         """Return what is told of it below ``$SYS``."""
@@ -98,7 +114,8 @@ class Mirror:
     async def run(self) -> None:
         """Follow the log for ever."""
         wait = RETRY_SECONDS
-        self.changed.restart(self._kernel.reader.announced())
+        self._newest = self._kernel.reader.announced()
+        self.changed.restart(self._newest)
         while True:
             try:
                 self._place = await self._do(self._database.open)
@@ -106,10 +123,8 @@ class Mirror:
                 self.problem, wait = "", RETRY_SECONDS
                 while True:
                     await self._catch_up()
-                    self._caught_up = True
                     with suppress(TimeoutError):
                         await asyncio.wait_for(self.woken.wait(), IDLE_SECONDS)
-                    self._caught_up = False
                     self.woken.clear()
                     await asyncio.sleep(PAUSE_SECONDS)
             except Error as error:
@@ -123,7 +138,7 @@ class Mirror:
     def _waits(self, why: str) -> None:
         if why != self.problem:
             log.warning("the mirror in PostgreSQL falls behind: %s", why)
-        self._caught_up, self.state, self.problem = False, "waiting", why
+        self.state, self.problem = "waiting", why
 
     async def stop(self) -> None:
         """End the connection, after what is under way."""
@@ -142,6 +157,8 @@ class Mirror:
     async def _begin(self) -> None:
         reader, place = self._kernel.reader, self._place
         same = place.epoch == reader.epoch and place.position <= reader.announced()
+        if not same:  # its position is one of another log
+            self._place = place._replace(position=0)
         if not same or self._is_trimmed():
             await self._fill()
         self.state = "following"
