@@ -186,10 +186,12 @@ class JournaledStore:
         """Append nothing, so that no earlier writer can append any more; raises BUSY."""
         self.append(self.pack(()))
 
-    def _operate(self, operation: Operation, changes: Sequence[Change] = ()) -> "Future[list[int]]":
+    def _operate(
+        self, operation: Operation, changes: Sequence[Change] = (), *, hasty: bool = False
+    ) -> "Future[list[int]]":
         """Append an operation; return what will have its result once it is applied."""
         packed = self.pack((), changes, (operation,))
-        result = self.tail.result(self._log.head.number + 1)
+        result = self.tail.result(self._log.head.number + 1, hasty=hasty)
         self.append(packed)
         return result
 
@@ -214,8 +216,11 @@ class JournaledStore:
     def stage(
         self, table: Table, after: int, events: Sequence[Event], changes: Sequence[Change] = ()
     ) -> "Future[list[int]]":
-        """Log a page of a result that nobody sees yet; done once the tables have it."""
-        return self._operate(operations.stage(table, after, events), changes)
+        """Log a page of a result that nobody sees yet; done once the tables have it.
+
+        It is BUSY as soon as the tables cannot be written, as on a full disk.
+        """
+        return self._operate(operations.stage(table, after, events), changes, hasty=True)
 
     def switch(
         self, table: Table, last: int, counts: tuple[int, int], changes: Sequence[Change]

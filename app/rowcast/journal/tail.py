@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Final
 
+from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, RETAINED, Event, Record
 from rowcast.core.facts import Change
 from rowcast.log.batch import Batch
@@ -105,6 +106,8 @@ class Tail:
         self._entries: deque[_Entry] = deque()
         self._changed = changed or threading.Condition()
         self._results: dict[int, Future[list[int]]] = {}
+        self._hasty: set[int] = set()
+        """Which of them fail as soon as the tables cannot be written."""
 
     # -- the writer thread -------------------------------------------------------------------------
 
@@ -117,14 +120,17 @@ class Tail:
             if len(events) > self._lag_events_max:
                 self.large_events += len(events)
 
-    def result(self, number: int) -> "Future[list[int]]":
+    def result(self, number: int, *, hasty: bool = False) -> "Future[list[int]]":
         """Return what will have the results of a batch's operations, once it is applied.
 
-        Called before the batch is appended.
+        Called before the batch is appended. ``hasty``: it gets the Error when the applier's next
+        attempt fails, though a later one may apply the batch.
         """
         future: Future[list[int]] = Future()
         with self._changed:
             self._results[number] = future
+            if hasty:
+                self._hasty.add(number)
         return future
 
     def is_large(self, events: int) -> bool:
@@ -170,10 +176,15 @@ class Tail:
             told = [(self._results.pop(key, None), value) for key, value in results.items()]
             # A batch whose report was lost with its applier has no results; it is applied.
             told += [(self._results.pop(key), []) for key in list(self._results) if key <= number]
+            self._hasty.intersection_update(self._results)
+            failed = [self._results.pop(key) for key in self._hasty] if problem else []
             self._changed.notify_all()
         for future, value in told:
             if future is not None and not future.cancelled():
                 future.set_result(value)
+        for future in failed:
+            if not future.cancelled():
+                future.set_exception(Error(Code.BUSY, problem, retry_after_seconds=1))
 
     # -- any thread --------------------------------------------------------------------------------
 

@@ -194,3 +194,17 @@ async def test_a_result_that_the_tables_do_not_take_is_refused(tmp_path):
     assert world.log() == []
     assert (await world.write(dogs(**MANY))).written == 2_500
     world.store.close()
+
+
+async def test_a_result_on_a_full_disk_is_refused_at_once_with_the_reason(tmp_path):
+    """Not after the time that a page has."""
+    world, why = Staged(tmp_path), "the disk of the database is full"
+
+    def stage(*_):
+        raise Error(Code.BUSY, why)
+
+    world.store.stage = stage
+    with pytest.raises(Error, match=why) as refused:
+        await world.write(dogs(**MANY))
+    assert Code.BUSY is refused.value.code
+    world.store.close()
