@@ -121,6 +121,20 @@ class Postgres:
             self.ask(f"ALTER SYSTEM RESET {name}")
             self._reload(name, usual)
 
+    @contextlib.contextmanager
+    def full_disk(self, cluster):
+        """Refuse entries of a cluster's log as on a full disk (SQLSTATE 53100)."""
+        log = f'"rowcast_{cluster}".log'
+        self.ask(
+            "CREATE OR REPLACE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$BEGIN RAISE 'could not extend file' USING ERRCODE = '53100'; END$$"
+        )
+        self.ask(f"CREATE TRIGGER full_disk BEFORE INSERT ON {log} EXECUTE FUNCTION full_disk()")
+        try:
+            yield
+        finally:
+            self.ask(f"DROP TRIGGER full_disk ON {log}")
+
     def _reload(self, name, value):
         self.ask("SELECT pg_reload_conf()")
         wait_until(lambda: self.ask(f"SHOW {name}") == value, f"{name} is {value}")

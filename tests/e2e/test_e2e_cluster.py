@@ -212,6 +212,24 @@ def test_the_log_in_postgresql_survives_the_node_that_numbers(tmp_path):
             assert PASSWORD not in node.log
 
 
+def test_a_full_disk_of_the_database_is_named_by_a_node(tmp_path):
+    """K12."""
+    with (
+        running_postgres() as database,
+        Cluster(tmp_path, **{"cluster.engine": database.url}) as cluster,
+    ):
+        cluster.settle()
+
+        def named():
+            told = [node.request("GET", "/health/ready").text for node in cluster.running]
+            return [text for text in told if "the disk of the log's database is full" in text]
+
+        with database.full_disk("test"):
+            wait_until(named, "the health of a node says so")
+        until_put(cluster.running[0], "after", n=1)
+        wait_until(lambda: not named(), "none says so any more")
+
+
 def test_a_node_that_lost_its_disk_gets_a_copy_of_another(tmp_path):
     """A log that does not go back to its beginning: a server with records has begun it."""
     with Server(tmp_path, SCHEMA) as alone:

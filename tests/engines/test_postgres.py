@@ -11,7 +11,7 @@ from engine_conformance import ALL, EngineConformance
 from free_ports import free_port
 from postgres_server import PASSWORD, running_postgres
 from rowcast.core.errors import Code, Error
-from rowcast.engines.postgres import Place, PostgresEngine
+from rowcast.engines.postgres import DISK_FULL, Place, PostgresEngine
 from serving import wait_until
 
 SECONDS = 30.0
@@ -75,6 +75,21 @@ class TestServer:
         server.start("restart", "-m", "immediate")
         engine.append(2, b"b")  # what the old connection says is seen before anything is sent
         assert engine.read(0, ALL) == [b"a", b"b"]
+
+    def test_a_full_disk_is_named_until_an_entry_is_taken(self, server, connect):
+        engine, other = connect(), connect()
+        engine.append(1, b"a")
+        with server.full_disk(f"Log-{next(COUNTER) - 1}"):
+            for one in (engine, other):
+                error = refusal(one.append, 2, b"b")
+                assert (Code.BUSY, True) == (error.code, DISK_FULL in error.message)
+                assert DISK_FULL == one.trouble
+            other.lease()
+            assert DISK_FULL == other.trouble
+        engine.append(2, b"b")
+        assert ("", DISK_FULL) == (engine.trouble, other.trouble)
+        other.lease()  # each node asks for it again and again
+        assert "" == other.trouble
 
     def test_without_a_server_it_is_busy_and_works_again_after(self, server, connect):
         engine = connect(request_seconds=SHORT_SECONDS)

@@ -30,6 +30,7 @@ from rowcast.log.engine import Lease, no_answer, not_the_next, too_large
 T = TypeVar("T")
 
 NAME: Final = "PostgreSQL"
+DISK_FULL: Final = "the disk of the log's database is full; free some space there"
 REQUEST_SECONDS: Final = 2.0
 """How long a server may be silent in a request; who still needs it makes it again."""
 RECONNECT_SECONDS: Final = 0.25
@@ -158,6 +159,8 @@ class PostgresEngine:
         self._warning, self._closed = "", False
         self._make_at: float | None = None
         self._epoch, self._first = "", place.first
+        self.trouble, self._refused = "", 0
+        """Why no entry is taken, where the server has said so, and which one it was."""
         self._open(seconds)
 
     # -- the connection ----------------------------------------------------------------------------
@@ -186,7 +189,10 @@ class PostgresEngine:
             raise
         except psycopg.Error as error:
             self._drop()
-            raise no_answer(NAME, (str(error) or type(error).__name__).splitlines()[0]) from error
+            why = (str(error) or type(error).__name__).splitlines()[0]
+            if isinstance(error, psycopg.errors.DiskFull):
+                why = f"{DISK_FULL} ({why})"
+            raise no_answer(NAME, why) from error
         finally:
             self._lock.release()
         return answer
@@ -294,8 +300,13 @@ class PostgresEngine:
             stored = self._ask(lambda link: link.execute(APPEND_SQL, entry).rowcount, size)
         except psycopg.errors.UniqueViolation as error:
             raise not_the_next(number) from error
+        except Error as error:
+            if isinstance(error.__cause__, psycopg.errors.DiskFull):
+                self.trouble, self._refused = DISK_FULL, number
+            raise
         if not stored:
             raise not_the_next(number)
+        self.trouble = ""
 
     def read(self, after: int, size: int) -> list[bytes]:
         """Select entries by number, as many as fit. Raises GONE when the next was trimmed, BUSY."""
@@ -317,6 +328,8 @@ class PostgresEngine:
 
     def lease(self) -> Lease:
         """Return the one row of the lease. Raises BUSY."""
+        if self.trouble and self.bounds()[1] >= self._refused:  # another node has appended since
+            self.trouble = ""
         return Lease(*self._ask(lambda link: _row(link, "SELECT version, holder FROM lease")))
 
     def take_lease(self, known: int, holder: bytes) -> Lease:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rowcast.engines.jetstream import JetStreamEngine
     from rowcast.engines.nats_group import NatsGroup
     from rowcast.engines.nats_server import NatsServer
+    from rowcast.engines.postgres import PostgresEngine
 
 NATS_DIRECTORY: Final = "nats"
 COPIES_LEAST: Final = 3
@@ -41,6 +42,7 @@ class EngineOfNode:
         self._connection: Connection | None = None
         self._watch: SyncWatch | None = None
         self._stream: JetStreamEngine | None = None
+        self._database: PostgresEngine | None = None
         self.group: NatsGroup | None = None
         """The servers of the nodes, which vote for the log; None where nodes have none, or one."""
 
@@ -94,7 +96,8 @@ class EngineOfNode:
         except ImportError as error:
             raise _missing("postgres", error) from error
         table = postgres.Place(cluster.name, cluster.log_bytes, epoch, first, patience)
-        return postgres.PostgresEngine(cluster.engine, table, OPEN_SECONDS)
+        self._database = postgres.PostgresEngine(cluster.engine, table, OPEN_SECONDS)
+        return self._database
 
     def _open_nats(self, connection: Connection, epoch: str, first: int, patience: float) -> Engine:
         try:
@@ -127,7 +130,12 @@ class EngineOfNode:
         return {} if self._stream is None else self._stream.nodes()
 
     def trouble(self) -> str:
-        """Return why the server of this node does not keep the log now; empty if it does."""
+        """Return why the server of this node does not keep the log now; empty if it does.
+
+        Of a database, which all nodes have together, why it takes no entry of this node.
+        """
+        if self._database is not None:
+            return self._database.trouble
         trouble = "" if self._server is None else self._server.trouble
         return trouble and f"the NATS server of this node {trouble}; the others keep the log"
 
