@@ -6,8 +6,12 @@ time ends the stream, with its message.
 """
 
 import json
+import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import Event, current_thread, main_thread
+from types import FrameType
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
@@ -102,14 +106,50 @@ def keep_running(
 
     ``restarts`` failures without a finished batch in between are one too many.
     """
+    with interruptions() as interrupted:
+        _keep_running(start, watch, tell, restarts, pause_seconds, interrupted)
+
+
+@contextmanager
+def interruptions() -> Iterator[Callable[[], bool]]:
+    """Note Ctrl-C, and tell whether it has come; a second one is raised.
+
+    Raised in the middle of a call of Spark, as it usually is, it breaks the connection to Java,
+    which is then logged with a traceback.
+    """
+    told = Event()
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if told.is_set():
+            signal.default_int_handler(number, frame)
+        told.set()
+
+    if current_thread() is not main_thread():  # it comes to that one only
+        yield told.is_set
+        return
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield told.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _keep_running(
+    start: Callable[[], StreamingQuery],
+    watch: Watch,
+    tell: Tell,
+    restarts: int,
+    pause_seconds: float,
+    interrupted: Callable[[], bool],
+) -> None:
     failed, batches = 0, 0
-    while True:
+    while not interrupted():
         query = start()
         try:
-            while not query.awaitTermination(STREAM_PAUSE_SECONDS):
+            while not (interrupted() or query.awaitTermination(STREAM_PAUSE_SECONDS)):
                 watch.look(str(query.runId), query.recentProgress)
-        except KeyboardInterrupt:
-            query.stop()
+            if interrupted():
+                query.stop()
         except StreamingQueryException as error:
             watch.look(str(query.runId), query.recentProgress)
             failed = 1 if watch.batches > batches else failed + 1

@@ -1,6 +1,7 @@
 """What keeps a stream running: pauses between attempts, new starts, and the word about its lag."""
 
 import json
+import signal
 
 import pytest
 
@@ -70,6 +71,37 @@ def test_a_stream_starts_again_as_long_as_it_gets_on():
             lambda: next(left), Watch("rollup", print), said.append, restarts=3, pause_seconds=0
         )
     assert [] == list(left)
+
+
+class Interrupted(Query):
+    """A query that runs until it is stopped, while whose call Ctrl-C comes."""
+
+    done = 0
+    stopped = False
+
+    def awaitTermination(self, seconds):  # noqa: N802 - Spark's name
+        signal.raise_signal(signal.SIGINT)
+        self.done += 1
+        return False
+
+    def stop(self):
+        self.stopped = True
+
+
+def test_ctrl_c_breaks_no_call_of_spark():
+    """S13: the call under way is done, and then the query is stopped."""
+    before, query = signal.getsignal(signal.SIGINT), Interrupted("1", [batch(0, dropped=2)])
+    watch = Watch("rollup", print)
+    keep_running(lambda: query, watch, print)
+    assert (1, True, 2) == (query.done, query.stopped, watch.dropped)
+    assert before is signal.getsignal(signal.SIGINT)
+
+
+def test_a_second_ctrl_c_ends_what_hangs():
+    query = Interrupted("1", [])
+    query.stop = lambda: signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        keep_running(lambda: query, Watch("rollup", print), print)
 
 
 def test_the_lag_is_told_at_intervals_and_when_it_is_over():
