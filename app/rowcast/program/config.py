@@ -15,7 +15,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import yaml
 from pydantic import AfterValidator, Field, ValidationError, create_model
@@ -24,19 +24,9 @@ from pydantic_core import ErrorDetails
 
 from rowcast import features
 from rowcast.core.errors import Code, Error
-from rowcast.core.limits import (
-    MQTT_PACKET_BYTES_MAX,
-)
 from rowcast.core.sign_in import CREDENTIALS
 from rowcast.core.suggestions import did_you_mean
-from rowcast.kernel.settings import (
-    Count,
-    Number,
-    Place,
-    PortOrNone,
-    Seconds,
-    Section,
-)
+from rowcast.kernel.settings import Place, Section
 from rowcast.program.client_settings import DEFAULT_FILE
 from rowcast.program.credentials import PREFIX
 from rowcast.program.settings.client_events import ClientEventsSettings
@@ -45,16 +35,17 @@ from rowcast.program.settings.gateway import GatewaySettings
 from rowcast.program.settings.history import HistorySettings
 from rowcast.program.settings.hooks import HookSettings
 from rowcast.program.settings.http import Http, Sse, WebSocket
-from rowcast.program.settings.memory import Memory
+from rowcast.program.settings.logging import Logging
+from rowcast.program.settings.memory import Memory, Subscriptions
 from rowcast.program.settings.mistakes import mistake
-from rowcast.program.settings.mqtt import MqttLimits
+from rowcast.program.settings.mqtt import Mqtt
 from rowcast.program.settings.names import current_name, is_former
 from rowcast.program.settings.retainer import RetainerSettings, otherwise
 from rowcast.program.settings.security import Security
 from rowcast.program.settings.snapshots import SnapshotSettings
 from rowcast.program.settings.store import Log, Store
 from rowcast.program.settings.texts import composed, is_writable, read, value_of
-from rowcast.program.settings.tls import MutualTls, Tls
+from rowcast.program.settings.tls import Tls
 from rowcast.program.settings.together import clashes, idle
 from rowcast.program.settings.topics import Topics
 from rowcast.program.settings.workers import Workers
@@ -87,89 +78,6 @@ def _address(value: str) -> str:
             "(%20 in a password)"
         )
     return value.rstrip("/")
-
-
-class Network(Section):
-    """Where MQTT listens."""
-
-    host: str = Field(default="127.0.0.1", description="Address on which MQTT listens.")
-    port: PortOrNone = Field(
-        default=1883, description="Port of MQTT over TCP; 0 picks a free port, `off` closes it."
-    )
-    secure_port: PortOrNone = Field(
-        default=8883,
-        alias="securePort",
-        description="Port of MQTT over TLS, open when `tls.certificate` is set; 0 picks a free "
-        "port, `off` closes it.",
-    )
-
-
-class Mqtt(MqttLimits):
-    """The door for MQTT."""
-
-    network: Network = Network()
-    mtls: MutualTls = Field(default=MutualTls(), alias="mTLS")
-    web_socket: bool = Field(
-        default=True,
-        alias="webSocket",
-        description="Whether the HTTP ports accept MQTT over WebSocket.",
-    )
-    require_authentication: bool = Field(
-        default=True,
-        alias="requireAuthentication",
-        description="Whether MQTT clients must sign in once there are users.",
-    )
-    max_packet_bytes: Annotated[Number, Field(ge=256, le=268_435_460)] = Field(
-        default=MQTT_PACKET_BYTES_MAX,
-        description="Largest packet that a client may send (Maximum Packet Size), in bytes.",
-    )
-    connect_timeout_seconds: Seconds = Field(
-        default=10, description="Time in which a new connection must send CONNECT, in seconds."
-    )
-    receive_maximum: Annotated[Number, Field(ge=1, le=65_535)] = Field(
-        default=1_024,
-        description="Unacknowledged QoS 1 and 2 publishes that a client may have in flight to the "
-        "server (Receive Maximum).",
-    )
-    accept: Literal["", "application/json", "application/cbor", "application/x-msgpack"] = Field(
-        default="",
-        description="Format for clients that request none; empty: JSON for declared tables, the "
-        "original bytes for other topics.",
-    )
-    max_session_expiry_seconds: Count = Field(
-        default=0,
-        description="Longest time that a session outlives its connection, in seconds; 0: the "
-        "client decides.",
-    )
-    sys_interval: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
-        default=10,
-        description="Interval at which uptime, memory and load averages below `$SYS/broker` are "
-        "updated, in seconds; 0 publishes none of these topics.",
-    )
-
-
-class Subscriptions(Section):
-    """What waits in memory for one slow reader; logged events beyond it are read from the log."""
-
-    queue_events: Count = Field(
-        default=0, description="Events queued for one subscriber; 0 means the default of 8,192."
-    )
-    queue_bytes: Count = Field(
-        default=0,
-        description="Payload bytes queued for one subscriber; 0 means the default of 8 MiB.",
-    )
-
-
-class Logging(Section):
-    """What the server tells its operator."""
-
-    level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info",
-        description="Lowest severity that is written: `debug`, `info`, `warning` or `error`.",
-    )
-    format: Literal["text", "json"] = Field(
-        default="text", description="`text`, or `json`: an object on each line."
-    )
 
 
 def _feature_sections() -> dict[str, type[Section]]:

@@ -1,4 +1,4 @@
-"""Settings of memory: bytes of pending writes, and of the record cache."""
+"""Settings of memory: pending writes, the record cache, and what waits for slow readers."""
 
 from typing import Annotated
 
@@ -11,7 +11,7 @@ from rowcast.core.memory_limits import (
     RECORD_CACHE_BYTES_MAX,
 )
 from rowcast.kernel.bytes_in_hand import WriteBounds
-from rowcast.kernel.settings import CountOfBytes, Section
+from rowcast.kernel.settings import Count, CountOfBytes, Section
 
 
 class Memory(Section):
@@ -49,3 +49,15 @@ class Memory(Section):
             most=2 * self.write_bytes,
             batch=self.commit_bytes,
         )
+
+
+class Subscriptions(Section):
+    """What waits in memory for one slow reader; logged events beyond it are read from the log."""
+
+    queue_events: Count = Field(
+        default=0, description="Events queued for one subscriber; 0 means the default of 8,192."
+    )
+    queue_bytes: Count = Field(
+        default=0,
+        description="Payload bytes queued for one subscriber; 0 means the default of 8 MiB.",
+    )

@@ -1,4 +1,4 @@
-"""Settings of MQTT limits and conversions: rates, bans, topic rewriting, automatic subscriptions.
+"""Settings of MQTT: the door, its limits, rates and bans, topic rewriting, automatic subscriptions.
 
 Each section builds its object for the broker, so that a mistake in a rule is reported together with
 all others, before the start.
@@ -11,13 +11,18 @@ from pydantic import AfterValidator, Field
 
 from rowcast.auth.tries import LoginRateLimit
 from rowcast.core.errors import Error
-from rowcast.core.limits import MQTT_SUBSCRIPTIONS_MAX, SESSION_QUEUE_EVENTS_MAX
+from rowcast.core.limits import (
+    MQTT_PACKET_BYTES_MAX,
+    MQTT_SUBSCRIPTIONS_MAX,
+    SESSION_QUEUE_EVENTS_MAX,
+)
 from rowcast.doors.mqtt.connections.guard import GuardSettings
 from rowcast.doors.mqtt.connections.rates import RateSettings
 from rowcast.doors.mqtt.packets.rewrite import Action, AutoSubscriptions, Rewriting, Rule, make_rule
-from rowcast.kernel.settings import Count, Number, Seconds, Section
+from rowcast.kernel.settings import Count, Number, PortOrNone, Seconds, Section
 from rowcast.mqtt.packets import Subscription
 from rowcast.mqtt.reasons import Reason
+from rowcast.program.settings.tls import MutualTls
 
 T = TypeVar("T")
 
@@ -222,3 +227,62 @@ class MqttLimits(Section):
     def tries(self) -> LoginRateLimit:
         """The rate limit of sign-ins."""
         return LoginRateLimit(self.ban.failed_logins, self.ban.seconds)
+
+
+class Network(Section):
+    """Where MQTT listens."""
+
+    host: str = Field(default="127.0.0.1", description="Address on which MQTT listens.")
+    port: PortOrNone = Field(
+        default=1883, description="Port of MQTT over TCP; 0 picks a free port, `off` closes it."
+    )
+    secure_port: PortOrNone = Field(
+        default=8883,
+        alias="securePort",
+        description="Port of MQTT over TLS, open when `tls.certificate` is set; 0 picks a free "
+        "port, `off` closes it.",
+    )
+
+
+class Mqtt(MqttLimits):
+    """The door for MQTT."""
+
+    network: Network = Network()
+    mtls: MutualTls = Field(default=MutualTls(), alias="mTLS")
+    web_socket: bool = Field(
+        default=True,
+        alias="webSocket",
+        description="Whether the HTTP ports accept MQTT over WebSocket.",
+    )
+    require_authentication: bool = Field(
+        default=True,
+        alias="requireAuthentication",
+        description="Whether MQTT clients must sign in once there are users.",
+    )
+    max_packet_bytes: Annotated[Number, Field(ge=256, le=268_435_460)] = Field(
+        default=MQTT_PACKET_BYTES_MAX,
+        description="Largest packet that a client may send (Maximum Packet Size), in bytes.",
+    )
+    connect_timeout_seconds: Seconds = Field(
+        default=10, description="Time in which a new connection must send CONNECT, in seconds."
+    )
+    receive_maximum: Annotated[Number, Field(ge=1, le=65_535)] = Field(
+        default=1_024,
+        description="Unacknowledged QoS 1 and 2 publishes that a client may have in flight to the "
+        "server (Receive Maximum).",
+    )
+    accept: Literal["", "application/json", "application/cbor", "application/x-msgpack"] = Field(
+        default="",
+        description="Format for clients that request none; empty: JSON for declared tables, the "
+        "original bytes for other topics.",
+    )
+    max_session_expiry_seconds: Count = Field(
+        default=0,
+        description="Longest time that a session outlives its connection, in seconds; 0: the "
+        "client decides.",
+    )
+    sys_interval: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        default=10,
+        description="Interval at which uptime, memory and load averages below `$SYS/broker` are "
+        "updated, in seconds; 0 publishes none of these topics.",
+    )
