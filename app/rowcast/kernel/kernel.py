@@ -2,11 +2,12 @@
 
 A write is routed, authorised, changed by hooks and resource classes, validated, committed
 (``commit.py``) and announced to every matching subscription, in this order and no other. A watch is
-authorised for each filter and registered with the bus. Features attach at its seams (``seams.py``).
+authorised for each filter and registered with the bus (``watching.py``). Features attach at its
+seams (``seams.py``).
 """
 
 import asyncio
-from collections.abc import AsyncIterable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from rowcast.bus.bus import Bus
@@ -20,7 +21,7 @@ from rowcast.core.grouping import GroupRow
 from rowcast.core.limits import PAYLOAD_BYTES_MAX
 from rowcast.core.queries import Query
 from rowcast.core.tables import Table
-from rowcast.core.topics import SERVERS_OWN, TopicFilter
+from rowcast.core.topics import SERVERS_OWN
 from rowcast.kernel.admission import Admission
 from rowcast.kernel.atomic_batch import AtomicBatch
 from rowcast.kernel.commit import Committer
@@ -31,11 +32,12 @@ from rowcast.kernel.readable import Readable, nothing_at
 from rowcast.kernel.reauthorization import Reauthorization
 from rowcast.kernel.registry import Entry, Registry
 from rowcast.kernel.related_reads import RelatedReads
-from rowcast.kernel.resource import Incoming, Resource
+from rowcast.kernel.resource import Resource
 from rowcast.kernel.resource_dispatch import ResourceDispatch
 from rowcast.kernel.row_views import Views
-from rowcast.kernel.seams import RowChanged, Seams
+from rowcast.kernel.seams import RowChanged
 from rowcast.kernel.steps import Steps
+from rowcast.kernel.watching import Watching
 from rowcast.kernel.write import (
     Condition,
     Kept,
@@ -51,15 +53,10 @@ from rowcast.reads.loop_turns import in_turns
 from rowcast.reads.record_cache import UNKNOWN, Unknown
 from rowcast.rows.transcoder import Transcoder
 from rowcast.store.store import Page
-from rowcast.subscriptions.live_query import RIGHTS_CHANGE
-from rowcast.subscriptions.offered import check_offered
 from rowcast.subscriptions.reader import Reader
-from rowcast.subscriptions.stage import Stage, chained
-from rowcast.subscriptions.start_position import resumed
-from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 
-class Kernel(Seams):
+class Kernel(Watching):
     """Reads, writes and watches, for every door."""
 
     def __init__(
@@ -306,183 +303,6 @@ class Kernel(Seams):
         self.rights.check_read(topic, caller)
         if not self.visibility.passes(caller, topic):
             raise Error(Code.DENIED, f"{caller.user} may not read {topic!r}")
-
-    # -- watch -------------------------------------------------------------------------------------
-
-    def watch(
-        self,
-        subscription: Subscription,
-        interest: SubscribedFilter,
-        caller: Caller,
-        since: str | int | None = None,
-        *,
-        current: bool = True,
-        asked: bool = False,
-    ) -> bool:
-        """Add or change an interest of a subscription; return whether it is new.
-
-        ``since`` is a cursor or a position to continue after; it overrides ``current``, which
-        requests the current records. A cursor of another log, or beyond its head, causes one RESET
-        and then the current records (C11). ``asked``: authorisation and hooks were done before.
-        Raises INVALID, DENIED.
-        """
-        if not asked:
-            self.authorise(interest, caller)
-        topics = interest.topics
-        self.attach_caller(subscription, caller)
-        if interest.replay is not None:
-            self.unwatch(subscription, topics)  # it begins anew
-        if topics.text in subscription.interests:
-            subscription.replace(interest, current=current)
-            self._attach_queries(subscription, caller)
-            self.hooks.subscribed(caller, interest)
-            return False
-        position = self._position(subscription, interest, since)
-        self.views.enter(subscription, interest)
-        # An unusable cursor starts over, whatever was requested (C11).
-        current = current if since is None else position is None
-        subscription.add(interest, position, current=current)
-        self._attach_queries(subscription, caller)
-        self.tell_subscribed(subscription.owner, topics)
-        self.hooks.subscribed(caller, interest)
-        return True
-
-    def _position(
-        self, subscription: Subscription, interest: SubscribedFilter, since: str | int | None
-    ) -> int | None:
-        """Return the position to continue after; None to begin with current records.
-
-        An unusable cursor causes one RESET (C11). Raises INVALID for malformed text.
-        """
-        if since is None:
-            return None
-        after, lost = resumed(since, interest.query, self.reader.epoch, self.committer.reach)
-        if lost:
-            token = since if isinstance(since, str) else self.cursor(since)
-            subscription.restart(lost, token, interest)
-        return None if lost else after
-
-    def authorise(self, interest: SubscribedFilter, caller: Caller) -> None:
-        """Raise unless the caller may have an interest; hooks may change its options."""
-        self._authorise(interest, caller)
-        asked = interest.topics.text
-        if self.hooks.subscribe(caller, interest):
-            self._authorise(interest, caller)
-            interest.asked = asked
-
-    async def authorise_waiting(self, interest: SubscribedFilter, caller: Caller) -> None:
-        """The same for asynchronous hooks (``Hooks.subscribe_waits``)."""
-        self._authorise(interest, caller)
-        asked = interest.topics.text
-        if await self.hooks.subscribe_waiting(caller, interest):
-            self._authorise(interest, caller)
-            interest.asked = asked
-        if interest.replay is not None:
-            await self.views.replays.find(interest)
-
-    def _authorise(self, interest: SubscribedFilter, caller: Caller) -> None:
-        self.views.plan(interest, caller)
-        self.authorise_watch(interest.watched, caller)
-
-    def attach_caller(self, subscription: Subscription, caller: Caller) -> None:
-        """Set the caller and the stage of a subscription."""
-        subscription.caller = subscription.losses.caller = caller
-        subscription.stage = self.views.stage(subscription, caller, self.stage(caller))
-
-    def _attach_queries(self, subscription: Subscription, caller: Caller) -> None:
-        """Renew the stage of a subscription that has live queries or replays."""
-        if subscription.interests.queries or subscription.interests.replays:
-            self.attach_caller(subscription, caller)
-
-    def stage(self, caller: Caller) -> Stage | None:
-        """Return the stage between events and a caller; None if there is none."""
-        return chained((self.rights.stage(caller), *(view(caller) for view in self.view)))
-
-    def authorise_watch(self, topics: TopicFilter, caller: Caller) -> None:
-        """Raise unless the caller may subscribe to the filter."""
-        self.rights.check_subscribe(topics, caller)
-        check_offered(topics.text, self.registry.paths, self.registry.alarms)
-
-    def unwatch(self, subscription: Subscription, topics: TopicFilter) -> bool:
-        """Remove one interest of a subscription; return whether it existed."""
-        self.views.leave(subscription, topics)
-        ended = subscription.discard(topics)
-        self.tell_unsubscribed(subscription.owner, topics.text)
-        if ended:
-            self.hooks.unsubscribed(subscription.caller, topics.text)
-        return ended
-
-    def close(self, subscription: Subscription) -> None:
-        """Close a subscription and remove it from the bus."""
-        for interest in self.views.leave_all(subscription):
-            self.hooks.unsubscribed(subscription.caller, interest.topics.text)
-        self.tell_gone(subscription.owner)
-        subscription.close()
-
-    def suspend(self, subscription: Subscription) -> tuple[int, list[SubscribedFilter]]:
-        """Close a subscription; return position and interests for ``resume``."""
-        self.views.leave_all(subscription)
-        return subscription.suspend()
-
-    def resume(
-        self,
-        subscription: Subscription,
-        position: int,
-        interests: Sequence[SubscribedFilter],
-        caller: Caller,
-    ) -> list[SubscribedFilter]:
-        """Resume a suspended subscription with a new one.
-
-        Returns the interests that are no longer authorised; they are left out.
-        """
-        allowed: list[SubscribedFilter] = []
-        refused: list[SubscribedFilter] = []
-        anew: list[SubscribedFilter] = []
-        for interest in interests:
-            before = interest.query
-            try:
-                self._authorise(interest, caller)
-                self.views.enter(subscription, interest)
-            except Error:
-                refused.append(interest)
-            else:
-                allowed.append(interest)
-                if interest.query is not None and not interest.query.continues(before):
-                    anew.append(interest)
-        self.attach_caller(subscription, caller)
-        subscription.resume(position, allowed)
-        self._attach_queries(subscription, caller)
-        if anew:
-            subscription.begin_anew(anew, RIGHTS_CHANGE)
-        return refused
-
-    def open_stream(
-        self, topic: str, caller: Caller, interest: SubscribedFilter | None = None
-    ) -> Subscription:
-        """Return a new subscription to one topic, or to all of a collection.
-
-        ``interest`` is that of ``connect``, for which hooks have run.
-        """
-        subscription = Subscription(self.reader, caller.client_id)
-        asked = interest is not None
-        self.watch(subscription, interest or self._interest(topic), caller, asked=asked)
-        return subscription
-
-    def _interest(self, topic: str) -> SubscribedFilter:
-        route = self.registry.route(topic)
-        whole = route.entry is not None and not route.record_id
-        topics = TopicFilter.below(route.entry.path) if whole and route.entry else None
-        return SubscribedFilter(topics or TopicFilter(topic))
-
-    async def connect(
-        self, resource: Resource, incoming: Incoming | None = None
-    ) -> AsyncIterable[object]:
-        """Return the stream of a resource class for a connected client."""
-        self.authorise_read(resource.topic, resource.caller)
-        interest = self._interest(resource.topic)
-        await self.authorise_waiting(interest, resource.caller)
-        resource.interest = interest
-        return resource.connect(incoming)
 
     async def stop(self) -> None:
         """Finish running hooks and resource code, and wait until every write is answered."""
