@@ -1,5 +1,6 @@
 """Webhooks of events: the log is their outbox (G24)."""
 
+import asyncio
 import json
 
 import pytest
@@ -36,8 +37,8 @@ class Posts:
         return [json.loads(body) for _, _, body in self.taken]
 
 
-async def world_with(posts, retries=RETRIES, secret=""):
-    world = World(Hooks(), SETTINGS)
+async def world_with(posts, retries=RETRIES, secret="", **bounds):
+    world = World(Hooks(), SETTINGS, **bounds)
     (runner,) = world.feature.runners.values()
     runner.trigger.action._send, runner.trigger.action._secret = posts, secret
     object.__setattr__(runner.trigger, "retries", retries)
@@ -100,6 +101,23 @@ async def test_a_refusal_is_one_line_of_the_log(caplog):
         "the trigger ops failed for Dog/1: it answered 503",
         "the trigger ops failed for Dog/1: it answered 503",
         "the trigger ops gives up Dog/1: it answered 503",
+    ] == caplog.messages
+
+
+async def test_a_receiver_that_is_too_slow_is_one_line_of_the_log(caplog):
+    """G24: likewise, without the lines of what was cut off."""
+
+    async def hang(url, headers, body):
+        await asyncio.Event().wait()
+
+    world = await world_with(hang, Retries(1, 0.0, 1, 0.0), call_seconds=0.001)
+    await world.room.put("Dog/1")
+    while not world.feature.dead:
+        await world.turn()
+    assert [None, None] == [record.exc_info for record in caplog.records]
+    assert [
+        "the trigger ops failed for Dog/1: it took longer than 0.001 s",
+        "the trigger ops gives up Dog/1: it took longer than 0.001 s",
     ] == caplog.messages
 
 
