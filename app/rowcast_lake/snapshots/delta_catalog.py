@@ -18,7 +18,7 @@ from typing import Final
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema
-from deltalake.exceptions import DeltaError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from rowcast.core.errors import Code, Error
@@ -61,7 +61,19 @@ class DeltaCatalog:
         return self._last[table]
 
     def add(self, version: Version) -> None:
-        """Commit a version whose files replace all others."""
+        """Commit a version; raises CONFLICT when another program took its number."""
+        try:
+            self._commit(version)
+        except CommitFailedError as error:
+            raise Error(
+                Code.CONFLICT,
+                f"another program made version {version.number} of the {DELTA} table "
+                f"{version.table}; let only exports write there, and remove {self._directory}: the "
+                "next one begins it anew",
+            ) from error
+
+    def _commit(self, version: Version) -> None:
+        """Commit a version whose files replace all others; under its number, or not at all."""
         self._prepare(version)
         schema = Schema.from_arrow(_nullable(version.schema))
         actions = [_action(version, at) for at in range(len(version.files))]
@@ -148,7 +160,7 @@ class StoredDeltaCatalog(DeltaCatalog):
         """Commit a version; raises CONFLICT when another program took its number."""
         with refusing(self._place, (DeltaError, OSError, pa.ArrowException)):
             try:
-                super().add(version)
+                self._commit(version)
             except DeltaError as error:
                 if self._has(version.table, version.number, version.cut):
                     return  # only the answer was lost

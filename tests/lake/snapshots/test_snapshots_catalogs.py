@@ -6,7 +6,7 @@ from pathlib import Path
 import duckdb
 import polars as pl
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from open_tables import digest_of
 from pyiceberg.table import StaticTable
 from typer.testing import CliRunner
@@ -18,6 +18,7 @@ from rowcast.program.cli import command
 from rowcast.program.config import Config
 from rowcast_lake.snapshots import catalogs as room
 from rowcast_lake.snapshots.catalogs import Catalogs
+from rowcast_lake.snapshots.delta_catalog import DeltaCatalog
 from rowcast_lake.snapshots.export import Order, export
 from rowcast_lake.snapshots.manifest import read_manifest
 from rowcast_lake.snapshots.shelves import shelf_of
@@ -235,6 +236,26 @@ def test_a_table_that_somebody_else_wrote_to_is_told(world):
     with pytest.raises(Error, match=r"the delta table Dog .* has no version before 7") as error:
         cut(world)
     assert error.value.code is Code.CONFLICT
+
+
+def test_a_version_gets_its_own_number_or_none(world, monkeypatch):
+    """S20: delta-rs would take the next number where another program has just taken this one."""
+    put(world, 1)
+    cut(world)
+    put(world, 2)
+    place, opened, written = world.directory / "delta" / "Dog", DeltaCatalog._open, []
+
+    def then_another_writes(catalog, table, version=None):
+        found = opened(catalog, table, version)
+        if (table, version, written) == ("Dog", 0, []):
+            written.append(write_deltalake(place, found.to_pyarrow_table(), mode="append"))
+        return found
+
+    monkeypatch.setattr(DeltaCatalog, "_open", then_another_writes)
+    with pytest.raises(Error, match="another program made version 1 of the delta table") as error:
+        cut(world)
+    assert error.value.code is Code.CONFLICT
+    assert 1 == DeltaTable(place).version()
 
 
 def test_what_is_missing_is_told(world, monkeypatch):
