@@ -12,6 +12,7 @@ from rowcast.core.errors import Error
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.kernel.batch import take
 from rowcast.kernel.bytes_in_hand import WriteBounds
+from rowcast.kernel.forwarding import ForwardingCommitter
 from rowcast.kernel.resource import Resource
 from rowcast.kernel.write import Condition, Group, Receipt, Write
 from rowcast.store.store import Change
@@ -108,6 +109,62 @@ async def test_b11_writes_of_a_group_leave_memory_when_they_are_answered():
         assert [None, None] == [hearer() for hearer in left]
     finally:
         gc.enable()
+
+
+class Follower(Server):
+    """The parts of a node that proposes its writes to another one."""
+
+    def _committer(self, bounds):
+        parts = (self.store, self.bus, self.cache, self.clock, self.writer, bounds)
+        return ForwardingCommitter(*parts, node="b")
+
+
+async def test_b11_writes_of_a_group_leave_memory_when_a_follower_answers_them():
+    """B11: likewise where another node has decided them."""
+    room, hearers = Follower(), [Hearer(), Hearer()]
+    gc.disable()
+    try:
+        events = [Event(f"u/{n}", PUT, b"1", None, 1, True) for n in range(2)]
+        writes = grouped(*map(Write, events, (ANN, ANN), hearers))
+        for write in writes:
+            room.committer.pending.hold(ANN, write.size)
+        room.committer._answer(writes, [BUSY, BUSY])
+        left = [ref(hearer) for hearer in hearers]
+        hearers.clear()
+        del write, writes
+        assert [None, None] == [hearer() for hearer in left]
+    finally:
+        gc.enable()
+
+
+async def test_b11_writes_of_a_group_leave_memory_when_they_are_refused():
+    """B11: likewise where there is no room for them, and nobody answers them."""
+    room = Server(bounds=WriteBounds(client_high=1, client_max=2, high=1, most=2, batch=1))
+    room.writer.held = True
+    room.committer.submit([put("u/1")])
+
+    async def refused():
+        events = [Event(f"Dog/{n}", PUT, b"{}", None, 1, True) for n in range(2)]
+        try:
+            await room.kernel.write_all(events, ANN, atomic=True)
+        except Error as error:
+            return error.code
+        return None
+
+    gc.disable()
+    try:
+        before = writes_in_memory()
+        assert Code.BUSY is await refused()
+        assert set() == writes_in_memory() - before
+    finally:
+        gc.enable()
+    room.writer.release()
+    await room.committer.settle()
+
+
+def writes_in_memory():
+    """Return the identities of all writes and groups that were not freed."""
+    return {id(known) for known in gc.get_objects() if type(known) in {Group, Write}}
 
 
 async def test_facts_of_an_unlogged_message_are_durable_before_it_is_announced():

@@ -117,7 +117,8 @@ class AtomicBatch:
                 error.detail.pop("index", None)  # that of a hook
             for done in dones:
                 done(error)
-            raise
+            # What it passed names the writes, and the outcomes name it: a circle, as in _submit.
+            raise error.with_traceback(None) from error.__cause__
         return await outcomes.all
 
     async def _carry_out(
