@@ -25,6 +25,10 @@ type Note @table @export {
   id: ID @primaryKey
   text: String
 }
+type Stay @table(maxCount: 3, compact: ["site"]) @export {
+  id: ID @primaryKey
+  site: String
+}
 """
 LEASE_SECONDS = 1.5
 OPEN = {

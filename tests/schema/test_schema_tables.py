@@ -322,3 +322,18 @@ def test_e16_a_table_says_how_long_it_keeps_tombstones(text, seconds):
     """E16: by the key of its records."""
     table = one(f"type A @table({text}) {{ name: String @primaryKey }}")
     assert (True, seconds) == (table.compacts, table.tombstone_seconds)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('["name"]', ()),
+        ("[topic]", ("topic",)),
+        ('["clientId"]', ("clientId",)),
+        ("[site, name]", ("site", "name")),
+    ],
+)
+def test_e16_a_table_says_by_what_it_keeps_events(text, words):
+    """E16: the key of its records alone needs none besides them."""
+    table = one(f"type A @table(compact: {text}) {{ name: String @primaryKey site: Long }}")
+    assert (True, words) == (table.compacts, table.kept_by)

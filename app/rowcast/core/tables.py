@@ -145,6 +145,11 @@ class Table:
     """How many bytes of payload of its last events; 0 means no limit of its own."""
     compacts: bool = False
     """Of what its history has no longer, the end of each record stays (E16)."""
+    kept_by: tuple[str, ...] = ()
+    """The parts of the key of which the newest event stays, where that is not the records' own.
+
+    Names of attributes, or ``topic`` and ``clientId`` where no attribute has that name.
+    """
     tombstone_seconds: float = 0
     """How long the deletion of a record stays beyond its history, where it compacts."""
     deadline_seconds: float = 0

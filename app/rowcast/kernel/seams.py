@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar, cast
 
 from rowcast.core.callers import Caller
+from rowcast.core.events import Event
 from rowcast.core.histograms import HistogramFamily
+from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, TopicRoot, TopicTable
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.door import Door
@@ -95,14 +97,16 @@ class Archive(Protocol):
         """
 
 
-class Compaction(Archive, Protocol):
-    """Notes the end of what retention is about to trim, for cursors that are too old for the log.
+class CompactedReads(Protocol):
+    """What stays of the events of a table that compacts, once its log has them no longer."""
 
-    Its ``secure`` returns None for a part that is not compacted.
-    """
-
-    def past(self, interest: SubscribedFilter, after: int, caller: Caller) -> CompactedPast | None:
+    async def past(
+        self, interest: SubscribedFilter, after: int, caller: Caller
+    ) -> CompactedPast | None:
         """Return what became of an interest's records after a position; None if it is unknown."""
+
+    async def kept(self, table: Table, topics: TopicFilter, upto: int) -> list[Event]:
+        """Return the events at a filter's topics that stay, of those up to a number, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +149,11 @@ class RetentionSeams:
         """Read before anything is restored, to create their tables and apply their retention."""
         self.archive: Archive | None = None
         """Asked before a part of the log is trimmed."""
-        self.compaction: Compaction | None = None
-        """Asked before a part of the log is trimmed that no archive has, and when a cursor of SSE
-        or WebSocket is older than what the log has."""
+        self.compaction: Archive | None = None
+        """Asked before a part of the log is trimmed that no archive has; its ``secure`` returns
+        None for a part that is not compacted."""
+        self.compacted: CompactedReads | None = None
+        """Asked when a cursor of SSE or WebSocket, or a range, begins before the log does."""
         self.log_parts: list[LogParts] = []
         """Called by each sweep of the log, to apply their retention and to drop unused parts."""
         self.expiry_sources: list[ExpirySource] = []

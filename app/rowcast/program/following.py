@@ -24,6 +24,7 @@ from rowcast.core.topics import RULES, TopicFilter
 from rowcast.doors.http.edge import Edge
 from rowcast.doors.http.streams.rows import STREAMS, stream_rows
 from rowcast.doors.mqtt.connections.relay import MqttRelay
+from rowcast.features.compaction.compacted_reads import CompactedTables
 from rowcast.features.computed.computation import Computation
 from rowcast.features.derived.feature import DerivedTables
 from rowcast.features.hooks.hooks import Hooks
@@ -72,6 +73,8 @@ REFUSING: Final = (
     Plug("rollups", lambda it: Rollups(it.schema.tables, keeps=False)),
 )
 """Features whose tables clients do not write, at any process; the rows are kept at one."""
+READING: Final = (Plug("compaction", lambda it: CompactedTables(it.store, it.schema.tables)),)
+"""Features that only read what the process that numbers has noted in the log."""
 
 
 class Following(Application):
@@ -83,7 +86,7 @@ class Following(Application):
         self._node = node
         self._mqtt: MqttRelay | None = None
         same = [plug for plug in FEATURES if plug.name in SAME_EVERYWHERE]
-        super().__init__(config, features=[*same, *REFUSING, *more])
+        super().__init__(config, features=[*same, *REFUSING, *READING, *more])
 
     def _load_resources(self) -> None:
         """Note what the project's own code is asked for: it runs in the process that numbers."""

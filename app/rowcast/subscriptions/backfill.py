@@ -69,7 +69,7 @@ class CurrentRecords:
         self.interest = interest
         self._past, interest.past = interest.past, None  # once: who begins anew gets everything
         self._told = 0
-        """How many of the past's deletions were looked at."""
+        """How many of the past's kept events and deletions were looked at."""
         self.limit = limit
         self._least = least
         self.done = False
@@ -95,8 +95,8 @@ class CurrentRecords:
         """Return the next page."""
         interest = self.interest
         self.begin(position)
-        if self._owes_deletions:
-            return self._deletions(reader)
+        if self._owes_ends:
+            return self._ends(reader)
         pairs = await self._live_rows(reader)
         if pairs:
             return pairs
@@ -110,7 +110,7 @@ class CurrentRecords:
     def asks(self, reader: Reader) -> list[Scan] | None:
         """Return the remaining scans of the store; None if there may be other sources."""
         interest = self.interest
-        if interest.rows is not None or interest.topics.text[0] == "$" or self._owes_deletions:
+        if interest.rows is not None or interest.topics.text[0] == "$" or self._owes_ends:
             return None
         if self._supplied is None and None in self._tables and reader.supplies():
             return None
@@ -154,19 +154,19 @@ class CurrentRecords:
         return pairs
 
     @property
-    def _owes_deletions(self) -> bool:
-        """Whether deletions of a compacted past are still to be delivered.
+    def _owes_ends(self) -> bool:
+        """Whether something of a compacted past is still to be delivered.
 
         They come first, and without numbers: a reader that is cut off gets all of it again, and a
         record that was written again since follows its deletion.
         """
-        return self._past is not None and self._told < len(self._past.deleted)
+        return self._past is not None and self._told < self._past.count
 
-    def _deletions(self, reader: Reader) -> list[Pair]:
+    def _ends(self, reader: Reader) -> list[Pair]:
         if self._past is None:
             return []
         begin, self._told = self._told, self._told + page_records(reader, self._past.table)
-        return [(event, self.interest) for event in self._past.deletions(begin, self._told)]
+        return [(event, self.interest) for event in self._past.events(begin, self._told)]
 
     async def _scan(self, reader: Reader) -> Page:
         """Return the next page of current records, or of rows."""

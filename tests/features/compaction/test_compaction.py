@@ -17,6 +17,7 @@ from serving import application
 SCHEMA = """
 type Note @table(maxCount: 4, compact: ["id"]) @export { id: ID @primaryKey n: Int }
 type Other @table(maxCount: 4) @export { id: ID @primaryKey n: Int }
+type Stay @table(maxCount: 2, compact: ["site"]) @export { id: ID @primaryKey site: String n: Int }
 type place @table(maxCount: 4, compact: ["id"]) @export { id: ID @primaryKey n: Int }
 """
 SETTINGS = {"history.sweep_seconds": 3600}
@@ -316,3 +317,36 @@ async def test_e16_nothing_is_trimmed_whose_deletions_were_refused(tmp_path):
         Rowcast(url_of(program)) as rows,
     ):
         assert ("delete", "Note/a") == await heard_first(rows, "Note", since)
+
+
+async def test_e16_a_range_has_the_newest_event_of_each_key_beyond_the_history(tmp_path):
+    """E16: in any form of it, page by page, from a cursor and in long polls; a series has none."""
+    async with (
+        application(tmp_path, SCHEMA, SETTINGS, features()) as program,
+        Rowcast(url_of(program)) as rows,
+    ):
+        first = (await rows.put("Stay/0", {"site": "x", "n": 0})).cursor
+        for n, site in enumerate("xyzyx", 1):
+            await rows.put(f"Stay/{n % 2}", {"site": site, "n": n})
+        assert 4 == await sweep(program)
+
+        async def told(terms):
+            answer = await rows.request("GET", f"/Stay/?{terms}")
+            assert answer.is_success, answer.text
+            return [it["value"]["n"] for it in answer.json()], answer
+
+        numbers, answer = await told("from=0")
+        assert [1, 2, 3, 4, 5] == numbers
+        assert "rowcast-trimmed" in answer.headers
+        assert [1, 2, 3, 4, 5] == (await told(f"from={first}"))[0]
+        assert [1, 2, 3, 4, 5] == (await told(f"since={first}&live=true"))[0]
+        assert [3, 4, 5] == (await told("last=3"))[0]
+        assert [1, 5] == (await told("from=0&site==x"))[0]
+        page, answer = await told("from=0&limit=2")
+        path = answer.links["next"]["url"]
+        assert ([1, 2], [3, 4]) == (page, (await told(path.partition("?")[2]))[0])
+        at_topic = (await rows.request("GET", "/Stay/0?from=0")).json()
+        assert [2, 4] == [it["value"]["n"] for it in at_topic]
+        series = (await rows.request("GET", "/Stay/?from=-1h&every=1h&fn=count&select=n")).json()
+        assert 2 == sum(bucket["events"] for bucket in series)
+        assert 410 == (await refused(rows.get("Stay/0", f"asof={first}"))).status

@@ -111,9 +111,9 @@ class World:
                 done = await self.room.put(f"Note/{topic}")
         return done.event.seq
 
-    def past(self, after, filter_="Note/#", caller=ANN):
+    async def past(self, after, filter_="Note/#", caller=ANN):
         interest = SubscribedFilter(TopicFilter(filter_))
-        found = self.feature.past(interest, after, caller)
+        found = await self.feature.past(interest, after, caller)
         return None if found is None else topics_of(found)
 
 
@@ -128,10 +128,13 @@ async def test_e16_deletions_are_noted_before_they_are_trimmed(world):
     first = await world.write("a", "b", "c")
     await world.write("-a", "-b", "b", "-c", "x", "x")
     assert 8 == await world.retention.sweep()
-    assert (["Note/a", "Note/c"], ["Note/c"]) == (world.past(first), world.past(first, "Note/c"))
-    assert None is world.past(first, "#")
+    assert (["Note/a", "Note/c"], ["Note/c"]) == (
+        await world.past(first),
+        await world.past(first, "Note/c"),
+    )
+    assert None is await world.past(first, "#")
     await world.start()
-    assert ["Note/a", "Note/c"] == world.past(first)
+    assert ["Note/a", "Note/c"] == await world.past(first)
 
 
 async def test_e16_deletions_of_others_are_passed_over_page_by_page(world):
@@ -141,7 +144,7 @@ async def test_e16_deletions_of_others_are_passed_over_page_by_page(world):
     await world.retention.sweep()
     subscription = Subscription(world.room.reader)
     interest = SubscribedFilter(TopicFilter("Note/c"))
-    interest.past = world.feature.past(interest, first, ANN)
+    interest.past = await world.feature.past(interest, first, ANN)
     world.room.kernel.watch(subscription, interest, ANN)
     heard = []
     while [CURRENT] != [kind for _, kind in heard[-1:]]:
@@ -155,12 +158,12 @@ async def test_e16_a_tombstone_stays_as_long_as_declared(world):
     await world.retention.sweep()
     world.room.time += 100
     await world.retention.sweep()
-    assert ["Note/a"] == world.past(first)
+    assert ["Note/a"] == await world.past(first)
     world.room.time += 1
     await world.retention.sweep()
-    assert (None, []) == (world.past(first), world.past(first + 1))
+    assert (None, []) == (await world.past(first), await world.past(first + 1))
     await world.start()
-    assert (None, []) == (world.past(first), world.past(first + 1))
+    assert (None, []) == (await world.past(first), await world.past(first + 1))
 
 
 async def test_what_was_trimmed_while_the_table_did_not_compact_is_not_known(world):
@@ -171,13 +174,13 @@ async def test_what_was_trimmed_while_the_table_did_not_compact_is_not_known(wor
     await world.write("-b", "x", "x")
     await world.retention.sweep()
     await world.start()
-    assert (None, None) == (world.past(first), world.past(last))
+    assert (None, None) == (await world.past(first), await world.past(last))
     now = await world.write("x", "c")
     await world.write("-c", "x")
     await world.retention.sweep()
-    assert ["Note/c"] == world.past(now)
+    assert ["Note/c"] == await world.past(now)
     await world.start()
-    assert ["Note/c"] == world.past(now)
+    assert ["Note/c"] == await world.past(now)
 
 
 async def test_tombstones_of_another_log_are_dropped(world):
@@ -210,8 +213,8 @@ async def test_nothing_is_trimmed_while_the_disk_refuses(world, monkeypatch):
     monkeypatch.undo()
     assert 3 == await world.retention.sweep()
     await world.start()
-    assert ["Note/a"] == world.past(0)
-    assert [] == world.past(first - 1)
+    assert ["Note/a"] == await world.past(0)
+    assert [] == await world.past(first - 1)
 
 
 async def test_who_may_not_read_each_record_begins_anew(world, monkeypatch):
@@ -220,10 +223,10 @@ async def test_who_may_not_read_each_record_begins_anew(world, monkeypatch):
     await world.write("-a", "x", "x")
     await world.retention.sweep()
     caller = Caller("rita", Grants(read=True), "http")
-    assert ["Note/a"] == world.past(first, caller=caller)
+    assert ["Note/a"] == await world.past(first, caller=caller)
 
     class Compares:
         compares = True
 
     monkeypatch.setattr(world.room.kernel, "stage", lambda _: Compares())
-    assert None is world.past(first, caller=caller)
+    assert None is await world.past(first, caller=caller)

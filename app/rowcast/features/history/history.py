@@ -7,7 +7,7 @@ Events that the caller may not read are left out, as in any other read (G6).
 It knows no protocol and no format.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rowcast.core.callers import Caller
@@ -39,6 +39,8 @@ class Window:
     until: int
     trimmed: int = 0
     """The trim position of the log, if it may affect the window."""
+    kept: tuple[Event, ...] = ()
+    """Events before that, which a table that compacts has kept."""
 
 
 class HistoryReads(PastPoints):
@@ -73,20 +75,46 @@ class HistoryReads(PastPoints):
         caller: Caller,
         start: Moment | None = None,
         end: Moment | None = None,
+        *,
+        keeps: bool = False,
     ) -> Window:
-        """Return the window from one time to another; raises INVALID, DENIED, GONE."""
+        """Return the window from one time to another; raises INVALID, DENIED, GONE.
+
+        ``keeps``: with what a table that compacts has kept, if it keeps events; a cursor of a part
+        that was trimmed is no error then.
+        """
         self.authorise(topics, caller)
         reader, source = self._reader, self._source(topics, table)
+        keeps = keeps and isinstance(source, Table) and bool(source.kept_by)
         until = await position_of(reader, source, end) if end else reader.announced()
-        after = await position_of(reader, source, start) if start else 0
+        after = await position_of(reader, source, start, kept=not keeps) if start else 0
         if start and end and _is_reversed(start, end, after, until):
             raise Error(Code.INVALID, "from is after to; a window begins before it ends")
         trimmed = reader.trimmed([source])
-        by_cursor = start is not None and start.cursor is not None  # nothing of it was trimmed
+        by_cursor = start is not None and start.cursor is not None and after >= trimmed
         gone = trimmed if not by_cursor and await self._reaches_beyond(source, after) else 0
-        if end and gone and gone >= until:
+        kept: tuple[Event, ...] = ()
+        if keeps and gone:
+            kept = await self._kept(topics, source, (start, end), trimmed)
+        elif end and gone and gone >= until:
             raise forgotten(reader, "what was before that", trimmed)
-        return Window(topics, source, max(after, trimmed), until, gone)
+        return Window(topics, source, max(after, trimmed), until, gone, kept)
+
+    async def _kept(
+        self,
+        topics: TopicFilter,
+        source: LogSource,
+        ends: tuple[Moment | None, Moment | None],
+        trimmed: int,
+    ) -> tuple[Event, ...]:
+        """Return the events between two points that are kept of a part that was trimmed."""
+        compacted = self._seams.compacted
+        if compacted is None or not isinstance(source, Table):
+            return ()
+        start, end = ends
+        found = await compacted.kept(source, topics, trimmed)
+        found = [event for event in found if start is None or not _is_before(event, start)]
+        return tuple([event for event in found if end is None or _is_before(event, end)])
 
     def authorise(self, topics: TopicFilter, caller: Caller) -> None:
         """Raise unless the caller may read the filter."""
@@ -107,16 +135,26 @@ class HistoryReads(PastPoints):
 
         Raises GONE if the log is trimmed beyond the read position meanwhile.
         """
-        after, limit = window.after, self.bounds.first_events
+        after, limit, kept = window.after, self.bounds.first_events, window.kept
         while after < window.until:
             page = await self._page(window, after, limit)
             trimmed = self._reader.trimmed([window.source])  # asked last: it only grows
             if trimmed > after:
                 raise forgotten(self._reader, "what was asked for", trimmed)
+            for piece in self._pieces(kept):  # after the first look at the log, which may be GONE
+                yield self._visible(window, piece, caller)
+            kept = ()
             yield self._selected(window, page, caller)
             if len(page) < limit:
                 return
             after, limit = page[-1].seq, self._next_limit(page)
+        for piece in self._pieces(kept):
+            yield self._visible(window, piece, caller)
+
+    def _pieces(self, kept: Sequence[Event]) -> Iterator[Sequence[Event]]:
+        """Yield pages of kept events, whose size is unknown."""
+        size = self.bounds.first_events
+        return (kept[n : n + size] for n in range(0, len(kept), size))
 
     def _source(self, topics: TopicFilter, table: Table | None) -> LogSource:
         rows = self._reader.rows(topics)
@@ -145,8 +183,11 @@ class HistoryReads(PastPoints):
         return max(1, min(self.bounds.page_events, 4 * len(page), fitting))
 
     def _selected(self, window: Window, page: Sequence[Event], caller: Caller) -> list[Event]:
-        topics, after, until = window.topics, window.after, window.until
-        inside = [event for event in page if after < event.seq <= until]
+        inside = [event for event in page if window.after < event.seq <= window.until]
+        return self._visible(window, inside, caller)
+
+    def _visible(self, window: Window, inside: Sequence[Event], caller: Caller) -> list[Event]:
+        topics = window.topics
         rows = self._reader.rows(topics)
         if rows is not None:
             seen = [row for event in inside if (row := rows.row(event)) is not None]
@@ -199,6 +240,10 @@ class HistoryReads(PastPoints):
         trimmed = self._reader.trimmed([window.source])  # asked last: it only grows
         if trimmed > window.after and len(found) < count:
             raise forgotten(self._reader, "what was asked for", trimmed)
+        if window.kept and len(found) < count:
+            kept = self._visible(window, window.kept, caller)
+            kept = [event for event in kept if wanted is None or wanted(event)]
+            found += kept[::-1][: count - len(found)]
         return found[::-1]
 
     async def record(
@@ -290,6 +335,13 @@ def _is_reversed(start: Moment, end: Moment, after: int, until: int) -> bool:
     if start.cursor or end.cursor:
         return after > until
     return start.version > end.version
+
+
+def _is_before(event: Event, moment: Moment) -> bool:
+    """Whether an event is before a time, or not after a cursor."""
+    if moment.cursor is not None:
+        return event.seq <= moment.cursor.seq
+    return event.version < moment.version
 
 
 def bytes_of(events: Sequence[Event]) -> int:

@@ -71,7 +71,8 @@ async def answer_to(request: Request, period: Period) -> "Answer":
     start = None if period.start is None else past.moment(period.start, "from")
     end = None if period.end is None else past.moment(period.end, "to")
     topics = _filter(reading.topic, table)
-    window = await past.window(topics, table, request.caller, start, end)
+    keeps = not period.every_ms  # numbers are added up of what is complete
+    window = await past.window(topics, table, request.caller, start, end, keeps=keeps)
     query = _query(request, reading, table)
     return Answer(request, period, window, table, query, media_type)
 

@@ -130,20 +130,20 @@ async def _resumed(
         await reader.until_reached(cursor.seq)
     lost = why_lost(cursor, reader.epoch, reader.reach())
     if not lost and reader.trimmed(sources) > cursor.seq:
-        lost = "" if _has_past(kernel, interests, cursor.seq, caller) else TRIMMED
+        lost = "" if await _has_past(kernel, interests, cursor.seq, caller) else TRIMMED
     queries = [one.query for one in interests if one.query is not None]
     lost = lost or next(filter(None, (one.lost(cursor.seq) for one in queries)), "")
     return None if lost else cursor.seq, lost
 
 
-def _has_past(
+async def _has_past(
     kernel: Kernel, interests: Sequence[SubscribedFilter], after: int, caller: Caller
 ) -> bool:
     """Give the interest what became of its records in a part of the log that was compacted."""
-    compaction = kernel.compaction
-    if compaction is None or len(interests) > 1:  # of which each has another place to go on from
+    compacted = kernel.compacted
+    if compacted is None or len(interests) > 1:  # of which each has another place to go on from
         return False
-    interests[0].past = compaction.past(interests[0], after, caller)
+    interests[0].past = await compacted.past(interests[0], after, caller)
     return interests[0].past is not None
 
 
