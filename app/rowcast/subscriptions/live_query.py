@@ -39,6 +39,9 @@ REDEFINED: Final = "the schema has other conditions for this query since"
 STEP: Final[EventField[Step]] = EventField("step")
 
 
+PARTS: Final[EventField[bool]] = EventField("parts")
+"""Of a record of which a reader is told selected parts, so that its bytes are in no log."""
+
 MIDWAY: Final[EventField[bool]] = EventField("midway")
 """Of a step after which others of the same event follow; its number is that of the event before, to
 which a reader goes back that is interrupted here."""
@@ -66,6 +69,8 @@ def as_step(step: Step, event: Event) -> Event:
         )  # fmt: skip
     else:
         made = event.changed(kind=PUT)
+        if PARTS.of(event, False):
+            PARTS.put(made, True)
     STEP.put(made, step)
     return made
 

@@ -12,7 +12,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from query_world import DOORS, Sse, Ws, run_case
+from query_world import DOORS, run_case
 from related_world import run_related
 
 KINDS = {
@@ -20,7 +20,7 @@ KINDS = {
     "windows": partial(run_case, window=True),
     "related": run_related,
     "related-windows": partial(run_related, window=True),
-    "related-parts": partial(run_related, select=True, doors=(Sse, Ws)),
+    "related-parts": partial(run_related, select=True),
 }
 """What is asked: a limit, conditions on related records, and selected parts of these."""
 

@@ -5,12 +5,13 @@ from unittest import mock
 
 import pytest
 from dogs_world import BONN, SCHEMA, put, related, some_dogs, turns_of, watch
-from query_world import Mqtt, Sse, World, Ws
+from query_world import Mqtt, OldMqtt, Sse, World, Ws
 
 import mqtt_server as mqtt
 from build import turns
 from mqtt_server import Connect, Peer, Puback, Publish, Subscribe, user
 from rightful import Rightful, person
+from rowcast.codecs import decode
 from rowcast.core.callers import ALL, Caller, Grants
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, Event
@@ -164,7 +165,7 @@ async def test_m3_a_named_query_may_be_on_related_records(dogs):
 PARTS = "select(id,owner(name,city))"
 
 
-@pytest.mark.parametrize("door", [Sse, Ws])
+@pytest.mark.parametrize("door", [Sse, Ws, Mqtt])
 async def test_m3_a9_a_change_of_an_owner_is_a_change_of_what_is_told_of_its_dogs(dogs, door):
     """M3, A9: a step has the parts as of its position; what is not selected is no step."""
     await dogs.open(f"age=le=2&{PARTS}", [door])
@@ -185,7 +186,7 @@ async def test_m3_a9_a_change_of_an_owner_is_a_change_of_what_is_told_of_its_dog
     assert {"id": "2", "owner": None} == reader.records["Dog/2"]
 
 
-@pytest.mark.parametrize("door", [Sse, Ws])
+@pytest.mark.parametrize("door", [Sse, Ws, Mqtt, OldMqtt])
 async def test_m3_parts_of_the_record_alone_need_no_other_table(dogs, door):
     """M3: they are told as REST tells them."""
     await dogs.open(f"age=gt=3&{PARTS.replace('owner(name,city)', 'age')}", [door])
@@ -200,14 +201,29 @@ async def test_m3_parts_of_the_record_alone_need_no_other_table(dogs, door):
     assert (6, 0) == (dogs.readers[0].records["Dog/1"]["age"], searched.await_count)
 
 
-async def test_m3_mqtt_refuses_parts(dogs):
-    """M3: a message that is sent again after a crash is read from the log, as a whole record."""
-    peer = Peer(dogs.server, 5)
-    peer.send(Connect(5, "c"), Subscribe(7, (mqtt.Subscription(f"$query/Dog/{PARTS}"),)))
-    await turns(20)
-    suback = peer.heard()[-1]
-    assert suback.reasons[0] >= 0x80
-    assert "over MQTT has no select" in suback.properties["reason_string"]
+@pytest.mark.parametrize("spelling", ["$query/Dog/{}", "Dog/+?{}"])
+@pytest.mark.parametrize("version", [5, 4])
+async def test_m3_a_message_of_parts_has_what_one_of_a_record_has(dogs, spelling, version):
+    """M3: position and step in MQTT 5, and in the format that was asked for."""
+    peer = Peer(dogs.server, version)
+    asked = {"user_property": (("accept", "application/cbor"),)} if version == 5 else {}
+    peer.send(Connect(version, "c"))
+    text = spelling.format("age=ge=4&select(id,owner(city))")
+    peer.send(Subscribe(7, (mqtt.Subscription(text, 1),), asked))
+    await turns(30)
+    await dogs.write(put("Owner/cy", city="Kiel"))
+    await turns(30)
+    found = [packet for packet in peer.heard() if isinstance(packet, Publish)]
+    media = "application/cbor" if version == 5 else "application/json"
+    told = [decode(packet.payload, media) for packet in found]
+    assert [{"id": "4", "owner": None}, {"id": "4", "owner": {"city": "Kiel"}}] == told
+    assert ["Dog/4"] * 2 == [packet.topic for packet in found]
+    if version == 5:
+        head = dogs.server.kernel.committer.announced
+        record = await dogs.server.kernel.read("Dog/4", Caller("a", ALL))
+        cursors = [dogs.server.kernel.cursor(seq) for seq in (record.seq, head)]
+        assert cursors == [user(packet, "seq") for packet in found]
+        assert [None, "change"] == [user(packet, "op") for packet in found]
     peer.lose()
 
 
@@ -419,5 +435,50 @@ async def test_m3_messages_in_flight_at_a_kill_are_the_same_again():
     await turns(60)
     _, *sent = peer.heard()
     assert before == [(packet.topic, packet.payload, user(packet, "op")) for packet in sent]
+    peer.lose()
+    await again.close()
+
+
+@pytest.mark.parametrize("trimmed", [False, True])
+async def test_m3_selected_parts_in_flight_at_a_kill_are_the_same_again(trimmed):
+    """M3: as of their moment, also where the log has no longer what they were made of."""
+    dog, *others = parse_schema(SCHEMA).tables
+    opened = World(dog, others=others)
+    await opened.write(put("Owner/ann", 2, city="Bonn"))
+    for number in (1, 2):
+        await opened.write(put(f"Dog/{number}", 2, age=1, owner_id="ann"))
+    keep = {"session_expiry_interval": 3600}
+    peer = Peer(opened.server, 5)
+    peer.send(Connect(5, "c", clean_start=True, properties=keep))
+    peer.send(Subscribe(7, (mqtt.Subscription(f"$query/Dog/{PARTS}", 2),)))
+    await turns(40)
+    for city in ("Ulm", "Kiel"):
+        await opened.write(put("Owner/ann", 2, city=city))
+    await opened.write(Event("Dog/2", DELETE, b"", None, 2, True))
+    await turns(80)
+    before = [packet for packet in peer.heard() if isinstance(packet, Publish)]
+    steps = [None, None, *["change"] * 4, "leave"]
+    assert steps == [user(packet, "op") for packet in before]
+    cities = [json.loads(packet.payload)["owner"]["city"] for packet in before[:-1]]
+    assert ["Bonn", "Bonn", "Ulm", "Ulm", "Kiel", "Kiel"] == cities
+    opened.server.writer.hold()
+    opened.server.readers.hold()
+    again = World(dog, others=others, store=opened.server.store)
+    if trimmed:
+        await again.write(put("Dog/1", 2, age=7, owner_id="ann"))
+        for table in (dog, *others):
+            again.server.store.trim(table, Keep(events=1), 0, 1_000)
+    peer = Peer(again.server, 5)
+    peer.send(Connect(5, "c", clean_start=False, properties=keep))
+    await turns(80)
+    sent = [packet for packet in peer.heard() if isinstance(packet, Publish)][: len(before)]
+    for packet in (*before, *sent):
+        assert packet.topic.startswith("Dog/")
+
+    def told(packets):
+        names = ("op", "seq")
+        return [(it.topic, it.payload, *[user(it, name) for name in names]) for it in packets]
+
+    assert told(before) == told(sent)
     peer.lose()
     await again.close()

@@ -30,7 +30,7 @@ async def test_m3_a9_each_door_holds_what_rest_answers(seed):
 @pytest.mark.parametrize("seed", range(24))
 async def test_m3_a9_selected_parts_are_those_of_the_position(seed):
     """M3, A9: of the record and of related ones, also when only these change."""
-    heard = await run_related(seed, writes=40, cuts=8, select=True, doors=[Sse, Ws])
+    heard = await run_related(seed, writes=40, cuts=8, select=True)
     assert "reset" not in heard
 
 
@@ -53,7 +53,7 @@ async def test_m3_m9_a_window_within_the_rights_of_the_caller(name, seed):
 async def test_m3_m9_selected_parts_within_the_rights_of_the_caller(name, seed):
     """M3, M9: related records that the caller may not read are not told."""
     rights = {"tables": ruled(), "caller": PEOPLE[name]}
-    await run_related(seed, writes=40, cuts=4, select=True, doors=[Sse, Ws], **rights)
+    await run_related(seed, writes=40, cuts=4, select=True, **rights)
 
 
 @pytest.mark.parametrize("window", [False, True])

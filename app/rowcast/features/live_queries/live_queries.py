@@ -40,10 +40,6 @@ from rowcast.subscriptions.live_query import RIGHTS_CHANGE, LiveQuery
 from rowcast.subscriptions.stage import Stage
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
-NO_PARTS: Final = (
-    "a live query over MQTT has no select, because a message that is sent again after a crash is "
-    "the record of the log; leave it out, or use SSE or WebSocket"
-)
 _ANONYMOUS: Final = "anonymous"
 
 
@@ -88,7 +84,7 @@ class LiveQueries(QueryPoints):
         query, extent = self._parsed(text, table, conditions)
         visibility = kernel.visibility
         related = tuple(related_tables(table, query.where, query.select))
-        self._check(text, query, (table, *related), caller)
+        self._check((table, *related), caller)
         made = LiveQuery(
             table,
             TopicFilter.below(table.path or ""),
@@ -118,10 +114,8 @@ class LiveQueries(QueryPoints):
             error.detail["filter"] = text
             raise
 
-    def _check(self, text: str, query: Query, tables: tuple[Table, ...], caller: Caller) -> None:
-        """Raise an Error unless the caller's door offers the query, and it may read the tables."""
-        if query.select is not None and caller.door == "mqtt":
-            raise Error(Code.INVALID, NO_PARTS, filter=text)
+    def _check(self, tables: tuple[Table, ...], caller: Caller) -> None:
+        """Raise an Error unless the caller's door offers the tables, and it may read them."""
         for table in tables:
             if caller.door in PROTOCOLS:
                 check_not_excluded(table, caller.door)

@@ -14,6 +14,7 @@ from rowcast.core.events import Event, Record
 from rowcast.core.queries import Select
 from rowcast.features.live_queries.query_index import Key, key_of
 from rowcast.features.live_queries.related_plan import Branch, Node, Plan
+from rowcast.subscriptions.live_query import PARTS
 
 _Place = tuple[int, Key]
 
@@ -82,6 +83,7 @@ class Telling:
         value = self._selected(self._plan.root, self._plan.select, seen)
         told = seen.changed(payload=encode(value, JSON), content_type=JSON, table=None)
         told.decoded = value
+        PARTS.put(told, True)
         return told
 
     def value(self, record: Record) -> object:

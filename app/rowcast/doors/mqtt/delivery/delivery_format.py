@@ -25,7 +25,7 @@ from rowcast.mqtt.packets import MQTT_5
 from rowcast.mqtt.wire import text, varint
 from rowcast.rows.topic_rows import Row
 from rowcast.rows.transcoder import Transcoder
-from rowcast.subscriptions.live_query import STEP, step_of
+from rowcast.subscriptions.live_query import PARTS, STEP, step_of
 
 log = logging.getLogger("rowcast.mqtt")
 
@@ -337,13 +337,14 @@ class DeliveryFormats:
         return known if isinstance(known, int) else len(event.payload)
 
     def _told(self, event: Event, form: DeliveryFormat) -> tuple[tuple[str, str], ...]:
-        """Return Rowcast's user properties: always for a declared table, else on request.
+        """Return Rowcast's user properties: always for a declared table, and in live queries of it.
 
-        An undeclared topic returns exactly the original properties, unless the client requests
-        more.
+        For others on request: an undeclared topic returns exactly the original properties, unless
+        the client requests more.
         """
         told: list[tuple[str, str]] = []
-        if event.table is not None or form.tells_seq:
+        made = event.encodings or ()
+        if event.table is not None or form.tells_seq or STEP in made or PARTS in made:
             if event.seq and not (isinstance(event, Row) and event.leads):
                 told.append(("seq", self._cursor(event.seq)))
             step = step_of(event)

@@ -7,14 +7,15 @@ number and a QoS 2 message a ``CompactInflight``. Those of other sessions are ``
 from collections.abc import Iterable
 from enum import Enum
 
-from rowcast.core.events import DELETE, Event
+from rowcast.codecs import JSON
+from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.query_topics import QUERY_PREFIX
 from rowcast.core.topic_tables import PREFIX
 from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat
 from rowcast.features.shared_subscriptions.assignments import Assignment
 from rowcast.mqtt.window import Flight
 from rowcast.rows.topic_rows import Row
-from rowcast.subscriptions.live_query import Step, as_step, step_of
+from rowcast.subscriptions.live_query import PARTS, Step, as_step, step_of
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 
@@ -35,6 +36,7 @@ class Sent:
         "qos",
         "retain",
         "seq",
+        "told",
         "topic",
     )
 
@@ -62,6 +64,8 @@ class Sent:
             self.topic = event.topic if step is None else f"{QUERY_PREFIX}{step}/{event.topic}"
         self.named = retain or event is None or isinstance(event, Row) or step is not None
         """Whether it is looked up by its topic, too, not only by its number."""
+        self.told = b""
+        """The payload, if it is in no log: selected parts of records, as of one moment."""
         self.deal: Assignment | None = None
         """The assignment of a group, completed with this flight."""
 
@@ -79,6 +83,11 @@ def step_again(sent: Sent, event: Event | None, shown: Event | None) -> Event | 
     ``event`` is that of the log at its topic; None if it was trimmed.
     """
     topic = step_topic(sent)
+    if sent.told and shown is not None:
+        shown = shown.changed(
+            kind=PUT, payload=sent.told, content_type=JSON, table=None, seq=sent.seq
+        )
+        PARTS.put(shown, True)
     if not topic:
         return shown
     step = Step(sent.topic.removeprefix(QUERY_PREFIX).partition("/")[0])

@@ -32,8 +32,8 @@ OWNER = "session/"
 FILTER, EXCLUSIVE, SHARE, OUT, IN = "filter/", "exclusive/", "share/", "out/", "in/"
 """Prefixes of the names of a session's facts."""
 FLIGHT = ("seq", "topic", "qos", "retain", "ids", "media", "tells", "meta",
-          "order", "at", "retries", "released", "share")  # fmt: skip
-"""What a flight's value has, in this order."""
+          "order", "at", "retries", "released", "share", "told")  # fmt: skip
+"""What a flight's value has, in this order; the last one only where the log has no payload."""
 _CBOR_MAP = 5
 """The major type of a map (RFC 8949, 3.1), which a flight's value was once."""
 
@@ -186,6 +186,7 @@ class _Recall:
             facts["seq"],
             facts["topic"],
         )
+        sent.told = facts.get("told", b"")
         flight = Flight(sent, facts["at"])
         flight.released = facts["released"]
         flight.retries = facts["retries"]
@@ -195,7 +196,7 @@ class _Recall:
 def _flight_facts(value: bytes) -> dict[str, Any]:
     if value and value[0] >> 5 == _CBOR_MAP:
         return _decoded(value)
-    return dict(zip(FLIGHT, cast("list[Any]", decode(value, MSGPACK)), strict=True))
+    return dict(zip(FLIGHT, cast("list[Any]", decode(value, MSGPACK)), strict=False))
 
 
 def _decoded(value: bytes) -> dict[str, Any]:

@@ -338,7 +338,7 @@ def _facts(interest: SubscribedFilter) -> dict[str, object]:
 def _facts_of_flight(flight: Flight, sent: Sent) -> list[object]:
     """Return the values of ``FLIGHT``: a message of QoS 2 writes them twice."""
     form = sent.form
-    return [
+    facts: list[object] = [
         sent.seq,
         sent.topic if sent.named else "",
         sent.qos,
@@ -353,6 +353,7 @@ def _facts_of_flight(flight: Flight, sent: Sent) -> list[object]:
         flight.released,
         filter_of(sent.deal.group) if sent.deal is not None else "",
     ]
+    return [*facts, sent.told] if sent.told else facts
 
 
 def _facts_of(session: Session) -> bytes:
