@@ -142,12 +142,12 @@ class Mqtt(Reader):
         self._prefix = prefix
         self._connection = Connection("client", version=MQTT_5)
         asked: dict[str, object] = {"user_property": (("seq", "true"),)}
-        wanted = (Subscription(f"{prefix}{topics}", 1),)
+        wanted = (Subscription(f"{prefix}{topics}", 0),)
         packets: Sequence[Packet] = (Connect(MQTT_5, name), Subscribe(1, wanted, asked))
         sock.sendall(b"".join(encode(packet, MQTT_5) for packet in packets))
 
     def told(self, data: bytes) -> Iterator[tuple[str, str, str, str]]:
-        """Yield the messages; those with QoS 1 are not acknowledged, there are few."""
+        """Yield the messages."""
         for packet in self._connection.receive(data):
             if isinstance(packet, Violation):
                 raise packet
