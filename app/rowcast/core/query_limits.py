@@ -36,3 +36,7 @@ WINDOW_READ_MAX: Final = 100_000
 
 WINDOW_BYTES_MAX: Final = 16 * 1_048_576
 """Payload bytes of the records of one live window, 16 MiB: 1,000 records of 16 KiB."""
+
+LIVE_LACKING_MAX: Final = 10_000
+"""Records that were written while the current ones of one live query were read, and are noted until
+their events follow: as many as a second has."""

@@ -128,7 +128,7 @@ class CurrentRecords:
         """Return the records of the next pages that the reader wants."""
         interest = self.interest  # may have been replaced meanwhile
         pairs: list[Pair] = []
-        limit = self.limit or 0
+        limit, query = self.limit or 0, interest.query
         after = -1 if self._past is None else self._past.after
         for page in pages:
             pairs += [
@@ -136,6 +136,8 @@ class CurrentRecords:
                 for record in page.records
                 if after < record.seq <= limit and record.topic not in (self._supplied or ())
             ]
+            if query is not None:
+                query.lack(record.topic for record in page.records if record.seq > limit)
             if page.more and page.records:
                 self._after = page.records[-1].topic
             else:

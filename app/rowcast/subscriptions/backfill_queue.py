@@ -70,7 +70,7 @@ class BackfillQueue:
         self.follow(window, since, announced, current=False)
         if window.current is not None:
             self.drop((window,))
-            self.waiting.append(WindowBackfill(window, since, records=True))
+            self.waiting.append(WindowBackfill(window, since, partial=True, records=True))
 
     async def read(self, position: int) -> list[Pair]:
         """Read a page of the first backfill, or of several that can be combined.

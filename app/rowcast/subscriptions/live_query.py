@@ -7,14 +7,16 @@ changed record is a PUT, a leaving one a DELETE; ``step_of`` says which it is.
 With a limit it is a window: the first records of an order. An event may then mean several steps.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import islice
 from typing import Final, Protocol
 
 from rowcast.core.event_fields import EventField
 from rowcast.core.events import DELETE, PUT, Event, Record
 from rowcast.core.queries import Query
+from rowcast.core.query_limits import LIVE_LACKING_MAX
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 
@@ -90,6 +92,16 @@ def numbered(steps: list[Event], position: int) -> list[Event]:
     return steps
 
 
+def entering(step: Event) -> Event:
+    """Return a step for a reader that may lack the record: a change enters, others are the same."""
+    if step_of(step) is not Step.CHANGE:
+        return step
+    made = as_step(Step.ENTER, step)  # of its own: the step is shared with readers that have it
+    if is_midway(step):
+        MIDWAY.put(made, True)
+    return made
+
+
 class Unknown(Exception):  # noqa: N818 - not a mistake: an answer that a window cannot give
     """Nobody can tell what happened to a window since a position; ``reason`` says why."""
 
@@ -106,6 +118,8 @@ class WindowReplay(Protocol):
     position: int
     """Up to where it goes; the events after it are live."""
     done: bool
+    left_out: Sequence[str]
+    """The topics of records that the last call of ``current`` left out."""
 
     async def read(self) -> list[Event]:
         """Return the next steps."""
@@ -115,7 +129,10 @@ class WindowReplay(Protocol):
         """Whether ``current`` has returned all records."""
 
     async def current(self) -> Sequence[Record]:
-        """Return the next records of the window at the position reached, in order."""
+        """Return the next records of the window at the position reached, in order.
+
+        Some may have been written since: they are left out, and their events follow.
+        """
 
 
 class LiveWindow(Protocol):
@@ -154,6 +171,20 @@ class LiveQuery:
     """The window, if it has a limit, or conditions on related records."""
     related: tuple[Table, ...] = ()
     """The other tables that its conditions are on."""
+    lacking: set[str] = field(default_factory=set)
+    """Topics of records that the reader has not got, because they were written while the current
+    ones were read: their events follow."""
+
+    def lack(self, topics: Iterable[str]) -> None:
+        """Note records that are left out; beyond the bound, a first event of one is a change."""
+        self.lacking.update(islice(topics, max(0, LIVE_LACKING_MAX - len(self.lacking))))
+
+    def told(self, step: Event) -> Event:
+        """Return a step as the reader is told it: a record that it lacks enters."""
+        if step.topic not in self.lacking or step_of(step) is Step.LEAVE:
+            return step
+        self.lacking.discard(step.topic)
+        return entering(step)
 
     @property
     def tables(self) -> tuple[Table, ...]:

@@ -6,7 +6,7 @@ that all of them share. So its floor is the position of the window, when the bac
 
 from rowcast.core.events import CURRENT, Event
 from rowcast.subscriptions.backfill import Lost, snapshot_of
-from rowcast.subscriptions.live_query import Unknown, WindowReplay
+from rowcast.subscriptions.live_query import Unknown, WindowReplay, entering
 from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.subscribed_filters import Pair, SubscribedFilter
 
@@ -14,11 +14,12 @@ from rowcast.subscriptions.subscribed_filters import Pair, SubscribedFilter
 class WindowBackfill:
     """The steps of an interest's window after a position, and its records with the mark CURRENT.
 
-    ``fresh``: the reader has nothing of it yet, so there are no steps. ``since`` None is the
-    position of the subscription when it begins.
+    ``fresh``: the reader has nothing of it yet, so no steps are told. ``partial``: it may lack some
+    records, because it left before it had all, so what has changed is told as if it entered.
+    ``since`` None is the position of the subscription when it begins.
     """
 
-    __slots__ = ("_fresh", "_records", "_replay", "_since", "done", "interest")
+    __slots__ = ("_fresh", "_partial", "_records", "_replay", "_since", "done", "interest")
 
     def __init__(
         self,
@@ -26,12 +27,14 @@ class WindowBackfill:
         since: int | None = None,
         *,
         fresh: bool = False,
+        partial: bool = False,
         records: bool = False,
     ) -> None:
         self.interest = interest
         self.done = False
         self._since = since
         self._fresh = fresh
+        self._partial = partial
         self._records = records
         self._replay: WindowReplay | None = None
 
@@ -48,10 +51,14 @@ class WindowBackfill:
                 self.interest, since or position, unknown.trimmed, unknown.reason
             ) from unknown
         interest = self.interest  # may have been replaced meanwhile
+        if self._partial:
+            steps = [entering(step) for step in steps]
         pairs: list[Pair] = [(step, interest) for step in steps]
         self.done = replay.done
         if ended:
             pairs += [(snapshot_of(record), interest) for record in records]
+            if interest.query is not None and replay.left_out:
+                interest.query.lack(replay.left_out)
             self.done = replay.complete
             if self.done:
                 pairs.append((Event("", CURRENT, b"", seq=replay.position), interest))

@@ -12,6 +12,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from hasty_world import run_hasty
 from query_world import DOORS, run_case
 from related_world import run_related
 
@@ -21,8 +22,10 @@ KINDS = {
     "related": run_related,
     "related-windows": partial(run_related, window=True),
     "related-parts": partial(run_related, select=True),
+    "hasty": run_hasty,
 }
-"""What is asked: a limit, conditions on related records, and selected parts of these."""
+"""What is asked: a limit, conditions on related records, and selected parts of these; and any of it
+by readers that leave while their records are read."""
 
 
 async def _run(arguments):

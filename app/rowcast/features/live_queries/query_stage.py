@@ -127,8 +127,8 @@ class QueryStage:
 
         Those to be begun anew are added to ``anew``, windows that lack the steps to ``late``.
         """
-        if step_of(event) is not None:  # it waited for room
-            yield event, interest
+        if step_of(event) is not None:  # it waited for room, or is of a window's past
+            yield _lacked(event, interest), interest
         elif event.kind == SNAPSHOT and interest is not None and interest.tells_parts:
             yield event, interest  # made of what the caller may read
         elif event.kind == SNAPSHOT:
@@ -141,9 +141,9 @@ class QueryStage:
             for item in self._concerned(table, event, interest):
                 if item.is_window:
                     for told in _window_steps(table, event, item, anew, late):
-                        yield told, item
+                        yield _lacked(told, item), item
                 elif (step := self._step(table, event, item, anew)) is not None:
-                    yield step, item
+                    yield _lacked(step, item), item
 
     def _concerned(
         self, table: TableQueries, event: Event, interest: SubscribedFilter | None
@@ -193,6 +193,12 @@ class QueryStage:
     def _seen(self, record: Record) -> Record | None:
         """Return a record as the caller reads it; None if it may not."""
         return next(iter(self._visibility.records(self._caller, [record])), None)
+
+
+def _lacked(step: Event, item: SubscribedFilter | None) -> Event:
+    """Return a step as a reader is told it that lacks some records."""
+    query = None if item is None else item.query
+    return step if query is None or not query.lacking else query.told(step)
 
 
 def _window_steps(

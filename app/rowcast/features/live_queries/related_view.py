@@ -258,6 +258,7 @@ class RelatedReplay:
         self.position = position
         self.done = not steps
         self.complete = where is None
+        self.left_out: Sequence[str] = ()
         self._view = view
         self._where = where
         self._steps = steps
@@ -283,6 +284,7 @@ class RelatedReplay:
         self._after = page.after
         self.complete = not page.after
         records = [record for record in page.records if record.seq <= self.position]
+        self.left_out = [it.topic for it in page.records if it.seq > self.position]
         return await self._view.told(records, self.position)
 
 

@@ -31,6 +31,7 @@ class Replay:
         self.position = position
         self.done = since >= position
         self.complete = False
+        self.left_out: Sequence[str] = ()
 
     async def current(self) -> Sequence[Record]:
         """Return the records of the window at the position reached, in order."""

@@ -1,0 +1,63 @@
+"""Live queries whose readers leave, or whose records change, while the records are read (M3)."""
+
+import pytest
+from dogs_world import BONN, put, related
+from hasty_world import HastyMqtt, HastySse, HastyWs, run_hasty
+
+from build import turns
+
+
+@pytest.mark.parametrize("seed", [4, 184, *range(4)])
+async def test_m3_who_leaves_too_early_is_told_no_change_of_what_it_lacks(seed):
+    """M3, C11: on each door, of conditions, related ones and windows; in the end as REST."""
+    await run_hasty(seed, writes=12, cuts=6)
+
+
+@pytest.mark.parametrize("conditions", [BONN, f"{BONN}&sort(age)&limit(9)", "age=ge=0&limit(9)"])
+async def test_m3_a_session_that_got_no_record_yet_is_told_that_it_enters(conditions):
+    """M3: not that it has changed, as it is to readers that have it."""
+    async with related() as opened:
+        await opened.write(put("Owner/ann", city="Bonn"))
+        await opened.write(put("Dog/1", age=1, owner_id="ann"))
+        reader = HastyMqtt(opened)
+        opened.server.readers.hold()
+        await reader.ask(conditions)
+        await reader.cut()
+        assert [] == reader.heard
+        opened.server.readers.release()
+        await opened.write(put("Dog/1", age=2, owner_id="ann"))
+        opened.readers, opened.conditions = [reader], conditions
+        await reader.ask(conditions)
+        await opened.check()
+        await opened.write(put("Dog/1", age=3, owner_id="ann"))
+        await opened.check()
+        assert ("enter", "Dog/1") == reader.heard[0]
+        assert ("change", "Dog/1") == reader.heard[-1]
+
+
+@pytest.mark.parametrize("door", [HastySse, HastyWs, HastyMqtt])
+@pytest.mark.parametrize("conditions", [BONN, "age=ge=0"])
+async def test_m3_a_record_that_is_written_before_its_page_is_read_enters(door, conditions):
+    """M3, C11: the current records leave it out, so its event brings it."""
+    async with related() as opened:
+        await opened.write(put("Owner/ann", city="Bonn"))
+        for number in (1, 2):
+            await opened.write(put(f"Dog/{number}", age=1, owner_id="ann"))
+        reader, opened.conditions = door(opened), conditions
+        opened.readers = [reader]
+        reads = opened.server.readers
+        reads.hold()
+        await reader.ask(conditions)
+        await turns(20)
+        while reads.waiting and conditions == BONN:  # the keys first
+            reads.step()
+            await turns(20)
+            if reads.waiting and len(opened.server.live_queries.views):
+                break
+        for age in (2, 3):
+            await opened.write(put("Dog/2", age=age, owner_id="ann"))
+        reads.release()
+        await opened.settle()
+        await opened.check()
+        told = [item for item in reader.heard if item[0] != "current"]
+        assert [("snapshot", "Dog/1"), ("enter", "Dog/2"), ("change", "Dog/2")] == told
