@@ -40,6 +40,11 @@ async def test_m3_a9_the_window_is_that_of_rest_on_each_door(seed):
     assert "reset" not in await run_related(seed, writes=40, cuts=8, window=True)
 
 
+async def test_m3_a9_a_window_of_the_past_of_which_too_little_is_known_is_read_again():
+    """M3, A9: two dogs that came ahead of the only other one are taken back together."""
+    await run_related(20233, writes=100, cuts=20, window=True)
+
+
 @pytest.mark.parametrize("name", PEOPLE)
 @pytest.mark.parametrize("seed", range(6))
 async def test_m3_m9_a_window_within_the_rights_of_the_caller(name, seed):

@@ -274,6 +274,8 @@ class RelatedWindow(RelatedView):
 
         None: too few records are known to tell.
         """
+        if not order.is_enough:
+            return None  # of the window as it was, after records that came since were taken back
         found: list[Steps] = []
         async for part in each(made):
             old = order.window
