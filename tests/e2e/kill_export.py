@@ -5,7 +5,8 @@ any cut the two have what they had at first, or one less. A reader opens the new
 and over: it must never fail, nor mix two cuts. Some exports are killed at a random moment: the
 newest snapshot is then what it was, and the next export removes what was left (S2, S3).
 Behind each export the changes are written, some of these killed too; each snapshot brought forward
-with them is the newest, by digest (M2, S6).
+with them is the newest, by digest (M2, S6). A plain stream over their files has each move once,
+while they are merged, too (S15).
 """
 
 import argparse
@@ -22,9 +23,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from file_stream import FileStream
 from rowcast.features.snapshots.catalogue import Catalogue
 from rowcast.features.snapshots.snapshot_directory import SnapshotDirectory
 from rowcast.mqtt.packets import Puback, Publish
+from rowcast_lake.snapshots.compaction import compact
 from rowcast_lake.snapshots.fold import differences
 from rowcast_lake.snapshots.verify import verify
 from serving import PATIENCE_SECONDS, Server, rowcast
@@ -55,6 +58,8 @@ class World:
         self.failures: list[BaseException] = []
         self.moved = 0
         self.reads = 0
+        self.stream = FileStream(self.shelf.directory, "Here")
+        self.streamed: list[tuple[int, str, int]] = []
 
     def ballast(self) -> None:
         """Give an export something to do."""
@@ -150,6 +155,18 @@ def prove(world: World) -> int:
     return len(names)
 
 
+def follow(world: World) -> None:
+    """Check that a stream over files, begun anew, has every move once since the first increment."""
+    world.stream = FileStream(world.shelf.directory, "Here", world.stream.seen)
+    for rows in world.stream.poll():
+        found = [(row["_seq"], row["id"], row["n"]) for row in rows]
+        assert found == sorted(found)
+        world.streamed += found
+    for name in map(str, range(WRITERS)):
+        left = [n for _, writer, n in sorted(world.streamed) if writer == name]
+        assert left == [*range(left[0], left[0] - len(left), -1)] if left else True, name
+
+
 def export(folder: Path, kill_after: float | None, *options: object) -> bool:
     """Run one export; tell whether it came to its end."""
     places = ("--data", folder / "data", "--schema", folder / "schema.graphql")
@@ -194,7 +211,9 @@ def run(
                     killed += 1
                     check(world.shelf.place("newest"), rows)
                 after = rng.uniform(0.1, 1.1) * took if rng.random() < kills / exports else None
-                if export(folder, after, "--changes"):
+                changes = export(folder, after, "--changes")
+                follow(world)
+                if changes:
                     proved += prove(world)
                 else:
                     cut_short += 1
@@ -208,6 +227,9 @@ def run(
         assert export(folder, None)
         assert export(folder, None, "--changes")
         assert prove(world) > 0
+        compact(world.shelf.directory, everything=True)
+        follow(world)
+        assert world.streamed
     return killed, world.reads
 
 

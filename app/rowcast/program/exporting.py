@@ -53,6 +53,7 @@ def export_command(config: Config, order: Order) -> list[str]:
         command += ["--tables", ",".join(order.tables)]
     if order.changes:
         command.append("--changes")
-        if config.snapshots.keep_changes:
-            command += ["--set", f"snapshots.keep_changes={config.snapshots.keep_changes}"]
+        for name in ("keep_changes", "keep_small"):
+            if period := getattr(config.snapshots, name):
+                command += ["--set", f"snapshots.{name}={period}"]
     return command

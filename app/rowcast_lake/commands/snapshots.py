@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,7 +29,7 @@ from rowcast.program.commands.options import (
     print_row,
 )
 from rowcast.program.config import Config
-from rowcast.program.settings.snapshots import seconds_of
+from rowcast.program.settings.snapshots import SnapshotSettings, seconds_of
 from rowcast_lake.commands.needs import need_pyarrow, schema_text
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def export(
     _check_audience(order, out)
     teller = _teller() if json_lines else None
     if changes:
-        _export_changes(order, seconds_of(chosen.snapshots.keep_changes), teller)
+        _export_changes(order, chosen.snapshots, teller)
         return
     made = make(order, teller)
     keep_seconds = seconds_of(chosen.snapshots.keep_for)
@@ -161,12 +162,10 @@ def _tell_made(made: "Snapshot", *, as_json: bool) -> None:
 
 
 def _export_changes(
-    order: "Order", keep_seconds: float, teller: Callable[[str, int, int], None] | None
+    order: "Order", settings: SnapshotSettings, teller: Callable[[str, int, int], None] | None
 ) -> None:
     """Write a page of changes, and print its name."""
     from rowcast_lake.snapshots.changes import export_changes  # noqa: PLC0415
-    from rowcast_lake.snapshots.compaction import compact as put_together  # noqa: PLC0415
-    from rowcast_lake.snapshots.compaction import forget  # noqa: PLC0415
 
     if order.tables:
         raise Error(Code.INVALID, "changes are of all tables, so that none has a gap; name none")
@@ -176,9 +175,7 @@ def _export_changes(
         if teller is not None:  # only the server can decide whether a new snapshot helps
             print(json.dumps({"code": error.code}), flush=True)
         raise
-    put_together(order.directory, tell=_complain)
-    if keep_seconds:
-        forget(order.directory, keep_seconds)
+    _tidy(order.directory, settings)
     if teller is not None:
         facts: dict[str, object] = {"new": page is not None}
         if page is not None:
@@ -191,6 +188,17 @@ def _export_changes(
         print(page.place)
         count = f"{page.manifest.rows:,} events of {len(page.manifest.tables)} tables"
         print(f"{count}, {page.manifest.bytes:,} bytes, cut {page.manifest.cut}", file=sys.stderr)
+
+
+def _tidy(directory: "Directory", settings: SnapshotSettings) -> None:
+    """Merge the increments that are due, and remove those that are too old."""
+    from rowcast_lake.snapshots.compaction import compact as put_together  # noqa: PLC0415
+    from rowcast_lake.snapshots.compaction import forget  # noqa: PLC0415
+
+    small = seconds_of(settings.keep_small)
+    put_together(directory, keep_small_seconds=small, tell=_complain)
+    if settings.keep_changes:
+        forget(directory, seconds_of(settings.keep_changes))
 
 
 def _complain(text: str) -> None:
@@ -346,16 +354,18 @@ def prove(
 def compact(config: ConfigOption = None, data: DataOption = None, out: OutOption = None) -> None:
     """Merge increments into files of about 128 MB.
 
-    `export --changes` merges some by itself. The small files are deleted ten minutes later, by
-    the next `export --changes` or `compact`.
+    `export --changes` merges some by itself. The small files are deleted ten minutes later, and
+    no sooner than `snapshots.keep_small`, by the next `export --changes` or `compact`.
 
     Example: rowcast snapshots compact
     """
     need_pyarrow()
     from rowcast_lake.snapshots.compaction import compact as put_together  # noqa: PLC0415
 
-    directory, apart = _directory(join_settings(config, {"data": data}), out), list[str]()
-    for page in put_together(directory, everything=True, tell=apart.append):
+    chosen, apart = join_settings(config, {"data": data}), list[str]()
+    kept, directory = seconds_of(chosen.snapshots.keep_small), _directory(chosen, out)
+    merge = partial(put_together, everything=True, keep_small_seconds=kept, tell=apart.append)
+    for page in merge(directory):
         print(f"{page.place}  {page.manifest.rows:,} events, {page.manifest.bytes:,} bytes")
     if apart:
         raise Error(Code.CONFLICT, "\n".join(apart))

@@ -5,8 +5,9 @@
 A page begins where the last one ended, so there is no gap and no duplicate: its first number is
 derived from the names of existing pages, under the lock of the directory. When the log no longer
 has the next events, the export raises GONE; after a new snapshot the pages continue from its cut,
-and the gap is visible in their names. Where pages overlap the widest counts: ``compaction`` merges
-small ones later. ``fold`` applies pages to a snapshot.
+and the gap is visible in their names. A page is written once, so a stream over the files of
+``changes`` has each event once. ``compaction`` merges small ones later, apart, in ``merged``: of
+overlapping pages the widest counts. ``fold`` applies pages to a snapshot.
 """
 
 import time
@@ -91,13 +92,15 @@ def export_changes(order: Order, progress: Progress | None = None) -> Page | Non
         return publish(making, order.directory, manifest)
 
 
-def publish(making: Making, directory: Directory, manifest: Manifest) -> Page:
+def publish(
+    making: Making, directory: Directory, manifest: Manifest, folder: str = CHANGES
+) -> Page:
     """Make a complete page visible."""
     making.write(FILE_NAME, manifest.text)
     name = page_name(manifest.from_seq or 0, manifest.seq)
-    place = directory / CHANGES / name
+    place = directory / folder / name
     if isinstance(directory, Path):
-        make_directory(directory / CHANGES)
+        make_directory(directory / folder)
     making.settle(place)
     return Page(place, manifest)
 

@@ -1,8 +1,10 @@
 """Compaction: merges small pages of changes into larger ones (S6).
 
-The larger page is published first, atomically, and the small ones stay for a while: a reader that
-lists the pages sees all events at any moment, and uses the widest page where they overlap, so it
-reads no event twice. Then the small pages are removed: first renamed out of sight, then deleted.
+The larger page is published first, atomically, in a directory of its own (``merged``), and the
+small ones stay for a while: a reader that lists the pages sees all events at any moment, and uses
+the widest page where they overlap, so it reads no event twice. A stream over the files of
+``changes`` sees only what was exported, and has as long as the settings say to come for it. Then
+the small pages are removed: first renamed out of sight, then deleted.
 
 Only sixteen neighbours of one size class are merged, so an event is rewritten three times and not
 with each new page; ``everything`` leaves the smallest possible number of files.
@@ -25,7 +27,7 @@ from rowcast.core.export_limits import (
 from rowcast.core.snapshot_limits import SNAPSHOT_FREE_BYTES_MIN
 from rowcast.features.snapshots.catalogue import MANIFEST, Item
 from rowcast.features.snapshots.shelf import Making
-from rowcast.features.snapshots.snapshot_directory import CHANGES
+from rowcast.features.snapshots.snapshot_directory import MERGED
 from rowcast_lake.columns.joining import joined_schema, shaped
 from rowcast_lake.snapshots.changes import Page, page_name, publish, write_table
 from rowcast_lake.snapshots.manifest import FORMAT, Manifest
@@ -41,13 +43,15 @@ def compact(
     *,
     everything: bool = False,
     covered_seconds: float = PAGES_COVERED_SECONDS,
+    keep_small_seconds: float = 0,
     together: int = PAGES_TOGETHER,
     now: Callable[[], float] = time.time,
     tell: Callable[[str], None] = log.warning,
 ) -> list[Page]:
     """Merge the pages that are due, and remove those merged long ago. Return the new pages.
 
-    ``together`` neighbours of one size class are due.
+    ``together`` neighbours of one size class are due. A merged page goes when the wider one stands
+    for ``covered_seconds``; one of ``changes`` also stays until it is ``keep_small_seconds`` old.
 
     Pages that cannot be merged stay as they are, and ``tell`` receives the reason: no exported
     event is lost.
@@ -66,12 +70,11 @@ def compact(
                 f"{error}; they can be read one by one"
             )
     items = catalogue.items()
-    counting = widest(items)
-    for item in items:
-        if item.is_page and item not in counting:
-            wide = next(page for page in counting if _covers(page, item))
-            if now() - (directory / wide.name / MANIFEST).stat().st_mtime >= covered_seconds:
-                catalogue.remove(item)
+    for item, wide in _covered(items):
+        stands = now() - (directory / wide.name / MANIFEST).stat().st_mtime
+        kept = 0 if item.name.startswith(f"{MERGED}/") else keep_small_seconds
+        if stands >= covered_seconds and now() - _made(item) >= kept:
+            catalogue.remove(item)
     return made
 
 
@@ -84,8 +87,7 @@ def forget(directory: Directory, seconds: float, now: Callable[[], float] = time
     for item in sorted(catalogue.items(), key=lambda item: item.seq):
         if not item.is_page or item.problem:
             continue
-        made = datetime.fromisoformat(str(item.manifest["created"])).timestamp()
-        if now() - made < seconds or not catalogue.free(item):
+        if now() - _made(item) < seconds or not catalogue.free(item):
             break
         catalogue.remove(item)
         gone.append(item.name)
@@ -100,6 +102,19 @@ def widest(items: Sequence[Item]) -> list[Item]:
         if not (found and _covers(found[-1], page)):
             found.append(page)
     return found
+
+
+def _covered(items: Sequence[Item]) -> Iterator[tuple[Item, Item]]:
+    """Return each page that does not count, and the wider one that does."""
+    counting = widest(items)
+    for item in items:
+        if item.is_page and not item.problem and item not in counting:
+            yield item, next(page for page in counting if _covers(page, item))
+
+
+def _made(page: Item) -> float:
+    """Return when a page, or the last one in it, was exported, in seconds since 1970."""
+    return datetime.fromisoformat(str(page.manifest["created"])).timestamp()
 
 
 def _covers(wide: Item, page: Item) -> bool:
@@ -146,7 +161,7 @@ def _size(page: Item, together: int) -> int:
 
 def _merge(making: Making, directory: Directory, pages: Sequence[Item]) -> Page:
     """Write neighbours as one page."""
-    making.aim(f"{CHANGES}/{page_name(pages[0].from_seq, pages[-1].seq)}")
+    making.aim(f"{MERGED}/{page_name(pages[0].from_seq, pages[-1].seq)}")
     facts = {}
     for name in dict.fromkeys(name for page in pages for name in page.manifest["tables"]):
         files = [
@@ -169,7 +184,7 @@ def _merge(making: Making, directory: Directory, pages: Sequence[Item]) -> Page:
         pages[0].from_seq,
         format=1 if any(page.manifest["format"] == 1 for page in pages) else FORMAT,
     )
-    return publish(making, directory, manifest)
+    return publish(making, directory, manifest, MERGED)
 
 
 def _current(schema: pa.Schema) -> pa.Schema:

@@ -4,7 +4,7 @@
     000000000000001042/                a snapshot; its manifest is written last
     000000000000001042/.making-<word>  somebody writes it
     delta/<table>/000000000000001042/  the files of one that is a version of a Delta table
-    changes/seq=a-b/                   pages of the log
+    changes/seq=a-b/                   pages of the log; merged/seq=a-b/ those made of several
     .pins/<name>/<until>-<word>        a reader holds it until this time, in seconds since 1970
 
 A snapshot is complete when it has its manifest; readers look past what has none. An export that is
@@ -26,12 +26,13 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.export_limits import EXPORT_SECONDS_MAX, SNAPSHOT_PINNED_SECONDS
 from rowcast.core.snapshot_paths import DELTA
 from rowcast.features.snapshots.snapshot_directory import (
-    CHANGES,
     MAKING,
     NAMED,
     NEWEST,
+    PAGES,
     known_name,
     name_of,
+    page_range,
 )
 from rowcast_lake.snapshots.manifest import FILE_NAME
 from rowcast_lake.stores.object_paths import ObjectPath, refusing
@@ -65,8 +66,13 @@ class ObjectShelf:
         return sorted(self._whole(self.directory, _CUT), key=_order)
 
     def pages(self) -> list[str]:
-        """Return the names of the complete pages of changes."""
-        return sorted(self._whole(self.directory / CHANGES, _PAGE))
+        """Return the complete pages of changes: ``changes/seq=a-b``, and ``merged/seq=a-b``."""
+        pages = [
+            f"{folder}/{name}"
+            for folder in PAGES
+            for name in self._whole(self.directory / folder, _PAGE)
+        ]
+        return sorted(pages, key=page_range)
 
     def _whole(self, place: ObjectPath, pattern: re.Pattern[str]) -> list[str]:
         with refusing(place):
@@ -106,7 +112,8 @@ class ObjectShelf:
     def _sweep(self) -> None:
         """Remove what has no manifest, and was begun longer ago than any export runs."""
         before = self._now() - EXPORT_SECONDS_MAX
-        for place, pattern in ((self.directory, _CUT), (self.directory / CHANGES, _PAGE)):
+        places = ((self.directory, _CUT), *((self.directory / folder, _PAGE) for folder in PAGES))
+        for place, pattern in places:
             for path in place.iterdir():
                 if not pattern.fullmatch(path.name) or self._is_complete(path):
                     continue
@@ -152,7 +159,7 @@ class ObjectShelf:
     def remove_page(self, name: str) -> None:
         """Remove a page of changes."""
         with refusing(self.directory):
-            self._remove(self.directory / CHANGES / name)
+            self._remove(self.directory / name)
 
     def _remove(self, place: ObjectPath) -> None:
         self._complete.discard(place.key)

@@ -5,14 +5,11 @@ Together they give all events, each once, and for the part of the log that is go
 remain of it.
 """
 
-import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, reduce
 from pathlib import Path
-from typing import Any, Final, Protocol, cast
+from typing import Final, Protocol, cast
 
 from pyspark import StorageLevel
 from pyspark.errors import AnalysisException
@@ -27,38 +24,27 @@ from rowcast_lake.spark.jobs.job import Reads
 from rowcast_lake.spark.log_positions import EARLIEST, LogPositions
 from rowcast_lake.spark.log_rows import history_path
 from rowcast_lake.spark.options import Options
-from rowcast_lake.spark.places import MANIFEST, NEWEST
+from rowcast_lake.spark.parts import (
+    CHANGES,
+    CUT,
+    MERGED,
+    PAGE,
+    Part,
+    chain,
+    created,
+    parts_in,
+    reached,
+)
+from rowcast_lake.spark.places import NEWEST
 from rowcast_lake.spark.source import Snapshot
 from rowcast_lake.spark.unions import union
 from rowcast_lake.stores.object_paths import ObjectPath
 
 FORMAT: Final = "rowcast"
-CHANGES: Final = "changes"
-CUT: Final = re.compile(r"(\d{18})(-\d{1,3})?")
-PAGE: Final = re.compile(r"seq=(\d{18})-(\d{18})")
 PAYLOAD: Final = "payload"
 VALUE: Final = "value"
 
-Facts = Mapping[str, Any]
 Moment = int | datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A snapshot, or a page of the log: its positions and its manifest."""
-
-    place: Path | ObjectPath
-    first: int
-    last: int
-    facts: Facts
-
-    def has(self, table: str) -> bool:
-        """Whether there are files of a table."""
-        return bool(self.facts["tables"].get(table, {}).get("files"))
-
-    def columns(self, table: str) -> object:
-        """Return a table's columns from the manifest."""
-        return self.facts["tables"][table].get("columns")
 
 
 class Input(Protocol):
@@ -88,10 +74,9 @@ class Snapshots:
 
     def __init__(self, spark: SparkSession, directory: Path | ObjectPath, table: str) -> None:
         self._spark, self._directory, self._table = spark, directory, table
-        self._cuts = [part for part in _parts(directory, CUT, of_log=False) if part.facts]
-        self._pages = _chain(
-            [part for part in _parts(directory / CHANGES, PAGE, of_log=True) if part.facts]
-        )
+        self._cuts = [part for part in parts_in(directory, CUT, of_log=False) if part.facts]
+        pages = (parts_in(directory / name, PAGE, of_log=True) for name in (MERGED, CHANGES))
+        self._pages = chain([part for found in pages for part in found if part.facts])
         if not self._cuts and not self._pages:
             raise Error(
                 Code.NOT_FOUND,
@@ -116,7 +101,7 @@ class Snapshots:
     @property
     def until(self) -> datetime:
         """When the newest part was made."""
-        return _created(self._newest)
+        return created(self._newest)
 
     @property
     def schema(self) -> str:
@@ -147,12 +132,26 @@ class Snapshots:
         return state.drop(*TOLD)
 
     def stream(self) -> DataFrame:
-        """Refuse: compaction merges pages later, and a stream would see their events again."""
-        raise Error(
-            Code.UNSUPPORTED,
-            "a stream needs the server, --url http://127.0.0.1:9926, or a directory of Parquet "
-            "files that only grows, --parquet DIR",
-        )
+        """Return the events of the pages in ``changes``, each of which is written once.
+
+        Merged pages are elsewhere. The columns are those of the newest page.
+        """
+        if isinstance(self._directory, ObjectPath):
+            raise Error(
+                Code.UNSUPPORTED,
+                f"{self._directory}: a stream over files needs a directory; name the server, "
+                "--url http://127.0.0.1:9926",
+            )
+        known = [page for page in self._pages if page.has(self._table)]
+        if not known:
+            raise Error(
+                Code.NOT_FOUND,
+                f"{self._directory} has no increment with {self._table} that a stream could begin "
+                "with; make one with rowcast export --changes, or name the server, --url",
+            )
+        schema = _parquet(self._spark, [str(known[-1].place / self._table)]).schema
+        places = f"{self._directory}/{CHANGES}/*/{self._table}"
+        return _opened(self._spark.readStream.schema(schema).parquet(places))
 
     def _base(self, at: Moment) -> Part | None:
         """Return the newest snapshot from which the state at a moment can be computed."""
@@ -160,7 +159,7 @@ class Snapshots:
             return None
         if at is None:
             return self._cuts[-1]
-        known = [cut for cut in self._cuts if _reached(cut, at)]
+        known = [cut for cut in self._cuts if reached(cut, at)]
         if known:
             return known[-1]
         if self._pages and self._pages[0].first <= 1:
@@ -168,7 +167,7 @@ class Snapshots:
         raise Error(
             Code.GONE,
             f"--at {at}: the oldest snapshot is of {self._cuts[0].last}, "
-            f"{_created(self._cuts[0]).isoformat()}; what was before it is not known here",
+            f"{created(self._cuts[0]).isoformat()}; what was before it is not known here",
         )
 
     def _events(self) -> DataFrame:
@@ -329,53 +328,6 @@ def _parquet(spark: SparkSession, places: Sequence[str]) -> DataFrame:
         raise Error(
             Code.NOT_FOUND, f"{', '.join(places)} cannot be read as Parquet: {words}"
         ) from error
-
-
-def _parts(directory: Path | ObjectPath, pattern: re.Pattern[str], *, of_log: bool) -> list[Part]:
-    """Return the complete parts in a directory, in the order of their positions."""
-    parts = []
-    found: list[Path | ObjectPath] = [*directory.iterdir()] if directory.is_dir() else []
-    for place in sorted(found, key=lambda place: place.name):
-        match = pattern.fullmatch(place.name)
-        if match is not None:
-            first, last = (int(match[1]), int(match[2])) if of_log else (0, int(match[1]))
-            parts.append(Part(place, first, last, _facts(place)))
-    return parts
-
-
-def _facts(place: Path | ObjectPath) -> Facts:
-    """Return a manifest; empty for a part that was removed meanwhile."""
-    try:
-        return cast("Facts", json.loads((place / MANIFEST).read_bytes()))
-    except FileNotFoundError:
-        return {}
-    except ValueError as error:
-        raise Error(
-            Code.INVALID, f"{place / MANIFEST} is damaged ({error}); take the snapshot again"
-        ) from error
-
-
-def _chain(pages: list[Part]) -> list[Part]:
-    """Return the newest pages that follow each other without gap or overlap.
-
-    During compaction small pages and the merged page may both exist: the larger one counts.
-    """
-    chosen: list[Part] = []
-    for page in sorted(pages, key=lambda page: (page.first, -page.last)):
-        if chosen and page.last <= chosen[-1].last:
-            continue
-        if chosen and page.first > chosen[-1].last + 1:
-            chosen = []
-        chosen.append(page)
-    return chosen
-
-
-def _created(part: Part) -> datetime:
-    return datetime.fromisoformat(str(part.facts["created"]))
-
-
-def _reached(cut: Part, at: int | datetime) -> bool:
-    return cut.last <= at if isinstance(at, int) else _created(cut) <= at
 
 
 def _opened(frame: DataFrame) -> DataFrame:

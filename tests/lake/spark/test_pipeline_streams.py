@@ -6,15 +6,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from exported import Exported
 from lake import EPOCH, TIME
 from rowcast.core.errors import Error
+from rowcast_lake.snapshots.changes import export_changes
+from rowcast_lake.snapshots.compaction import compact
+from rowcast_lake.snapshots.export import Order as Export
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 pytest.importorskip("pyspark", reason="NO SPARK: streams are NOT tested here")
 
 from beside import query  # noqa: E402
 
-from rowcast_lake.spark.inputs import Files  # noqa: E402
+from rowcast_lake.spark.inputs import Files, Snapshots  # noqa: E402
 from rowcast_lake.spark.jobs import JOBS  # noqa: E402
 from rowcast_lake.spark.runner import Order, Target, follow, run  # noqa: E402
 
@@ -33,6 +37,38 @@ def feed(place, name, *readings):
 
 def order(name, options, **target):
     return Order(JOBS[name], options, Target(**target), lambda _: None)
+
+
+def test_a_stream_over_files_of_changes_has_each_event_once(spark, tmp_path):
+    """S15: plain Spark with its checkpoint, restarted; merged pages are where it does not look."""
+    world = Exported(tmp_path, "type Dog @table @export { id: ID @primaryKey, n: Int }")
+    place, out = world.directory, str(tmp_path / "out")
+
+    def page():
+        for _ in range(3):
+            world.put("Dog", "1", {"n": world.seq})
+        export_changes(Export(world.path / "rowcast.db", place, world.schema))
+
+    def read(stream):
+        writer = stream.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer.trigger(availableNow=True).start(out).awaitTermination()
+
+    world.put("Dog", "0", {"n": 0})
+    world.export()
+    page()
+    schema = spark.read.parquet(f"{place}/newest/Dog").schema
+    read(spark.readStream.schema(schema).parquet(f"{place}/changes/*/Dog"))
+    page()
+    page()
+    assert compact(place, together=2)
+    page()
+    read(Snapshots(spark, place, "Dog").stream().select(schema.names))
+    compact(place, everything=True, covered_seconds=0)
+    page()
+    read(spark.readStream.schema(schema).parquet(f"{place}/changes/*/Dog"))
+    world.close()
+    found = query(f"select _seq from '{out}/*.parquet'")
+    assert [*range(2, 17)] == sorted(seq for (seq,) in found)
 
 
 def test_a_stream_of_rollups_takes_what_is_late_but_not_too_late(spark, tmp_path):

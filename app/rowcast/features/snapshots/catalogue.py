@@ -15,7 +15,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.export_limits import SNAPSHOT_MANIFEST_BYTES_MAX
 from rowcast.core.snapshot_paths import leads_out, plain_path
 from rowcast.features.snapshots.shelf import Folder, Held, Shelf
-from rowcast.features.snapshots.snapshot_directory import CHANGES, SnapshotDirectory
+from rowcast.features.snapshots.snapshot_directory import PAGES, SnapshotDirectory
 
 MANIFEST: Final = "manifest.json"
 
@@ -34,7 +34,7 @@ class Item:
     @property
     def is_page(self) -> bool:
         """Whether it is an increment: a part of the log."""
-        return self.name.startswith(f"{CHANGES}/")
+        return self.name.partition("/")[0] in PAGES
 
     @property
     def seq(self) -> int:
@@ -74,7 +74,7 @@ class Catalogue:
         return list(found.values())
 
     def _names(self) -> Iterator[str]:
-        yield from (f"{CHANGES}/{name}" for name in self._shelf.pages())
+        yield from self._shelf.pages()
         yield from self._shelf.names()
 
     def newest(self) -> str:
@@ -133,7 +133,7 @@ class Catalogue:
     def remove(self, item: Item) -> None:
         """Remove a snapshot or increment: first its name, so that no reader sees a part of it."""
         if item.is_page:
-            self._shelf.remove_page(item.name.rpartition("/")[2])
+            self._shelf.remove_page(item.name)
         else:
             self._shelf.remove(item.name)
 

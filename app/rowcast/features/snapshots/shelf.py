@@ -81,7 +81,7 @@ class Shelf(Protocol):
         """Return the snapshots that are there, the oldest cut first."""
 
     def pages(self) -> list[str]:
-        """Return the names of the pages of changes."""
+        """Return the pages of changes: ``changes/seq=a-b``, and ``merged/seq=a-b``."""
 
     def newest(self) -> str | None:
         """Return the snapshot that ``newest`` names."""

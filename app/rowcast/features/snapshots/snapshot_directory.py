@@ -2,7 +2,8 @@
 
     newest -> 000000000000001042      only ever a complete one; replaced in one step
     000000000000001042/               a snapshot, named by its cut; never changed
-    changes/                          pages of the log after it
+    changes/                          pages of the log after it, each written once
+    merged/                           larger pages, each of several of those
     .making-<word>/                   under construction; readers look past names with a dot
     .lock                             held by the one program that makes something here
 
@@ -33,7 +34,10 @@ MAKING: Final = ".making-"
 NAMED: Final = ".named"
 """Where it is noted which snapshots the metadata of open tables names."""
 CHANGES: Final = "changes"
-"""Where the pages of the log are."""
+"""Where the pages of the log are as they were exported."""
+MERGED: Final = "merged"
+"""Where the pages are that compaction makes of others."""
+PAGES: Final = (CHANGES, MERGED)
 _PAGE: Final = re.compile(r"seq=([0-9]{18})-([0-9]{18})", re.ASCII)
 _NAME: Final = re.compile(r"[0-9]{18}(-[0-9]+)?")
 _NO_ROOM: Final = frozenset({ENOSPC, EDQUOT, EFBIG})
@@ -42,6 +46,11 @@ _NO_ROOM: Final = frozenset({ENOSPC, EDQUOT, EFBIG})
 def name_of(seq: int, again: int = 0) -> str:
     """Return what the snapshot of a cut is called; ``again``: others of the cut are there."""
     return f"{seq:018d}-{again}" if again else f"{seq:018d}"
+
+
+def page_range(name: str) -> str:
+    """Return of the name of a page what sorts pages in the order of the log."""
+    return name.partition("=")[2]
 
 
 def known_name(asked: str, name: str | None, names: Sequence[str], place: object) -> str:
@@ -140,17 +149,19 @@ class SnapshotDirectory:
         return gone
 
     def pages(self) -> list[str]:
-        """Return the names of the pages of changes, as far as they are complete."""
-        with suppress(OSError):
-            found = [item.name for item in (self.directory / CHANGES).iterdir()]
-            return sorted(filter(_PAGE.fullmatch, found))
-        return []
+        """Return the pages of changes, as far as they are complete: ``changes/seq=a-b``."""
+        pages: list[str] = []
+        for folder in PAGES:
+            with suppress(OSError):
+                found = [item.name for item in (self.directory / folder).iterdir()]
+                pages += [f"{folder}/{name}" for name in filter(_PAGE.fullmatch, found)]
+        return sorted(pages, key=page_range)
 
     def remove_page(self, name: str) -> None:
         """Remove a page of changes: first its name, so that no reader sees a part of it."""
         gone = self.directory / f"{MAKING}{name.rpartition('=')[2]}"
         with refusing(self.directory):
-            (self.directory / CHANGES / name).rename(gone)
+            (self.directory / name).rename(gone)
         shutil.rmtree(gone, ignore_errors=True)
 
     def hold(self, name: str) -> IO[bytes]:

@@ -70,6 +70,11 @@ class SnapshotSettings(Section):
     keep_changes: PeriodOrNone = Field(
         default=None, description="Age limit of increments, such as `30d`; `off` keeps all."
     )
+    keep_small: PeriodOrNone = Field(
+        default=None,
+        description="Age up to which an increment stays in `changes` although it has been merged, "
+        "such as `7d`, for streams over files; `off`: ten minutes after it was merged.",
+    )
     keep: Count = Field(default=0, description="Number of newest snapshots to keep; 0 keeps all.")
 
     keep_for: PeriodOrNone = Field(
@@ -81,6 +86,8 @@ class SnapshotSettings(Section):
     def _one_place(self) -> Self:
         if self.location and self.directory:
             raise ValueError("set directory or location, not both")
+        if self.keep_changes and seconds_of(self.keep_small) > seconds_of(self.keep_changes):
+            raise ValueError("keep_small should be no longer than keep_changes")
         return self
 
     @property
