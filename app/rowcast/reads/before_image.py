@@ -7,12 +7,11 @@ no longer has it, nobody knows (UNSURE), and nothing is told.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from rowcast.core.event_fields import EventField
 from rowcast.core.events import DELETE, RETAINED, SNAPSHOT, Event, Record
 from rowcast.core.tables import Table
-from rowcast.store.store import Log
 
 
 class Unsure:
@@ -41,7 +40,17 @@ def set_before_image(event: Event, record: Record | None) -> None:
     _BEFORE.put(event, None if record is None else record.changed())
 
 
-def find_befores(store: Log, tables: Iterable[str], events: Sequence[Event]) -> None:
+class Changes(Protocol):
+    """A log, as far as it is asked for earlier changes."""
+
+    def change(self, table: Table, topic: str, upto: int, /) -> Event | None:
+        """Return the last change of a record up to a position."""
+
+    def trimmed(self, table: Table, /) -> int:
+        """Return up to where a table's events are gone."""
+
+
+def find_befores(store: Changes, tables: Iterable[str], events: Sequence[Event]) -> None:
     """Attach the before images to the events of these tables, on a reader thread."""
     ruled = frozenset(tables)
     newest: dict[str, Event] = {}

@@ -62,6 +62,7 @@ class LogInTransaction:
             number: f"{path}/" if path else "" for number, name, path in own if not _hidden(name)
         }
         """The topic prefix of each part with events at undeclared topics."""
+        self._trimmed_of = {number: trimmed for number, _, _, trimmed in known}
         self._trimmed = [(name, trimmed) for _, name, _, trimmed in known if not _hidden(name)]
 
     def gone(self, after: int) -> tuple[str, int] | None:
@@ -84,6 +85,21 @@ class LogInTransaction:
         text = f"{_BETWEEN} AND table_id=? ORDER BY seq"
         for rows in walk(self._connection, text, after, upto, number):
             yield [_event(row, table, prefix) for row in rows]
+
+    def change(self, table: Table, topic: str, upto: int) -> Event | None:
+        """Return the last put, patch or delete of a declared table's topic up to a position."""
+        prefix = Layout(table).prefix
+        text = (
+            f"SELECT {LOG_COLUMNS} FROM {LOG} WHERE table_id=? AND topic=? AND seq<=?"
+            " AND kind<>'message' ORDER BY seq DESC LIMIT 1"
+        )
+        facts = (self._numbers.get(sql_name(table)), topic.removeprefix(prefix), upto)
+        row = self._connection.execute(text, facts).fetchone()
+        return None if row is None else _event(row, table, prefix)
+
+    def trimmed(self, table: Table) -> int:
+        """Return up to where a declared table's events may be gone."""
+        return self._trimmed_of.get(self._numbers.get(sql_name(table), -1), 0)
 
     def intervals(self, table: Table) -> Iterator[list[tuple[Event, int | None]]]:
         """Return the changes of a declared table's records, each with the time of the next change.

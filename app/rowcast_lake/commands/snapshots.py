@@ -127,8 +127,6 @@ def _check_audience(order: "Order", out: str | None) -> None:
             Code.INVALID,
             "name a directory of their own for these snapshots: --audience needs --out",
         )
-    if order.audience and order.history:
-        raise Error(Code.INVALID, "an audience sees no past yet; leave out --history")
 
 
 def _roles(file: Path) -> frozenset[str]:

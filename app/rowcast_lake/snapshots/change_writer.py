@@ -42,7 +42,7 @@ class TableChanges:
 
     def __init__(self, table: Table, epoch: str) -> None:
         self.name = table.name
-        self._table = table
+        self.table = self._table = table
         self._sheet = TableSheet(table, epoch, mixed=True, rest=True, keyed=False)
         self._restore = CompiledTable(table).restore
         self._epoch = epoch
@@ -56,9 +56,18 @@ class TableChanges:
     def batch(self, events: Sequence[Event]) -> Batch:
         """Return some events as rows."""
         for event in events:
-            event.decoded = self._decoded(event)
-            if event.decoded is MISSING and self._table.hides:
-                event.payload = b""  # it could contain hidden attributes
+            self.read(event)
+        return self.rows(events)
+
+    def read(self, event: Event) -> bool:
+        """Decode an event; return whether its value is valid in the current declaration."""
+        event.decoded = self._decoded(event)
+        if event.decoded is MISSING and self._table.hides:
+            event.payload = b""  # it could contain hidden attributes
+        return event.decoded is not MISSING
+
+    def rows(self, events: Sequence[Event]) -> Batch:
+        """Return decoded events as rows."""
         arrays = dict(
             zip(self._sheet.schema.names, self._sheet.of_events(events).columns, strict=True)
         )

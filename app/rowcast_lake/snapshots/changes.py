@@ -11,7 +11,7 @@ overlapping pages the widest counts. ``fold`` applies pages to a snapshot.
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,6 +19,7 @@ from typing import Final
 import pyarrow as pa
 
 from rowcast.core.errors import Code, Error
+from rowcast.core.tables import Table
 from rowcast.features.snapshots.catalogue import Item
 from rowcast.features.snapshots.shelf import Making
 from rowcast.features.snapshots.snapshot_directory import CHANGES
@@ -35,9 +36,10 @@ from rowcast_lake.snapshots.change_writer import (
     TableChanges,
 )
 from rowcast_lake.snapshots.digest import Digest
-from rowcast_lake.snapshots.export import Order, Progress, seqs_of
+from rowcast_lake.snapshots.export import Order, Progress, check_audience, seqs_of
 from rowcast_lake.snapshots.files import TableFiles
 from rowcast_lake.snapshots.manifest import FILE_NAME, Manifest, TableFacts, columns_of, time_text
+from rowcast_lake.snapshots.role_view import RoleView
 from rowcast_lake.snapshots.shapes import Batch
 from rowcast_lake.snapshots.shelves import Directory, catalogue_of, shelf_of
 
@@ -65,6 +67,7 @@ def export_changes(order: Order, progress: Progress | None = None) -> Page | Non
     """
     tables = parse_schema(order.schema, order.schema_name).tables
     shelf = shelf_of(order.directory)
+    check_audience(shelf, order.audience)
     replay_log(file_of(order.database), tables)
     with open_cut(order.database) as cut, shelf.making() as making:
         for table in tables:
@@ -74,22 +77,31 @@ def export_changes(order: Order, progress: Progress | None = None) -> Page | Non
         if after >= cut.seq:
             return None
         making.aim(f"{CHANGES}/{page_name(after + 1, cut.seq)}")
-        branches = cut.topic_tables()
-        sheets: list[ChangeSheet] = [
-            *(TableChanges(table, cut.epoch) for table in tables),
-            *(MessageChanges(branch, cut.epoch) for branch in branches),
-            RetainedChanges([branch.table.branch for branch in branches], cut.epoch),
-        ]
         facts = {}
-        for sheet in sheets:
+        for sheet in _sheets(order, tables, cut):
             batches = _told(sheet.batches(log, after, cut.seq), sheet.name, progress)
             free = order.free_bytes_min
             found = write_table(making, sheet.name, sheet.schema, batches, free)
             if found is not None:
                 facts[sheet.name] = found
         created = time_text(time.time())
-        manifest = Manifest(cut.epoch, cut.seq, created, order.schema, facts, after + 1)
+        schema, audience = ("", order.audience) if order.audience else (order.schema, None)
+        manifest = Manifest(cut.epoch, cut.seq, created, schema, facts, after + 1, audience)
         return publish(making, order.directory, manifest)
+
+
+def _sheets(order: Order, tables: Sequence[Table], cut: ReadTransaction) -> list[ChangeSheet]:
+    """Return the writers of the changes of all tables, as an order's role is told of them."""
+    branches = cut.topic_tables()
+    sheets: list[ChangeSheet] = [
+        *(TableChanges(table, cut.epoch) for table in tables),
+        *(MessageChanges(branch, cut.epoch) for branch in branches),
+        RetainedChanges([branch.table.branch for branch in branches], cut.epoch),
+    ]
+    if not order.audience:
+        return sheets
+    audience = RoleView(order.audience, tables, cut, order.roles)
+    return [audience.changes(sheet) for sheet in sheets]
 
 
 def publish(

@@ -182,6 +182,7 @@ def _merge(making: Making, directory: Directory, pages: Sequence[Item]) -> Page:
         last["schema"],
         facts,
         pages[0].from_seq,
+        last.get("audience"),
         format=1 if any(page.manifest["format"] == 1 for page in pages) else FORMAT,
     )
     return publish(making, directory, manifest, MERGED)

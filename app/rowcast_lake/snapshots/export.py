@@ -89,6 +89,7 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
     """Write a snapshot, or return the newest if nothing has changed since."""
     tables = parse_schema(order.schema, order.schema_name).tables
     shelf = shelf_of(order.directory)
+    check_audience(shelf, order.audience)
     replay_log(file_of(order.database), tables)
     with open_cut(order.database) as cut:
         sheets = _sheets(order, tables, cut)
@@ -112,6 +113,26 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
             place = making.publish(cut.seq, newest=not order.tables or _has_all(shelf, facts))
             catalogs.catch_up([place.name])
             return Snapshot(place, manifest, new=True)
+
+
+def check_audience(shelf: Shelf, audience: str) -> None:
+    """Refuse to write beside files that are for others; raises CONFLICT.
+
+    Who may read a directory may read all of it.
+    """
+    for name in (*shelf.names()[-1:], *shelf.pages()[-1:]):
+        try:
+            known = read_manifest(shelf.directory / name).audience or ""
+        except Error:
+            continue
+        if known != audience:
+            theirs = f"for the role {known}" if known else "of everything"
+            raise Error(
+                Code.CONFLICT,
+                f"{shelf.directory} has exports {theirs} ({name}); name another directory with "
+                f"--out for those {f'for the role {audience}' if audience else 'of everything'}, "
+                "so that who may read some of the files may read all of them",
+            )
 
 
 def _sheets(order: Order, tables: Sequence[Table], cut: ReadTransaction) -> list[TableWriter]:

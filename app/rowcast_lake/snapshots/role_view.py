@@ -3,7 +3,11 @@
 The policy is that of every door: ``@auth`` of tables and attributes, and the rows of ``$SYS/rules``
 in the cut. Rows and attributes that the role may not see are left out, masked attributes are
 masked. A rule about a single user (``owner == $user``) matches no row for a role, because a role is
-no user. The server's own tables, the history of tables and the schema are for administrators only.
+no user. The server's own tables and the schema are for administrators only.
+
+Changes are what a subscriber with this role is told: a record that comes into sight is a put, one
+that leaves it a deletion, so the role's snapshot and its changes are its later snapshot. History
+has the values that the role may see.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -14,16 +18,20 @@ import pyarrow as pa
 from rowcast.codecs import decode
 from rowcast.core.callers import Grants
 from rowcast.core.errors import Code, Error
-from rowcast.core.events import MISSING, Event
+from rowcast.core.events import DELETE, MISSING, Event
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.core.topic_rules import TopicRule
 from rowcast.features.rights.compiled_policy import CompiledPolicy, Subject
 from rowcast.features.rights.policy import Policy
 from rowcast.features.rights.rule_syntax import stored_rule_of
+from rowcast.reads.before_image import find_befores
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.transcoder import Transcoder
 from rowcast.store.read_transaction import ReadTransaction
+from rowcast.store.read_transaction_log import LogInTransaction
+from rowcast_lake.snapshots.change_writer import ChangeSheet, TableChanges
+from rowcast_lake.snapshots.history import HistorySheet
 from rowcast_lake.snapshots.shapes import Batch
 from rowcast_lake.snapshots.table_writer import MessageSheet, RetainedSheet, TableSheet, TableWriter
 
@@ -61,7 +69,13 @@ class RoleView:
             return SeenTable(sheet, self)
         if isinstance(sheet, MessageSheet | RetainedSheet):
             return SeenTopics(sheet, self)
+        if isinstance(sheet, HistorySheet):
+            return SeenHistory(sheet, self)
         return None
+
+    def changes(self, sheet: ChangeSheet) -> ChangeSheet:
+        """Return a writer of changes limited to the role."""
+        return SeenChanges(sheet, self) if isinstance(sheet, TableChanges) else Heard(sheet, self)
 
     def show(self, record: Event) -> Event | None:
         """Return a record as the role sees it, with its value; None if it is not visible."""
@@ -69,6 +83,30 @@ class RoleView:
         if shown is None or self._contents.structured(shown):
             return shown
         return shown.changed(decoded=MISSING)
+
+    def tell(
+        self, changes: TableChanges, log: LogInTransaction, events: Sequence[Event]
+    ) -> list[Event]:
+        """Return events of a table as the role is told of them, decoded for ``changes``."""
+        if self._sight.table(changes.table) is not None:
+            find_befores(log, [changes.table.name], events)
+        told = [(event, self._sight.show(event)) for event in events]
+        return [self._read(changes, event, shown) for event, shown in told if shown is not None]
+
+    def values(self, changes: TableChanges, events: Sequence[Event]) -> list[Event | None]:
+        """Return events as records that the role sees, decoded; None for what it does not see."""
+        told = [(event, self._sight.show(event, record=True)) for event in events]
+        return [shown and self._read(changes, event, shown) for event, shown in told]
+
+    def _read(self, changes: TableChanges, event: Event, shown: Event) -> Event:
+        """Decode what is shown of an event: a mask need not be valid in the declaration."""
+        if shown.kind == DELETE:
+            shown.decoded = MISSING
+            return shown
+        self._contents.structured(shown)  # it empties what nobody can judge
+        if not changes.read(event):
+            shown.decoded = MISSING
+        return shown
 
     def lets(self, topic: str) -> bool:
         """Whether the role may read an undeclared topic."""
@@ -118,7 +156,66 @@ class SeenTopics:
     def batches(self, cut: ReadTransaction) -> Iterator[Batch]:
         """Return the rows of a cut, sorted by key."""
         for batch in self._sheet.batches(cut):
-            topics = batch.column("topic").to_pylist()
-            seen = batch.filter(pa.array([self._audience.lets(topic) for topic in topics]))
-            if seen.num_rows:
-                yield seen
+            yield from _heard(batch, self._audience)
+
+
+class SeenHistory:
+    """The values of a declared table that a role sees, with their intervals."""
+
+    def __init__(self, sheet: HistorySheet, audience: RoleView) -> None:
+        self._sheet = sheet
+        self._audience = audience
+        self.name, self.key, self.rows = sheet.name, sheet.key, sheet.rows
+        self.partition = sheet.partition
+        self.content: tuple[str, ...] = sheet.content
+        self.schema: pa.Schema = sheet.schema
+
+    def batches(self, cut: ReadTransaction) -> Iterator[Batch]:
+        """Return the rows of a cut, in the order of the log."""
+        changes = self._sheet.changes
+        for made in self._sheet.intervals(cut):
+            shown = self._audience.values(changes, [event for event, _ in made])
+            ends = [ended for _, ended in made]
+            seen = [(one, ended) for one, ended in zip(shown, ends, strict=True) if one is not None]
+            if seen:
+                yield self._sheet.with_ends(changes.rows([event for event, _ in seen]), seen)
+
+
+class SeenChanges:
+    """The events of a declared table, as a role is told of them."""
+
+    def __init__(self, sheet: TableChanges, audience: RoleView) -> None:
+        self._sheet = sheet
+        self._audience = audience
+        self.name: str = sheet.name
+        self.schema: pa.Schema = sheet.schema
+
+    def batches(self, log: LogInTransaction, after: int, upto: int) -> Iterator[Batch]:
+        """Return its events after a position, up to another."""
+        for events in log.of_table(self._sheet.table, after, upto):
+            told = self._audience.tell(self._sheet, log, events)
+            if told:
+                yield self._sheet.rows(told)
+
+
+class Heard:
+    """The events at undeclared topics that a role may read."""
+
+    def __init__(self, sheet: ChangeSheet, audience: RoleView) -> None:
+        self._sheet = sheet
+        self._audience = audience
+        self.name: str = sheet.name
+        self.schema: pa.Schema = sheet.schema
+
+    def batches(self, log: LogInTransaction, after: int, upto: int) -> Iterator[Batch]:
+        """Return events after a position, up to another."""
+        for batch in self._sheet.batches(log, after, upto):
+            yield from _heard(batch, self._audience)
+
+
+def _heard(batch: Batch, audience: RoleView) -> Iterator[Batch]:
+    """Return the rows of the topics that a role may read."""
+    topics = batch.column("topic").to_pylist()
+    seen = batch.filter(pa.array([audience.lets(topic) for topic in topics]))
+    if seen.num_rows:
+        yield seen

@@ -1,11 +1,19 @@
 """Snapshots for a role (S18, M9): what it may not see is nowhere in them."""
 
 import json
+import random
 
+import pyarrow.parquet as pq
 import pytest
 
 from exported import Exported
-from rowcast.core.errors import Error
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, PATCH, PUT
+from rowcast_lake.snapshots.changes import export_changes
+from rowcast_lake.snapshots.compaction import compact
+from rowcast_lake.snapshots.export import Order, export
+from rowcast_lake.snapshots.fold import differences
+from rowcast_lake.snapshots.shelves import catalogue_of
 from rowcast_lake.snapshots.verify import verify
 
 SCHEMA = """
@@ -85,9 +93,145 @@ def test_another_role_gets_more(world):
     assert [(row["phone"], row["salary"]) for row in boss] == [
         (f"0711-{n}234", 5_000_000 + n) for n in range(5)
     ]
+    world.directory = world.path / "everything"
     made = world.export()
     assert made.new
     assert world.rows("Person") == boss
     for table in ("Person", "Open", "Free"):  # by the digest, it is the same whoever looks
         assert seen.manifest.tables[table].digest == made.manifest.tables[table].digest
     assert len(world.rows("Mine")) == 1
+
+
+# -- changes and history ---------------------------------------------------------------------------
+
+STAFF = """
+type Person @table @export @auth(read: "level < 3", roles: ["clerk"]) @auth(roles: ["boss"]) {
+  id: ID @primaryKey, level: Int, phone: String @auth(roles: ["boss"])
+  @auth(roles: ["clerk"], mask: "last4"), pay: Int @auth(roles: ["boss"]), pin: String @hidden
+}
+type Open @table @export { id: ID @primaryKey, n: Int }
+"""
+
+
+class Staff(Exported):
+    """People of whom a clerk sees those of a low level."""
+
+    def __init__(self, path):
+        super().__init__(path, STAFF)
+        rule = {"filter": "home/attic/#", "effect": "deny", "actions": ["read"], "roles": ["clerk"]}
+        self.put(None, "$SYS/rules/attic", payload=json.dumps(rule).encode(), content_type=JSON)
+
+    def say(self, kind, key, **value):
+        payload = json.dumps(value).encode() if value else b""
+        event = self.event("Person", key, kind=kind, payload=payload, content_type=JSON)
+        if value:
+            event.decoded = value
+        self.store.commit([event])
+
+    def order(self, audience="clerk", place="clerks", **facts):
+        return Order(
+            self.path / "rowcast.db", self.path / place, self.schema, audience=audience,
+            roles=("clerk", "boss"), **facts,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def staff(tmp_path):
+    made = Staff(tmp_path)
+    yield made
+    made.close()
+
+
+def person(level, n):
+    return {"level": level, "phone": f"0711-{n:04}", "pay": 7_000_000 + n, "pin": "s3cret"}
+
+
+def told(page):
+    return pq.read_table(page.place / "Person").to_pylist()
+
+
+def test_changes_are_what_a_subscriber_with_the_role_is_told(staff):
+    """S18, M9, L13: into sight is a put, out of it a deletion; attributes masked and left out."""
+    staff.say(PUT, "a", **person(1, 1))
+    staff.say(PUT, "b", **person(9, 2))
+    export(staff.order())
+    staff.say(PATCH, "a", **person(2, 3))
+    staff.say(PATCH, "a", **person(8, 4))
+    staff.say(PATCH, "a", **person(9, 5))
+    staff.say(PATCH, "b", **person(0, 6))
+    staff.say(DELETE, "a")
+    staff.say(DELETE, "b")
+    staff.put(None, "home/attic/t", payload=b"70711")
+    staff.put(None, "home/hall/t", payload=b"8")
+    page = export_changes(staff.order())
+    rows = [(row["id"], row["_op"], row["phone"], row["pay"]) for row in told(page)]
+    assert [
+        ("a", "patch", "***0003", None),
+        ("a", "delete", None, None),
+        ("b", "put", "***0006", None),
+        ("b", "delete", None, None),
+    ] == rows
+    topics = pq.read_table(page.place / "_retained").column("topic").to_pylist()
+    assert ["home/hall/t"] == topics
+    assert ("clerk", "") == (page.manifest.audience, page.manifest.schema)
+    kept = b"".join(path.read_bytes() for path in (staff.path / "clerks").rglob("*.parquet"))
+    text = str([told(page), pq.read_table(page.place / "_retained").to_pylist()])
+    assert not any(word in text for word in ("s3cret", "700000", "0711-", "attic"))
+    assert b"s3cret" not in kept
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_role_s_snapshot_and_its_changes_are_its_later_snapshot(tmp_path, seed):
+    """S18, S6, M2: by digest, at random; also when its increments are merged."""
+    chance, staff = random.Random(seed), Staff(tmp_path)
+    names = []
+    for _ in range(4):
+        for n in range(chance.randrange(1, 12)):
+            key = chance.choice("abcde")
+            if chance.random() < 0.2 and staff.store.get(staff.tables["Person"], f"Person/{key}"):
+                staff.say(DELETE, key)
+            else:
+                staff.say(PUT, key, **person(chance.randrange(6), n))
+            staff.put("Open", key, {"n": n}, payload=b'{"n": %d}' % n, content_type=JSON)
+        if names:
+            export_changes(staff.order())
+        names.append(export(staff.order()).place.name)
+    place = staff.path / "clerks"
+    compact(place, everything=True, covered_seconds=0 if seed % 2 else 1_000)
+    items = catalogue_of(place).items()
+    for first in names[:-1]:
+        assert {} == differences(place, items, first, names[-1])
+    assert {"clerk"} == {item.manifest["audience"] for item in items}
+    staff.close()
+
+
+def test_history_has_the_values_that_the_role_may_see(staff):
+    """S18, S8, M9: each with its interval, masked; what it may not see is no row."""
+    for n, level in enumerate((1, 9, 2)):
+        staff.say(PUT, "a", **person(level, n))
+    made = export(staff.order(history=True))
+    verify(made.place)
+    rows = pq.read_table(made.place / "Person_history").to_pylist()
+    assert [(1, "***0000", None), (2, "***0002", None)] == [
+        (row["level"], row["phone"], row["pay"]) for row in rows
+    ]
+    assert [2, 4] == [row["_seq"] for row in rows]
+    assert rows[0]["valid_to"] is not None
+    assert rows[1]["valid_to"] is None
+    full = export(staff.order("boss", "bosses", history=True))
+    assert 3 == pq.read_table(full.place / "Person_history").num_rows
+
+
+def test_no_file_for_one_reader_is_beside_those_for_another(staff):
+    """S18, M9: whoever may read a directory may read all of it, so all of it is for one role."""
+    staff.say(PUT, "a", **person(1, 1))
+    export(staff.order())
+    for audience in ("", "boss"):
+        for make in (export, export_changes):
+            with pytest.raises(Error, match="has exports for the role clerk") as refused:
+                make(staff.order(audience))
+            assert Code.CONFLICT == refused.value.code
+    export(staff.order("", "all"))
+    staff.say(PUT, "a", **person(1, 2))
+    with pytest.raises(Error, match="has exports of everything"):
+        export_changes(staff.order("clerk", "all"))
