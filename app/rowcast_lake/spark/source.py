@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from rowcast.core.errors import Code, Error
-from rowcast.core.partitions import NONE, PREFIX, Unit
+from rowcast.core.partitions import NONE, PREFIX, Partition, Unit
 from rowcast.core.pipeline_limits import ARROW_ROWS, FILE_BYTES, PARTITION_BYTES
 from rowcast.core.snapshot_limits import SNAPSHOT_GROUP_ROWS
 from rowcast.core.suggestions import did_you_mean
@@ -31,6 +31,7 @@ from rowcast_lake.columns.joining import converted
 from rowcast_lake.spark.filters import expression_of
 from rowcast_lake.spark.log_rows import OP
 from rowcast_lake.spark.places import Facts, Place
+from rowcast_lake.spark.times import reaches
 
 SNAPSHOT: Final = "snapshot"
 """The ``_op`` of a snapshot's row."""
@@ -102,8 +103,18 @@ class Snapshot:
     @property
     def table(self) -> Table | None:
         """The table's declaration; None for one of undeclared topics."""
-        schema = parse_schema(str(self.manifest["schema"]), "schema of the snapshot")
+        text = str(self.manifest["schema"])
+        if not text:  # of an export for a role
+            return None
+        schema = parse_schema(text, "schema of the snapshot")
         return next((table for table in schema.tables if table.name == self.name), None)
+
+    @cached_property
+    def partition(self) -> Partition | None:
+        """By what its files are divided, if they are and the schema says it."""
+        divided = cast("Facts", cast("Facts", self.manifest["tables"])[self.name]).get("partition")
+        known = self.table.partition if divided and self.table is not None else None
+        return known if known is not None and "/".join(known.columns) == divided else None
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -190,6 +201,9 @@ class SnapshotReader(DataSourceReader):
     def _wanted(self, values: Values) -> bool:
         if not self._filters or not values:
             return True
+        partition = self._snapshot.partition
+        if partition is not None and not reaches(self._filters, partition, dict(values)):
+            return False
         known = {
             name: _typed(value, _type_of(name, self._snapshot.schema)) for name, value in values
         }

@@ -104,7 +104,9 @@ def test_spark_sees_hours_and_months(spark, places):
         assert rows == {key: (at and at.date(), at and at.hour) for key, at in HOURS.items()}
         early = read.where("day = date'2026-01-02' AND hour < 9")
         assert [row.id for row in early.collect()] == ["b"]
-    assert early.rdd.getNumPartitions() == 1
+        by_time = read.where("at < timestamp'2026-01-02 08:00:00 UTC'")
+        assert [row.id for row in by_time.collect()] == ["b"]
+    assert [early.rdd.getNumPartitions(), by_time.rdd.getNumPartitions()] == [1, 1]
     for read in reads(spark, places[1], "Month"):
         rows = {row.id: row.month for row in read.collect()}
         assert rows == {key: at and f"{at:%Y-%m}" for key, at in HOURS.items()}
