@@ -25,6 +25,8 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.snapshot_paths import DELTA, plain_path
 from rowcast.store.private import make_directory
 from rowcast_lake.snapshots.catalogs import CUT, DIGEST, Place, Version, remove_file
+from rowcast_lake.snapshots.delta_stats import stats_of
+from rowcast_lake.snapshots.manifest import FileFacts
 from rowcast_lake.stores.object_paths import ObjectPath, refusing
 
 _LOG: Final = "_delta_log"
@@ -76,7 +78,8 @@ class DeltaCatalog:
         """Commit a version whose files replace all others; under its number, or not at all."""
         self._prepare(version)
         schema = Schema.from_arrow(_nullable(version.schema))
-        actions = [_action(version, at) for at in range(len(version.files))]
+        root = self._directory.parent / version.snapshot
+        actions = [_action(version, file, root) for file in version.files]
         told = CommitProperties({CUT: version.cut, DIGEST: version.digest}, max_commit_retries=0)
         self._last.pop(version.table, None)
         if version.number == 0:
@@ -199,11 +202,11 @@ class StoredDeltaCatalog(DeltaCatalog):
         return super().address(table, number, cut) if found else None
 
 
-def _action(version: Version, at: int) -> AddAction:
-    file = version.files[at]
+def _action(version: Version, file: FileFacts, root: Place) -> AddAction:
+    """Return the entry of a file, with what an engine needs to leave it out of a query."""
     path = plain_path(file.path).removeprefix(f"{version.table}/")
     made = round(datetime.fromisoformat(version.created).timestamp() * 1_000)
-    stats = json.dumps({"numRecords": file.rows})
+    stats = stats_of(root / file.path, file.rows)
     return AddAction(f"{version.snapshot}/{path}", file.bytes, {}, made, True, stats)
 
 

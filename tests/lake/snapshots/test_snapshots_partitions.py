@@ -1,11 +1,13 @@
 """Partitions of a table's files by hour, month and value, as each engine sees them (S7)."""
 
+import json
 import random
 import shutil
 from datetime import UTC, date, datetime, timedelta
 
 import duckdb
 import polars as pl
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
@@ -18,6 +20,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.partitions import NONE, Partition, Unit
 from rowcast.schema import parse_schema
 from rowcast_lake.snapshots.catalogs import Catalogs
+from rowcast_lake.snapshots.delta_stats import stats_of
 from rowcast_lake.snapshots.manifest import read_manifest
 from rowcast_lake.snapshots.partitions import PartBounds, directory_of
 from rowcast_lake.snapshots.reading import rows_of
@@ -132,6 +135,50 @@ def test_open_tables_have_the_rows_of_odd_directories(world):
     iceberg = StaticTable.from_metadata(told["iceberg"]).scan().to_arrow()
     for seen in (delta, polars, iceberg):
         assert {key: row[0] for key, row in found(seen, "breed").items()} == dogs
+
+
+def test_open_tables_tell_which_files_a_condition_needs(world):
+    """S7, S20: their metadata has the bounds of each file, so engines open no other partition."""
+    chance, first = random.Random(5), datetime(2026, 1, 1, tzinfo=UTC)
+    for number in range(60):
+        at = first + timedelta(days=number % 5, microseconds=chance.randrange(86_400_000_000))
+        world.put("Hourly", f"r{number:02d}", {"at": at if number else None})
+    made = world.export("Hourly", catalogs=("delta", "iceberg"))
+    told = Catalogs.there(world.directory).addresses("Hourly", made.manifest)
+    files = DeltaTable(told["delta"]).to_pyarrow_dataset()
+    iceberg = StaticTable.from_metadata(told["iceberg"])
+    times = {
+        item.path: pq.ParquetFile(made.place / item.path).read()["at"].to_pylist()
+        for item in made.manifest.tables["Hourly"].files
+    }
+    for day in range(-1, 6):
+        since = first + timedelta(days=day)
+        having = [path for path, at in times.items() if at[0] is not None and max(at) >= since]
+        opened = [*files.get_fragments(filter=ds.field("at") >= since)]
+        assert len(having) == len(opened)
+        planned = iceberg.scan(row_filter=f"at >= '{since.isoformat()}'").plan_files()
+        assert len(having) == len([*planned])
+        counted = pl.scan_delta(told["delta"]).filter(pl.col("at") >= since).collect().height
+        assert sum(len(times[path]) for path in having) == counted
+
+
+def test_statistics_are_exact_or_absent(tmp_path):
+    """S20: least and greatest values, nulls; no floats, whose NaN they lack, and no long text."""
+    place = tmp_path / "a.parquet"
+    at = datetime(2026, 1, 1, 5, 6, 7, 891234, tzinfo=UTC)
+    columns = {
+        "n": [3, None, -1], "x": [1.5, float("nan"), 2.0], "text": ["b", "ä", None],
+        "long": ["a", "b", "c" * 65], "none": pa.array([None] * 3, pa.string()),
+        "at": pa.array([at, at, None], pa.timestamp("us", "UTC")), "raw": [b"\xff", b"", b"a"],
+        "good": [True, False, None], "inner": [{"n": 1}] * 3,
+    }  # fmt: skip
+    pq.write_table(pa.table(columns), place, row_group_size=2)
+    assert json.loads(stats_of(place, 3)) == {
+        "numRecords": 3,
+        "minValues": {"n": -1, "text": "b", "at": "2026-01-01T05:06:07.891234Z"},
+        "maxValues": {"n": 3, "text": "ä", "at": "2026-01-01T05:06:07.891234Z"},
+        "nullCount": {"n": 1, "text": 1, "long": 0, "none": 3, "at": 1},
+    }
 
 
 async def test_files_of_odd_directories_are_served(world, tmp_path):
