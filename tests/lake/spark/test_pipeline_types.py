@@ -2,12 +2,14 @@
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import reduce
 from math import isnan
 
 import duckdb
 import pyarrow as pa
 import pytest
 
+from exported import Exported
 from serving import Server
 
 pytestmark = pytest.mark.slow
@@ -150,3 +152,39 @@ def test_a_job_reads_files_of_two_ages(spark, tmp_path):
     assert types["shut"] == "struct<x:double,_extra:string>"
     rows = {row.id: (row.price, row.shut and row.shut.x, row.n) for row in found.collect()}
     assert rows == {"1": ("1.5", 1.0, 1), "2": ("0.123", None, 2), "3": ("2.50", 2.5, 2**40)}
+
+
+BEFORE = """type Cat @table @export {
+  id: ID @primaryKey, age: Int, gone: String, mass: Float, kind: Int
+}"""
+AFTER = """type Cat @table @export {
+  id: ID @primaryKey, age: Long, weight: Float, kind: Float, new: Date
+}"""
+
+
+def test_snapshots_of_two_schemas_are_one_frame(spark, tmp_path):
+    """S11: added, dropped, renamed (which is both) and widened, with each value as it was."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from rowcast_lake.spark.unions import union
+
+    world = Exported(tmp_path, BEFORE)
+    world.put("Cat", "1", {"age": 3, "gone": "x", "mass": 2.5, "kind": 7})
+    names = [world.export().place.name]
+    world.open(AFTER)
+    new = datetime(2026, 1, 2, tzinfo=UTC)
+    world.put("Cat", "2", {"age": 2**40, "weight": 4.5, "kind": 1.5, "new": new})
+    names.append(world.export().place.name)
+    world.close()
+    read = spark.read.format("rowcast").option("table", "Cat")
+    ages = [read.option("snapshot", name).load(str(world.directory)) for name in names]
+    both = reduce(union, ages)
+    assert {"age": "bigint", "kind": "double", "gone": "string", "new": "timestamp"} == {
+        name: kind for name, kind in both.dtypes if name in {"age", "kind", "gone", "new"}
+    }
+    mass = F.coalesce("weight", "mass").alias("mass")
+    rows = both.select("_seq", "id", "age", "gone", mass, "kind").orderBy("_seq", "gone").collect()
+    assert [tuple(row)[1:] for row in rows if row.gone or row.id == "2"] == [
+        ("1", 3, "x", 2.5, 7.0), ("2", 2**40, None, 4.5, 1.5),
+    ]  # fmt: skip
+    assert 3 == len(rows)
