@@ -2,7 +2,7 @@
 
 They are below those that the system gives to clients and to who asks for any port (ip(7),
 ``ip_local_port_range``: 32768 and more on Linux), so none is taken between the look and the start.
-Each process of the test run has a range of its own.
+Each process has a range of its own, whichever test run it is of: it holds the first port of it.
 """
 
 import os
@@ -12,12 +12,28 @@ from itertools import count, cycle
 from typing import Final
 
 FIRST: Final = 12_000
-EACH: Final = 2_000
-PROCESSES: Final = 8
-_number = int("0" + os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")) % PROCESSES
-_range = range(FIRST + _number * EACH, FIRST + (_number + 1) * EACH, 2)
-_next = cycle(_range)
-for _ in range(os.getpid() % len(_range)):  # two runs beside one another begin apart
+EACH: Final = 1_000
+PROCESSES: Final = 16
+"""Twice as many as those of scripts/test: what tests start may look for ports, too."""
+
+
+def own_range(processes: int = PROCESSES) -> range:
+    """Return the first range that no process holds, and hold it until this one ends.
+
+    If there is none it is shared, so each process begins at another place.
+    """
+    for number in range(processes):
+        first = FIRST + number * EACH
+        with socket.socket() as held, suppress(OSError):
+            held.bind(("127.0.0.1", first))
+            held.detach()
+            return range(first + 2, first + EACH, 2)
+    return range(FIRST + 2, FIRST + EACH, 2)
+
+
+OWN: Final = own_range()
+_next = cycle(OWN)
+for _ in range(os.getpid() % len(OWN)):
     next(_next)
 
 
@@ -27,14 +43,14 @@ def free_ports(number: int) -> list[int]:
     for attempt in count():
         if len(found) == number:
             return found
-        if attempt > len(_range):
+        if attempt > len(OWN):
             break
         port = next(_next)
         with socket.socket() as one, socket.socket() as next_one, suppress(OSError):
             one.bind(("127.0.0.1", port))
             next_one.bind(("127.0.0.1", port + 1))
             found.append(port)
-    raise AssertionError(f"no {number} free ports in {_range}")
+    raise AssertionError(f"no {number} free ports in {OWN}")
 
 
 def free_port() -> int:
