@@ -57,6 +57,8 @@ async def rest(request, tmp_path):
         assert answer.status == 201
     yield opened
     await server.stop()
+    if store is not None:
+        store.close()
 
 
 async def value(rest, path, **headers):

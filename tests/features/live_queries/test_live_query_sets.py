@@ -1,5 +1,6 @@
 """What readers of a live query hold is what REST answers, after every write (M3)."""
 
+from contextlib import closing
 from unittest import mock
 
 import pytest
@@ -45,8 +46,8 @@ async def test_m3_a_window_is_the_first_records_of_rest(seed):
 @pytest.mark.parametrize("seed", range(4))
 async def test_m3_a_window_of_tables_on_disk(seed, tmp_path):
     """M3: they are behind the log, and are waited for."""
-    store = SqlStore(f"sqlite:///{tmp_path / 'log.db'}")
-    await run_case(seed, writes=30, cuts=6, window=True, store=store)
+    with closing(SqlStore(f"sqlite:///{tmp_path / 'log.db'}")) as store:
+        await run_case(seed, writes=30, cuts=6, window=True, store=store)
 
 
 @pytest.mark.parametrize("name", PEOPLE)

@@ -1,5 +1,6 @@
 """Queries on related records: readers hold what REST answers, after every write (M3, A9)."""
 
+from contextlib import closing
 from unittest import mock
 
 import pytest
@@ -65,8 +66,8 @@ async def test_m3_m9_selected_parts_within_the_rights_of_the_caller(name, seed):
 @pytest.mark.parametrize("seed", range(4))
 async def test_m3_a9_with_tables_on_disk(seed, window, tmp_path):
     """M3, A9: they are behind the log, and are waited for."""
-    store = SqlStore(f"sqlite:///{tmp_path / 'log.db'}")
-    heard = await run_related(seed, writes=30, cuts=6, window=window, store=store)
+    with closing(SqlStore(f"sqlite:///{tmp_path / 'log.db'}")) as store:
+        heard = await run_related(seed, writes=30, cuts=6, window=window, store=store)
     assert "reset" not in heard
 
 
