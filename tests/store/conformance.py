@@ -10,7 +10,17 @@ import pytest
 from conformance_queries import QueryConformance
 from conformance_states import StateConformance
 from conformance_topic_tables import TopicTableConformance
-from store_cases import DOG, FULL, JSON, NUMBER, OPEN, OTHER_DOG, all_seen, seen
+from store_cases import (
+    DOG,
+    FULL,
+    JSON,
+    NUMBER,
+    OPEN,
+    OTHER_DOG,
+    all_seen,
+    before_and_after,
+    seen,
+)
 
 from rowcast.codecs import encode
 from rowcast.core.errors import Code, Error
@@ -40,7 +50,7 @@ class Conformance(QueryConformance, StateConformance, TopicTableConformance):
         store.commit([writer.value(DOG, "a", {"name": "Rex"})])
         store.commit([writer.value(OTHER_DOG, "a", {"name": "Ada"})])
         store.commit([writer.event("Dog/a", DELETE, table=DOG)])
-        for opened in (store, place.start()):
+        for opened in before_and_after(store, place):
             assert (opened.count(DOG), opened.count(OTHER_DOG)) == (0, 1)
             assert opened.get(DOG, "Dog/a") is None
             assert opened.get(OTHER_DOG, "other-dogs/a").decoded == {"id": "a", "name": "Ada"}

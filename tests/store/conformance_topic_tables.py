@@ -1,7 +1,7 @@
 """Topic tables and sources as tests for every store: parts of the log that come and go."""
 
 import pytest
-from store_cases import DOG
+from store_cases import DOG, before_and_after
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, PUT
@@ -98,7 +98,7 @@ class TopicTableConformance:
         store.commit([writer.delete("home/a"), writer.event("home/z", PUT), writer.delete("no")])
         store.commit([writer.event("home/y", PUT), writer.delete("home/y"), writer.delete("homes")])
         counts = [(HOME.branch, 2), (SINGLE.branch, 2), (None, 6)]
-        for now in (store, place.start()):
+        for now in before_and_after(store, place):
             assert [now.count(source) for source, _ in counts] == [n for _, n in counts]
         now.drop(HOME)
         assert (now.count(HOME.branch), now.count(None)) == (0, 6)
@@ -171,7 +171,7 @@ class TopicTableConformance:
         store.define(YARD)
         store.commit([writer.event("home/a", PUT), writer.event("yard/a"), writer.event("home/b")])
         store.drop(HOME)
-        for now in (store, place.start()):
+        for now in before_and_after(store, place):
             assert now.topic_tables() == [YARD]
             assert seqs(now, None) == [2]
             assert [event.seq for event in now.read(0, ALL)] == [2]
@@ -220,7 +220,7 @@ class TopicTableConformance:
         store.define(HOME)
         store.define(YARD, HOME, YARD, SINGLE)
         store.commit([writer.event("home/a"), writer.event("yard/a"), writer.event("a")])
-        for now in (store, place.start()):
+        for now in before_and_after(store, place):
             assert now.topic_tables() == [HOME, YARD, SINGLE]
             assert [seqs(now, table.branch) for table in (HOME, YARD, SINGLE)] == [[1], [2], [3]]
 

@@ -96,6 +96,12 @@ class Writer:
         return self.event(topic, DELETE, table=table)
 
 
+def before_and_after(store, place):
+    """Give a store, and when that was looked at, what the next start opens."""
+    yield store
+    yield place.start()
+
+
 def seen(event):
     """All that a reader can see of an event or record."""
     if event is None:

@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 from conformance_topic_tables import ALL, HOME, SINGLE, YARD, seqs
-from store_cases import DOG, TABLES, Writer, all_seen
+from store_cases import DOG, TABLES, Writer, all_seen, before_and_after
 
 from memory_store import MemoryStore
 from rowcast.core.errors import Code, Error
@@ -220,7 +220,7 @@ def test_what_is_known_of_dropped_tables_is_bounded(place):
         store.define(table)
         store.commit([writer.event(f"{table.branch.level}/a", MESSAGE)])
         store.drop(table)
-    for now in (store, place.start()):
+    for now in before_and_after(store, place):
         known = [now.trimmed(table.branch) for table in tables]
         assert known == [2, 2, 3, 4]
         assert now.trimmed(TopicRoot("never")) == 2
