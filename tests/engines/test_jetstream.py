@@ -166,17 +166,18 @@ def answers(url):
 def test_routes_with_certificates_carry_the_log_and_others_are_refused(tmp_path):
     authority, foreign = trustme.CA(), trustme.CA()
     files = [certificates(tmp_path / f"c{n}", authority) for n in range(3)]
-    running = servers(tmp_path / "good", 3, files)
-    connections = [server.start() for server in running]
-    engines = [
-        JetStreamEngine(one, Place("tls", 3, 1 << 20, "000000dd"), SECONDS) for one in connections
-    ]
-    engines[0].append(1, b"a")
-    wait_until(lambda: engines[2].read(0, 1 << 20) == [b"a"], "all have it")
-    for engine in engines:
-        engine.close()
-    for server in running:
-        server.stop()
+    with ExitStack() as stack:
+        running = servers(tmp_path / "good", 3, files)
+        for server in running:
+            stack.callback(server.stop)
+        place = Place("tls", 3, 1 << 20, "000000dd")
+        connections = [server.start() for server in running]
+        engines = [
+            stack.enter_context(closing(JetStreamEngine(one, place, SECONDS)))
+            for one in connections
+        ]
+        engines[0].append(1, b"a")
+        wait_until(lambda: engine_reads(engines[2]) == [b"a"], "all have it")
     alone = servers(tmp_path / "bad", 3, [files[0], *(certificates(tmp_path / f"f{n}", foreign)
                                                       for n in range(2))])  # fmt: skip
     connections = [server.start() for server in alone]
