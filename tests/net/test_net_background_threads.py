@@ -8,6 +8,9 @@ import pytest
 
 from rowcast.net.background_threads import background_threads
 
+NICE_MAX = 19
+"""The tests themselves may run at it: then nothing gives way any further."""
+
 
 def priority():
     return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
@@ -18,6 +21,6 @@ def priority():
 def test_only_these_threads_give_way(asked, more):
     before = priority()
     with background_threads(2, "late", before + asked) as threads:
-        assert before + more == threads.submit(priority).result()
+        assert min(before + more, NICE_MAX) == threads.submit(priority).result()
         assert "late_0" == threads.submit(lambda: threading.current_thread().name).result()
     assert before == priority()

@@ -17,6 +17,8 @@ from rowcast.net.worker_processes import WorkerProcesses
 from worker_calls import hang_once, refuse, slowly
 
 UNTIL_SECONDS = 30
+NICE_MAX = 19
+"""The tests themselves may run at it: then nothing gives way any further."""
 
 
 @pytest.fixture
@@ -61,7 +63,8 @@ def test_a_call_runs_in_a_process_that_the_first_one_starts(workers):
 
 def test_it_gives_way_to_the_server(workers):
     mine = os.getpriority(os.PRIO_PROCESS, 0)
-    assert mine + 3 == call(workers(nice=mine + 3), os.getpriority, os.PRIO_PROCESS, 0)
+    less = min(mine + 3, NICE_MAX)
+    assert less == call(workers(nice=mine + 3), os.getpriority, os.PRIO_PROCESS, 0)
     assert mine == call(workers(nice=mine - 5), os.getpriority, os.PRIO_PROCESS, 0)
 
 
