@@ -13,18 +13,20 @@ Source: pyiceberg, ``StaticTable``; DuckDB, ``iceberg_scan``.
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
 from pyiceberg.catalog.memory import InMemoryCatalog
-from pyiceberg.io import PY_IO_IMPL
+from pyiceberg.io import PY_IO_IMPL, FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
+from pyiceberg.typedef import EMPTY_DICT, Properties
 
 from rowcast.core.errors import Code, Error
 from rowcast_lake.snapshots.catalogs import ICEBERG, Version
 from rowcast_lake.snapshots.iceberg_catalog import NAMESPACE, IcebergCatalog
-from rowcast_lake.stores.object_paths import ObjectPath, refusing
+from rowcast_lake.stores.object_paths import SCHEME, ObjectPath, refusing
 
 HINT: Final = "version-hint.text"
 _END: Final = ".metadata.json"
@@ -38,8 +40,27 @@ class StoreFiles(PyArrowFileIO):
     pyiceberg's own needs the endpoint as a property, and asks Amazon for the region of a bucket.
     """
 
-    def _initialize_fs(self, scheme: str, netloc: str | None = None) -> Any:
-        return ObjectPath.of(f"{scheme}://{netloc}").files
+    def __init__(self, properties: Properties = EMPTY_DICT, files: Any = None) -> None:
+        """Take ``files`` for a file system; or make one, which is let go of with this."""
+        super().__init__(properties)
+        made = cache(lambda bucket: ObjectPath.of(f"{SCHEME}://{bucket}").files)
+        self.fs_by_scheme = lambda _, bucket: files or made(bucket)
+
+
+class _Catalog(InMemoryCatalog):
+    """A catalog whose tables are all read and written over the connections of its place.
+
+    pyiceberg's gives each table and each commit a file system, in a cycle: their connections would
+    be open until the collector comes, forty for each snapshot.
+    """
+
+    def __init__(self, place: ObjectPath) -> None:
+        own = {PY_IO_IMPL: f"{__name__}.{StoreFiles.__name__}"}
+        super().__init__(NAMESPACE, warehouse=str(place), **own)
+        self._files = StoreFiles(files=place.files)
+
+    def _load_file_io(self, *_: Any, **__: Any) -> FileIO:
+        return self._files
 
 
 class StoredIcebergCatalog(IcebergCatalog):
@@ -49,8 +70,7 @@ class StoredIcebergCatalog(IcebergCatalog):
         """Open the catalog; nothing is read yet."""
         self._place = place
         self._last: dict[str, int] = {}
-        files = {PY_IO_IMPL: f"{__name__}.{StoreFiles.__name__}"}
-        super().__init__(InMemoryCatalog(NAMESPACE, warehouse=str(place), **files), place)
+        super().__init__(_Catalog(place), place)
 
     def _metadata(self, table: str) -> ObjectPath:
         return self._place / table / "metadata"

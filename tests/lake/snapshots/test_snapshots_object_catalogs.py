@@ -1,5 +1,6 @@
 """Snapshots in an object store as versions of open tables (S1, S3, S12, S20)."""
 
+import gc
 import itertools
 import json
 import os
@@ -69,6 +70,13 @@ def store(variables, monkeypatch):
 def _planner(monkeypatch):
     """Polars plans with pyiceberg; its own planner is a package that is not needed here."""
     monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
+
+
+@pytest.fixture(autouse=True)
+def _collected():
+    """Tables of pyiceberg are in cycles with the connections that they have open."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture
