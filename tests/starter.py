@@ -181,7 +181,9 @@ def main() -> None:
     run = importlib.import_module("rowcast.program.cli").main
     prepare()
     gc.freeze()  # else the first collection of each fork copies all memory
-    with socket.socket(fileno=int(sys.argv[1])) as requests:
+    given = int(sys.argv[1])  # who gave it may have a thousand others, which select does not take
+    with socket.socket(fileno=os.dup(given)) as requests:
+        os.close(given)
         fork_on_request(requests)
         requests.detach()
     run()
