@@ -18,6 +18,7 @@ SECONDS = 300
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.slow,
+    pytest.mark.timeout(2 * SECONDS),
     needs("node"),
     pytest.mark.skipif(
         not SUITE.exists(), reason="the suite is not there: run npm ci in tests/interop"
