@@ -207,7 +207,11 @@ class Resource:
 
     path: ClassVar[str | None] = None
     versioned: ClassVar[bool] = False
-    """Whether the verbs of rows under ``$`` check ``condition``; it is refused by the others."""
+    """Whether the verbs of rows under ``$`` check ``condition``.
+
+    For the others ``is_there`` checks ``If-Match: *`` and ``If-None-Match: *``, and versions are
+    refused.
+    """
 
     def __init__(self, kernel: KernelCalls, topic: str, record_id: str, caller: Caller) -> None:
         self.kernel = kernel
@@ -223,6 +227,10 @@ class Resource:
         """The topic of background work started by a POST."""
         self.interest: SubscribedFilter | None = None
         """A connected client's interest, after hooks; for one subscription."""
+
+    async def is_there(self) -> bool | None:
+        """Whether there is a row, for rows under ``$`` without versions; None: it is not known."""
+        return None
 
     async def get(self, query: Query | None = None) -> object:
         """Return the record's value, or a collection's values as a list; None: no record."""

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 from uuid import uuid4
+from weakref import WeakValueDictionary
 
 from rowcast.codecs import decode, is_structured
 from rowcast.core.errors import Code, Error, stopping
@@ -17,7 +18,7 @@ from rowcast.core.events import DELETE, PATCH, PUT, Event
 from rowcast.core.tables import Table
 from rowcast.kernel.registry import VERB_OF_KIND, Route
 from rowcast.kernel.resource import Resource
-from rowcast.kernel.write import A_RECORD, Outcome, Receipt, Step, Write, resolver
+from rowcast.kernel.write import Condition, Outcome, Receipt, Step, Write, resolver
 from rowcast.store.store import Change
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ class ResourceDispatch:
     def __init__(self, kernel: "Kernel") -> None:
         self._kernel = kernel
         self._tasks: set[asyncio.Task[Outcome]] = set()
+        self._in_turn = WeakValueDictionary[str, asyncio.Lock]()
+        """One for each topic with writes that ask whether there is a row; held until it is made."""
 
     def step(self, route: Route) -> Step | None:
         """Return the step that dispatches verbs overridden by the class at a route."""
@@ -69,11 +72,7 @@ class ResourceDispatch:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _carry_out(self, route: Route, write: Write) -> Outcome:
-        """Call the class's verb, then store the write's changes of facts.
-
-        They are stored afterwards, because the class may write any number of events, and may fail
-        after some: then the changes must not apply.
-        """
+        """Call the class's verb, and report what it did."""
         kernel, event, caller = self._kernel, write.event, write.caller
         verb = VERB_OF_KIND[event.kind]
         value: object = None
@@ -81,14 +80,15 @@ class ResourceDispatch:
         try:
             resource = cast("Resource", kernel.resource(route.topic, caller))
             resource.sent, resource.condition = event, write.condition
-            if event.kind == DELETE:
-                await resource.delete()
-            else:
+            if event.kind != DELETE:
                 _check_decodes(event, route.table)
                 value = kernel.transcoder.sent(event)
-                await getattr(resource, verb)(value)
-            if write.changes:
-                await self._keep(write.changes)
+            if write.condition is not None and _is_unversioned(route):
+                async with self._in_turn.setdefault(route.topic, asyncio.Lock()):
+                    await _check_existence(route, resource, write.condition)
+                    await self._call(resource, write, value)
+            else:
+                await self._call(resource, write, value)
             outcome = resource.receipt or Receipt(event)
         except Error as error:
             outcome = error
@@ -99,6 +99,17 @@ class ResourceDispatch:
         refused = outcome if isinstance(outcome, Error) else None
         kernel.listeners.administered(caller, verb, route.topic, value, refused)
         return outcome
+
+    async def _call(self, resource: Resource, write: Write, value: object) -> None:
+        """Call the class's verb, then store the write's changes of facts.
+
+        They are stored afterwards, because the class may write any number of events, and may fail
+        after some: then the changes must not apply.
+        """
+        verb = VERB_OF_KIND[write.event.kind]
+        await (resource.delete() if verb == "delete" else getattr(resource, verb)(value))
+        if write.changes:
+            await self._keep(write.changes)
 
     async def _keep(self, changes: Sequence[Change]) -> None:
         future: asyncio.Future[Error | None] = asyncio.get_running_loop().create_future()
@@ -127,16 +138,39 @@ def check_alone(route: Route, write: Write) -> None:
 
 
 def _check_condition(route: Route, write: Write) -> None:
-    """Raise INVALID for a condition at rows of the server that have no version to compare."""
-    resource = route.entry.resource if route.entry is not None else None
+    """Raise INVALID for a condition on the version of a row of the server that has none."""
+    condition = write.condition
     if (
-        write.condition not in {None, A_RECORD}
-        and resource is not None
-        and route.topic.startswith("$")
-        and not resource.versioned
+        condition is not None
+        and _is_unversioned(route)
+        and (condition.seqs is not None or condition.not_seqs)
     ):
-        raise Error(
-            Code.INVALID,
-            f"what is at {route.topic!r} has no version, so a write takes no condition; leave "
-            "If-Match and If-None-Match out",
-        )
+        raise _no_version(route)
+
+
+def _is_unversioned(route: Route) -> bool:
+    resource = route.entry.resource if route.entry is not None else None
+    return resource is not None and route.topic.startswith("$") and not resource.versioned
+
+
+async def _check_existence(route: Route, resource: Resource, condition: Condition) -> None:
+    """Raise PRECONDITION unless there is a row, or is none, as a condition wants (RFC 9110, 13.1).
+
+    INVALID where the class cannot tell. ``strict`` is left to the class, which says NOT_FOUND.
+    """
+    if condition.exists is None or condition.strict:
+        return
+    there = await resource.is_there()
+    if there is None:
+        raise _no_version(route)
+    if there is not condition.exists:
+        known = "is a row already" if there else "is no row, but one is required"
+        raise Error(Code.PRECONDITION, f"there {known} at {route.topic!r}")
+
+
+def _no_version(route: Route) -> Error:
+    return Error(
+        Code.INVALID,
+        f"what is at {route.topic!r} has no version, so a write takes no condition; leave "
+        "If-Match and If-None-Match out",
+    )

@@ -1,6 +1,8 @@
 """Resource classes over REST: verbs with a behaviour of their own (A12, B1)."""
 
+import asyncio
 import logging
+from typing import ClassVar
 
 import pytest
 
@@ -10,6 +12,7 @@ from rowcast.codecs import CBOR
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, Event
 from rowcast.kernel.resource import Resource
+from rowcast.kernel.rows.system_rows import SystemRows
 from rowcast.kernel.write import Condition
 
 
@@ -81,6 +84,24 @@ class Versioned(Lights):
     versioned = True
 
 
+class Known(SystemRows):
+    """Rows of the server without versions, of which it is known whether they are there."""
+
+    path = "$SYS/replays/known"
+    made: ClassVar[dict[str, object]] = {}
+
+    def names(self):
+        return list(self.made)
+
+    def row(self, name, *, whole):
+        return {"id": name} if name in self.made else None
+
+    async def put(self, value):
+        """Take time, as a user's password does."""
+        await asyncio.sleep(0)
+        self.made[self.id] = value
+
+
 class Maker(Resource):
     """Makes notes elsewhere than posted."""
 
@@ -93,7 +114,7 @@ class Maker(Resource):
 @pytest.fixture
 async def rest():
     async with asgi(resources=[Lamp, Silent, Odd, LoudDog, Maker]) as opened:
-        for rows in (Lights, Versioned):
+        for rows in (Lights, Versioned, Known):
             opened.kernel.rows(rows.path, rows)
         yield opened
 
@@ -217,6 +238,18 @@ async def test_a_row_without_a_version_takes_no_condition(rest, asked):
         refused = await rest.ask(method, "/$SYS/replays/lights/1", b'"on"', **asked)
         assert (refused.status, "has no version" in refused.value["detail"]) == (400, True)
     assert 204 == (await rest.put("/$SYS/replays/versioned/1", b'"on"', **asked)).status
+
+
+async def test_a_row_is_made_only_once_where_that_is_asked(rest, monkeypatch):
+    """M11, A16: of several at once, too; and not where there must be one."""
+    monkeypatch.setattr(Known, "made", {})
+    place = f"/{Known.path}/1"
+    assert 412 == (await rest.put(place, b'"on"', if_match="*")).status
+    both = [rest.put(place, b'"on"', if_none_match="*") for _ in range(2)]
+    assert [204, 412] == sorted([one.status for one in await asyncio.gather(*both)])
+    assert 204 == (await rest.put(place, b'"off"', if_match="*")).status
+    assert "off" == Known.made["1"]
+    assert 400 == (await rest.put(place, b'"on"', if_match=f'"{EPOCH}:1"')).status
 
 
 async def test_a_row_without_a_version_is_written_without_condition(rest):

@@ -46,6 +46,11 @@ class SystemRows(Resource):
     async def refresh(self) -> None:
         """Wait for what the rows are made of; called before they are read."""
 
+    async def is_there(self) -> bool | None:
+        """Whether there is the row that was asked for."""
+        await self.refresh()
+        return self.row(self.id, whole=False) is not None
+
     async def get(self, query: Query | None = None) -> object:
         """Return the row, or a list of those that match the query."""
         self.kernel.authorise_read(self.topic, self.caller)
