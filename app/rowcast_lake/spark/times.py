@@ -32,8 +32,11 @@ class Stretch:
 
 
 def stretch_of(partition: Partition, values: Mapping[str, str]) -> Stretch | None:
-    """Return the stretch that the values in a directory's name stand for; None for no time."""
-    if partition.unit is Unit.VALUE or NONE in values.values():
+    """Return the stretch that the values in a directory's name stand for; None for no time.
+
+    The partition is one of hours, days or months.
+    """
+    if NONE in values.values():
         return None
     if partition.unit is Unit.MONTH:
         begin = datetime.strptime(values[Unit.MONTH], "%Y-%m").replace(tzinfo=UTC)
@@ -48,7 +51,12 @@ def stretch_of(partition: Partition, values: Mapping[str, str]) -> Stretch | Non
 def reaches(
     filters: Sequence[spark.Filter], partition: Partition, values: Mapping[str, str]
 ) -> bool:
-    """Whether all filters may hold of a row of a directory, by the time of its partition."""
+    """Whether all filters may hold of a row of a directory, by the time of its partition.
+
+    A partition by value is none of time, and excludes nothing here.
+    """
+    if partition.unit is Unit.VALUE:
+        return True
     stretch = stretch_of(partition, values)
     about = [item for item in filters if getattr(item, "attribute", ()) == (partition.column,)]
     return all(_may_hold(item, stretch) for item in about)
