@@ -2,6 +2,7 @@
 
 import re
 import socket
+from functools import partial
 
 import pytest
 
@@ -67,6 +68,8 @@ def test_d3_a_certificate_at_any_node_names_the_user(tmp_path, authority, connec
         ann = {"password": "a long password", "roles": ["admin"]}
         assert two.request("PUT", "/$SYS/users/ann", json=ann, auth=ROOT).is_success
         for node in (one, two, numbering):
+            known = partial(node.request, "GET", "/$SYS/users/ann", auth=ROOT)
+            wait_until(lambda known=known: known().is_success, "the node knows ann")
             with connect(secure_port(node), "ann", f"at-{node.name}") as client:
                 assert not client.connack.reason
                 wait_until(
