@@ -11,7 +11,7 @@ has the values that the role may see.
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Final, cast
+from typing import Final, Generic, TypeVar, cast
 
 import pyarrow as pa
 
@@ -122,16 +122,23 @@ def _rules(cut: ReadTransaction, tables: Sequence[Table]) -> Iterator[TopicRule]
             yield stored_rule_of(topic.removeprefix(_RULES), value, tables)
 
 
-class SeenTable:
-    """The records of a declared table that a role sees."""
+S = TypeVar("S", bound=TableSheet | MessageSheet | RetainedSheet | HistorySheet)
 
-    def __init__(self, sheet: TableSheet, audience: RoleView) -> None:
+
+class _Seen(Generic[S]):
+    """A sheet of which a role sees a part: with the columns of the whole."""
+
+    def __init__(self, sheet: S, audience: RoleView) -> None:
         self._sheet = sheet
         self._audience = audience
         self.name, self.key, self.rows = sheet.name, sheet.key, sheet.rows
         self.partition = sheet.partition
         self.content: tuple[str, ...] = sheet.content
         self.schema: pa.Schema = sheet.schema
+
+
+class SeenTable(_Seen[TableSheet]):
+    """The records of a declared table that a role sees."""
 
     def batches(self, cut: ReadTransaction) -> Iterator[Batch]:
         """Return the rows of a cut, sorted by key."""
@@ -142,16 +149,8 @@ class SeenTable:
                 yield self._sheet.of_events(seen)
 
 
-class SeenTopics:
+class SeenTopics(_Seen[MessageSheet | RetainedSheet]):
     """The messages, or retained messages, that a role sees."""
-
-    def __init__(self, sheet: MessageSheet | RetainedSheet, audience: RoleView) -> None:
-        self._sheet = sheet
-        self._audience = audience
-        self.name, self.key, self.rows = sheet.name, sheet.key, sheet.rows
-        self.partition = sheet.partition
-        self.content: tuple[str, ...] = sheet.content
-        self.schema: pa.Schema = sheet.schema
 
     def batches(self, cut: ReadTransaction) -> Iterator[Batch]:
         """Return the rows of a cut, sorted by key."""
@@ -159,16 +158,8 @@ class SeenTopics:
             yield from _heard(batch, self._audience)
 
 
-class SeenHistory:
+class SeenHistory(_Seen[HistorySheet]):
     """The values of a declared table that a role sees, with their intervals."""
-
-    def __init__(self, sheet: HistorySheet, audience: RoleView) -> None:
-        self._sheet = sheet
-        self._audience = audience
-        self.name, self.key, self.rows = sheet.name, sheet.key, sheet.rows
-        self.partition = sheet.partition
-        self.content: tuple[str, ...] = sheet.content
-        self.schema: pa.Schema = sheet.schema
 
     def batches(self, cut: ReadTransaction) -> Iterator[Batch]:
         """Return the rows of a cut, in the order of the log."""
