@@ -51,7 +51,7 @@ PLANS = {
     "crowd": Plan(crowds.crowd, 40, 20),
     "aborts": Plan(crowds.aborts, 60),
     "deep-filters": Plan(crowds.deep_filters, 15, 5),
-    "filters": Plan(crowds.many_filters, 30, 15),
+    "filters": Plan(crowds.many_filters, 12, 2),  # later most of them are there
     "wills": Plan(crowds.wills),
     "tickets": Plan(crowds.tickets),
     "guesses": Plan(crowds.guesses, 20),
