@@ -57,3 +57,29 @@ async def test_no_items_need_no_more_than_a_turn():
     seen = []
     await turns_of(LoopTurns(), "", seen, "x")
     assert [] == seen
+
+
+async def test_long_work_rests_between_slices_while_a_write_is_waited_for():
+    """Not for ever: after three rests it goes on."""
+    turns, seen, asked = LoopTurns(0, rest_seconds=0, rests_max=3), [], []
+
+    def waited_for():
+        asked.append(len(seen))
+        return True
+
+    turns.waited_for = waited_for
+    await turns_of(turns, "ab", seen, "x")
+    assert [0, 0, 0, 1, 1, 1] == asked
+
+
+async def test_long_work_goes_on_as_soon_as_nobody_waits():
+    turns, seen, asked = LoopTurns(0, rest_seconds=0, rests_max=3), [], []
+    answers = iter([True, False, False])
+
+    def waited_for():
+        asked.append(len(seen))
+        return next(answers)
+
+    turns.waited_for = waited_for
+    await turns_of(turns, "ab", seen, "x")
+    assert [0, 0, 1] == asked

@@ -63,3 +63,13 @@ async def test_one_turn_of_the_loop_has_one_slice():
     reading = [asyncio.create_task(read()) for _ in range(9)]
     await asyncio.wait(reading)
     assert len(passes) == len(set(passes)) == 9
+
+
+async def test_long_work_rests_while_a_write_is_in_hand():
+    room = Server()
+    writing = asyncio.create_task(room.kernel.write(Event("Dog/1", MESSAGE, b"{}", qos=1), ANN))
+    before = room.reader.turns.waited_for()
+    await asyncio.sleep(0)
+    during = room.reader.turns.waited_for()
+    await writing
+    assert (False, True, False) == (before, during, room.reader.turns.waited_for())

@@ -81,6 +81,7 @@ class Kernel(Watching):
         self.readable = Readable(reader, self.visibility, now, self.transcoder)
         self.turns = reader.turns
         """Of the loop, for long work of any client."""
+        self.turns.waited_for = lambda: bool(len(committer.pending))
         self.views = reader.views = Views(bus, registry, self.turns)
         self.now = now
         self.durable = DurableFilters()

@@ -3,7 +3,8 @@
 A request may have ten thousand records, and each costs some fifty microseconds before the disk: at
 once, that would block the loop for half a second. Work that many clients may ask for at once also
 takes turns with theirs: the loop runs one slice, whoever it is for, and then all that came in
-meanwhile (``LoopTurns``).
+meanwhile (``LoopTurns``). While somebody waits for a write, the loop rests between two slices: else
+the writer thread would wait for the interpreter's lock each time that it comes back from the disk.
 """
 
 import asyncio
@@ -19,6 +20,10 @@ LOOP_TURN_ITEMS: Final = 100
 LOOP_SLICE_SECONDS: Final = 0.001
 """One slice of long work: a write of another client passes the loop three times, and is to take
 twice its two milliseconds at most."""
+LOOP_REST_SECONDS: Final = 0.001
+"""One rest between two slices: the least that asyncio's timers know."""
+LOOP_RESTS_MAX: Final = 3
+"""Rests before one slice, so that long work goes on at a quarter of its pace at least."""
 
 
 async def in_turns(items: Sequence[T], size: int = LOOP_TURN_ITEMS) -> AsyncIterator[Sequence[T]]:
@@ -39,14 +44,23 @@ async def each(items: Sequence[T], size: int = LOOP_TURN_ITEMS) -> AsyncIterator
 class LoopTurns:
     """Lets one slice of long work run in each turn of the loop, first come, first served.
 
-    ``clock`` is a monotonic time in seconds, ``slice_seconds`` that of one slice.
+    ``clock`` is a monotonic time in seconds, ``slice_seconds`` that of one slice. While others are
+    waited for, at most ``rests_max`` rests of ``rest_seconds`` come before a slice.
     """
 
     def __init__(
         self,
         slice_seconds: float = LOOP_SLICE_SECONDS,
         clock: Callable[[], float] = time.perf_counter,
+        rest_seconds: float = LOOP_REST_SECONDS,
+        rests_max: int = LOOP_RESTS_MAX,
     ) -> None:
+        self.waited_for: Callable[[], bool] = lambda: False
+        """Whether somebody waits for what is quick, such as a write that is on its way."""
+        self._rest_seconds = rest_seconds
+        self._rests_max = rests_max
+        self._rests = 0
+        """How many there were since the last slice."""
         self._slice_seconds = slice_seconds
         self._clock = clock
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -64,6 +78,11 @@ class LoopTurns:
         return self._clock() + self._slice_seconds
 
     def _give(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._waiting and self._rests < self._rests_max and self.waited_for():
+            self._rests += 1
+            loop.call_later(self._rest_seconds, self._give, loop)
+            return
+        self._rests = 0
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():  # else whoever waited was cancelled
