@@ -7,6 +7,7 @@ import pytest
 from build import ANN, DOG, Server
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topics import TopicFilter
+from rowcast.reads.store_reader import StoreReader
 from rowcast.store.store import Scan
 
 PAGE = 5
@@ -63,6 +64,37 @@ async def test_one_turn_of_the_loop_has_one_slice():
     reading = [asyncio.create_task(read()) for _ in range(9)]
     await asyncio.wait(reading)
     assert len(passes) == len(set(passes)) == 9
+
+
+@pytest.mark.parametrize(("turn_scans", "at_once"), [(2, 1), (3, 3)])
+async def test_reads_for_many_filters_are_in_single_file(turn_scans, at_once, monkeypatch):
+    """Five threads with such reads would keep the writer thread from the interpreter's lock."""
+    room, running, most = Server(), [], []
+    room.reader.turn_scans = turn_scans
+    read = StoreReader.scan_all
+
+    async def scan_all(reader, scans, limit):
+        running.append(scans)
+        most.append(len(running))
+        await asyncio.sleep(0)
+        found = await read(reader, scans, limit)
+        running.remove(scans)
+        return found
+
+    monkeypatch.setattr(StoreReader, "scan_all", scan_all)
+    asked = [[Scan(None, TopicFilter(f"{n}/{m}/#"), "") for m in "ab"] for n in range(3)]
+    pages = await asyncio.gather(*(room.reader.scan_all(scans, PAGE) for scans in asked))
+    assert ([2, 2, 2], at_once) == ([len(found) for found in pages], max(most))
+
+
+async def test_a_read_for_many_filters_that_is_given_up_lets_the_next_begin():
+    room = Server()
+    room.reader.turn_scans = 1
+    scans = [Scan(None, TopicFilter("u/#"), "")]
+    first, second = (asyncio.create_task(room.reader.scan_all(scans, PAGE)) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    assert 1 == len(await asyncio.wait_for(second, 10))
 
 
 async def test_long_work_rests_while_a_write_is_in_hand():

@@ -52,6 +52,10 @@ some two milliseconds."""
 READ_TURN_EVENTS_MIN = 200
 """Events or records of a page that was read, from which it is sorted in a turn of the loop of its
 own: fewer take some two hundred microseconds, and thirty readers may have waited for one page."""
+READ_TURN_SCANS_MIN = 16
+"""Filters that one read has the current records of, from which such reads are in single file, each
+begun in a turn of its own: it has the interpreter's lock for half a millisecond and more, and five
+threads with such reads keep the writer thread waiting each time that it comes from the disk."""
 
 # Large values -------------------------------------------------------------------------------------
 LARGE_VALUE_BYTES_MIN = 64 * 1024

@@ -4,13 +4,14 @@ It has the bounds of their queues, further sources of records (retained values o
 rows, rows of topic tables), and the counters of losses. It knows no callers.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from typing import Protocol
 
 from rowcast.core.errors import Error
 from rowcast.core.events import Event, Record
-from rowcast.core.fairness_limits import READ_TURN_EVENTS_MIN
+from rowcast.core.fairness_limits import READ_TURN_EVENTS_MIN, READ_TURN_SCANS_MIN
 from rowcast.core.limits import (
     LOG_PAGE_EVENTS,
     SCAN_PAGE_BYTES,
@@ -47,6 +48,12 @@ class RowViews(Protocol):
 
 class Reader(StoreReader):
     """Reads for subscriptions, and their common bounds and counts."""
+
+    turn_scans = READ_TURN_SCANS_MIN
+    """Filters that one read has the current records of, from which such reads are in single
+    file."""
+    delivery_rate = 0.0
+    """Retained messages to one reader per second; 0: unlimited (E19)."""
 
     def __init__(
         self,
@@ -97,8 +104,7 @@ class Reader(StoreReader):
         self.turns = LoopTurns()
         """Of the loop, for long work of any client, such as a page of ``turn_events`` or more."""
         self.turn_events = turn_events
-        self.delivery_rate = 0.0
-        """Retained messages to one reader per second; 0: unlimited (E19)."""
+        self._many_scans = asyncio.Semaphore(1)  # one for each subscriber waits at most
         self.shedding = Shedding()
         """The level of load shedding, checked before new work."""
         self.losses = LossCounter()
@@ -144,7 +150,12 @@ class Reader(StoreReader):
 
     async def scan_all(self, scans: Sequence[Scan], limit: int) -> list[Page]:
         """Return pages of current records, one for each scan; see ``StoreReader``."""
-        found = await super().scan_all(scans, limit)
+        if len(scans) < self.turn_scans:
+            found = await super().scan_all(scans, limit)
+        else:
+            async with self._many_scans:
+                await self.turns.take()
+                found = await super().scan_all(scans, limit)
         if sum([len(page.records) for page in found]) >= self.turn_events:
             await self.turns.take()
         return found
