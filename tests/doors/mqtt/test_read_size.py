@@ -14,7 +14,13 @@ from rowcast.doors.mqtt.connections.read_size import (
 )
 from rowcast.doors.mqtt.connections.tcp import TcpConnection
 from rowcast.mqtt.encode import encode
-from rowcast.mqtt.packets import Connect, Publish
+from rowcast.mqtt.packets import Connect, Publish, Subscribe, Subscription, Unsubscribe
+
+SMALL = Publish("a", b"x")
+
+
+def filters(count):
+    return Subscribe(1, (Subscription("a"),) * count)
 
 
 class Chosen:
@@ -23,7 +29,14 @@ class Chosen:
 
 @pytest.mark.parametrize(
     ("packets", "size"),
-    [(0, LARGE_READ_BYTES), (FEW_PACKETS, LARGE_READ_BYTES), (FEW_PACKETS + 1, READ_BYTES)],
+    [
+        ([], LARGE_READ_BYTES),
+        ([SMALL] * FEW_PACKETS, LARGE_READ_BYTES),
+        ([SMALL] * (FEW_PACKETS + 1), READ_BYTES),
+        ([filters(FEW_PACKETS)], LARGE_READ_BYTES),
+        ([filters(FEW_PACKETS), SMALL], READ_BYTES),
+        ([Unsubscribe(1, ("a",) * FEW_PACKETS), SMALL], READ_BYTES),
+    ],
 )
 def test_few_packets_in_a_full_read_are_large_ones(packets, size):
     transport = Chosen()
@@ -36,7 +49,7 @@ def test_few_packets_in_a_full_read_are_large_ones(packets, size):
 def test_a_transport_without_the_choice_is_left_alone():
     transport = object()
     read_little(transport)
-    fit_reads(transport, 1)
+    fit_reads(transport, [SMALL])
 
 
 async def turns_until(condition):

@@ -131,7 +131,7 @@ class Client(Outgoing, Receiver):
             traffic.bytes_in += len(data)
             traffic.packets_in += len(packets)
             if len(data) >= READ_BYTES:
-                fit_reads(self.transport, len(packets))
+                fit_reads(self.transport, packets)
             if not self.noted:
                 self.broker.tally.note(self)
             if self.meter is not None and not self._within_rate(self.meter, len(data), packets):
