@@ -9,7 +9,7 @@ from lagging import LaggingApplying
 
 from rowcast.journal.applier_main import _Process
 from rowcast.journal.opening import log_directory
-from rowcast.journal.pipes import APPLY, HURRY, NOTICE, STOP
+from rowcast.journal.pipes import APPLY, HURRY, NOTICE, STOP, SharedNumber
 from rowcast.store.store import Change
 
 SCHEMA = "type Dog @table @export { id: ID @primaryKey }"
@@ -28,8 +28,10 @@ def server(tmp_path):
     opened = {
         "database": str(place.path), "log": str(log_directory(place.path)), "schema": SCHEMA,
     }  # fmt: skip
-    process = _Process(read, write, opened)
+    wanted = SharedNumber()
+    process = _Process(read, write, wanted, opened)
     yield process, lambda kind, number: os.write(tells, NOTICE.pack(kind, number))
+    wanted.close()
     process._tables.close()
     process._lock.release()
     for handle in (read, tells, reports, write):
@@ -66,3 +68,24 @@ def test_it_does_not_rest_while_somebody_waits(server, kind, number):
     tell(APPLY, 3)
     assert process._take_notices(0)
     assert process._rest_seconds() == (inf if kind == HURRY else None)
+
+
+def test_it_applies_what_came_while_it_rested(server):
+    """It is not told of each batch, and has a look when its rest has ended."""
+    process, tell = server
+    tell(APPLY, 1)
+    assert process._take_notices(0)
+    process._shared.cell[0] = 3
+    assert 0 == process._rest_seconds()
+    assert process._apply()
+    assert 3 == process._tables.applied()
+    assert process._rest_seconds() is None
+
+
+def test_it_reads_notices_that_wait_at_once(server):
+    process, tell = server
+    for number in (1, 2, 3):
+        tell(APPLY, number)
+    tell(HURRY, 2)
+    assert process._take_notices(0)
+    assert (3, 2) == (process._wanted, process._hurried)

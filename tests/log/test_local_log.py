@@ -115,6 +115,13 @@ class TestFiles(LocalCases):
 
 
 class TestCrashes(LocalCases):
+    RESERVED = 0
+    """Zeros behind what was written."""
+
+    def leave(self, place, data):
+        """Leave a newest file as a crash did."""
+        place.files()[-1].write_bytes(bytes(data) + bytes(self.RESERVED))
+
     @pytest.fixture
     def written(self, place, log):
         """Return the newest file's bytes, and where its last batch begins."""
@@ -128,7 +135,7 @@ class TestCrashes(LocalCases):
     def test_a_batch_that_was_cut_anywhere_is_left_out(self, place, written):
         data, begin = written
         for end in range(begin, len(data), 37):
-            place.files()[-1].write_bytes(data[:end])
+            self.leave(place, data[:end])
             log = place.start()
             assert log.head == Head(2, 2)
             log.append(batch_after(log, b"after the crash"))
@@ -148,7 +155,7 @@ class TestCrashes(LocalCases):
                     torn[start:end] = bytes(max(0, end - start))
             if torn == data:
                 continue
-            place.files()[-1].write_bytes(torn)
+            self.leave(place, torn)
             assert place.start().head == Head(2, 2), f"sectors {chosen:b}"
             place.stop()
 
@@ -171,8 +178,7 @@ class TestCrashes(LocalCases):
         inner = Batch.make(10**6, 1, 10**6, batch_after(log).content(lambda _: None), 1).data
         log.append(batch_after(log, inner * 20))
         place.stop()
-        path = place.files()[-1]
-        path.write_bytes(path.read_bytes()[:-5])
+        self.leave(place, place.files()[-1].read_bytes()[:-5])
         assert place.start().head == Head(1, 1)
 
     def test_kill_loses_nothing_that_was_acknowledged(self, tmp_path):
@@ -207,11 +213,69 @@ class TestCrashes(LocalCases):
             log.close()
 
 
+class TestCrashesOfReserved(TestCrashes):
+    """The same of files with room for more, which is at most one reservation and one batch."""
+
+    RESERVED = 2 * segment.RESERVED_BYTES + 1
+
+
+class TestReserved(LocalCases):
+    def test_a_sync_does_not_change_the_length_of_the_file(self, place, log):
+        path = place.files()[-1]
+        log.append(batch_after(log))
+        length = path.stat().st_size
+        assert segment.RESERVED_BYTES_MIN <= length
+        log.append(batch_after(log))
+        assert length == path.stat().st_size
+
+    def test_a_longer_file_reserves_more(self, place, log):
+        path = place.files()[-1]
+        for _ in range(3):
+            log.append(batch_after(log, bytes(segment.RESERVED_BYTES_MIN * 3)))
+        log.append(batch_after(log))
+        written = path.read_bytes().rstrip(b"\0")
+        assert path.stat().st_size - len(written) > 2 * segment.RESERVED_BYTES_MIN
+
+    def test_a_closed_file_is_as_long_as_its_batches(self, place, log):
+        batch = batch_after(log)
+        log.append(batch)
+        place.stop()
+        assert SEGMENT_HEADER.size + len(batch.data) == place.files()[-1].stat().st_size
+
+    def test_a_file_system_without_reservations_is_written_to(self, place, log, monkeypatch):
+        def refuse(*_):
+            raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+        monkeypatch.setattr(segment.os, "posix_fallocate", refuse)
+        batches = []
+        for _ in range(3):
+            batches.append(batch_after(log, bytes(500)))
+            log.append(batches[-1])
+        assert batches == log.read(0, ALL)
+        size = SEGMENT_HEADER.size + sum(len(batch.data) for batch in batches)
+        assert size == place.files()[-1].stat().st_size
+
+
+class TestReservedInSmallFiles(LocalCases):
+    SEGMENT_BYTES = SMALL_BYTES
+
+    def test_an_older_file_is_as_long_as_its_batches(self, place, log):
+        """Readers take it for complete, and another opening for damaged if it were not."""
+        batches = []
+        while len(place.files()) < 3:
+            batches.append(batch_after(log, bytes(500)))
+            log.append(batches[-1])
+        older = [path.read_bytes()[SEGMENT_HEADER.size :] for path in place.files()[:-1]]
+        assert b"".join(batch.data for batch in batches[:-1]) == b"".join(older)
+
+
 # -- damage: what was acknowledged is never cut off ------------------------------------------------
 
 
 class TestDamage(LocalCases):
     SEGMENT_BYTES = SMALL_BYTES
+    RESERVED = 0
+    """Zeros behind the last batch."""
 
     @pytest.fixture
     def place(self, tmp_path):
@@ -220,6 +284,8 @@ class TestDamage(LocalCases):
         for _ in range(10):
             log.append(batch_after(log, bytes(500)))
         place.stop()
+        with place.files()[-1].open("ab") as file:
+            file.write(bytes(self.RESERVED))
         yield place
         place.stop()
 
@@ -237,7 +303,7 @@ class TestDamage(LocalCases):
 
     def test_a_changed_byte_before_the_last_batch_is_refused(self, place):
         path = place.files()[-1]
-        size = path.stat().st_size
+        size = path.stat().st_size - self.RESERVED
         inner = (size - SEGMENT_HEADER.size) // 2
         for offset in range(SEGMENT_HEADER.size, SEGMENT_HEADER.size + inner, 11):
             self.change(path, offset)
@@ -274,6 +340,12 @@ class TestDamage(LocalCases):
         log = place.start()
         assert log.head == Head(10, 10)
         assert "batch 5 is missing" in self.refusal(log.read, 0, ALL).message
+
+
+class TestDamageOfReserved(TestDamage):
+    """The same after a crash, which leaves room for more behind the last batch."""
+
+    RESERVED = 5000
 
 
 # -- a disk that refuses ---------------------------------------------------------------------------

@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Final, NoReturn, Protocol
 
 from rowcast.journal import applier_main
+from rowcast.journal.pipes import SharedNumber
 
 _PACKAGES: Final = str(Path(__file__).parents[2])
 _START: Final = (
     "import gc; gc.disable(); import sys; sys.path.insert(0, sys.argv[1]); "
-    "from rowcast.journal.applier_main import main; main(int(sys.argv[2]), int(sys.argv[3]))"
+    "from rowcast.journal.applier_main import main; main(*map(int, sys.argv[2:]))"
 )
 """The process runs the code that this one runs, wherever that was imported from."""
 
@@ -84,11 +85,14 @@ class Child:
     """The handle of its reports."""
     write: int
     """The handle of what it is told."""
+    wanted: SharedNumber
+    """The number of the last batch that it is to apply."""
 
     def close(self) -> None:
         """Close the handles, which ends a process that was never told anything."""
         os.close(self.read)
         os.close(self.write)
+        self.wanted.close()
 
 
 Spawn = Callable[[], Child]
@@ -98,16 +102,18 @@ Spawn = Callable[[], Child]
 def spawn_applier() -> Child:
     """Start an applier in a new interpreter."""
     (child_read, write), (read, child_write) = os.pipe(), os.pipe()
+    wanted = SharedNumber()
+    handles = (child_read, child_write, wanted.handle)
     try:
         process = subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-c", _START, _PACKAGES, str(child_read), str(child_write)],
-            pass_fds=(child_read, child_write),
+            [sys.executable, "-c", _START, _PACKAGES, *map(str, handles)],
+            pass_fds=handles,
             stdin=subprocess.DEVNULL,
         )
     finally:
         os.close(child_read)
         os.close(child_write)
-    return Child(process, read, write)
+    return Child(process, read, write, wanted)
 
 
 class ForkedApplier:
@@ -136,26 +142,27 @@ def _can_fork() -> bool:
 
 def _fork() -> Child:
     (child_read, write), (read, child_write) = os.pipe(), os.pipe()
+    wanted = SharedNumber()
     gc.freeze()  # else the first collection in the child copies all memory
     pid = os.fork()
     if pid == 0:
         # The server's ends are closed: with them open, the child would not notice the server's end.
         os.close(read)
         os.close(write)
-        _be_applier(child_read, child_write)
+        _be_applier(child_read, child_write, wanted.handle)
     os.close(child_read)
     os.close(child_write)
-    return Child(Forked(pid), read, write)
+    return Child(Forked(pid), read, write, wanted)
 
 
-def _be_applier(read: int, write: int) -> NoReturn:
+def _be_applier(read: int, write: int, wanted: int) -> NoReturn:
     """Work, and end without what the server would do at its own end."""
     code = 1
     try:
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
         os.close(nothing)
-        applier_main.main(read, write)
+        applier_main.main(read, write, wanted)
         code = 0
     except BaseException:  # noqa: BLE001 - as an interpreter does with what nobody catches
         traceback.print_exc()

@@ -20,9 +20,10 @@ from rowcast.journal.applying import MOVED_ROWS, READ_BYTES
 from rowcast.journal.pipes import (
     HURRY,
     NOTICE,
+    NOTICES_BYTES,
     STOP,
     TIDY,
-    read_all,
+    SharedNumber,
     read_message,
     write_message,
 )
@@ -48,9 +49,12 @@ SYNC_BYTES: Final = 32 * 1024 * 1024
 class _Process:
     """One life of the applier."""
 
-    def __init__(self, read: int, write: int, opened: dict[str, object]) -> None:
+    def __init__(
+        self, read: int, write: int, wanted: SharedNumber, opened: dict[str, object]
+    ) -> None:
         self._read = read
         self._write = write
+        self._shared = wanted
         schema = parse_schema(cast("str", opened["schema"]))
         database = Path(cast("str", opened["database"]))
         self._lock = WriterLock(database)
@@ -85,6 +89,7 @@ class _Process:
     def _rest_seconds(self) -> float | None:
         """Return how long nothing is to be applied; None until the server says more."""
         applied = self._tables.applied()
+        self._wanted = max(self._wanted, self._shared.cell[0])
         if applied >= self._wanted:
             return None
         if self._stopping or applied < self._hurried:
@@ -94,19 +99,22 @@ class _Process:
     def _take_notices(self, seconds: float | None) -> bool:
         """Wait so long for what the server says, and read it; return whether it is still there."""
         while select.select([self._read], [], [], seconds)[0]:
-            data = read_all(self._read, NOTICE.size)
+            data = os.read(self._read, NOTICES_BYTES)  # whole ones (pipe(7), PIPE_BUF)
             if not data:
                 return False
-            kind, number = NOTICE.unpack(data)
-            if kind == TIDY:
-                self._tidy(number)
-            elif kind == HURRY:
-                self._hurried = max(self._hurried, number)
-            else:
-                self._wanted = max(self._wanted, number)
-                self._stopping = self._stopping or kind == STOP
+            for kind, number in NOTICE.iter_unpack(data):
+                self._notice(kind, number)
             seconds = 0
         return True
+
+    def _notice(self, kind: bytes, number: int) -> None:
+        if kind == TIDY:
+            self._tidy(number)
+        elif kind == HURRY:
+            self._hurried = max(self._hurried, number)
+        else:
+            self._wanted = max(self._wanted, number)
+            self._stopping = self._stopping or kind == STOP
 
     def _apply(self) -> bool:
         """Apply the next batches of the log; return False if the disk has refused them."""
@@ -158,8 +166,8 @@ class _Process:
         write_message(self._write, {"more": more})
 
 
-def main(read: int, write: int) -> None:
-    """Run the process; the arguments are the handles to read from and to write to."""
+def main(read: int, write: int, wanted: int) -> None:
+    """Run the process, with handles to read from, to write to, and of the number of batches."""
     for number in (signal.SIGINT, signal.SIGTERM):  # of the terminal: the server says when
         signal.signal(number, signal.SIG_IGN)
     opened = read_message(read)
@@ -169,6 +177,6 @@ def main(read: int, write: int) -> None:
     gc.set_threshold(COLLECTOR_OBJECTS)
     gc.enable()  # it is off while modules are imported
     try:
-        _Process(read, write, opened).run()
+        _Process(read, write, SharedNumber(wanted), opened).run()
     except (BrokenPipeError, KeyboardInterrupt):  # the server has gone
         os._exit(0)

@@ -5,7 +5,6 @@ after the last batch that is in the tables; the log has everything that it had i
 """
 
 import logging
-import os
 import subprocess
 import threading
 from collections import deque
@@ -52,6 +51,8 @@ class ProcessApplying:
 
     _thread: threading.Thread | None = None
     """Reads what the process reports, once it is started."""
+    _applied = 0
+    """The last batch that the process has reported as applied; ``_wanted`` is the last durable."""
 
     def __init__(
         self,
@@ -91,6 +92,7 @@ class ProcessApplying:
     def start(self, declared: Sequence[Table], after: int, told: Told) -> None:  # noqa: ARG002
         """Have the process apply what follows a batch."""
         self._wanted, self._told = after, told
+        self._child.wanted.cell[0] = after
         self._tables.follow_writer()
         self._lock_of_tables.release()
         write_message(self._child.write, self._opening)
@@ -98,11 +100,15 @@ class ProcessApplying:
         self._thread.start()
 
     def push(self, number: int) -> None:
-        """Have batches applied up to one, which is durable."""
-        self._wanted = number
-        # It is written whole (pipe(7), PIPE_BUF); a process that has ended is told when it starts.
-        with suppress(OSError):
-            os.write(self._child.write, NOTICE.pack(APPLY, number))
+        """Have batches applied up to one, which is durable.
+
+        A process that has not reported all earlier ones sees the number when it has a look, or is
+        told after its report (``_take``). Only one that waits is woken.
+        """
+        earlier, self._wanted = self._wanted, number
+        self._child.wanted.cell[0] = number
+        if self._applied >= earlier:
+            self._notify(APPLY, number)
 
     def hurry(self, number: int) -> None:
         """Have batches applied up to one at once, because somebody waits for them."""
@@ -157,7 +163,9 @@ class ProcessApplying:
             log.error("the tables cannot be written, and follow later: %s", problem)
         self._problem = problem
         self.skipped = cast("int", message["skipped"])
-        number = cast("int", message["applied"])
+        number = self._applied = cast("int", message["applied"])
+        if number < self._wanted:  # it may have looked before ``push`` set this, and wait
+            self._notify(APPLY, self._wanted)
         counts = [PartCounts(*item) for item in cast("list[list[int]]", message["counts"])]
         head, generation = cast("int", message["head"]), cast("int", message["generation"])
         report = Report(number, head, generation, counts)
@@ -183,6 +191,7 @@ class ProcessApplying:
         with self._lock:
             self._child.close()
             self._child = self._spawn()
+            self._child.wanted.cell[0] = self._wanted
             with suppress(OSError):
                 write_message(self._child.write, self._opening)
                 write_all(self._child.write, NOTICE.pack(APPLY, self._wanted))

@@ -1,11 +1,15 @@
 """The messages between a server and its applier process.
 
 The server writes notices of nine bytes, a letter and a number; the applier writes maps in
-MessagePack, each after its length. The first message of the server is such a map, too.
+MessagePack, each after its length. The first message of the server is such a map, too. The number
+of the last batch to apply is in memory that both have: a process that is at work looks there, and
+is not woken for each batch.
 """
 
+import mmap
 import os
 import struct
+import tempfile
 from typing import Final, cast
 
 import msgpack  # type: ignore[import-untyped]
@@ -20,9 +24,39 @@ STOP: Final = b"s"
 """Apply up to this number, then end."""
 
 NOTICE: Final = struct.Struct("!cQ")
+NOTICES_BYTES: Final = 64 * NOTICE.size
+"""Read at a time: more than a few only wait while a transaction goes on."""
 _LENGTH: Final = struct.Struct("!I")
 MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
 """A schema and its settings are some kilobytes, a report some hundred for each table."""
+
+
+class SharedNumber:
+    """A number that one process sets and others read, in memory that they have in common.
+
+    ``handle`` names that memory, which has no name among the files; without one it is made.
+    """
+
+    def __init__(self, handle: int | None = None) -> None:
+        self.handle = _nameless_file() if handle is None else handle
+        # Eight aligned bytes, which a processor of 64 bits stores and loads at once.
+        self.cell = memoryview(mmap.mmap(self.handle, mmap.PAGESIZE)).cast("Q")
+        """The number is its first item; 0 until it is set."""
+
+    def close(self) -> None:
+        """Close the handle. The memory is there as long as somebody has it."""
+        os.close(self.handle)
+
+
+def _nameless_file() -> int:
+    """Return the handle of a page of zeros, in memory where the system can (memfd_create(2))."""
+    if hasattr(os, "memfd_create"):
+        handle = os.memfd_create("rowcast-number")
+    else:
+        with tempfile.TemporaryFile() as file:
+            handle = os.dup(file.fileno())
+    os.ftruncate(handle, mmap.PAGESIZE)
+    return handle
 
 
 def read_all(handle: int, size: int) -> bytes:

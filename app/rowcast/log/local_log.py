@@ -183,6 +183,7 @@ class LocalLog:
             self._grown.notify_all()
 
     def _begin_segment(self, first: int) -> None:
+        self._file.end()  # first: readers take a file whose successor exists for complete
         file = create(self._directory, self.epoch, first, synced=self._synced)
         reader = SegmentReader(file.path)
         self._file.close()
