@@ -121,11 +121,8 @@ class SegmentFile:
             if self._synced:
                 self._sync()
         except OSError:
-            with suppress(
-                OSError
-            ):  # a full disk still takes this; what fails is found when it is opened
-                os.ftruncate(self._handle, self.size)
-                self._length = self.size
+            with suppress(OSError):  # what fails is found when it is opened
+                self._cut_off()
             raise
         place = Place(self.size, len(data))
         self.size += len(data)
@@ -145,11 +142,15 @@ class SegmentFile:
             os.posix_fallocate(self._handle, self._length, size + more - self._length)
             self._length = size + more
 
+    def _cut_off(self) -> None:
+        """Cut off what is behind the complete batches; a full disk takes that, too."""
+        os.ftruncate(self._handle, self.size)
+        self._length = self.size
+
     def end(self) -> None:
         """Cut off what was reserved, durably; what is appended later is behind the rest."""
         if self._length > self.size:
-            os.ftruncate(self._handle, self.size)
-            self._length = self.size
+            self._cut_off()
             os.fsync(self._handle)
 
     def close(self) -> None:
