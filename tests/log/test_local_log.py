@@ -236,6 +236,22 @@ class TestReserved(LocalCases):
         written = path.read_bytes().rstrip(b"\0")
         assert path.stat().st_size - len(written) > 2 * segment.RESERVED_BYTES_MIN
 
+    def test_nothing_is_reserved_before_the_header_is_there(self, tmp_path, monkeypatch):
+        """Else a kill in between would leave a file of zeros, which is no segment."""
+        reserved = []
+
+        def reserve(handle, offset, length):
+            reserved.append(os.pread(handle, 4, 0))
+            return real(handle, offset, length)
+
+        real = os.posix_fallocate
+        monkeypatch.setattr(segment.os, "posix_fallocate", reserve)
+        log = LocalLog(tmp_path / "log", EPOCH, SMALL_BYTES)
+        for _ in range(10):
+            log.append(batch_after(log, bytes(500)))
+        log.close()
+        assert {b"RCS1"} == set(reserved)
+
     def test_a_closed_file_is_as_long_as_its_batches(self, place, log):
         batch = batch_after(log)
         log.append(batch)

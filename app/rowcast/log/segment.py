@@ -112,14 +112,16 @@ class SegmentFile:
         """
         if self._failed:
             raise OSError(5, "an earlier write could not be synced; the log must be opened again")
-        if self._synced and self.size + len(data) > self._length:
-            self._reserve(self.size + len(data))
+        if self._synced and self.size > 0 and self.size + len(data) > self._length:
+            self._reserve(self.size + len(data))  # behind a header that is there
         try:
             written = 0
             while written < len(data):
                 written += os.pwrite(self._handle, memoryview(data)[written:], self.size + written)
             if self._synced:
-                self._sync()
+                self._failed = True  # unless it returns
+                getattr(os, "fdatasync", os.fsync)(self._handle)
+                self._failed = False
         except OSError:
             with suppress(OSError):  # what fails is found when it is opened
                 self._cut_off()
@@ -127,13 +129,6 @@ class SegmentFile:
         place = Place(self.size, len(data))
         self.size += len(data)
         return place
-
-    def _sync(self) -> None:
-        try:
-            getattr(os, "fdatasync", os.fsync)(self._handle)
-        except OSError:
-            self._failed = True
-            raise
 
     def _reserve(self, size: int) -> None:
         """Make the file longer than it will be, where the system can."""
