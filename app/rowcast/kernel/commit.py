@@ -16,7 +16,7 @@ import asyncio
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from functools import partial
 from itertools import count
 
@@ -120,8 +120,7 @@ class Committer(StagedCommits):
     ) -> None:
         """Run a call on the writer thread, and continue on the loop."""
 
-        def ended(future: "Future[None]") -> None:
-            error = future.exception()
+        def ended(error: BaseException | None) -> None:
             if error is None:
                 then(work)
             elif isinstance(error, Exception):
@@ -129,16 +128,14 @@ class Committer(StagedCommits):
             else:
                 raise error
 
+        tell: Callable[..., object] = self._loop.call_soon_threadsafe
         try:
-            running = self._executor.submit(call)
+            self._call(call, partial(tell, ended))
         except RuntimeError:  # the threads have stopped: shutdown
             if work.announced:
                 self._lose(work, stopping())
             else:
                 self._refuse(work)
-            return
-        tell: Callable[..., object] = self._loop.call_soon_threadsafe
-        running.add_done_callback(partial(tell, ended))
 
     def _refuse(self, work: GroupCommit) -> None:
         """Refuse all queued writes at shutdown."""

@@ -13,6 +13,8 @@ from rowcast.core.topic_tables import LogSource
 from rowcast.store.store import Appends, Keep
 
 T = TypeVar("T")
+Told = Callable[[BaseException | None], object]
+"""Called when a call has ended, with what it has raised."""
 
 
 class WriterCalls:
@@ -21,6 +23,10 @@ class WriterCalls:
     def __init__(self, store: Appends, executor: Executor) -> None:
         self._store = store
         self._executor = executor
+        self._call: Callable[[Callable[[], None], Told], None] = getattr(
+            executor, "call", partial(_call_by, executor)
+        )
+        """Runs what has no result, and tells on the thread how it has ended."""
         self._loop = asyncio.get_running_loop()
 
     def on_writer(self, call: Callable[[], T]) -> "Future[T]":
@@ -48,3 +54,10 @@ class WriterCalls:
         """Call on the writer thread; wait for the result, which may come later."""
         found = await self._loop.run_in_executor(self._executor, call)
         return await asyncio.wrap_future(found) if isinstance(found, Future) else found
+
+
+def _call_by(executor: Executor, call: Callable[[], None], told: Told) -> None:
+    def ended(future: "Future[None]") -> None:
+        told(future.exception())
+
+    executor.submit(call).add_done_callback(ended)

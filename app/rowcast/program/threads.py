@@ -9,6 +9,7 @@ from typing import TypeVar
 from rowcast.core.entry_limits import PASSWORD_CHECKS_AT_ONCE
 from rowcast.core.read_limits import READER_THREADS
 from rowcast.net.background_threads import background_threads
+from rowcast.net.single_thread import SingleThread
 from rowcast.net.worker_processes import WorkerProcesses
 
 T = TypeVar("T")
@@ -21,7 +22,7 @@ class Threads:
     """
 
     def __init__(self, password_checks: int | None = None) -> None:
-        self.writer = ThreadPoolExecutor(1, thread_name_prefix="rowcast-writer")
+        self.writer = SingleThread("rowcast-writer")
         self.readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="rowcast-reader")
         self.searches = background_threads(READER_THREADS, "rowcast-search")
         self.hashes = WorkerProcesses(password_checks or checks_at_once(), "rowcast-password")
