@@ -49,7 +49,7 @@ class Trimmed(Protocol):
 class ProcessApplying:
     """One applier process after the other."""
 
-    _thread: threading.Thread | None = None
+    _watcher: threading.Thread | None = None
     """Reads what the process reports, once it is started."""
     _applied = 0
     """The last batch that the process has reported as applied; ``_wanted`` is the last durable."""
@@ -96,8 +96,8 @@ class ProcessApplying:
         self._tables.follow_writer()
         self._lock_of_tables.release()
         write_message(self._child.write, self._opening)
-        self._thread = threading.Thread(target=self._watch, name="rowcast-applier", daemon=True)
-        self._thread.start()
+        self._watcher = threading.Thread(target=self._watch, name="rowcast-applier", daemon=True)
+        self._watcher.start()
 
     def push(self, number: int) -> None:
         """Have batches applied up to one, which is durable.
@@ -129,7 +129,7 @@ class ProcessApplying:
         """Have the rest of the log applied, and end the process."""
         self._stopped.set()
         process = self._child.process
-        if self._thread is None:  # not started: it has heard nothing, and this process the lock
+        if self._watcher is None:  # not started: it has heard nothing, and this process the lock
             process.kill()
             self._lock_of_tables.release()
         else:
@@ -140,8 +140,8 @@ class ProcessApplying:
             log.warning("the tables are behind the log; the next start applies the rest")
             process.kill()
             process.wait()
-        if self._thread is not None:
-            self._thread.join()
+        if self._watcher is not None:
+            self._watcher.join()
         self._child.close()
 
     # -- the thread that reads reports -------------------------------------------------------------
