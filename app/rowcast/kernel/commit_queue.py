@@ -111,10 +111,10 @@ class CommitQueue(WriterCalls):
             return
         if waiting + len(writes) > (most or self._bounds.backlog_events):
             raise _full(f"{waiting} writes")
-        pending, clock = self.pending, self._clock
+        pending, clock, total = self.pending, self._clock, 0
         for write in writes:
             write.size = len(write.event.payload) + WRITE_BYTES
-        total = sum([write.size for write in writes])
+            total += write.size
         if pending.size + total > self._bounds.client_max and not most:
             pending.check(writes[0].caller, total)
         caller, held, version = writes[0].caller, 0, clock.tick(len(writes))
