@@ -123,6 +123,8 @@ class Registry:
             for table in tables
             if table.path is not None
         }
+        self.silent: dict[str, str] = {}
+        """Paths at which nothing is published, with the reason that a subscriber is told."""
         self._routes: ClearedCache[str, Route] = ClearedCache(routes_max)
         self.of_tables: dict[CompiledTable | None, Compiled] = {}
         """The steps that all records of a table have, once one of them is written; under None those
@@ -182,6 +184,8 @@ class Registry:
         )
         shape = known.shape if known is not None else None
         self._entries[path] = Entry(path, shape, resource, overrides)
+        if resource.silent:
+            self.silent[path] = resource.silent
         self.forget_routes()
 
     def declares(self, topic: str) -> bool:

@@ -213,6 +213,12 @@ class Resource:
     refused.
     """
 
+    silent: ClassVar[str] = ""
+    """Why nothing is ever published at the path; a subscription is refused with it.
+
+    ``connect`` serves its clients all the same.
+    """
+
     def __init__(self, kernel: KernelCalls, topic: str, record_id: str, caller: Caller) -> None:
         self.kernel = kernel
         self.topic = topic

@@ -15,7 +15,7 @@ from rowcast.kernel.resource import Incoming, Resource
 from rowcast.kernel.row_views import Views
 from rowcast.kernel.seams import Seams
 from rowcast.subscriptions.live_query import RIGHTS_CHANGE
-from rowcast.subscriptions.offered import check_offered
+from rowcast.subscriptions.offered import check_offered, check_published
 from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.stage import Stage, chained
 from rowcast.subscriptions.start_position import resumed
@@ -99,19 +99,29 @@ class Watching(Seams):
             self._authorise(interest, caller)
             interest.asked = asked
 
-    async def authorise_waiting(self, interest: SubscribedFilter, caller: Caller) -> None:
-        """The same for asynchronous hooks (``Hooks.subscribe_waits``)."""
-        self._authorise(interest, caller)
+    async def authorise_waiting(
+        self, interest: SubscribedFilter, caller: Caller, *, connects: bool = False
+    ) -> None:
+        """The same for asynchronous hooks (``Hooks.subscribe_waits``).
+
+        ``connects``: for the stream of a resource class, which may be at a silent path.
+        """
+        self._authorise(interest, caller, connects=connects)
         asked = interest.topics.text
         if await self.hooks.subscribe_waiting(caller, interest):
-            self._authorise(interest, caller)
+            self._authorise(interest, caller, connects=connects)
             interest.asked = asked
         if interest.replay is not None:
             await self.views.replays.find(interest)
 
-    def _authorise(self, interest: SubscribedFilter, caller: Caller) -> None:
+    def _authorise(
+        self, interest: SubscribedFilter, caller: Caller, *, connects: bool = False
+    ) -> None:
         self.views.plan(interest, caller)
         self.authorise_watch(interest.watched, caller)
+        if not connects:
+            text = interest.watched.text
+            check_published(text, self.registry.silent, self.registry.paths)
 
     def attach_caller(self, subscription: Subscription, caller: Caller) -> None:
         """Set the caller and the stage of a subscription."""
@@ -209,6 +219,6 @@ class Watching(Seams):
         """Return the stream of a resource class for a connected client."""
         self.authorise_read(resource.topic, resource.caller)
         interest = self._interest(resource.topic)
-        await self.authorise_waiting(interest, resource.caller)
+        await self.authorise_waiting(interest, resource.caller, connects=True)
         resource.interest = interest
         return resource.connect(incoming)

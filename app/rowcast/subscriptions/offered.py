@@ -4,13 +4,13 @@ Topics that begin with ``$`` belong to the server (MQTT-4.7.2-1), so their list 
 filter outside it, which would never match, is reported at once.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from rowcast.core.alarms import ALARM_ROWS, ALARMS_PREFIX
 from rowcast.core.errors import Code, Error
 from rowcast.core.suggestions import did_you_mean
-from rowcast.core.topics import WILDCARDS
+from rowcast.core.topics import WILDCARDS, is_within
 
 _SYSTEM: Final = "$SYS"
 _ALARMS: Final = ALARMS_PREFIX.rstrip("/")
@@ -69,6 +69,19 @@ def check_offered(text: str, declared: Iterable[str], alarms: Collection[str]) -
             f"with {', '.join(ways)}",
             filter=text,
         )
+
+
+def check_published(text: str, silent: Mapping[str, str], declared: Iterable[str]) -> None:
+    """Raise for a filter of topics of one resource alone, whose class publishes nothing.
+
+    ``silent`` has the paths of such classes, with the reason that a subscriber is told.
+    """
+    for path, why in silent.items():
+        if is_within(text, path) and not any(
+            item != path and is_within(item, path) for item in declared
+        ):
+            words = f"nothing is published at {text[:200]!r}: {why}"
+            raise Error(Code.NOT_FOUND, words, filter=text)
 
 
 def _check_system(text: str, level: str, declared: Iterable[str]) -> None:

@@ -16,6 +16,8 @@ from rowcast.kernel.resource import Resource, Stream
 class Echo(Resource):
     """What comes in goes out."""
 
+    silent = "connect to it"
+
     async def connect(self, incoming=None):
         """Send every message back."""
         async for message in incoming:

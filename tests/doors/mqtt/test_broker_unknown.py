@@ -3,6 +3,7 @@
 import pytest
 
 from mqtt_server import Puback, Suback, Subscribe, Subscription, Unsubscribe, topics
+from rowcast.kernel.resource import Resource
 from rowcast.mqtt.reasons import Reason
 
 UNKNOWN = [
@@ -126,3 +127,23 @@ async def test_p5_an_undeclared_topic_keeps_its_slash(world):
     await world.put("Dog/1", b"{}")
     await world.say("/home/x", b"3")
     assert ["/home/x"] == topics(await peer.hear())
+
+
+async def test_p5_where_nothing_is_published_a_subscription_is_refused_with_the_reason(world):
+    """A class says so of its path; what is below it and published remains."""
+
+    class Bell(Resource):
+        silent = "ring it over HTTP"
+
+    class Porch(Resource):
+        silent = "go in"
+
+    world.kernel.registry.add("Bell", Bell)
+    world.kernel.registry.add("Porch", Porch)
+    world.kernel.registry.add("Porch/Cat", Resource)
+    peer = await world.connected()
+    for text in ("Bell", "Bell/#", "Bell/1", "/Bell/#", "$share/g/Bell", "$queue/Bell/+"):
+        [suback] = await peer.ask(Subscribe(7, (Subscription(text),)))
+        assert suback.reasons == (0x8F,), text
+        assert "ring it over HTTP" in suback.properties["reason_string"]
+    assert (0, 0, 0, 0) == await peer.subscribe("Porch/#", "#", "+/1", "Bells")

@@ -12,8 +12,10 @@ from rowcast.codecs import CBOR, MSGPACK, encode
 from rowcast.core.callers import Grants
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, Event
+from rowcast.core.topics import TopicFilter
 from rowcast.features.transactions.feature import Transactions
 from rowcast.kernel.resource import Resource
+from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 MOVE = [
     {"op": "patch", "topic": "Dog/1", "value": {"age": 4}},
@@ -153,6 +155,14 @@ async def test_other_doors_publish_it():
     failing = [*writes, {"op": "delete", "topic": "Dog/9"}]
     assert await refusal(server.say("$tx", json.dumps(failing).encode())) is Code.NOT_FOUND
     assert server.committer.announced == 2
+
+
+async def test_a_subscription_is_refused_since_nothing_is_published_there(rest):
+    """P5: granted, it would be silent for ever."""
+    live = Subscription(rest.kernel.reader, "c")
+    for text in ("$tx", "$tx/#", "$tx/1"):
+        with pytest.raises(Error, match="subscribe to the topics that these write"):
+            rest.kernel.watch(live, SubscribedFilter(TopicFilter(text)), OWNER)
 
 
 async def test_rights_hold_for_each_write():

@@ -27,6 +27,7 @@ class Transaction(Resource):
     """Runs what it is sent, all or nothing."""
 
     path = TRANSACTIONS
+    silent = "it takes transactions, and answers each; subscribe to the topics that these write"
     most: ClassVar[int] = HTTP_BATCH_RECORDS_MAX
     """Writes of one transaction."""
     kernel: Kernel
