@@ -152,6 +152,15 @@ async def test_echo(doors):
             assert [message] == await hear(peer)
 
 
+async def test_head_has_the_headers_of_the_stream_and_connects_nobody(doors):
+    async with doors.sse("/Finite") as stream:
+        wanted = stream.response.headers
+    answer = await doors.http.head("/Broken/secret", headers=STREAM)
+    assert (answer.status_code, answer.content) == (200, b"")
+    for name in ("content-type", "cache-control", "vary"):
+        assert answer.headers[name] == wanted[name]
+
+
 async def test_p5_a_leading_slash_names_a_resource_that_streams_itself(doors):
     async with doors.ws("//Echo") as peer:
         await peer.send(json.dumps("text"))

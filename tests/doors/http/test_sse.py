@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from http_server import HttpServer
+from http_server import STREAM, HttpServer
 from rowcast.codecs import decode
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
 from rowcast.doors.http.streams import sse
@@ -36,6 +36,31 @@ async def test_headers_come_before_the_first_event(doors):
             headers["rowcast-position"],
             headers["rowcast-resumed"],
         )
+
+
+@pytest.mark.parametrize(
+    "url", ["/Dog/none", "/Dog/", "/Dog/?last=1", "/?topic=loose/%23", "/Dog/?format=cbor"]
+)
+async def test_head_is_answered_as_get_begins_and_no_stream_remains(doors, url):
+    """RFC 9110, 9.3.2."""
+    await doors.write("Dog/1")
+    before = doors.counts
+    async with doors.sse(url) as stream:
+        wanted = dict(stream.response.headers)
+    await doors.until(lambda: doors.counts == before)
+    answer = await doors.http.head(url, headers=STREAM)
+    assert (answer.status_code, answer.content) == (200, b"")
+    for name in ("date", "transfer-encoding"):
+        wanted.pop(name)
+    assert wanted.items() <= dict(answer.headers).items()
+    assert before == doors.counts
+
+
+async def test_head_of_a_stream_that_get_would_not_get_is_refused(doors):
+    for url in ("/?topic=$nonsense/%23", "/Dog/?since=x"):
+        got = await doors.http.get(url, headers=STREAM)
+        head = await doors.http.head(url, headers=STREAM)
+        assert got.status_code == head.status_code >= 400
 
 
 async def test_the_pause_before_a_reconnect_comes_first_and_differs(doors):

@@ -57,6 +57,7 @@ _NOT_PLAIN: Final = frozenset(
     {b"origin", b"authorization", b"cookie", b"if-match", b"if-none-match", b"if-modified-since"}
 )
 """Headers of a GET with credentials or conditions."""
+READING: Final = frozenset({"GET", "HEAD"})
 POSTED: Final = ("POST", "OPTIONS")
 """The methods of the paths of login that take a body."""
 MQTT_PATH: Final = "/mqtt"
@@ -157,7 +158,7 @@ class Edge(HttpDoor):
             return self._routes(scope, receive, send)
         if path.startswith(pages.ROOT) and pages.is_page(path):
             return self._page(headers, scope, send)
-        streams = method == "GET" and b"text/event-stream" in headers.get(b"accept", b"").lower()
+        streams = method in READING and b"text/event-stream" in headers.get(b"accept", b"").lower()
         any_host = of_known_page or method == "OPTIONS"
         if not SHOWN.isdisjoint(headers) or TICKET in scope["query_string"]:
             return self._sign_in(headers, scope, receive, send, streams, any_host)
@@ -233,7 +234,7 @@ class Edge(HttpDoor):
     async def _show(self, page: Page, headers: Headers, scope: Scope, send: TrackedSend) -> None:
         """Serve a feature's page to callers that may read its topic."""
         send.path = page.name
-        if scope["method"] not in {"GET", "HEAD"}:
+        if scope["method"] not in READING:
             words = f"{page.name} are only read"
             error = Error(Code.NOT_ALLOWED, words, allow=["GET", "HEAD"])
             await send_problem(self.kernel, error, headers, scope, send)

@@ -37,10 +37,18 @@ async def serve_resource(
     receive: Receive,
     send: Send,
 ) -> None:
-    """Send the events of a resource's own ``connect()``, which gets no messages (C7)."""
+    """Send the events of a resource's own ``connect()``, which gets no messages (C7).
+
+    It is not called for HEAD, which gets the headers alone.
+    """
+    headers = headers_for(frames.media_type, [])
+    if scope["method"] == "HEAD":
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+        return
     response = EventSourceResponse(
         _blocks(edge, resource, frames),
-        headers={k.decode(): v.decode() for k, v in headers_for(frames.media_type, [])},
+        headers={k.decode(): v.decode() for k, v in headers},
         ping=edge.settings.sse_heartbeat_seconds,
         ping_message_factory=lambda: ServerSentEvent(comment=""),
         send_timeout=edge.settings.stream_send_seconds,

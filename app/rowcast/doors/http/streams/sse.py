@@ -21,7 +21,7 @@ from rowcast.core.limits import (
     STREAM_LEAVE_SECONDS,
 )
 from rowcast.doors.http.door import HttpDoor
-from rowcast.doors.http.messages.asgi import Receive, Scope, Send, headers_of, text_of
+from rowcast.doors.http.messages.asgi import Message, Receive, Scope, Send, headers_of, text_of
 from rowcast.doors.http.messages.problems import FACES, as_error
 from rowcast.doors.http.messages.replies import send_problem
 from rowcast.doors.http.streams.beginnings import Beginning, begin, interests_of, resource_at
@@ -51,8 +51,7 @@ async def serve(edge: HttpDoor, scope: Scope, receive: Receive, send: Send) -> N
     """Answer a request for an event stream."""
     headers = headers_of(scope)
     caller = edge.caller(scope, "sse")
-    hooks = edge.kernel.hooks
-    stream = EventStream(edge, scope["path"], send)
+    hooks, stream = edge.kernel.hooks, EventStream(edge, scope["path"], send)
     hooks.connection(caller)
     try:
         edge.kernel.reader.shedding.check_connect()
@@ -77,7 +76,8 @@ async def serve(edge: HttpDoor, scope: Scope, receive: Receive, send: Send) -> N
         await send_problem(edge.kernel, error, headers, scope, send)
         return
     with present(hooks, caller):
-        await stream.run(receive, beginning, frames)
+        run = stream.run if scope["method"] == "GET" else stream.tell
+        await run(receive, beginning, frames)
 
 
 @contextlib.contextmanager
@@ -125,6 +125,12 @@ class EventStream:
         await self._send({"type": "http.response.start", "status": 204, "headers": []})
         await self._send({"type": "http.response.body", "body": b""})
 
+    async def tell(self, _receive: Receive, beginning: Beginning, frames: Frames) -> None:
+        """Respond with the headers alone: to HEAD, as ``run`` would begin."""
+        self._edge.kernel.close(self.subscription)
+        await self._send(self._start(beginning, frames))
+        await self._send({"type": "http.response.body", "body": b""})
+
     async def run(self, receive: Receive, beginning: Beginning, frames: Frames) -> None:
         """Send until the reader disconnects or the server stops."""
         edge = self._edge
@@ -145,7 +151,8 @@ class EventStream:
         if not self._gone:
             await self._send({"type": "http.response.body", "body": b""})
 
-    async def _send_all(self, beginning: Beginning, frames: Frames) -> None:
+    def _start(self, beginning: Beginning, frames: Frames) -> Message:
+        """Return the head of the answer."""
         cursor = self._edge.kernel.cursor(beginning.position)
         place = [
             (b"rowcast-position", cursor.encode()),
@@ -154,7 +161,10 @@ class EventStream:
         if beginning.replay is not None:
             place.append((b"rowcast-replay", b"true"))
         headers = headers_for(frames.media_type, place)
-        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+        return {"type": "http.response.start", "status": 200, "headers": headers}
+
+    async def _send_all(self, beginning: Beginning, frames: Frames) -> None:
+        await self._send(self._start(beginning, frames))
         channel = self._channel = event_channel_of(self._send)
         name = f"{channel.name} block {frames.name}"
         self._frame = Once(name, lambda event: channel.pack(frames.block(event)))
