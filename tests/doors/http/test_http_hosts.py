@@ -1,12 +1,16 @@
 """Names that somebody points at this machine: no page reads what trusts it (L14)."""
 
+import asyncio
+
 import pytest
 
 from asgi import asgi
+from http_server import HttpServer
 from memory_users import ann_and_bob
 from rowcast.auth.authenticator import Authenticator
 from rowcast.core.errors import Code, Error
 from rowcast.doors.http.messages.hosts import Hosts
+from rowcast.doors.http.uvicorn_samples import UPGRADE
 
 BASIC = "Basic YW5uOnBlbmNpbA=="
 """ann:pencil"""
@@ -18,6 +22,25 @@ async def rest():
     async with asgi(allowed_hosts=("rows.example", ".local")) as rest:
         await rest.put("/Dog/1", b'{"name":"Rex"}')
         yield rest
+
+
+class Raw(HttpServer):
+    """A server that is sent bytes."""
+
+    async def sent(self, request):
+        """Return the answer, up to the end of the connection or of its body."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        writer.write(request)
+        async with asyncio.timeout(60):
+            answer = await reader.read()
+        writer.close()
+        return answer
+
+
+@pytest.fixture
+async def doors():
+    async with Raw() as running:
+        yield running
 
 
 @pytest.mark.parametrize(
@@ -102,3 +125,40 @@ def test_l14_names_are_remembered_within_a_bound():
         assert Code.DENIED is refused.value.code
     assert len(hosts.known) <= 256
     Hosts(("*",)).check({b"host": b"n.example"})
+
+
+HOSTS = [
+    pytest.param(b"Host: a\r\nHost: a\r\n", id="the same twice"),
+    pytest.param(b"Host: localhost\r\nHost: evil.example\r\n", id="two"),
+    pytest.param(b"host: a\r\nAccept: */*\r\nHOST: b\r\n", id="apart"),
+    pytest.param(b"Host: a, b\r\n", id="two in one"),
+]
+
+
+@pytest.mark.parametrize("hosts", HOSTS)
+@pytest.mark.parametrize(
+    "path", [b"/Dog/1", b"/health", b"/ui/", b"/Dog/?ticket=x", b"/openapi.json"]
+)
+async def test_rfc_9112_a_request_with_two_hosts_is_refused(doors, hosts, path):
+    """RFC 9112, 3.2: whoever looked at the other one may have let it pass."""
+    answer = await doors.sent(b"GET %b HTTP/1.1\r\n%bConnection: close\r\n\r\n" % (path, hosts))
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"more than one Host header" in answer
+
+
+@pytest.mark.parametrize("hosts", HOSTS)
+@pytest.mark.parametrize("method", [b"PUT", b"DELETE", b"HEAD", b"OPTIONS"])
+async def test_rfc_9112_nor_does_it_write(doors, hosts, method):
+    head = b"%b /Dog/1 HTTP/1.1\r\n%bContent-Length: 2\r\nConnection: close\r\n\r\n{}"
+    assert (await doors.sent(head % (method, hosts))).startswith(b"HTTP/1.1 400 ")
+    assert 0 == doors.kernel.committer.announced
+
+
+@pytest.mark.parametrize(
+    "more", [b"", b"Origin: http://localhost\r\n", b"Sec-WebSocket-Protocol: mqtt\r\n"]
+)
+async def test_rfc_9112_nor_does_it_open_a_websocket(doors, more):
+    upgrade = UPGRADE.replace(b"Host: x\r\n", b"Host: a\r\nHost: a\r\n" + more)
+    answer = await doors.sent(upgrade)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"more than one Host header" in answer

@@ -18,6 +18,20 @@ from rowcast.doors.http.messages.asgi import Headers
 from rowcast.doors.http.messages.cors import is_address
 
 ANY: Final = "*"
+JOINED: Final = b", "
+"""What is between the values of repeated headers, and in no name of a host."""
+
+
+def two_hosts() -> Error:
+    """Return the Error for a request with several Host headers (RFC 9112, 3.2).
+
+    A proxy in front may have read the one, and this server the other.
+    """
+    return Error(
+        Code.INVALID,
+        "the request has more than one Host header, or several names in it; send one Host with "
+        "one name, as a proxy does whose configuration sets it in one place",
+    )
 
 
 class Hosts:
