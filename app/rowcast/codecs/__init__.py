@@ -27,7 +27,13 @@ from rowcast.codecs.registry import (
     encode,
     is_structured,
 )
-from rowcast.codecs.rows import RowsEncoder, decode_items, decode_rows, rows_encoder
+from rowcast.codecs.rows import (
+    RowsEncoder,
+    decode_items,
+    decode_rows,
+    rows_encoder,
+    rows_with_texts,
+)
 
 __all__ = [
     "CBOR",
@@ -54,4 +60,5 @@ __all__ = [
     "negotiate",
     "plain",
     "rows_encoder",
+    "rows_with_texts",
 ]

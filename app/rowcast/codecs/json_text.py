@@ -43,6 +43,8 @@ _STRING_OR_NUMBER = re.compile(
     _STRING + rb"|(?P<integer>-?[0-9]+)(?P<real>\.[0-9]+)?(?P<power>[eE][+-]?[0-9]+)?", re.DOTALL
 )
 _BEGINNING = re.compile(rb'[ \t\r\n]*(?:[{\["tfn]|-?(?:0|[1-9][0-9]*)(?:[.eE \t\r\n]|\Z))')
+_TOLD_DIGITS = re.compile(rb"[0-9.]{17}|\.[0-9]+0(?![0-9])|[0-9][eE]")
+"""What is in a payload if a number in it has digits that a float, spelled again, may not have."""
 _NAME_CHARS = 100  # of a key that occurs twice: a sentence, whatever the keys are
 _CONTAINERS = frozenset((dict, list))
 _SPELLED_DEPTH_MAX = (
@@ -153,6 +155,17 @@ def decode_again(payload: bytes) -> object:
     except orjson.JSONDecodeError:  # it is damaged, or another payload
         return decode(payload)
     return value
+
+
+def with_texts(payload: bytes) -> object:
+    """Return what ``decode`` has taken, with the text of each number that has a fraction or power.
+
+    None where each float, spelled again, certainly is as written.
+    """
+    if _TOLD_DIGITS.search(payload) is None:
+        return None
+    value: object = json.loads(payload, parse_float=str)
+    return _unspelled(value) if _DOLLAR in payload or payload.find(b"\\u0024") >= 0 else value
 
 
 def _marks(payload: bytes) -> int:

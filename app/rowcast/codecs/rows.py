@@ -194,6 +194,17 @@ def decode_rows(payload: bytes, content_type: str | None) -> Iterator[object]:
     return iter(value if isinstance(value, list) else [value])
 
 
+def rows_with_texts(payload: bytes, content_type: str | None) -> list[object] | None:
+    """The rows of a batch in JSON that was decoded, as of ``json_text.with_texts``; else None."""
+    media_type = codec_for(content_type).media_type
+    if media_type == NDJSON:
+        lines = [line for line in payload.splitlines() if not line.isspace() and line]
+        texts = [json_text.with_texts(line) for line in lines]
+        return texts if any(item is not None for item in texts) else None
+    said = json_text.with_texts(payload) if media_type == JSON else None
+    return said if isinstance(said, list) or said is None else [said]
+
+
 def decode_items(
     payload: bytes, content_type: str | None
 ) -> tuple[Iterator[object], Sequence[bytes]]:

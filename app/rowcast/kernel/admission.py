@@ -70,7 +70,7 @@ class Admission:
         if write.examination is not None and self._detours(write):
             return True
         if kind == PATCH:
-            write.patch = decode(event.payload, event.content_type)
+            write.patch = shape.patch_of(event)
         elif kind != DELETE:
             if write.examination is None or not write.examination.checked:
                 shape.admit(event)

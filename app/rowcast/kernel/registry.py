@@ -253,6 +253,10 @@ class Registry:
                 self._routes.put(topic, route)
         return route
 
+    def shape_at(self, topic: str) -> CompiledTable | None:
+        """Return the compiled table of a topic, which need not be a legal one; None without one."""
+        return self._find(topic).shape
+
     def compiled(self, topic: str) -> Compiled | None:
         """Return the steps of a topic that is a record of a table like others written before.
 

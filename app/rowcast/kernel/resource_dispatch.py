@@ -16,6 +16,7 @@ from rowcast.codecs import decode, is_structured
 from rowcast.core.errors import Code, Error, stopping
 from rowcast.core.events import DELETE, PATCH, PUT, Event
 from rowcast.core.tables import Table
+from rowcast.kernel.exact_values import decoded_exactly
 from rowcast.kernel.registry import VERB_OF_KIND, Route
 from rowcast.kernel.resource import Resource
 from rowcast.kernel.write import Condition, Outcome, Receipt, Step, Write, resolver
@@ -83,6 +84,9 @@ class ResourceDispatch:
             if event.kind != DELETE:
                 _check_decodes(event, route.table)
                 value = kernel.transcoder.sent(event)
+                if kernel.transcoder.structured(event):
+                    said = event.payload, event.content_type
+                    value = decoded_exactly(kernel.registry, route.topic, value, *said)
             if write.condition is not None and _is_unversioned(route):
                 async with self._in_turn.setdefault(route.topic, asyncio.Lock()):
                     await _check_existence(route, resource, write.condition)

@@ -9,13 +9,24 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, cast
 
-from rowcast.codecs import JSON, RAW, decode, encode, is_structured, json_text, may_be_json
+from rowcast.codecs import (
+    JSON,
+    RAW,
+    codec_for,
+    decode,
+    encode,
+    is_structured,
+    json_text,
+    may_be_json,
+    rows_with_texts,
+)
 from rowcast.core.errors import Code, Error
 from rowcast.core.event_fields import EventField
 from rowcast.core.events import DELETE, MESSAGE, MISSING, Event
 from rowcast.core.tables import Attribute, Role, Table, Type
 from rowcast.core.values import Checker, parse_id
 from rowcast.core.write_marks import ORIGIN
+from rowcast.rows.written_digits import taking
 
 DATE_TYPES = {Type.DATE}
 TEXT_TYPES = {Type.STRING, Type.ID}
@@ -46,6 +57,7 @@ class CompiledTable:
         "_restorer",
         "checker",
         "computed",
+        "decimals",
         "ends",
         "expires",
         "guarded",
@@ -64,6 +76,8 @@ class CompiledTable:
         self.table = table
         self.checker = Checker(table)
         self._restorer = Checker(_loose(table))
+        self.decimals = taking(table.attributes)
+        """Takes the digits of decimals as written; None if the table declares none."""
         key = table.primary_key
         self.key = key.name if key is not None else None
         self.numbered = key is not None and key.type in {Type.INT, Type.LONG}
@@ -115,7 +129,10 @@ class CompiledTable:
         value = self._decoded(event)
         if value is event:  # plain bytes, which an open table takes as they are
             return
-        checked = self.checker.check(value, partial=event.kind == MESSAGE)
+        exact = value
+        if self.decimals is not None:
+            exact = self.exactly(value, event.payload, event.content_type)
+        checked = self.checker.check(exact, partial=event.kind == MESSAGE)
         as_read = checked is value and not self.managed
         if event.kind != MESSAGE:
             checked = self.with_id(checked, event.topic)
@@ -133,6 +150,28 @@ class CompiledTable:
                 event.payload = json_text.encode_again(checked, event.payload)
             else:
                 event.payload = encode(checked, media_type)
+
+    def patch_of(self, event: Event) -> object:
+        """Return the value in a patch; raises INVALID."""
+        value = decode(event.payload, event.content_type)
+        return self.exactly(value, event.payload, event.content_type)
+
+    def exactly(self, value: object, payload: bytes, content_type: str | None) -> object:
+        """Return what was decoded from a payload, with the digits of decimals as written there."""
+        if self.decimals is None or codec_for(content_type).media_type != JSON:
+            return value
+        said = json_text.with_texts(payload)
+        return value if said is None else self.decimals(value, said)
+
+    def all_exactly(
+        self, values: list[object], payload: bytes, content_type: str | None
+    ) -> list[object]:
+        """Return the rows of a batch likewise."""
+        take = self.decimals
+        said = None if take is None else rows_with_texts(payload, content_type)
+        if take is None or said is None:
+            return values
+        return [take(value, text) for value, text in zip(values, said, strict=True)]
 
     def _decoded(self, event: Event) -> object:
         """Return the value, or the event itself when its bytes are to be kept as they are."""

@@ -40,7 +40,7 @@ async def put(request: Request) -> None:
     body = await request.body()
     content_type = content_type_of(request.headers, body, request.route.shape)
     media_type = _single(content_type)
-    values, payloads = _values(body, content_type)
+    values, payloads = _values(request, body, content_type)
     await _put_all(request, table, values, media_type, payloads)
 
 
@@ -52,7 +52,7 @@ async def upsert(request: Request, body: bytes, content_type: str | None) -> Non
     """
     table = _table(request)
     media_type = _single(content_type)
-    values, _ = _values(body, content_type)
+    values, _ = _values(request, body, content_type)
     named = [_named(table, value) for value in values]
     await _put_all(request, table, named, media_type)
 
@@ -88,7 +88,7 @@ async def create(request: Request, body: bytes, content_type: str | None) -> Non
     """Create records: those without an id get a new one, an existing id is a CONFLICT."""
     table = _table(request)
     media_type = _single(content_type)
-    values, _ = _values(body, content_type)
+    values, _ = _values(request, body, content_type)
     if request.parameters.atomic:
         await _create_together(request, table, values, media_type)
         return
@@ -110,7 +110,9 @@ def _single(content_type: str | None) -> str:
     return _SINGLE.get(media_type, media_type)
 
 
-def _values(body: bytes, content_type: str | None) -> tuple[list[object], Sequence[bytes]]:
+def _values(
+    request: Request, body: bytes, content_type: str | None
+) -> tuple[list[object], Sequence[bytes]]:
     """Return the records of a batch, as values, and the bytes of each where they are in it."""
     values: list[object] = []
     rows, payloads = decode_items(body, content_type)
@@ -120,7 +122,8 @@ def _values(body: bytes, content_type: str | None) -> tuple[list[object], Sequen
             raise Error(
                 Code.TOO_LARGE, f"a batch has at most {HTTP_BATCH_RECORDS_MAX} records; divide it"
             )
-    return values, payloads
+    shape = request.route.shape
+    return values if shape is None else shape.all_exactly(values, body, content_type), payloads
 
 
 def _id_name(table: Table) -> str:

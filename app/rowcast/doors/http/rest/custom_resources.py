@@ -20,6 +20,7 @@ from rowcast.doors.http.messages.problems import as_error
 from rowcast.doors.http.messages.replies import send_bytes, send_empty
 from rowcast.doors.http.rest.downloads import send_download
 from rowcast.doors.http.rest.request import VALUE_TYPES, Request, new_event, position_headers
+from rowcast.kernel.exact_values import decoded_exactly
 from rowcast.kernel.resource import Resource
 from rowcast.rows.download import Download
 
@@ -65,6 +66,8 @@ async def post(request: Request) -> None:
     value: object = body or None
     if body and (content_type is None or is_structured(content_type)):
         value = decode(body, content_type)
+        registry = request.kernel.registry
+        value = decoded_exactly(registry, request.topic, value, body, content_type)
     result = await _posted(request, resource, value)
     extra: HeaderList = []
     status = HTTPStatus.OK

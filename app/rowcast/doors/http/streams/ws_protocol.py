@@ -46,6 +46,7 @@ from rowcast.doors.http.messages.asgi import path_of
 from rowcast.doors.http.messages.problems import as_error, problem
 from rowcast.doors.http.streams import ws_replays
 from rowcast.features.websocket_wills.wills import WebSocketWills
+from rowcast.kernel.exact_values import decoded_exactly
 from rowcast.kernel.excluded_tables import check_not_excluded
 from rowcast.kernel.last_write_wins import put_stamp
 from rowcast.kernel.write import Condition, Outcome, Receipt
@@ -76,6 +77,10 @@ async def obey(socket: "Socket", payload: str | bytes) -> None:
     fields: Fields = {}
     try:
         fields = _read(payload, socket.media_type)
+        if "value" in fields and isinstance(payload, str):
+            registry, topic, value = socket.kernel.registry, fields.get("topic"), fields["value"]
+            said = payload.encode(), JSON, "value"
+            fields["value"] = decoded_exactly(registry, topic, value, *said)
         answer = await _command(fields).do(socket, fields)
         if answer is not None:
             socket.answer(fields.get("id"), answer)
