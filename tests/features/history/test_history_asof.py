@@ -1,5 +1,6 @@
 """Records as they were at every position: the folded events, or GONE (B14)."""
 
+import asyncio
 import random
 
 import pytest
@@ -8,6 +9,7 @@ from build import ANN, COUNTER, DOG, NOTE, Code, Server, refusal
 from memory_store import MemoryStore
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
+from rowcast.core.topics import TopicFilter
 from rowcast.features.history.bounds import HistoryBounds
 from rowcast.features.history.feature import History
 from rowcast.store.sqlite import SqlStore
@@ -191,3 +193,30 @@ async def test_b14_so_many_changes_are_too_many():
     assert 5 == len(await listed(room, NOTE, 5))
     assert 2 == len(await listed(room, NOTE, 2))
     assert Code.TOO_LARGE == await refusal(listed(room, NOTE, 1))
+
+
+async def passes_of_a_read(records):
+    """Return how often the loop came round while all were read as they were before a change."""
+    room = Server(features=[History(HistoryBounds())])
+    for value in (b'{"name":"a"}', b'{"name":"b"}'):
+        for number in range(records):
+            await room.put(f"Dog/{number:04}", value)
+    count, loop = 0, asyncio.get_running_loop()
+
+    def tick():
+        nonlocal count, timer
+        count, timer = count + 1, loop.call_soon(tick)
+
+    timer = loop.call_soon(tick)
+    past = room.kernel.past.then(TopicFilter("Dog/#"), records)
+    found = [record async for page in past for record in page]
+    timer.cancel()
+    assert [f"Dog/{number:04}" for number in range(records)] == [it.topic for it in found]
+    assert all(b'"name":"a"' in record.payload for record in found)
+    return count
+
+
+async def test_many_changed_records_do_not_hold_up_the_loop():
+    """Neither when they are found nor when they are put in order: a hundred in each turn."""
+    few, many = await passes_of_a_read(50), await passes_of_a_read(650)
+    assert many - few >= 2 * 6

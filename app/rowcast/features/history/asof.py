@@ -8,8 +8,9 @@ read from the log like earlier ones.
 It knows no protocol and does not authorise: ``history.py`` does.
 """
 
-from bisect import bisect_right
+from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
+from heapq import heappop, heappush, heapreplace
 from operator import itemgetter
 from typing import Final
 
@@ -21,6 +22,7 @@ from rowcast.core.topic_tables import LogSource, branch_of
 from rowcast.core.topics import TopicFilter
 from rowcast.features.history.bounds import BOUNDS, HistoryBounds
 from rowcast.features.history.moments import forgotten
+from rowcast.reads.loop_turns import each, in_turns
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.transcoder import Transcoder
 from rowcast.store.records import Key, Layout
@@ -86,13 +88,15 @@ class AsOf:
     def _began(self, event: Event) -> bool:
         """Whether a change created its record, by the server-set time of creation."""
         shape = self._shapes[event.table.name] if event.table is not None else None
-        if shape is None or event.kind != PUT or not self._transcoder.structured(event):
+        if shape is None or event.kind != PUT:
             return False
         made = next((i for i in shape.table.attributes if i.role is Role.CREATED_TIME), None)
-        value = event.decoded
-        if made is None or not isinstance(value, dict):
+        if made is None or not self._transcoder.structured(event):  # asked last: it decodes
             return False
-        return bool(value.get(made.name) == shape.time_value(made, seconds_of(event.version)))
+        value = event.decoded
+        return isinstance(value, dict) and bool(
+            value.get(made.name) == shape.time_value(made, seconds_of(event.version))
+        )
 
     # -- a table ---------------------------------------------------------------------------------
 
@@ -136,7 +140,7 @@ class AsOf:
         found: dict[str, bool] = {}
         while after < until:
             page = await self._reader.read(after, self._page_events, [source])
-            for event in page:
+            async for event in each(page):
                 new = event.topic not in found and event.topic not in known
                 counts = event.seq <= until and event.kind in RETAINED
                 if new and counts and topics.matches(event.topic):
@@ -195,8 +199,9 @@ class _Then:
         self._layout = Layout(source if isinstance(source, Table) else None)
         self._numbers: dict[str, int] = {}
         """The former number of each record that changed since."""
-        self._waiting: list[tuple[Rank, int]] = []
-        """Rank and number of pending records, sorted by rank."""
+        self._waiting: list[list[tuple[Rank, int]]] = []
+        """Rank and number of pending records: a heap of runs, each sorted by rank. There may be a
+        hundred thousand, and to sort them at once would hold up the loop."""
         self._last: Rank | None = None
         """The rank up to which all were returned."""
         self._upto = position
@@ -208,28 +213,48 @@ class _Then:
         asof, source, last = self._asof, self._source, self._last
         began = await asof.changed(source, self._topics, self._upto, upto, self._numbers)
         numbers = await asof.numbers(source, self._position, began)
-        there = [(self._rank(topic), seq) for topic, seq in numbers.items() if seq > 0]
-        self._waiting += [pair for pair in there if last is None or pair[0] > last]
-        self._waiting.sort()
+        async for some in in_turns([*numbers.items()]):
+            there = [(self._rank(topic), seq) for topic, seq in some if seq > 0]
+            if run := sorted(pair for pair in there if last is None or pair[0] > last):
+                heappush(self._waiting, run)
         self._numbers |= numbers
         self._upto = upto
 
     async def merged(self, page: Sequence[Record], after: str) -> AsyncIterator[list[Record]]:
         """Yield the records up to the end of a page of current ones, sorted by rank."""
-        cut = len(self._waiting)
         if after:
             self._last = self._rank(after)
-            cut = bisect_right(self._waiting, self._last, key=itemgetter(0))
-        found: list[tuple[Rank, Record | int]] = [*self._waiting[:cut]]
-        self._waiting = self._waiting[cut:]
-        found += [(self._rank(item.topic), item) for item in page if item.seq <= self._position]
-        found.sort(key=itemgetter(0))
-        most = self._asof.page_records
-        for start in range(0, len(found), most):
-            part = [item for _, item in found[start : start + most]]
+        then = [(self._rank(item.topic), item) for item in page if item.seq <= self._position]
+        current = deque(sorted(then, key=itemgetter(0)))
+        while part := self._next(current, self._last if after else None):
             seqs = [item for item in part if isinstance(item, int)]
             events = await self._asof.pick(self._source, seqs)
             yield [events[item] if isinstance(item, int) else item for item in part]
+
+    def _next(self, current: deque[tuple[Rank, Record]], last: Rank | None) -> list[Record | int]:
+        """Return the next records, or their numbers: up to a rank, and as many as are given."""
+        part: list[Record | int] = []
+        while len(part) < self._asof.page_records:
+            first = self._waiting[0][0] if self._waiting else None
+            if first is not None and last is not None and first[0] > last:
+                first = None
+            if first is not None and (not current or first[0] < current[0][0]):
+                part.append(self._take())
+            elif current:
+                part.append(current.popleft()[1])
+            else:
+                break
+        return part
+
+    def _take(self) -> int:
+        """Take the number of the first record that waits."""
+        run = self._waiting[0]
+        _, seq = run.pop(0)
+        if run:
+            heapreplace(self._waiting, run)
+        else:
+            heappop(self._waiting)
+        return seq
 
     def _rank(self, topic: str) -> Rank:
         key: Key = self._layout.key(topic)
