@@ -2,6 +2,8 @@
 
 JAVA_ANSWER_SECONDS = 20
 """Time for a Java to print its version: a second, or more on a busy machine."""
+JAVA_END_SECONDS = 5
+"""Time for a Java that was asked to end; then it is killed. It takes a tenth of a second."""
 JAVA_VERSION_MIN = 17
 """The oldest Java that Spark 4 starts with."""
 RESULTS_KEPT = 3

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowcast.core.errors import Code, Error
 from rowcast_lake.spark.environment import put, variables
+from rowcast_lake.spark.interrupted import end_started
 from rowcast_lake.spark.java import INSTALL, java_home, packaged_java
 
 if TYPE_CHECKING:
@@ -55,7 +56,11 @@ def start_session(
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in chosen.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    try:
+        return builder.getOrCreate()
+    except KeyboardInterrupt as interrupt:
+        end_started(interrupt)
+        raise
 
 
 def _needed(local: bool) -> dict[str, str]:

@@ -1,6 +1,8 @@
 """Which Java Spark is given, and what a session is set to."""
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -69,6 +71,42 @@ def test_pyspark_missing_is_told_with_the_words_that_mend_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with pytest.raises(Error, match=r"PySpark: pip install 'rowcast\[spark\]'"):
         start_session("x")
+
+
+STARTING = """#!/bin/sh
+trap '' INT
+echo $$ > "$STARTED"
+exec sleep 600
+"""
+
+
+def test_ctrl_c_while_java_starts_leaves_no_process(tmp_path):
+    """Java ignores it, and is waited for by nobody: its starter ends it."""
+    java = fake_java(tmp_path / "java", "21")
+    submit, started = tmp_path / "spark" / "bin" / "spark-submit", tmp_path / "started"
+    submit.parent.mkdir(parents=True)
+    submit.write_text(STARTING)
+    submit.chmod(0o755)
+    os.mkfifo(started)
+    environment = {
+        **os.environ,
+        "JAVA_HOME": str(java.parent.parent),
+        "SPARK_HOME": str(tmp_path / "spark"),
+        "STARTED": str(started),
+    }
+    words = "from rowcast_lake.spark.session import start_session; start_session('x')"
+    starter = subprocess.Popen([sys.executable, "-c", words], env=environment, stderr=-1)
+    launched = int(started.read_text())  # waits until it is written
+    try:
+        starter.send_signal(signal.SIGINT)
+        told = starter.communicate(timeout=60)[1]
+        assert b"KeyboardInterrupt" in told
+        with pytest.raises(ProcessLookupError):
+            os.kill(launched, 0)
+    finally:
+        starter.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(launched, signal.SIGKILL)
 
 
 @pytest.mark.slow
