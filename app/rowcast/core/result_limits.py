@@ -20,6 +20,9 @@ second from writers and readers, and the switch of a staged one about as much.""
 STAGED_GAP = 1 << 26
 """Numbers that others may use while a result is staged: those of twenty minutes at 50,000 a second.
 A log has room for 134 million such results, whose numbers JavaScript tells apart (2**53)."""
+STAGED_GIVE_BACK_SECONDS = 5.0
+"""Between two tries to remove what is left of a refused result: a full disk has room again by then,
+or a warning is written."""
 STAGED_PAGE_ROWS = 1_000
 """Rows staged in one batch of the log: a few hundredths of a second of the applier."""
 STAGED_PAGE_SECONDS = 60.0

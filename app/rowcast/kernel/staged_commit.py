@@ -21,7 +21,12 @@ from typing import Protocol, cast
 from rowcast.bus.bus import Bus
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
-from rowcast.core.result_limits import STAGED_GAP, STAGED_PAGE_SECONDS, STAGED_SWITCH_TRIES
+from rowcast.core.result_limits import (
+    STAGED_GAP,
+    STAGED_GIVE_BACK_SECONDS,
+    STAGED_PAGE_SECONDS,
+    STAGED_SWITCH_TRIES,
+)
 from rowcast.core.tables import Table
 from rowcast.core.transaction_parts import PART
 from rowcast.kernel.batch import Batch
@@ -108,6 +113,7 @@ class StagedCommits(CommitQueue):
     announced: int
     stored: int
 
+    give_back_seconds: float = STAGED_GIVE_BACK_SECONDS
     _staged: Staged | None = None
     """The one that is under way."""
 
@@ -219,4 +225,19 @@ class StagedCommits(CommitQueue):
             staged.switching.add_done_callback(lambda _: self.abandon(staged))
         elif self._staged is staged:
             self._staged = None
-            self.on_writer(self._stage_store.abandon)
+            self._give_back()
+
+    def _give_back(self) -> None:
+        """Have the store sweep what was staged; again soon, while a full disk refuses even that.
+
+        Not once another one has begun: its first page has it swept, and it is what would go next.
+        """
+        if self._staged is None:
+            done = asyncio.wrap_future(self.on_writer(self._stage_store.abandon))
+            done.add_done_callback(self._gave_back)
+
+    def _gave_back(self, done: "asyncio.Future[None]") -> None:
+        error = None if done.cancelled() else done.exception()
+        if isinstance(error, Error):
+            log.warning("what was staged of a large result cannot be removed yet: %s", error.full)
+            self._loop.call_later(self.give_back_seconds, self._give_back)

@@ -208,3 +208,34 @@ async def test_a_result_on_a_full_disk_is_refused_at_once_with_the_reason(tmp_pa
         await world.write(dogs(**MANY))
     assert Code.BUSY is refused.value.code
     world.store.close()
+
+
+async def test_what_is_left_of_a_refused_result_is_removed_once_the_log_takes_it(tmp_path):
+    """A full disk refuses the removal, too; it is tried again, and does not wait for a restart."""
+    world, why, done = Staged(tmp_path), "the disk is full", asyncio.Event()
+    committer, store = world.room.committer, world.room.committer._store
+    stage, abandon, refused = store.stage, store.abandon, {"pages": 0, "removals": 0}
+    loop, committer.give_back_seconds = asyncio.get_running_loop(), 0
+
+    def second_refused(*told):
+        refused["pages"] += 1
+        if refused["pages"] > 1:
+            raise Error(Code.BUSY, why)
+        return stage(*told)
+
+    def twice_refused():
+        refused["removals"] += 1
+        if refused["removals"] < 3:
+            raise Error(Code.BUSY, why)
+        abandon()
+        loop.call_soon_threadsafe(done.set)
+
+    store.stage, store.abandon = second_refused, twice_refused
+    with pytest.raises(Error, match=why):
+        await world.write(dogs(**MANY))
+    await asyncio.wait_for(done.wait(), 60)
+    assert {"pages": 2, "removals": 3} == refused
+    while world.store.move_staged(1_000):
+        """Nothing else has to be done."""
+    assert not world.store.staging.table
+    world.store.close()
