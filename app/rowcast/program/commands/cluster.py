@@ -6,7 +6,8 @@ It uses only the public REST of the nodes.
 import hashlib
 import json
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from http import HTTPStatus
 from itertools import zip_longest
@@ -24,6 +25,12 @@ from rowcast.program.settings.cluster import parse_peer
 from rowcast_client import Problem, SyncRowcast
 
 NODES: Final = "/$SYS/cluster/nodes/"
+TRIES: Final = 10
+"""Of a comparison: a node that starts or follows anew answers within some seconds."""
+PAUSE_SECONDS: Final = 1.0
+"""Between two of them."""
+_OF_THE_CUT: Final = frozenset({HTTPStatus.GONE, HTTPStatus.REQUEST_ENTITY_TOO_LARGE})
+"""Refusals that a newer position mends."""
 LETTERS: Final = 12
 """Of a digest, as it is shown."""
 
@@ -105,7 +112,8 @@ def verify(
 
     It prints a line for each table: its name, its number of records and their digest (SHA-256 of
     the lines of NDJSON, in the order of ids). The exit code is 1 when nodes differ; then it names
-    the first record. Writes may go on meanwhile.
+    the first record. Writes may go on meanwhile. A node that cannot answer yet, or has no longer
+    what was there at the position, is asked again a few times, at the newest position then.
 
     Example: rowcast cluster verify http://127.0.0.1:9926 http://127.0.0.1:9936
     """
@@ -113,12 +121,42 @@ def verify(
         raise Error(Code.INVALID, "name two nodes or more: rowcast cluster verify URL URL")
     with ExitStack() as closing:
         nodes = [closing.enter_context(client_of(url)) for url in urls]
-        tables = table or _tables(nodes[0])
-        cut = _newest_of_all(nodes, tables)
-        print(f"position {cut}", file=sys.stderr)
-        same = [_is_same(urls, nodes, name, cut) for name in tables]
-    if not all(same):
+        same = compare(urls, nodes, table or [])
+    if not same:
         raise typer.Exit(1)
+
+
+def compare(
+    urls: Sequence[str],
+    nodes: Sequence[SyncRowcast],
+    tables: Sequence[str],
+    wait: Callable[[float], None] = time.sleep,
+) -> bool:
+    """Compare tables, by default all; return whether they are the same. Raises an Error.
+
+    What a node refuses for now is asked again: it starts or follows, its history was trimmed below
+    the position, or too much has changed since.
+    """
+    left, same = list(tables), True
+    for left_tries in reversed(range(TRIES)):
+        try:
+            left = left or _tables(nodes[0])
+            cut = _newest_of_all(nodes, left)
+            print(f"position {cut}", file=sys.stderr)
+            while left:
+                same &= _is_same(urls, nodes, left[0], cut)
+                del left[0]
+        except Problem as problem:
+            if problem.is_final and problem.status not in _OF_THE_CUT:
+                raise
+            if not left_tries:
+                words = f"the nodes could not be compared, {TRIES} times: {problem.message}"
+                raise Error(problem.code, words) from problem
+            print(f"not yet: {printable(problem.message)}; asking again", file=sys.stderr)
+            wait(max(PAUSE_SECONDS, problem.retry_after))
+        else:
+            break
+    return same
 
 
 def _tables(node: SyncRowcast) -> list[str]:
