@@ -112,7 +112,8 @@ async def test_a_will_of_qos_2_before_five(world):
 
 
 async def test_a_refused_will_is_counted(world):
-    peer = await world.connected(will=Will("Dog/1", b"{", 1, True))
+    peer = await world.connected(will=Will("Dog/1", b"{}", 1, True))
+    world.kernel.admission.payload_bytes_max = 1
     peer.lose()
     assert 1 == world.broker.refusals
 

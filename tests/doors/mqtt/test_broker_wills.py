@@ -1,8 +1,12 @@
 """Wills: published when a client is lost, in time, once, and over the server (D31, D45)."""
 
+from dataclasses import replace
+
 import pytest
 
 from mqtt_server import Connect, Disconnect, Puback, Publish, payloads, topics
+from rowcast.core.errors import Code, Error
+from rowcast.core.tables import Invalid
 from rowcast.mqtt.packets import Will
 from rowcast.mqtt.reasons import Reason
 
@@ -189,10 +193,75 @@ async def test_properties_of_a_will(world):
     assert (["w"], properties) == (topics(told), told[0].properties)
 
 
+REFUSED = {
+    "no value": (Will("Strict/1", b"no object", 1, True), 0x99),
+    "a wrong value": (Will("Dog/1", b'{"age":"old"}', 1, True), 0x99),
+    "a wrong message": (Will("Dog/1", b'{"age":"old"}', 0, False), 0x99),
+    "a wrong value later": (Will("$delayed/9/Dog/1", b'{"age":"old"}', 1, True), 0x99),
+    "a table": (Will("Dog", b"{}", 1, True), 0x90),
+    "a hidden table": (Will("Secret/1", b"{}", 1, True), 0x90),
+    "rows": (Will("mqtt_sys_metrics/x", b"{}", 1, True), 0x90),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("version", [4, 5])
+async def test_a_will_that_would_be_refused_is_refused_at_connect(world, version, name):
+    """MQTT 5, 3.2.2.2: when it is due its client cannot be told. 3.1.1 has one code for it."""
+    will, reason = REFUSED[name]
+    peer = world.peer(version)
+    connack = await peer.connect("w", will=will)
+    assert {4: 0x87, 5: reason}[version] == connack.reason
+    if version == 5:
+        assert "the will would be refused: " in connack.properties["reason_string"]
+    await world.turn()
+    assert (True, []) == (peer.closed, world.store.states("will/"))
+    assert "w" not in {session.client_id for session in world.broker.sessions}
+
+
+@pytest.mark.parametrize(("version", "reason"), [(3, 0x87), (4, 0x87), (5, 0x87)])
+async def test_a_will_where_its_client_may_not_write_is_refused_at_connect(world, version, reason):
+    def check(topic, caller, kind=""):
+        raise Error(Code.DENIED, f"{caller.user} may not write {topic!r}")
+
+    world.kernel.rights.check_write = check
+    assert reason == (await world.peer(version).connect("w", will=Will("a", b"x"))).reason
+    assert 0 == (await world.peer(version).connect("other")).reason
+
+
+@pytest.mark.parametrize(
+    "will",
+    [
+        Will("Dog/1", b'{"age":4}', 1, True),
+        Will("Dog/1", b"", 1, True),  # a deletion
+        Will("Open/1", b"\xff", 1, True),
+        Will("loose", b"{", 1, True),
+        Will("$delayed/9/Dog/1", b'{"age":4}', 1, True),
+        Will("Dog/1", b'{"age":4}', 1, True, {"user_property": (("rowcast-producer", "p:1:1"),)}),
+    ],
+)
+async def test_any_other_is_accepted_and_writes_nothing_yet(world, will):
+    peer = world.peer()
+    assert 0 == (await peer.connect("w", will=will)).reason
+    assert 0 == world.committer.announced
+    peer.lose()
+    await world.turn()
+    assert 0 == world.broker.refusals
+
+
+async def test_a_will_whose_table_takes_any_value_is_accepted(world):
+    """It becomes a dead letter, or is dropped, as a PUBLISH would."""
+    shape = world.registry.shapes["Dog"]
+    shape.table = replace(shape.table, invalid=Invalid.DROP)
+    world.registry.forget_routes()
+    assert 0 == (await world.peer().connect("w", will=Will("Dog/1", b"{", 1, True))).reason
+
+
 async def test_a_refused_will_is_not_published(world):
     """The kernel judges it as any write; the refusal is counted, and nobody tries again."""
     peer = world.peer()
-    await peer.ask(Connect(5, "w", will=Will("Strict/1", b"no object", 1, True)))
+    await peer.ask(Connect(5, "w", will=Will("Strict/1", b'{"name":"x"}', 1, True)))
+    world.kernel.admission.payload_bytes_max = 1
     peer.lose()
     await world.turn()
     assert (1, 1) == (world.broker.wills.sent, world.broker.refusals)

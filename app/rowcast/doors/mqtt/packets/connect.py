@@ -25,6 +25,7 @@ from rowcast.doors.mqtt.packets.hook_checks import ask_connect, ask_subscription
 from rowcast.doors.mqtt.packets.messages import user_properties
 from rowcast.doors.mqtt.packets.rewrite import one_by_one, rewritten_submit
 from rowcast.doors.mqtt.packets.subscribe import auto_subscribe
+from rowcast.doors.mqtt.packets.will_checks import check_will
 from rowcast.doors.mqtt.sessions import loss_accounts as accounts
 from rowcast.doors.mqtt.sessions import wills
 from rowcast.doors.mqtt.sessions.session import ANONYMOUS, NEVER, Session
@@ -277,7 +278,8 @@ def _session(client: "Client", packet: Connect, client_id: str) -> tuple[Session
 def _will(client: "Client", will: Will | None) -> Will | None:
     """Return a will with its rewritten topic (D54).
 
-    Raises Violation for a command to the server, which would be stored and may contain a password.
+    Raises Violation for one that would be refused when it is published, and for a command to the
+    server, which would be stored and may contain a password.
     """
     rewriting, caller = client.broker.settings.rewriting, client.caller
     named = client.broker.kernel.registry.named
@@ -297,6 +299,8 @@ def _will(client: "Client", will: Will | None) -> Will | None:
             Reason.TOPIC_NAME_INVALID,
             f"{will.topic[:100]!r} cannot be a will's topic: those with $ are the server's own",
         )
+    if caller is not None:
+        check_will(client.broker.kernel, will, caller)
     return will
 
 
