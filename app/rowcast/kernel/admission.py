@@ -63,8 +63,8 @@ class Admission:
         event.table, write.shape = table, shape
         if write.caller.door in table.hidden_from:
             raise Error(Code.NOT_FOUND, f"{event.topic!r} is not offered here")
-        if kind in RETAINED and len(event.topic) <= shape.id_from:
-            raise _needs_id(event.topic, table)
+        if kind in RETAINED and (len(event.topic) <= shape.id_from or event.topic[-1] == "/"):
+            _check_named(event, shape)
         if shape.numbered:
             shape.check_id(event.topic[shape.id_from :])
         if write.examination is not None and self._detours(write):
@@ -181,9 +181,22 @@ def _refuse_rows(view: View, _write: Write) -> None:
     raise read_only(view)
 
 
-def _needs_id(topic: str, table: Table) -> Error:
-    return Error(
-        Code.NOT_ALLOWED,
-        f"{topic!r} is the whole table; name a record, such as {table.topic('1')!r}",
-        allow=["GET", "HEAD", "POST", "OPTIONS"],
-    )
+def _check_named(event: Event, shape: CompiledTable) -> None:
+    """Raise for a write that names no record, or one with an id that ends in a slash.
+
+    Such a record can be deleted, since an earlier version took it.
+    """
+    topic, table = event.topic, shape.table
+    if len(topic) <= shape.id_from:
+        raise Error(
+            Code.NOT_ALLOWED,
+            f"{topic!r} is the whole table; name a record, such as {table.topic('1')!r}",
+            allow=["GET", "HEAD", "POST", "OPTIONS"],
+        )
+    if event.kind != DELETE:
+        record_id = topic[shape.id_from :][:200]
+        raise Error(
+            Code.INVALID,
+            f"the id {record_id!r} of {table.name} ends in '/', so its path would be that of the "
+            "records below it; leave the slash at the end out",
+        )

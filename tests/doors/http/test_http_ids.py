@@ -7,7 +7,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from asgi import asgi
+from rowcast.codecs import encode
+from rowcast.core.callers import ALL, Caller
+from rowcast.core.errors import Error
+from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.limits import TOPIC_LEVELS_MAX
+from rowcast.kernel.write import Condition
 
 
 @pytest.fixture
@@ -51,6 +56,32 @@ async def check_id(rest, record_id):
         assert (got.status, got.value["id"]) == (200, record_id)
     made = await rest.ask("DELETE", "/Dog/x", raw=raw)
     assert made.status == 204
+
+
+@pytest.mark.parametrize("record_id", ["x/", "a//", "/"])
+async def test_an_id_that_ends_in_a_slash_is_refused_on_every_door(rest, record_id):
+    """A11: its path is that of the records below it, so nobody could read it over REST."""
+    words = "leave the slash at the end out"
+    for kind in (PUT, PATCH):
+        event = Event(f"Dog/{record_id}", kind, b'{"name":"Rex"}', None, 1, True)
+        with pytest.raises(Error, match=words):
+            await rest.kernel.write(event, Caller("ann", ALL, "mqtt"))
+    row = {"id": record_id, "name": "Rex"}
+    batch = await rest.put("/Dog/", encode([row], "application/json"))
+    assert words in str(batch.value)
+    made = await rest.post("/Dog/", encode(row, "application/json"))
+    assert (made.status, words in made.value["detail"]) == (400, True)
+    assert [] == (await rest.get("/Dog/")).value
+
+
+async def test_what_an_earlier_version_took_can_be_deleted_and_messages_are_none(rest):
+    ann = Caller("ann", ALL, "mqtt")
+    with pytest.raises(Error, match="there is no record"):
+        strict = Condition(exists=True, strict=True)
+        await rest.kernel.write(Event("Dog/x/", DELETE, b"", None, 1, True), ann, strict)
+    await rest.kernel.write(Event("Dog/x/", MESSAGE, b'{"name":"Rex"}', None, 1), ann)
+    await rest.kernel.write(Event("loose/x/", PUT, b"1", None, 1, True), ann)
+    assert 1 == (await rest.get("/loose/x/")).value
 
 
 @pytest.mark.parametrize("raw", [b"/Dog/%ff", b"/Dog/%00", b"/Dog/a+b", b"/Dog/%23", b"/Dog/\xff"])
