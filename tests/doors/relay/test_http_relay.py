@@ -134,6 +134,54 @@ async def test_a_large_body_is_not_sent_to_a_node_that_refuses_it():
     assert b"aaa" not in node.got
 
 
+class Wire(asyncio.Transport):
+    """The way to a node that answers at the end of what is written first, and closes."""
+
+    def __init__(self, protocol, answer):
+        super().__init__()
+        self.written, self.protocol, self.answer, self.closed = [], protocol, answer, False
+        protocol.connection_made(self)
+
+    def write(self, data):
+        self.written.append(data)
+        if self.answer:
+            self.protocol.data_received(self.answer)
+            self.protocol.eof_received()
+            self.answer = b""
+
+    def is_closing(self):
+        return self.closed
+
+    def close(self):
+        self.closed = True
+
+
+async def told(*parts, gather_seconds=60.0):
+    """Return what a node is written of a body of four bytes that comes in parts."""
+    wires = []
+
+    async def open_far(_client, protocol, _seconds):
+        wires.append(Wire(protocol, OK))
+        return wires[0]
+
+    client = Asgi("PUT", "/r", [(b"content-length", b"4")], parts)
+    await requests.pass_on(open_far, client.scope, client.receive, client.send, gather_seconds)
+    assert client.answer == b"ok"
+    return wires[0].written
+
+
+HEAD = b"PUT /r HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\n"
+
+
+async def test_a_small_body_goes_with_its_headers():
+    """A node that refuses the headers closes, and what is sent then may cost the answer."""
+    assert await told(part(b"ab", True), part(b"", True), part(b"cd")) == [HEAD + b"abcd"]
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for():
+    assert await told(part(b"ab", True), gather_seconds=0.01) == [HEAD + b"ab"]
+
+
 @pytest.mark.parametrize(
     ("answers", "method", "status", "body"),
     [

@@ -25,6 +25,10 @@ EXPECT: Final = (b"expect", b"100-continue")
 SMALL_BYTES: Final = 32 * 1024
 """A body up to this is sent at once; a larger one when the other node wants it (RFC 9110, 10.1.1):
 a node that has refused it closes, and an answer may be lost when more is sent after that."""
+GATHER_SECONDS: Final = 1.0
+"""How long a small body is waited for, so that it goes with its headers: a node that refuses these
+has taken it then. A slower one is passed on as it comes, and has the time that the other node sets.
+"""
 _CONTINUE: Final = 100
 _OK: Final = 200
 BODILESS: Final = frozenset({204, 304})
@@ -85,11 +89,17 @@ class Response:
         self.ended = self.ended or bool(self.status)
 
 
-async def pass_on(open_far: OpenFar, scope: Scope, receive: Receive, send: Send) -> None:
+async def pass_on(
+    open_far: OpenFar,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    gather_seconds: float = GATHER_SECONDS,
+) -> None:
     """Pass on a request. Raises BUSY when nothing of an answer has been sent."""
     upstream = await Upstream.open(open_far, scope)
     response = Response(bodiless=scope["method"] == "HEAD")
-    asking = asyncio.create_task(_ask(upstream, scope, receive, response))
+    asking = asyncio.create_task(_ask(upstream, scope, receive, response, gather_seconds))
     answering = asyncio.create_task(_answer(upstream, response, send))
     try:
         await asyncio.wait((asking, answering), return_when=asyncio.FIRST_COMPLETED)
@@ -104,7 +114,9 @@ async def pass_on(open_far: OpenFar, scope: Scope, receive: Receive, send: Send)
         upstream.close()
 
 
-async def _ask(upstream: Upstream, scope: Scope, receive: Receive, response: Response) -> None:
+async def _ask(
+    upstream: Upstream, scope: Scope, receive: Receive, response: Response, gather_seconds: float
+) -> None:
     """Send the request; returns when the client has gone."""
     headers = headers_on(scope)
     given = dict(scope["headers"])
@@ -116,14 +128,34 @@ async def _ask(upstream: Upstream, scope: Scope, receive: Receive, response: Res
         headers.append((b"host", b""))
     first = b"%s %s HTTP/1.1" % (scope["method"].encode(), target_of(scope))
     lines = [b": ".join(pair) for pair in headers]
+    gathered = None if waits else await _gather(receive, gather_seconds)
+    body, more = gathered or (b"", True)
+    if gathered is None and not waits:
+        return
     with suppress(OSError):  # the answer, if any, says more
-        await upstream.send(b"\r\n".join((first, *lines, b"", b"")))
+        await upstream.send(b"\r\n".join((first, *lines, b"", body)))
         if waits:
             await response.wants_body.wait()
-        if not response.status and not await _send_body(upstream, receive, chunked=is_chunked):
+        to_send = more and not response.status
+        if to_send and not await _send_body(upstream, receive, chunked=is_chunked):
             return
     while (await receive())["type"] != "http.disconnect":
         """Nothing more is passed on."""
+
+
+async def _gather(receive: Receive, seconds: float) -> tuple[bytes, bool] | None:
+    """Return what comes of a body in some seconds, and whether more does; None: nobody asks."""
+    parts: list[bytes] = []
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return None
+                parts.append(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return b"".join(parts), False
+    return b"".join(parts), True
 
 
 async def _send_body(upstream: Upstream, receive: Receive, *, chunked: bool) -> bool:
