@@ -147,5 +147,13 @@ def test_a_damaged_event_of_a_table_with_rights_is_told_without_its_content():
     assert transcoder.value(event(b'{"pin": 1234', JSON, guarded)) is None
 
 
+def test_a_deletion_of_such_a_table_is_not_damaged(caplog):
+    """It has no bytes; a live query on related records that reads the log looks at it, too."""
+    deletion = Event("x/1", DELETE, b"", table=SECRET)
+    assert not CONTENTS.structured(deletion)
+    assert (b"", None, PLAIN) == (deletion.payload, deletion.content_type, deletion.decoded)
+    assert "damaged" not in caplog.text
+
+
 def test_bytes_of_a_table_that_shows_all_stay_what_they_are():
     assert b"hello" == CONTENTS.value(event(b"hello", JSON, NOTE))

@@ -77,7 +77,8 @@ class Transcoder:
             value = self._read(event.payload, said)
         except Error:
             shape = self._shape(event)
-            if shape is not None and (shape.hides or shape.guarded):
+            guarded = shape is not None and (shape.hides or shape.guarded)
+            if guarded and event.kind != DELETE:  # a deletion has no bytes that could be damaged
                 _empty(event)
             else:
                 event.decoded = PLAIN  # an open topic's bytes need not be what they claim
