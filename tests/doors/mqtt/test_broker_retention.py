@@ -1,5 +1,7 @@
 """Sessions and retention: what the log is to keep, a session gets (D27, decision 15)."""
 
+import json
+
 import pytest
 
 from mqtt_server import (
@@ -109,6 +111,22 @@ async def test_a_session_away_for_longer_is_told(world):
     _, heard = await back(world)
     assert ["$reset/0", "Dog/7", "$snapshot/end/0"] == topics(heard)
     assert b"no longer in the log" in heard[0].payload
+
+
+async def test_each_filter_that_begins_anew_is_told(world):
+    """C11: under its identifier and by its text, also where only the second asked for marks."""
+    peer = await world.connected("d", **lasting(5))
+    await peer.subscribe("Dog/7", qos=1)
+    for number, filters in enumerate(("Dog/8", "Dog/9", "Open/1"), 1):
+        given = {"subscription_identifier": number, **users(("seq", ""))}
+        await peer.subscribe(filters, qos=1, properties=given)
+    peer.lose()
+    await pass_hours(world, 15)
+    _, heard = await back(world)
+    told = [(item.topic, json.loads(item.payload).get("filter")) for item in heard]
+    assert [("$reset/1", "Dog/8"), ("$reset/2", "Dog/9")] == told[:2]
+    ends = {topic for topic, _ in told[2:]}
+    assert {"$snapshot/end/1", "$snapshot/end/2"} == ends
 
 
 async def test_messages_of_undeclared_topics_are_kept_as_long(world):

@@ -47,22 +47,42 @@ def mark(
         for number in (interest.identifiers if interest is not None else ()) or (0,):
             _send_mark(client, cast("DeliveryFormat", form), event, f"{COMMITS}/{number}", frames)
         return False
-    name = interest.identifiers[0] if interest is not None and interest.identifiers else 0
     if interest is None:  # it concerns all: use the options of one that requested it
         asked = (item for item in session.interests if cast("DeliveryFormat", item.form).tells_seq)
-        interest = next(asked, None)
-    form = client.form if interest is None else cast("DeliveryFormat", interest.form)
-    if form is None or not form.tells_seq:
+        told = next(asked, None)
+        form = client.form if told is None else cast("DeliveryFormat", told.form)
+        if form is not None and form.tells_seq:
+            _send_mark(client, form, event, f"{MARKS[event.kind]}/0", frames)
         return False
-    _send_mark(client, form, event, f"{MARKS[event.kind]}/{name}", frames)
+    for one in interest.merged or (interest,):  # several filters began anew together
+        _send_mark_of(client, event, one, frames)
     return False
 
 
-def _send_mark(
-    client: Outgoing, form: DeliveryFormat, event: Event, topic: str, frames: list[bytes]
+def _send_mark_of(
+    client: Outgoing, event: Event, interest: SubscribedFilter, frames: list[bytes]
 ) -> None:
-    """Append the message of a mark, with its position."""
+    """Send a mark about one filter; a RESET names it, since identifiers are shared or missing."""
+    form = cast("DeliveryFormat | None", interest.form)
+    if form is None or not form.tells_seq:
+        return
+    name = interest.identifiers[0] if interest.identifiers else 0
+    filters = interest.asked or interest.topics.text if event.kind == RESET else ""
+    _send_mark(client, form, event, f"{MARKS[event.kind]}/{name}", frames, filters)
+
+
+def _send_mark(
+    client: Outgoing,
+    form: DeliveryFormat,
+    event: Event,
+    topic: str,
+    frames: list[bytes],
+    filters: str = "",
+) -> None:
+    """Append the message of a mark, with its position, and the text of its filter."""
     facts = dict(event.decoded) if isinstance(event.decoded, dict) else {}
+    if filters:
+        facts["filter"] = filters
     facts["cursor"] = cursor = client.deliveries.kernel.cursor(event.seq)
     told: dict[str, object] = {}
     if form.version == MQTT_5:
