@@ -274,6 +274,20 @@ async def test_a_filter_whose_own_past_was_trimmed_is_reset_alone(world):
     assert (0, 1) == (world.heard[1].resets, world.heard[2].resets)
 
 
+async def test_a_stream_of_several_filters_is_reset_as_a_whole(world):
+    """C11: its reader cannot tell which of its records a RESET is about, and forgets them all."""
+    world.write("Cat/1")
+    for _ in range(10):
+        world.write("Dog/1")
+    world.trim(2)
+    for text, number in (("Cat/#", 1), ("Dog/#", 2), ("Cat/2", 3)):
+        interest = world.watch(text, number, since=3, marks=number == 2)
+        interest.identifiers, interest.of_stream = (() if number < 3 else (3,)), True
+    await world.settle()
+    heard = [(event.kind, event.topic) for event in (event for event, _ in world.pairs)]
+    assert [(RESET, ""), (SNAPSHOT, "Cat/1"), (SNAPSHOT, "Dog/1"), (CURRENT, "")] == heard
+
+
 async def test_a_reset_is_never_followed_by_another_for_the_same_cause(world):
     """C11: no loop, even when the log is trimmed up to what is not announced yet."""
     for _ in range(6):

@@ -273,7 +273,8 @@ class CatchUp:
         reason: str = TRIMMED,
         lost: int = 0,
     ) -> None:
-        """Restart filters: one RESET, then the current records (C11)."""
+        """Restart filters, and their streams: one RESET, then the current records (C11)."""
+        interests = self.interests.whole_streams(interests)
         floor = max(self._reader.announced(), lost)
         token = str(Cursor(self._reader.epoch, since))
         all_of_them = len(interests) == len(self.interests)

@@ -37,6 +37,7 @@ class SubscribedFilter:
         "marks",
         "merged",
         "no_local",
+        "of_stream",
         "past",
         "plain",
         "qos",
@@ -93,6 +94,9 @@ class SubscribedFilter:
         """The last topic of the delivered current records; None if none are pending."""
         self.since: int | None = None
         """The start of the pending replay before ``floor``; None if there is none."""
+        self.of_stream = False
+        """Whether the filters with its identifiers are one stream, which begins anew as a whole:
+        its reader cannot tell of which filter a RESET is."""
         self.past: CompactedPast | None = None
         """What it begins with in place of a part of the log that was compacted (E16)."""
         self.sources: list[LogSource] = []

@@ -251,11 +251,24 @@ class SubscribedFilters:
         return needs
 
     def needing(self, position: int, lost: dict[LogSource, int]) -> list[SubscribedFilter]:
-        """Return the interests that need a part of the log that was trimmed."""
-        return [
+        """Return the interests that need a part of the log that was trimmed, with their streams."""
+        needing = [
             interest
             for interest in self._by_filter.values()
             if any(lost.get(item, 0) > max(position, interest.floor) for item in interest.sources)
+        ]
+        return self.whole_streams(needing)
+
+    def whole_streams(self, interests: list[SubscribedFilter]) -> list[SubscribedFilter]:
+        """Return interests with all others of their streams, in order."""
+        streams = {item.identifiers for item in interests if item.of_stream}
+        if not streams:
+            return interests
+        wanted = set(interests)
+        return [
+            item
+            for item in self._by_filter.values()
+            if item in wanted or (item.of_stream and item.identifiers in streams)
         ]
 
 

@@ -3,6 +3,7 @@
 import json
 from base64 import b64decode
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from query_world import Mqtt, Sse, World, Ws, world
@@ -19,11 +20,13 @@ from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.query_topics import named_filter, query_filter
 from rowcast.core.tables import Attribute, Table, Type
 from rowcast.core.topics import TopicFilter
+from rowcast.doors.http.streams.beginnings import begin
 from rowcast.features.live_queries.live_queries import LiveQueries
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.kernel.reauthorization import stay
 from rowcast.store.store import Keep
 from rowcast.subscriptions.live_query import step_of
+from rowcast.subscriptions.start_position import StartPosition
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 from rowcast_client.events import Frames
 
@@ -61,14 +64,16 @@ async def watch(kernel, text, caller, **options):
     interest = SubscribedFilter(TopicFilter(named_filter(text)))
     kernel.watch(reader, interest, caller)
 
-    async def heard():
-        found = []
-        for _ in range(6):
-            found += reader.take(1000)
-            await turns(4)
-        return [(step_of(event) or event.kind, event.topic) for event, _ in found]
+    return reader, partial(handed, reader)
 
-    return reader, heard
+
+async def handed(reader):
+    """Return what a reader is handed."""
+    found = []
+    for _ in range(6):
+        found += reader.take(1000)
+        await turns(4)
+    return [(step_of(event) or event.kind, event.topic) for event, _ in found]
 
 
 # -- asking ----------------------------------------------------------------------------------------
@@ -371,6 +376,22 @@ async def test_m3_changed_rights_begin_a_query_anew():
     await server.rule("no", filter="Dog/1", actions=["read"], effect="deny")
     stay(server.kernel, reader)
     assert [("reset", ""), ("current", "")] == await heard()
+
+
+async def test_m3_a_stream_of_a_query_and_a_filter_begins_anew_with_both():
+    """M3, C11: after a RESET its reader holds nothing, also nothing of the other filter."""
+    server = Rightful()
+    await server.write("Dog/1", {"owner": "ann", "name": "Rex"})
+    await server.write("Cat/1", {"name": "Tom"})
+    vet, reader = person("vi", "vet", grants=Grants(read=True)), Subscription(server.reader)
+    topics = ("$query/Dog/name==Rex", "Cat/#")
+    interests = [SubscribedFilter(TopicFilter(text), marks=text == "Cat/#") for text in topics]
+    await begin(server.kernel, reader, interests, StartPosition(), vet)
+    heard = [kind for kind, _ in await handed(reader)]
+    assert ["snapshot", "snapshot", "current"] == heard
+    await server.rule("no", filter="Dog/1", actions=["read"], effect="deny")
+    stay(server.kernel, reader)
+    assert [("reset", ""), ("snapshot", "Cat/1"), ("current", "")] == await handed(reader)
 
 
 @pytest.mark.parametrize("conditions", ["weight=gt=3", "phone==1"])

@@ -100,6 +100,8 @@ async def begin(
     reader.shedding.check_subscribe()
     await _authorise(kernel, interests, caller)
     interests = [*_with_silence(reader, interests)]
+    for interest in interests:
+        interest.of_stream = True
     sources = [*dict.fromkeys(item for one in interests for item in reader.sources_of(one))]
     check_start(interests, start)
     after, lost = None, ""
