@@ -18,7 +18,7 @@ from rowcast.core.grouping import Grouping, GroupRow, Groups
 from rowcast.core.queries import Query, Sort
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
-from rowcast.core.topic_tables import PREFIX
+from rowcast.core.topic_tables import PREFIX, name_of_branch
 from rowcast.core.topics import TopicFilter
 from rowcast.core.values import parse_id
 from rowcast.kernel.registry import Entry, Route
@@ -34,14 +34,17 @@ from rowcast.subscriptions.reader import Reader
 def nothing_at(route: Route, entries: Iterable[Entry] = ()) -> Error:
     """Return the NOT_FOUND Error of a topic, with hints.
 
-    Common causes: an MQTT publish without the retain flag, a topic table without messages, or a
-    misspelt table of ``entries``.
+    Common causes: an MQTT publish without the retain flag, a topic table without messages or with
+    another name than is usual, or a misspelt table of ``entries``.
     """
     topic = route.topic
     message = f"there is no record at {topic!r}"
     if route.entry is None and topic[:1] != "$":
         table, slash, _ = topic.partition("/")
-        if near := did_you_mean(table, _declared(entries)):
+        entries = tuple(entries)  # which are looked at twice
+        if renamed := _renamed(table, entries):
+            message += renamed
+        elif near := did_you_mean(table, _declared(entries)):
             message += near
         elif slash and topic.startswith(PREFIX):
             message += (
@@ -51,6 +54,18 @@ def nothing_at(route: Route, entries: Iterable[Entry] = ()) -> Error:
         else:
             message += "; messages that were not retained are in its history, such as ?last=10"
     return Error(Code.NOT_FOUND, message)
+
+
+def _renamed(name: str, entries: Iterable[Entry]) -> str:
+    """Return a hint at the topic table that has another name, because this one was in use."""
+    for entry in entries if name.startswith(PREFIX) else ():
+        view = entry.view
+        if view is not None and view.table.name != name and name_of_branch(view.branch) == name:
+            return (
+                f"; the messages below {view.branch.level}/ are rows of {view.table.name}, because "
+                f"there were topics below {name}/ before they had a table"
+            )
+    return ""
 
 
 def _declared(entries: Iterable[Entry]) -> Iterator[str]:
