@@ -1,5 +1,6 @@
 """Back to a position: exactly what was then, or a refusal (O12)."""
 
+import json
 import random
 
 import pytest
@@ -10,13 +11,15 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.topic_tables import TopicRoot
 from rowcast.core.topics import TopicFilter
+from rowcast.features.rollups.feature import Rollups
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.transcoder import Transcoder
+from rowcast.schema import parse_schema
 from rowcast.store.backup import copy_database, look_at
 from rowcast.store.rewind import position_of_time, rewind
 from rowcast.store.sqlite import SqlStore
-from rowcast.store.store import Keep
+from rowcast.store.store import Change, Keep
 
 ANN = Caller("ann", ALL, "http")
 CONTENTS = Transcoder({table.name: CompiledTable(table) for table in TABLES})
@@ -146,3 +149,74 @@ def test_what_is_no_database_is_refused(tmp_path):
     file.write_bytes(b"nothing of the kind" * 1_000)
     with pytest.raises(Error, match="no database of Rowcast"):
         look_at(file)
+
+
+SCHEMA = """
+type Sensor @table @export { id: ID @primaryKey at: Date temp: Float }
+type Minutely @table @export @rollup(
+  of: "Sensor", time: "at", every: "1m", late: "2m", values: {temp: [sum]}
+) { at: Date temp_sum: Float }
+"""
+
+
+async def rolled_up(store, tables, readings):
+    """Write readings of one a minute, and roll them up; return the sums by minute."""
+    room = Server(tables, store=store)
+    rollups = Rollups(tables)
+    rollups.install(room.kernel)
+
+    async def facts(owner):
+        return store.states(owner)
+
+    async def pause():
+        raise AssertionError("nothing refuses")
+
+    await room.kernel.restore(facts)
+    for minute, temp in readings:
+        room.time = NOW + 60 * minute
+        payload = b'{"at":%d,"temp":%f}' % (room.time * 1_000, temp)
+        await room.kernel.write(Event(f"Sensor/{minute}", PUT, payload, None, 1, True), ANN)
+    await rollups.rollups[0].catch_up(pause)
+    await room.committer.settle()
+    (table,) = (item for item in tables if item.name == "Minutely")
+    rows = store.scan(table, TopicFilter("Minutely/#"), "", 100).records
+    return [json.loads(record.payload)["temp_sum"] for record in rows]
+
+
+async def test_a_roll_up_counts_what_is_written_after_a_restore(tmp_path):
+    """V4, O12: its position was behind the end by then, and numbers are used again."""
+    tables, file = parse_schema(SCHEMA).tables, tmp_path / "rowcast.db"
+    store = SqlStore(file)
+    assert [1.0, 2.0] == await rolled_up(store, tables, [(0, 1.0), (1, 2.0)])
+    position = store.head()
+    assert [1.0, 2.0, 10.0, 20.0] == await rolled_up(store, tables, [(2, 10.0), (3, 20.0)])
+    store.close()
+    contents = Transcoder({table.name: CompiledTable(table) for table in tables})
+    rewind(file, tables, position, contents.structured)
+    again = SqlStore(file)
+    assert [1.0, 2.0, 5.0, 7.0] == await rolled_up(again, tables, [(2, 5.0), (4, 7.0)])
+    again.close()
+
+
+async def test_facts_with_positions_are_forgotten_and_those_of_triggers_set_back(tmp_path):
+    room, store, then = await lived(tmp_path, 3, 60)
+    beyond, far = store.head().to_bytes(8, "big"), (1).to_bytes(8, "big")
+    facts = [
+        ("session/c", "x", b"1"), ("rollups/Minutely/place", "place", b"1"),
+        ("alarms/place", "position", b"1"), ("alarms/states", "x", b"1"),
+        ("trigger", "late", far), ("trigger", "newest", beyond), ("trigger/dead", "x", b"9"),
+    ]  # fmt: skip
+    room.committer.keep([Change(*fact) for fact in facts])
+    await room.committer.settle()
+    await room.stop()
+    store.close()
+    position = sorted(then)[3]
+    rewind(store.path, TABLES, position, CONTENTS.structured)
+    again = SqlStore(store.path)
+    again.open(TABLES)
+    known = {fact[0] for fact in facts}
+    assert [
+        ("alarms/states", "x", b"1"), ("trigger", "late", far),
+        ("trigger", "newest", position.to_bytes(8, "big")), ("trigger/dead", "x", b"9"),
+    ] == sorted(fact for fact in again.states("") if fact[0] in known)  # fmt: skip
+    again.close()

@@ -32,8 +32,11 @@ from rowcast.store.sql_staged import Staging
 from rowcast.store.sql_statements import LOG_COLUMNS
 from rowcast.store.sql_tables import FORMER, LOG, META, SEEN, STATES, TABLES, TIMES, TOPICS
 
-_POSITIONS: Final = ("session/", "group/", "gateway/", "will/")
-"""Prefixes of owners whose facts contain positions."""
+_POSITIONS: Final = ("session/", "group/", "gateway/", "will/", "rollups/", "alarms/place")
+"""Prefixes of owners whose facts contain positions. Roll-ups and the states of alarms are computed
+anew from what is there."""
+_TRIGGERS: Final = "trigger"
+"""The owner of positions up to which triggers were called: they go on at the end at the latest."""
 _SERVERS: Final = "$SYS/"
 _CHANGED: Final = "temp.rowcast_changed"
 _EXAMPLES: Final = 3
@@ -240,7 +243,10 @@ def _cut_log(cursor: Cursor, position: int) -> None:
 
 
 def _forget(cursor: Cursor, position: int) -> None:
-    """Remove facts with positions, and idempotency keys of undone writes."""
+    """Remove facts with positions, and idempotency keys of undone writes.
+
+    Numbers are used again: what had seen the undone ones would leave out as many of the next.
+    """
     cursor.execute(
         f"DELETE FROM {STATES} WHERE owner>='producer/' AND owner<'producer0'"
         " AND substr(name,instr(name,':')+1) GLOB '[0-9]*' AND value>?",
@@ -248,3 +254,7 @@ def _forget(cursor: Cursor, position: int) -> None:
     )
     for prefix in _POSITIONS:
         cursor.execute(f"DELETE FROM {STATES} WHERE substr(owner,1,?)=?", (len(prefix), prefix))
+    cursor.execute(
+        f"UPDATE {STATES} SET value=? WHERE owner=? AND value>?",
+        (position.to_bytes(8, "big"), _TRIGGERS, position.to_bytes(8, "big")),
+    )
