@@ -17,7 +17,7 @@ from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.transcoder import Transcoder
 from rowcast.schema import parse_schema
 from rowcast.store.backup import copy_database, look_at
-from rowcast.store.rewind import position_of_time, rewind
+from rowcast.store.rewind import position_of_time, renew, rewind
 from rowcast.store.sqlite import SqlStore
 from rowcast.store.store import Change, Keep
 
@@ -219,4 +219,38 @@ async def test_facts_with_positions_are_forgotten_and_those_of_triggers_set_back
         ("alarms/states", "x", b"1"), ("trigger", "late", far),
         ("trigger", "newest", position.to_bytes(8, "big")), ("trigger/dead", "x", b"9"),
     ] == sorted(fact for fact in again.states("") if fact[0] in known)  # fmt: skip
+    again.close()
+
+
+async def test_receipts_of_undone_writes_are_gone_and_no_other_names_the_old_log(tmp_path):
+    """M8, B17, M5: a repeat of one was answered with a cursor at which there is another event."""
+    room, store, then = await lived(tmp_path, 3, 60)
+    position = sorted(then)[3]
+    at, beyond = ((seq).to_bytes(8, "big") + bytes(17) + b"t" for seq in (position, position + 1))
+    told = '{"job": "j", "position": "%s:%d", "number": 1}'
+    facts = [
+        ("once/ann", "k:0", bytes(24) + at), ("once/ann", "k:1", bytes(24) + beyond),
+        ("producer/ann/p", "1:1", at), ("producer/ann/p", "1:2", beyond),
+        ("result/ann/j/", "r/1", (told % (store.epoch, position)).encode()),
+        ("result/ann/j/", "r/2", (told % (store.epoch, position + 1)).encode()),
+        ("result/ann/j/", "t/1", b'["a:1"]'),
+    ]  # fmt: skip
+    room.committer.keep([Change(*fact) for fact in facts])
+    await room.committer.settle()
+    await room.stop()
+    store.close()
+    epoch = rewind(store.path, TABLES, position, CONTENTS.structured)
+    again = SqlStore(store.path)
+    again.open(TABLES)
+    renamed = ("result/ann/j/", "r/1", (told % (epoch, position)).encode())
+    known = {fact[0] for fact in facts}
+    assert [facts[0], facts[2], renamed, facts[6]] == sorted(
+        fact for fact in again.states("") if fact[0] in known
+    )
+    again.close()
+    renewed = renew(store.path)
+    again = SqlStore(store.path)
+    again.open(TABLES)
+    (receipt,) = (fact[2] for fact in again.states("result/") if fact[1] == "r/1")
+    assert f'"position": "{renewed}:{position}"'.encode() in receipt
     again.close()

@@ -37,6 +37,8 @@ _POSITIONS: Final = ("session/", "group/", "gateway/", "will/", "rollups/", "ala
 anew from what is there."""
 _TRIGGERS: Final = "trigger"
 """The owner of positions up to which triggers were called: they go on at the end at the latest."""
+_OF_RESULTS: Final = "owner>='result/' AND owner<'result0' AND name GLOB 'r/*'"
+"""Selects the receipts of results, which are JSON and have a cursor."""
 _SERVERS: Final = "$SYS/"
 _CHANGED: Final = "temp.rowcast_changed"
 _EXAMPLES: Final = 3
@@ -53,8 +55,16 @@ def renew(path: Path) -> str:
 
 
 def _renew(cursor: Cursor) -> str:
+    """Set a new epoch, also in the receipts of results, which are read by who repeats one."""
+    (before,) = cursor.execute(f"SELECT value FROM {META} WHERE name='epoch'").fetchone()
     epoch = secrets.token_hex(4)
     write_fact(cursor, "epoch", epoch)
+    names = [f'"position": "{name}:' for name in (before, epoch)]
+    cursor.execute(
+        f"UPDATE {STATES} SET value=CAST(replace(CAST(value AS TEXT),?,?) AS BLOB)"
+        f" WHERE {_OF_RESULTS}",
+        names,
+    )
     return epoch
 
 
@@ -243,18 +253,29 @@ def _cut_log(cursor: Cursor, position: int) -> None:
 
 
 def _forget(cursor: Cursor, position: int) -> None:
-    """Remove facts with positions, and idempotency keys of undone writes.
+    """Remove facts with positions, and receipts of undone writes: a repeat has to write again.
 
     Numbers are used again: what had seen the undone ones would leave out as many of the next.
     """
+    at = position.to_bytes(8, "big")  # with which a receipt begins, after what else is kept
     cursor.execute(
         f"DELETE FROM {STATES} WHERE owner>='producer/' AND owner<'producer0'"
-        " AND substr(name,instr(name,':')+1) GLOB '[0-9]*' AND value>?",
-        (position.to_bytes(8, "big"),),
+        " AND substr(name,instr(name,':')+1) GLOB '[0-9]*' AND substr(value,1,8)>?",
+        (at,),
+    )
+    cursor.execute(
+        f"DELETE FROM {STATES} WHERE owner>='once/' AND owner<'once0' AND substr(value,25,8)>?",
+        (at,),
+    )
+    said = "json_extract(CAST(value AS TEXT),'$.position')"
+    cursor.execute(
+        f"DELETE FROM {STATES} WHERE {_OF_RESULTS}"
+        f" AND CAST(substr({said},instr({said},':')+1) AS INTEGER)>?",
+        (position,),
     )
     for prefix in _POSITIONS:
         cursor.execute(f"DELETE FROM {STATES} WHERE substr(owner,1,?)=?", (len(prefix), prefix))
     cursor.execute(
         f"UPDATE {STATES} SET value=? WHERE owner=? AND value>?",
-        (position.to_bytes(8, "big"), _TRIGGERS, position.to_bytes(8, "big")),
+        (at, _TRIGGERS, at),
     )
