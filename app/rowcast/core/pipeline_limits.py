@@ -33,6 +33,10 @@ LAG_SECONDS = 30
 """Interval between two words about how far a stream is behind."""
 REMOTE_SERVERS_MAX = 8
 """Servers that one process keeps a connection to."""
+LISTED_ROWS = 1_000
+"""Snapshots and increments in one response: as many as a server returns."""
+LISTED_ATTEMPTS = 5
+"""Times that a list is begun anew because something was removed from it meanwhile."""
 REMOTE_BLOCK_BYTES = 1024 * 1024
 """Smallest range of a file per request: Parquet's reader requests many small ones."""
 EXPORT_SECONDS_MAX = 3_600

@@ -232,7 +232,8 @@ def _run_job(
         Bringer(Options.of({**server, "table": to}), replace=replace).check()
     sent = sent_to_executors(py_files, master)
     with session(f"rowcast {job.name}", master, sent) as spark:
-        root = root_of(snapshots or config.snapshots.place(config.data))
+        place = snapshots or ("" if url else config.snapshots.place(config.data))
+        root = root_of(place) if place else None
         source = open_input(spark, table, root, parquet, server if url else None)
         if not (stream or once):
             return run(order, source)

@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from rowcast_lake.spark.log_positions import SNAPSHOT
 from rowcast_lake.spark.options import Options
+from rowcast_lake.spark.past import log_schema
 from rowcast_lake.spark.sink import ResultWriter, StreamWriter
 from rowcast_lake.spark.source import FilteredReader, Snapshot, SnapshotReader, spark_schema
 from rowcast_lake.spark.tail import LogReader, TailReader
@@ -38,13 +39,19 @@ class RowcastSource(DataSource):
         chosen = self._chosen
         return Snapshot.of(chosen.place, chosen.snapshot, chosen.table)
 
+    @property
+    def _of_log(self) -> bool:
+        """Whether a start in the log is given, so that a read is of events."""
+        return self._chosen.text("startingcursor", SNAPSHOT) != SNAPSHOT
+
     def schema(self) -> StructType:
         """Return the columns of the table's snapshot, or those of the option ``columns``."""
-        return spark_schema(self._snapshot.chosen(self._chosen.columns))
+        columns = log_schema(self._chosen, self._snapshot) if self._of_log else None
+        return spark_schema(self._snapshot.chosen(self._chosen.columns, columns))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a snapshot, or of the log where a start in it is given."""
-        if self._chosen.text("startingcursor", SNAPSHOT) != SNAPSHOT:
+        if self._of_log:
             return LogReader(self._chosen, self._snapshot, schema)
         kind = FilteredReader if self._chosen.flag("pushdown") else SnapshotReader
         return kind(self._snapshot, schema, self._chosen.parts_min)

@@ -136,18 +136,18 @@ class Snapshots:
 
         Merged pages are elsewhere. The columns are those of the newest page.
         """
-        if isinstance(self._directory, ObjectPath):
-            raise Error(
-                Code.UNSUPPORTED,
-                f"{self._directory}: a stream over files needs a directory; name the server, "
-                "--url http://127.0.0.1:9926",
-            )
         known = [page for page in self._pages if page.has(self._table)]
         if not known:
             raise Error(
                 Code.NOT_FOUND,
                 f"{self._directory} has no increment with {self._table} that a stream could begin "
                 "with; make one with rowcast export --changes, or name the server, --url",
+            )
+        if isinstance(self._directory, ObjectPath):
+            raise Error(
+                Code.UNSUPPORTED,
+                f"{self._directory}: a stream over files needs a directory; name the server, "
+                "--url http://127.0.0.1:9926",
             )
         schema = _parquet(self._spark, [str(known[-1].place / self._table)]).schema
         places = f"{self._directory}/{CHANGES}/*/{self._table}"
@@ -243,10 +243,20 @@ class Files:
 
 
 class Server:
-    """One table of a server: its newest snapshot, and the server's log."""
+    """One table of a server: its newest snapshot, its increments, and the server's log.
 
-    def __init__(self, spark: SparkSession, server: Mapping[str, str], table: str) -> None:
+    Files are read over HTTP by ranges, or in the directory ``shared`` with the server.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        server: Mapping[str, str],
+        table: str,
+        shared: Path | ObjectPath | None = None,
+    ) -> None:
         self._spark = spark
+        server = {**server, "path": str(shared)} if shared is not None else server
         chosen = Options.of({**server, "table": table})
         snapshot = Snapshot.of(chosen.place, NEWEST, table)
         self._options = {**server, "table": table}
@@ -303,15 +313,20 @@ class Server:
 def open_input(
     spark: SparkSession,
     table: str,
-    snapshots: Path | ObjectPath,
+    snapshots: Path | ObjectPath | None,
     parquet: str = "",
     server: Mapping[str, str] | None = None,
 ) -> Input:
-    """Return the chosen input: files, else a server, else a directory of snapshots."""
+    """Return the chosen input: files, else a server, else a directory of snapshots.
+
+    With a server and a directory, the server's log continues what is in the directory.
+    """
     if parquet:
         return Files(spark, parquet)
     if server is not None:
-        return Server(spark, server, table)
+        return Server(spark, server, table, snapshots)
+    if snapshots is None:
+        raise AssertionError(table)
     return Snapshots(spark, snapshots, table)
 
 

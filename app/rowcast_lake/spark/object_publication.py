@@ -25,7 +25,8 @@ from pyspark.sql.types import StructType
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.pipeline_limits import RESULT_SECONDS_MAX, RESULTS_KEPT
-from rowcast_lake.spark.places import MANIFEST, NEWEST
+from rowcast_lake.spark.parts import MANIFEST
+from rowcast_lake.spark.places import NEWEST
 from rowcast_lake.stores.object_paths import ObjectPath
 
 NAME: Final = "%Y%m%dT%H%M%S%fZ"

@@ -6,16 +6,16 @@ of them has each position once.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from rowcast.core.errors import Code, Error
-from rowcast_lake.spark.places import MANIFEST
 from rowcast_lake.stores.object_paths import ObjectPath
 
+MANIFEST: Final = "manifest.json"
 CHANGES: Final = "changes"
 MERGED: Final = "merged"
 CUT: Final = re.compile(r"(\d{18})(-\d{1,3})?")
@@ -53,6 +53,25 @@ def parts_in(directory: Path | ObjectPath, pattern: re.Pattern[str], *, of_log: 
     return parts
 
 
+def epochs_in(directory: Path | ObjectPath, seen: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the complete snapshots and pages in a directory, each with the epoch of its log.
+
+    ``seen`` has those whose manifest was read before, which never changes.
+    """
+    for folder in ("", MERGED, CHANGES):
+        place = directory / folder if folder else directory
+        pattern = PAGE if folder else CUT
+        found: list[Path | ObjectPath] = [*place.iterdir()] if place.is_dir() else []
+        for part in found:
+            if not pattern.fullmatch(part.name):
+                continue
+            name = f"{folder}/{part.name}".strip("/")
+            if name not in seen and (epoch := _facts(part).get("epoch")):
+                seen[name] = str(epoch)
+            if name in seen:
+                yield name, seen[name]
+
+
 def _facts(place: Path | ObjectPath) -> Facts:
     """Return a manifest; empty for a part that was removed meanwhile."""
     try:
@@ -65,19 +84,39 @@ def _facts(place: Path | ObjectPath) -> Facts:
         ) from error
 
 
-def chain(pages: list[Part]) -> list[Part]:
-    """Return the newest pages that follow each other without gap or overlap.
+class Range(Protocol):
+    """A page of the log: its first and its last position."""
+
+    @property
+    def first(self) -> int:
+        """The first position."""
+
+    @property
+    def last(self) -> int:
+        """The last position."""
+
+
+Ranged = TypeVar("Ranged", bound=Range)
+
+
+def runs(pages: Iterable[Ranged]) -> list[list[Ranged]]:
+    """Return pages in runs that follow each other without gap or overlap, the oldest run first.
 
     During compaction small pages and the merged page may both exist: the larger one counts.
     """
-    chosen: list[Part] = []
+    found: list[list[Ranged]] = []
     for page in sorted(pages, key=lambda page: (page.first, -page.last)):
-        if chosen and page.last <= chosen[-1].last:
+        if found and page.last <= found[-1][-1].last:
             continue
-        if chosen and page.first > chosen[-1].last + 1:
-            chosen = []
-        chosen.append(page)
-    return chosen
+        if not found or page.first > found[-1][-1].last + 1:
+            found.append([])
+        found[-1].append(page)
+    return found
+
+
+def chain(pages: Sequence[Ranged]) -> list[Ranged]:
+    """Return the newest pages that follow each other without gap or overlap."""
+    return runs(pages)[-1] if pages else []
 
 
 def created(part: Part) -> datetime:

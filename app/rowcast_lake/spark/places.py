@@ -6,7 +6,7 @@ Both have one layout: a directory for each cut, with a manifest and the files th
 import io
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,15 +16,17 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.pipeline_limits import (
     EXPORT_POLL_SECONDS,
     EXPORT_SECONDS_MAX,
+    LISTED_ATTEMPTS,
+    LISTED_ROWS,
     REMOTE_BLOCK_BYTES,
 )
 from rowcast.core.places import is_object_store
 from rowcast.core.snapshot_paths import plain_path
+from rowcast_lake.spark.parts import MANIFEST, epochs_in
 from rowcast_lake.spark.remote import Remote, path_of
 from rowcast_lake.stores.object_paths import ObjectPath
 
 NEWEST: Final = "newest"
-MANIFEST: Final = "manifest.json"
 ROWS: Final = "$SYS/snapshots"
 """The server's system rows of snapshots."""
 FORMATS: Final = frozenset({1, 2, 3})
@@ -49,6 +51,9 @@ class Place(Protocol):
 
     def open(self, snapshot: str, path: str) -> str | io.RawIOBase:
         """Return a file, as a path or as a seekable object."""
+
+    def known(self, epoch: str) -> Sequence[str]:
+        """Return the directories of the complete snapshots and increments of one log."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,15 @@ class Directory:
         """Return the path of a file."""
         return str(self._folder(snapshot) / path)
 
+    def known(self, epoch: str) -> Sequence[str]:
+        """Read the manifests that were not read before."""
+        found = epochs_in(Path(self.path), self._seen)
+        return [name for name, of_log in found if of_log == epoch]
+
+    @cached_property
+    def _seen(self) -> dict[str, str]:
+        return {}
+
     def _folder(self, snapshot: str) -> Path:
         folder = Path(self.path)
         return folder if (folder / MANIFEST).is_file() else folder / snapshot
@@ -92,6 +106,10 @@ class Stored:
     @cached_property
     def _root(self) -> ObjectPath:
         return ObjectPath.of(self.url)
+
+    @cached_property
+    def _seen(self) -> dict[str, str]:
+        return {}
 
     def __getstate__(self) -> dict[str, str]:
         return {"url": self.url}  # a connection is not pickled
@@ -124,6 +142,13 @@ class Stored:
     def open(self, snapshot: str, path: str) -> io.RawIOBase:
         """Open an object."""
         return cast("io.RawIOBase", (self._root / snapshot / path).open())
+
+    def known(self, epoch: str) -> Sequence[str]:
+        """Read the manifests that were not read before."""
+        try:
+            return [name for name, of_log in epochs_in(self._root, self._seen) if of_log == epoch]
+        except OSError as error:
+            raise self._lost(error) from error
 
     def _lost(self, error: OSError) -> Error:
         return Error(Code.BUSY, f"{self.url} cannot be reached: {error}")
@@ -162,6 +187,27 @@ class Served:
     def open(self, snapshot: str, path: str) -> "ServedFile":
         """Return a file that is read by ranges."""
         return ServedFile(self.remote, path_of(ROWS, snapshot, plain_path(path)))
+
+    def known(self, epoch: str) -> Sequence[str]:
+        """Query the server for what is there; anew when something was removed meanwhile."""
+        for _ in range(LISTED_ATTEMPTS):
+            rows = self._listed()
+            if rows is not None:
+                return [name for name, cut in rows.items() if cut.startswith(f"{epoch}:")]
+        raise Error(Code.BUSY, f"{self.remote.url} removes snapshots all the time; try again")
+
+    def _listed(self) -> dict[str, str] | None:
+        """Return names and cuts; each page begins with the last row of the one before it."""
+        found: dict[str, str] = {}
+        asked = f"/{ROWS}/?state==complete&select(id,cut)"
+        while True:
+            at = max(0, len(found) - 1)
+            rows = cast("list[Facts]", self.remote.get(f"{asked}&limit({at},{at + LISTED_ROWS})"))
+            if found and (not rows or rows[0]["id"] != next(reversed(found))):
+                return None
+            found |= {str(row["id"]): str(row["cut"]) for row in rows}
+            if len(rows) < LISTED_ROWS:
+                return found
 
     def _make(self) -> None:
         """Request an export, and wait until it is done."""

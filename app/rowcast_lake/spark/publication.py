@@ -20,7 +20,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from rowcast.core.errors import Code, Error
 from rowcast.core.pipeline_limits import RESULTS_KEPT
 from rowcast_lake.spark.object_publication import publish_objects
-from rowcast_lake.spark.places import MANIFEST, NEWEST
+from rowcast_lake.spark.parts import MANIFEST
+from rowcast_lake.spark.places import NEWEST
 from rowcast_lake.stores.object_paths import ObjectPath
 
 MAKING: Final = ".making-"

@@ -16,7 +16,13 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import fs
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    Filter,
+    GreaterThan,
+    InputPartition,
+    LessThanOrEqual,
+)
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -58,6 +64,25 @@ class Part(InputPartition):
     """The input of one task."""
 
     pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotPart(InputPartition):
+    """The part of a snapshot or increment that one task of a stream reads."""
+
+    folder: str
+    part: Part
+    until: int | None = None
+    """Only rows up to this position; None for all."""
+    after: int = 0
+    """Only rows after this position."""
+
+    @property
+    def bounds(self) -> Sequence[Filter]:
+        """The conditions that its rows fulfil."""
+        found: list[Filter] = [GreaterThan(("_seq",), self.after)] if self.after else []
+        found += [] if self.until is None else [LessThanOrEqual(("_seq",), self.until)]
+        return found
 
 
 @dataclass(frozen=True)
@@ -133,15 +158,16 @@ class Snapshot:
         found = found if place < 0 else found.remove(place)
         return found.append(pa.field(OP, pa.string(), nullable=False))
 
-    def chosen(self, names: Sequence[str]) -> pa.Schema:
-        """Return some columns, in the order of the table; all if none is named."""
-        known = self.schema.names
+    def chosen(self, names: Sequence[str], columns: pa.Schema | None = None) -> pa.Schema:
+        """Return some of its columns, or of these, in their order; all if none is named."""
+        columns = self.schema if columns is None else columns
+        known = columns.names
         for name in names:
             if name not in known:
                 raise Error(
                     Code.NOT_FOUND, f"{self.name} has no column {name!r}{did_you_mean(name, known)}"
                 )
-        return pa.schema([item for item in self.schema if not names or item.name in names])
+        return pa.schema([item for item in columns if not names or item.name in names])
 
     def parts(self, at_least: int, wanted: Callable[[Values], bool] | None = None) -> list[Part]:
         """Return the parts for the tasks, if possible ``at_least`` so many.

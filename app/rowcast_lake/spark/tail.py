@@ -6,14 +6,12 @@ same ranges again. A range of positions always has the same events.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from pyspark.sql.datasource import (
     DataSourceReader,
     DataSourceStreamReader,
     InputPartition,
-    LessThanOrEqual,
 )
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import (
@@ -25,7 +23,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from rowcast.core.cursors import Cursor, parse_cursor
-from rowcast.core.errors import Code, Error
+from rowcast.core.errors import Error
 from rowcast.core.pipeline_limits import (
     BATCH_EVENTS,
     PARTITION_EVENTS,
@@ -41,19 +39,26 @@ from rowcast_lake.spark.log_positions import (
 )
 from rowcast_lake.spark.log_rows import LogRows, events, history_path
 from rowcast_lake.spark.options import Options
-from rowcast_lake.spark.source import Part, Snapshot, read_part
+from rowcast_lake.spark.past import Span, begin_of
+from rowcast_lake.spark.source import Snapshot, SnapshotPart, read_part
 
 Offset = Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotPart(InputPartition):
-    """The part of the stream's first snapshot that one task reads."""
+class Log(Protocol):
+    """The log that a stream reads: of a server, or as increments."""
 
-    folder: str
-    part: Part
-    until: int | None = None
-    """Only rows up to this position; None for all."""
+    def head(self, epoch: str) -> int:
+        """Return its end; raises CONFLICT when its epoch is not the reader's."""
+
+    def trimmed(self) -> int:
+        """Return the position after which no event is missing."""
+
+    def before_next(self, epoch: str, after: int, until: int) -> int:
+        """Return the position before the next event of the table."""
+
+    def stretches(self, epoch: str, after: int, until: int, size: int) -> Sequence[InputPartition]:
+        """Return the parts for tasks."""
 
 
 class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -64,13 +69,12 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options: Options,
         snapshot: Snapshot,
         schema: StructType,
-        patience_seconds: int = STREAM_PATIENCE_SECONDS,
+        log: Log | None = None,
     ) -> None:
         self._options = options
         self._snapshot = snapshot
         self._schema = schema
-        path = history_path(snapshot.table, snapshot.name)
-        self.log = LogPositions(options.patient(patience_seconds), path)
+        self._log = log or log_of(options, snapshot, STREAM_PATIENCE_SECONDS)
         self._target: int | None = None
         """The last position of a bounded stream."""
         self._seen = Cursor("", -1)
@@ -93,7 +97,7 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not isinstance(limit, ReadAllAvailable):
             most = cast("ReadMaxRows", limit).max_rows
             if head - seq > most:
-                head = min(head, self.log.before_next(epoch, seq, head) + most)
+                head = min(head, self._log.before_next(epoch, seq, head) + most)
         return {"epoch": epoch, "seq": max(seq, head), "snapshot": ""}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
@@ -115,14 +119,14 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if begin == SNAPSHOT:
             return {"epoch": epoch, "seq": seq, "snapshot": self._snapshot.folder}
         if begin == EARLIEST:
-            return {"epoch": epoch, "seq": self.log.trimmed(), "snapshot": ""}
+            return {"epoch": epoch, "seq": self._log.trimmed(), "snapshot": ""}
         if begin == LATEST:
             return {"epoch": epoch, "seq": self._head(epoch), "snapshot": ""}
         cursor = parse_cursor(begin)
         return {"epoch": cursor.epoch, "seq": cursor.seq, "snapshot": ""}
 
     def _head(self, epoch: str) -> int:
-        self._seen = Cursor(epoch, self.log.head(epoch))
+        self._seen = Cursor(epoch, self._log.head(epoch))
         return self._seen.seq
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
@@ -135,7 +139,7 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return [SnapshotPart(folder, part) for part in parts]
         size = self._options.number("eventspertask", PARTITION_EVENTS)
         after, until = int(cast("int", start["seq"])), int(cast("int", end["seq"]))
-        return self.log.stretches(str(end["epoch"]), after, until, size)
+        return self._log.stretches(str(end["epoch"]), after, until, size)
 
     def _of(self, folder: str) -> Snapshot:
         if folder == self._snapshot.folder:
@@ -145,70 +149,54 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         except Error as error:
             raise Error(
                 error.code,
-                f"this stream began with the snapshot {folder}, which is gone before it was read "
-                f"({error.message}); start anew with a new checkpointLocation",
+                f"{folder} is gone before this stream has read it ({error.message}); start anew "
+                "with a new checkpointLocation",
             ) from error
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the rows of one part, in order."""
         if isinstance(partition, SnapshotPart):
-            upto = partition.until
-            known = () if upto is None else (LessThanOrEqual(("_seq",), upto),)
-            return read_part(self._of(partition.folder), partition.part, self._schema, known)
+            snapshot = self._of(partition.folder)
+            return read_part(snapshot, partition.part, self._schema, partition.bounds)
         if not isinstance(partition, Stretch):  # Spark requests one even if there is none
             return iter(())
         rows = LogRows(self._snapshot.table, to_arrow_schema(self._schema, timezone="UTC"))
-        log, part = self.log, partition
+        log, part = cast("LogPositions", self._log), partition
         return rows.batches(events(log.remote, log.path, part.epoch, part.after, part.until))
+
+
+def log_of(options: Options, snapshot: Snapshot, patience_seconds: int) -> LogPositions:
+    """Return the log of a table on the server."""
+    path = history_path(snapshot.table, snapshot.name)
+    return LogPositions(options.patient(patience_seconds), path)
 
 
 class LogReader(DataSourceReader):
     """Reads the events between two positions at once: a batch of what a stream would read.
 
-    From the beginning, what the log has no more is told by the records that remain of it: those of
-    the snapshot whose last event is older than the log.
+    What the log has no more is in increments (``past``); from the beginning, the records that were
+    older than those are told, too.
     """
 
     def __init__(self, options: Options, snapshot: Snapshot, schema: StructType) -> None:
         self._options = options
+        self._log = log_of(options, snapshot, REMOTE_PATIENCE_SECONDS)
+        self._tail = TailReader(options, snapshot, schema, self._log)
         self._snapshot = snapshot
-        self._tail = TailReader(options, snapshot, schema, REMOTE_PATIENCE_SECONDS)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the parts for the tasks."""
-        log, begin = self._tail.log, self._options.text("startingcursor")
-        end = self._options.text("endingcursor", LATEST)
+        log, end = self._log, self._options.text("endingcursor", LATEST)
         last = log.end() if end == LATEST else parse_cursor(end)
-        trimmed, older = log.trimmed(), list[InputPartition]()
-        after = last if begin == LATEST else Cursor(last.epoch, trimmed)
-        if begin == EARLIEST:
-            older = self._older(last.epoch, trimmed)
-        elif begin != LATEST:
-            after = parse_cursor(begin)
-        if after.epoch != last.epoch:
-            raise Error(Code.CONFLICT, f"{begin} is of another log than {last}; read from earliest")
-        if after.seq < trimmed:
-            raise self._gap(f"it begins after {trimmed}, and {begin} was asked for")
+        begin, past = begin_of(self._options, self._snapshot, log, last)
         size = self._options.number("eventspertask", PARTITION_EVENTS)
-        return [*older, *log.stretches(last.epoch, after.seq, last.seq, size)]
+        return [*self._older(past, last.seq), *log.stretches(last.epoch, begin, last.seq, size)]
 
-    def _older(self, epoch: str, trimmed: int) -> list[InputPartition]:
-        """Return the parts of the snapshot with records that are older than the log."""
-        if not trimmed:
-            return []
-        snapshot = self._snapshot
-        if snapshot.cut < (epoch, trimmed) or snapshot.cut[0] != epoch:
-            cut = f"{snapshot.cut[0]}:{snapshot.cut[1]}"
-            raise self._gap(f"it begins after {trimmed}, and the newest snapshot is of {cut}")
-        parts = snapshot.parts(self._options.parts_min)
-        return [SnapshotPart(snapshot.folder, part, trimmed) for part in parts]
-
-    def _gap(self, words: str) -> Error:
-        return Error(
-            Code.GONE,
-            f"the log of {self._snapshot.name} lacks what came before: {words}; make a new "
-            "snapshot with rowcast export, or by the option export=true, and read from earliest",
-        )
+    def _older(self, past: Sequence[Span], last: int) -> Iterator[InputPartition]:
+        """Yield the parts of what the log has no more."""
+        for span in past:
+            for part in span.snapshot.parts(self._options.parts_min if span.is_whole else 1):
+                yield SnapshotPart(span.snapshot.folder, part, min(span.until, last), span.after)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the rows of one part, in order."""
