@@ -4,7 +4,8 @@
     000000000000001042/                a snapshot; its manifest is written last
     000000000000001042/.making-<word>  somebody writes it
     delta/<table>/000000000000001042/  the files of one that is a version of a Delta table
-    changes/seq=a-b/                   pages of the log; merged/seq=a-b/ those made of several
+    changes/seq=a-b/                   pages of the log (``object_pages``)
+    merged/seq=a-b/                    pages made of several of those
     .pins/<name>/<until>-<word>        a reader holds it until this time, in seconds since 1970
 
 A snapshot is complete when it has its manifest; readers look past what has none. An export that is
@@ -26,6 +27,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.export_limits import EXPORT_SECONDS_MAX, SNAPSHOT_PINNED_SECONDS
 from rowcast.core.snapshot_paths import DELTA
 from rowcast.features.snapshots.snapshot_directory import (
+    CHANGES,
     MAKING,
     NAMED,
     NEWEST,
@@ -35,6 +37,7 @@ from rowcast.features.snapshots.snapshot_directory import (
     page_range,
 )
 from rowcast_lake.snapshots.manifest import FILE_NAME
+from rowcast_lake.snapshots.object_pages import ObjectPages
 from rowcast_lake.stores.object_paths import ObjectPath, refusing
 
 PINS: Final = ".pins"
@@ -58,6 +61,7 @@ class ObjectShelf:
         self._now = now
         self._forget = self._refuse_named if forget is None else forget
         self._complete: set[str] = set()
+        self.increments = ObjectPages(directory, now)
 
     # -- what there is
 
@@ -102,6 +106,7 @@ class ObjectShelf:
     def making(self) -> Iterator["ObjectMaking"]:
         """Begin to make something; what is not published is gone at the end."""
         with refusing(self.directory):
+            self.increments.finish()
             self._sweep()
             making = ObjectMaking(self)
             try:
@@ -159,6 +164,8 @@ class ObjectShelf:
     def remove_page(self, name: str) -> None:
         """Remove a page of changes."""
         with refusing(self.directory):
+            if name.startswith(f"{CHANGES}/"):
+                self.increments.forget(name.removeprefix(f"{CHANGES}/"))
             self._remove(self.directory / name)
 
     def _remove(self, place: ObjectPath) -> None:
@@ -246,7 +253,7 @@ class Pin:
 
 
 class ObjectMaking:
-    """A snapshot, or a page of changes, under construction where it will be."""
+    """A snapshot or a merged page under construction where it will be, or a page of changes."""
 
     def __init__(self, shelf: ObjectShelf) -> None:
         self._shelf = shelf
@@ -264,8 +271,10 @@ class ObjectMaking:
     def aim(self, name: str) -> None:
         """Write it below this name; a snapshot's may get a number. Raises BUSY."""
         shelf = self._shelf
-        if not _CUT.fullmatch(name):  # a page: whoever writes the same one writes the same
-            self._place = shelf.directory / name
+        folder, _, page = name.partition("/")
+        if page:  # whoever merges the same pages writes the same
+            own = folder == CHANGES
+            self._place = shelf.increments.begin(page) if own else shelf.directory / name
             return
         name = shelf.free_name(int(name[:18]))
         self._place = shelf.directory / name
@@ -301,7 +310,13 @@ class ObjectMaking:
 
     def settle(self, target: ObjectPath) -> None:
         """Let it be seen: write its manifest."""
-        (target / FILE_NAME).write_bytes(self._text.encode())
+        place, increments = self.place, self._shelf.increments
+        if place == target:
+            (target / FILE_NAME).write_bytes(self._text.encode())
+        else:
+            increments.decide(place, self._text)
+            self._place = None  # it is the next export's to end, if this one cannot
+            increments.publish(place)
         self._place = None
         for mark in self._marks:
             mark.remove()

@@ -14,6 +14,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from rowcast.core.errors import Code, Error
+from rowcast_lake.spark.increments import Increments
 from rowcast_lake.spark.log_positions import SNAPSHOT
 from rowcast_lake.spark.options import Options
 from rowcast_lake.spark.past import log_schema
@@ -44,21 +46,36 @@ class RowcastSource(DataSource):
         """Whether a start in the log is given, so that a read is of events."""
         return self._chosen.text("startingcursor", SNAPSHOT) != SNAPSHOT
 
+    @property
+    def _of_increments(self) -> bool:
+        """Whether a stream is of increments, and of no server's log."""
+        return self._chosen.flag("increments")
+
     def schema(self) -> StructType:
         """Return the columns of the table's snapshot, or those of the option ``columns``."""
-        columns = log_schema(self._chosen, self._snapshot) if self._of_log else None
+        columns = None
+        if self._of_increments:
+            columns = Increments(self._snapshot).columns()
+        elif self._of_log:
+            columns = log_schema(self._chosen, self._snapshot)
         return spark_schema(self._snapshot.chosen(self._chosen.columns, columns))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a snapshot, or of the log where a start in it is given."""
+        if self._of_increments:
+            raise Error(
+                Code.INVALID,
+                "increments=true is for readStream; read has the option startingCursor",
+            )
         if self._of_log:
             return LogReader(self._chosen, self._snapshot, schema)
         kind = FilteredReader if self._chosen.flag("pushdown") else SnapshotReader
         return kind(self._snapshot, schema, self._chosen.parts_min)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Return the reader of a snapshot and then of the log."""
-        return TailReader(self._chosen, self._snapshot, schema)
+        """Return the reader of a snapshot and then of the log, or of increments."""
+        log = Increments(self._snapshot) if self._of_increments else None
+        return TailReader(self._chosen, self._snapshot, schema, log)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002
         """Return the writer of a DataFrame."""

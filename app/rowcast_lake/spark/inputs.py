@@ -143,12 +143,10 @@ class Snapshots:
                 f"{self._directory} has no increment with {self._table} that a stream could begin "
                 "with; make one with rowcast export --changes, or name the server, --url",
             )
-        if isinstance(self._directory, ObjectPath):
-            raise Error(
-                Code.UNSUPPORTED,
-                f"{self._directory}: a stream over files needs a directory; name the server, "
-                "--url http://127.0.0.1:9926",
-            )
+        if isinstance(self._directory, ObjectPath):  # which Spark itself may be unable to read
+            options = {"table": self._table, "increments": "true", "startingCursor": EARLIEST}
+            reader = self._spark.readStream.format(FORMAT).options(**options)
+            return _opened(reader.load(str(self._directory)))
         schema = _parquet(self._spark, [str(known[-1].place / self._table)]).schema
         places = f"{self._directory}/{CHANGES}/*/{self._table}"
         return _opened(self._spark.readStream.schema(schema).parquet(places))

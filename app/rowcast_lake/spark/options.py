@@ -17,7 +17,7 @@ from rowcast_lake.spark.remote import Remote
 KNOWN: Final = frozenset({
     "url", "path", "table", "user", "password", "token", "authority", "snapshot", "export",
     "startingcursor", "endingcursor", "patience", "maxeventsperbatch", "eventspertask", "pushdown",
-    "minpartitions", "columns",
+    "minpartitions", "columns", "increments",
     "cut", "job", "mode", "again", "checkpointlocation", "query", "receipt",
     "rows",
 })  # fmt: skip

@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import pyarrow.dataset as ds
+from pyspark.errors import StreamingQueryException
 from typer.testing import CliRunner
 
 from exported import Exported
@@ -16,7 +17,10 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.pipeline_limits import RESULT_SECONDS_MAX, RESULTS_KEPT
 from rowcast.program.cli import command
 from rowcast_lake.snapshots.changes import export_changes
+from rowcast_lake.snapshots.compaction import compact
 from rowcast_lake.snapshots.export import Order, export
+from rowcast_lake.snapshots.shelves import shelf_of
+from rowcast_lake.spark import inputs
 from rowcast_lake.spark.object_publication import NAME, _tidy
 from rowcast_lake.spark.options import Options
 from rowcast_lake.spark.places import Stored
@@ -106,3 +110,71 @@ def test_a_result_without_rows_has_columns(spark, store, tmp_path):
     (out / "thesis.txt").write_bytes(b"")
     with pytest.raises(Error, match=r"holds other things \(thesis.txt\)"):
         publish(spark.range(1), out, "numbers", {})
+
+
+class Killed(BaseException):
+    """The end of a publisher."""
+
+
+@pytest.mark.slow
+def test_a_stream_over_increments_in_a_store(spark, store, tmp_path, monkeypatch):
+    """S15: each event once, without a server, over kills of the publisher, merges and restarts."""
+    world = Exported(tmp_path, SCHEMA)
+    place = ObjectPath.of(f"{store}/{tmp_path.name}")
+    order = Order(world.path / "rowcast.db", place, SCHEMA)
+    out = str(tmp_path / "out")
+
+    def put(key):
+        world.put("Dog", key, {"name": key})
+
+    def run(name="first", **options):
+        reader = spark.readStream.format("rowcast").options(table="Dog", increments="true")
+        written = reader.options(**options).load(str(place)).writeStream.format("parquet")
+        written = written.option("checkpointLocation", str(tmp_path / name))
+        query = written.trigger(availableNow=True).start(f"{out}-{name}")
+        assert query.awaitTermination(300)
+        told = spark.read.parquet(f"{out}-{name}").orderBy("_seq").collect()
+        return [(row._seq, row.id, row._op) for row in told]
+
+    def kill(*_):
+        raise Killed
+
+    put("1")
+    export(order)
+    assert run() == [(1, "1", "snapshot")]
+    put("2")
+    export_changes(order)
+    put("3")
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(ObjectPath, "copy", kill)
+        export_changes(order)
+    put("4")
+    export_changes(order)
+    expected = [(1, "1", "snapshot"), (2, "2", "put"), (3, "3", "put"), (4, "4", "put")]
+    assert run(maxEventsPerBatch=2) == expected
+    put("5")
+    export_changes(order)
+    compact(place, everything=True, covered_seconds=0)
+    put("6")
+    export_changes(order)
+    expected += [(5, "5", "put"), (6, "6", "put")]
+    assert run() == expected
+    assert run() == expected
+    assert run("second", startingCursor="earliest") == expected[1:]
+    put("7")
+    export_changes(order)
+    put("8")
+    export_changes(order)
+    shelf_of(place).remove_page(f"changes/seq={7:018d}-{7:018d}")
+    with pytest.raises(StreamingQueryException, match="increments after 6 are gone: they begin"):
+        run()
+    world.close()
+
+
+@pytest.mark.slow
+def test_increments_are_for_streams(spark, lake):
+    """S15: a read of the log has a start; a job's stream of a store is one of increments."""
+    assert inputs.Snapshots(spark, lake, "Dog").stream().isStreaming
+    reader = spark.read.format("rowcast").options(table="Dog", increments="true")
+    with pytest.raises(Exception, match="increments=true is for readStream"):
+        reader.load(str(lake)).collect()
