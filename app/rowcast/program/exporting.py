@@ -33,8 +33,33 @@ def shelf_of(place: str) -> Shelf:
 
 def orders_due(settings: SnapshotSettings) -> dict[Order, float]:
     """Return the regular exports, with their periods in seconds."""
-    due = {Order(): settings.every, Order(changes=True): settings.changes}
+    due = {
+        Order(changes=changes, audience=audience): period
+        for audience in ("", *settings.audiences)
+        for changes, period in ((False, settings.every), (True, settings.changes))
+    }
     return {order: seconds_of(period) for order, period in due.items() if period}
+
+
+def audience_shelves(config: Config) -> dict[str, Shelf]:
+    """Return the shelf of each role that has exports of its own; raises CONFLICT.
+
+    Nobody who may read one of them may read the data directory, or the snapshots of all.
+    """
+    settings, data = config.snapshots, config.data.absolute()
+    found = {}
+    for role in settings.audiences:
+        place = settings.place(data, role)
+        if not is_object_store(place) and (
+            Path(place).is_relative_to(data) or data.is_relative_to(place)
+        ):
+            raise Error(
+                Code.CONFLICT,
+                f"snapshots.audiences: {place}, of the role {role}, is not apart from the data "
+                f"directory {data}; name a directory outside of it, which the role may read",
+            )
+        found[role] = shelf_of(place)
+    return found
 
 
 def export_command(config: Config, order: Order) -> list[str]:
@@ -42,7 +67,9 @@ def export_command(config: Config, order: Order) -> list[str]:
     command = [sys.executable, "-m", "rowcast.program.cli", "export", "--json"]
     command += ["--schema", str(config.schema_file), "--data", str(config.data)]
     command += ["--set", f"store.url={config.database_url}"]
-    command += ["--out", config.snapshots.place(config.data)]
+    command += ["--out", config.snapshots.place(config.data, order.audience)]
+    if order.audience:
+        command += ["--audience", order.audience, "--set", f"security.users={config.users_file}"]
     if config.snapshots.keep and not order.changes:
         command += ["--keep", str(config.snapshots.keep)]
     if config.snapshots.keep_for and not order.changes:

@@ -5,6 +5,7 @@ path.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple
 
 from rowcast import __version__
@@ -112,7 +113,9 @@ def _snapshots(it: Parts) -> Feature:
     settings = it.config.snapshots
     shelf = exporting.shelf_of(settings.place(it.config.data))
     due = exporting.orders_due(settings)
-    return SnapshotExports(shelf, lambda order: exporting.export_command(it.config, order), due)
+    roles = exporting.audience_shelves(it.config)
+    command = partial(exporting.export_command, it.config)
+    return SnapshotExports(shelf, command, due, roles)
 
 
 def _results(it: Parts) -> Feature:

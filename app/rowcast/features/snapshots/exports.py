@@ -49,7 +49,7 @@ class Exports:
     """The snapshots of one server.
 
     ``command`` gives the process that carries out an order. ``every`` says after how many seconds
-    which order is due again.
+    which order is due again. ``audiences`` has the shelf of each role that has one.
     """
 
     def __init__(
@@ -59,9 +59,15 @@ class Exports:
         command: Callable[[Order], Sequence[str]],
         every: Mapping[Order, float],
         now: Callable[[], float] = time.time,
+        audiences: Mapping[str, Shelf] | None = None,
     ) -> None:
         self._shelf = shelf
         self.catalogue = Catalogue(shelf.directory, shelf)
+        self.audiences = {
+            role: Catalogue(own.directory, own) for role, own in (audiences or {}).items()
+        }
+        self._for: dict[str, list[Item]] = {}
+        """What there is for each role."""
         self.jobs: dict[str, Job] = {}
         self.items: dict[str, Item] = {}
         self.newest = ""
@@ -111,6 +117,7 @@ class Exports:
 
     def _survey(self) -> tuple[dict[str, Item], str]:
         newest = self.catalogue.newest()
+        self._for = {role: known.items() for role, known in self.audiences.items()}
         return {item.name: item for item in self.catalogue.items()}, newest
 
     def pinned(self, name: str) -> bool:
@@ -213,7 +220,7 @@ class Exports:
         """Make the snapshot that changes could go on from, where they are written regularly."""
         lacking = job.told.get("code") in {Code.GONE, Code.NOT_FOUND}
         if lacking and job.order in self._every and len(self.open_jobs) <= EXPORT_JOBS_WAITING_MAX:
-            self.begin(Order())
+            self.begin(Order(audience=job.order.audience))
 
     async def end(self, job: Job) -> None:
         """End a job, or forget one that has ended."""
@@ -250,7 +257,8 @@ class Exports:
     def _last(self, order: Order) -> float:
         """Return when an order was last carried out, as far as the catalogue and the jobs show."""
         times = [job.began_at for job in self.jobs.values() if job.order == order]
-        made = [item for item in self.items.values() if item.is_page == order.changes]
+        there = self._for[order.audience] if order.audience else self.items.values()
+        made = [item for item in there if item.is_page == order.changes]
         if made:
             times.append(_seconds(str(made[-1].manifest.get("created", ""))))
         return max(times, default=0.0)

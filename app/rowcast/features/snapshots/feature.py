@@ -17,14 +17,17 @@ class SnapshotExports(Feature):
         shelf: Shelf,
         command: Callable[[Order], Sequence[str]],
         every: Mapping[Order, float],
+        audiences: Mapping[str, Shelf],
     ) -> None:
         self._shelf = shelf
         self._command = command
         self._every = every
+        self._audiences = audiences
 
     def install(self, kernel: Kernel) -> None:
         """Make the exports; nothing is looked at yet."""
-        self.exports = Exports(kernel, self._shelf, self._command, self._every, kernel.now)
+        due = (self._command, self._every)
+        self.exports = Exports(kernel, self._shelf, *due, kernel.now, self._audiences)
 
     async def start(self) -> None:
         """Look at what is there, show it, and begin what is due."""

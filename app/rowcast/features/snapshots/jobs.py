@@ -51,10 +51,14 @@ _TOLD: Final[dict[str, type]] = {
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be exported: these tables, or all; whole, or only what the log has since."""
+    """What is to be exported: these tables, or all; whole, or only what the log has since.
+
+    ``audience`` is the role that may see it, and has a place of its own; empty: administrators.
+    """
 
     tables: tuple[str, ...] = ()
     changes: bool = False
+    audience: str = ""
 
 
 @dataclass(slots=True)
@@ -77,6 +81,7 @@ class Job:
             "kind": "job",
             "state": self.state,
             "changes": self.order.changes,
+            "audience": self.order.audience or None,
             "tables": list(self.order.tables) or None,
             **{name: self.told.get(name) for name in _TOLD},
             "began": time_text(self.began_at),

@@ -2,8 +2,9 @@
 
 A row for each snapshot (its id is the number of its cut), each increment (``changes/seq=a-b``) and
 each job. POST to the collection begins an export, of ``{"tables": [...]}`` or of what the log has
-since with ``{"changes": true}``; DELETE removes a snapshot, or ends a job. Below a row's id are its
-files: ``1042/manifest.json``, ``newest/Dog/part-00000.parquet``.
+since with ``{"changes": true}``, for a role that has a place of its own with ``{"audience":
+"clerk"}``; DELETE removes a snapshot, or ends a job. Below a row's id are its files:
+``1042/manifest.json``, ``newest/Dog/part-00000.parquet``. What is for a role has no rows.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from rowcast.features.snapshots.exports import Exports
 
 PATH: Final = "$SYS/snapshots"
-_MEMBERS: Final = ("tables", "changes")
+_MEMBERS: Final = ("tables", "changes", "audience")
 
 _SERVER_S: Final = ("_", "mqtt_sys")
 """What the names of tables begin with that have the server's own topics or facts."""
@@ -70,6 +71,7 @@ def snapshot_rows(exports: "Exports") -> type[SystemRows]:
                 raise Error(Code.NOT_ALLOWED, f"post to /{PATH}/ to begin an export")
             order = _order(value)
             _check_tables(order, exports.tables)
+            _check_audience(order, exports.audiences)
             job = exports.begin(order)
             self.began = f"{PATH}/{job.name}"
             return job.row
@@ -134,6 +136,17 @@ def _check_tables(order: Order, tables: Collection[str]) -> None:
             raise Error(Code.NOT_FOUND, f"there is no table {name[:200]!r} to export{near}")
 
 
+def _check_audience(order: Order, audiences: Collection[str]) -> None:
+    """Raise NOT_FOUND for a role that has no place of its own."""
+    if order.audience and order.audience not in audiences:
+        near = did_you_mean(order.audience, audiences)
+        raise Error(
+            Code.NOT_FOUND,
+            f"there is no place for exports for {order.audience[:200]!r}{near}; the setting "
+            "snapshots.audiences names roles and their directories",
+        )
+
+
 def _order(value: object) -> Order:
     """Return what a body asks for; raises INVALID with how to say it."""
     given = {} if value is None else value
@@ -152,4 +165,7 @@ def _order(value: object) -> Order:
         raise Error(Code.INVALID, "changes is true or false")
     if changes and tables:
         raise Error(Code.INVALID, "changes are of all tables, so that none has a gap; name none")
-    return Order(tuple(tables), changes)
+    audience = given.get("audience") or ""
+    if not isinstance(audience, str):
+        raise Error(Code.INVALID, "audience is the name of a role, such as 'clerk'")
+    return Order(tuple(tables), changes, audience)

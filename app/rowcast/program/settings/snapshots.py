@@ -1,12 +1,14 @@
 """Settings of snapshots: directory, schedule and retention."""
 
+from collections.abc import Mapping
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from rowcast.core.durations import parse_duration
-from rowcast.core.places import is_object_store
+from rowcast.core.places import is_object_store, is_url, not_local
 from rowcast.kernel.settings import Count, PlaceOrNone, Section, nothing
 
 
@@ -40,6 +42,17 @@ def _catalog(value: str | None) -> str | None:
     return value
 
 
+def _places(value: Mapping[str, str]) -> Mapping[str, str]:
+    for role, place in value.items():
+        if not role or not place:
+            raise ValueError("should name a role and its directory, such as {clerk: /for/clerks}")
+        if is_object_store(place):
+            _store(place)
+        elif is_url(place):
+            raise ValueError(not_local(place))
+    return value
+
+
 CatalogOrNone = Annotated[str | None, AfterValidator(_catalog), BeforeValidator(nothing)]
 
 
@@ -54,6 +67,11 @@ class SnapshotSettings(Section):
         default=None,
         description="Place of snapshots in an object store, such as `s3://bucket/prefix`, "
         "instead of a directory.",
+    )
+    audiences: Annotated[Mapping[str, str], AfterValidator(_places)] = Field(
+        default={},
+        description="Roles, each with a directory or place of its own, into which what the role "
+        "may read is exported by the same schedule: `{clerk: /for/clerks}`.",
     )
     catalog: CatalogOrNone = Field(
         default=None,
@@ -88,6 +106,14 @@ class SnapshotSettings(Section):
             raise ValueError("set directory or location, not both")
         if self.keep_changes and seconds_of(self.keep_small) > seconds_of(self.keep_changes):
             raise ValueError("keep_small should be no longer than keep_changes")
+        own = self.location or (str(self.directory) if self.directory else None)
+        known = [*([("all", own)] if own else []), *self.audiences.items()]
+        for (one, place), (other, inner) in combinations(known, 2):
+            if _within(place, inner) or _within(inner, place):
+                raise ValueError(
+                    f"audiences: {one} and {other} should have places apart, since who may read a "
+                    f"directory may read what is below it; {place} and {inner} are not"
+                )
         return self
 
     @property
@@ -95,9 +121,23 @@ class SnapshotSettings(Section):
         """The formats of open tables."""
         return tuple(_names(self.catalog or ""))
 
-    def place(self, data: Path) -> str:
-        """Return their directory or URL, for a server with this data directory."""
+    def place(self, data: Path, audience: str = "") -> str:
+        """Return the directory or URL of those for a role, or else of all.
+
+        ``data`` is the server's data directory.
+        """
+        if audience:
+            place = self.audiences[audience]
+            return place if is_object_store(place) else str(Path(place).expanduser().absolute())
         return self.location or str(self.directory or data / "snapshots")
+
+
+def _within(place: str, other: str) -> bool:
+    """Whether a place is another one, or below it."""
+    if is_object_store(place) or is_object_store(other):
+        return f"{place.rstrip('/')}/".startswith(f"{other.rstrip('/')}/")
+    paths = [Path(text).expanduser().absolute() for text in (place, other)]
+    return paths[0].is_relative_to(paths[1])
 
 
 def seconds_of(period: str | None) -> float:
