@@ -50,7 +50,7 @@ from rowcast.program.settings.together import clashes, idle
 from rowcast.program.settings.topics import Topics
 from rowcast.program.settings.workers import Workers
 
-MAPS: Final = frozenset({"topics.tables", "security.jwt.role_names"})
+MAPS: Final = frozenset({"topics.tables", "security.jwt.role_names", "snapshots.audiences"})
 """Settings that are maps from user-defined names to sections."""
 SECRET: Final = frozenset(
     {
