@@ -63,13 +63,10 @@ class Exports:
     ) -> None:
         self._shelf = shelf
         self.catalogue = Catalogue(shelf.directory, shelf)
-        self.audiences = {
-            role: Catalogue(own.directory, own) for role, own in (audiences or {}).items()
-        }
-        self._for: dict[str, list[Item]] = {}
-        """What there is for each role."""
+        self.audiences = _catalogues(audiences or {})
         self.jobs: dict[str, Job] = {}
         self.items: dict[str, Item] = {}
+        self._for: dict[str, list[Item]] = {}  # what there is for each role
         self.newest = ""
         self.tables: Collection[str] = kernel.registry.shapes
         """The tables that are declared or shown now."""
@@ -269,3 +266,7 @@ def _seconds(text: str) -> float:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
         return 0.0
+
+
+def _catalogues(audiences: Mapping[str, Shelf]) -> dict[str, Catalogue]:
+    return {role: Catalogue(shelf.directory, shelf) for role, shelf in audiences.items()}
