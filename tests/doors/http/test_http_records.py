@@ -492,19 +492,3 @@ async def test_a_404_says_where_else_it_may_be(rest, path, hint):
     """D43: what was not retained is no record, and a table without messages is not there yet."""
     answer = await rest.get(path)
     assert (404, True) == (answer.status, answer.value["detail"].endswith(hint))
-
-
-@pytest.mark.parametrize("path", ["/mqtt_home/", "/mqtt_home", "/mqtt_home/?limit(1)"])
-async def test_a_404_says_which_name_a_topic_table_has_instead(rest, path):
-    """X3: its usual name is that of topics which were there before."""
-    for topic in ("mqtt_home/x", "home/t"):
-        await rest.post(f"/{topic}?retain=false", b"1")
-    listed = (await rest.get("/$SYS/topic_tables/")).value
-    (name,) = (row["name"] for row in listed if row["name"].startswith("mqtt_home"))
-    assert "mqtt_home" != name
-    answer = await rest.get(path)
-    assert (404, True) == (
-        answer.status,
-        f"below home/ are rows of {name}" in answer.value["detail"],
-    )
-    assert 1 == len((await rest.get(f"/{name}/")).value)

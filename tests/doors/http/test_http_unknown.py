@@ -131,3 +131,19 @@ async def test_there_is_no_count_of_one_record(rest, path):
     refused = await rest.get(path + ("&" if "?" in path else "?") + "count")
     assert (refused.status, "/Dog/?count" in refused.value["detail"]) == (400, True)
     assert 200 == (await rest.get(path + ("&" if "?" in path else "?") + "count=false")).status
+
+
+@pytest.mark.parametrize("path", ["/mqtt_home/", "/mqtt_home", "/mqtt_home/?limit(1)"])
+async def test_a_404_says_which_name_a_topic_table_has_instead(rest, path):
+    """X3: its usual name is that of topics which were there before."""
+    for topic in ("mqtt_home/x", "home/t"):
+        await rest.post(f"/{topic}?retain=false", b"1")
+    listed = (await rest.get("/$SYS/topic_tables/")).value
+    (name,) = (row["name"] for row in listed if row["name"].startswith("mqtt_home"))
+    assert "mqtt_home" != name
+    answer = await rest.get(path)
+    assert (404, True) == (
+        answer.status,
+        f"below home/ are rows of {name}" in answer.value["detail"],
+    )
+    assert 1 == len((await rest.get(f"/{name}/")).value)
