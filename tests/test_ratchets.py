@@ -19,6 +19,9 @@ LAYERED = ("kernel", "doors.http", "doors.mqtt")
 CALLS = {"retained PUBLISH": 85, "plain message": 70, "PUT": 104, "GET": 14}
 """Calls of functions of ``app/rowcast`` by Python 3.11, one subscriber, as the server comes. Those
 that store a plain message, which is announced first, are among them."""
+EXACTLY_ONCE = {"clean": 475, "durable": 1426}
+"""The same for all packets of 20 messages of QoS 2 that come together, in memory: from a clean
+session to a subscriber whose session is clean, or durable."""
 CIRCLE = 5
 """Modules of the largest circle of imports; those for type checkers count."""
 CROSSINGS = {"kernel": 1, "doors.http": 85, "doors.mqtt": 48}
@@ -61,6 +64,18 @@ async def test_a_request_costs_no_more_calls(name, tmp_path):
         found = await REQUESTS[name](running, counter)
     shown = "\n".join(f"{count:4} {function}" for function, count in found.most_common())
     assert found.total() <= CALLS[name], f"{name}: {found.total()} calls:\n{shown}"
+
+
+@pytest.mark.skipif(
+    sys.version_info[:2] != (3, 11) or sys.gettrace() is not None,
+    reason="newer Pythons call no function for a comprehension; coverage counts its own calls",
+)
+@pytest.mark.parametrize("session", EXACTLY_ONCE)
+async def test_messages_of_qos_2_cost_no_more_calls(session):
+    """The answers of one read are handled together, as its PUBLISHes are."""
+    found = await calls.of_exactly_once(calls.Calls(), 20, durable=session == "durable")
+    shown = "\n".join(f"{count:4} {function}" for function, count in found.most_common())
+    assert found.total() <= EXACTLY_ONCE[session], f"{found.total()} calls:\n{shown}"
 
 
 async def test_calls_are_counted_on_the_threads_of_the_server_too(tmp_path):

@@ -13,7 +13,7 @@ lookup. Everything else, and everything that looks wrong in any way, goes the ca
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Literal
+from typing import Final, Literal
 
 from rowcast.core.bounded import ClearedCache
 from rowcast.core.limits import MATCH_CACHE_TOPICS_MAX, MQTT_PACKET_BYTES_MAX
@@ -81,10 +81,13 @@ _PLAIN_PUBLISH = {
     for retain in (0, 1)
 }
 """The legal first bytes of a PUBLISH and their flags (MQTT-3.3.1-2, MQTT-3.3.1-4)."""
-_PLAIN_ANSWERS: dict[int, type[Puback | Pubrec | Pubrel | Pubcomp]] = {
-    0x40: Puback, 0x50: Pubrec, 0x62: Pubrel, 0x70: Pubcomp,
-}  # fmt: skip
+_PUBACK: Final = 0x40
+_PUBREC: Final = 0x50
+_PUBREL: Final = 0x62
+_PUBCOMP: Final = 0x70
 """First bytes of answers that are nearly always two bytes long: success, without properties."""
+_PLAIN_ANSWERS: Final = frozenset({_PUBACK, _PUBREC, _PUBREL, _PUBCOMP})
+_SUCCESS: Final = Reason.SUCCESS
 
 _ONLY_SERVER_SENDS: dict[PacketType, frozenset[str]] = {
     _T.PUBLISH: frozenset({"subscription_identifier"}),  # MQTT-3.3.4-6
@@ -93,6 +96,17 @@ _ONLY_SERVER_SENDS: dict[PacketType, frozenset[str]] = {
 _ONLY_CLIENT_SENDS: dict[PacketType, frozenset[str]] = {
     _T.DISCONNECT: frozenset({"session_expiry_interval"}),  # MQTT-3.14.2-2
 }
+
+
+def _answer(first: int, packet_id: int) -> Puback | Pubrec | Pubrel | Pubcomp:
+    """Return an answer that says success; compiled, it is made without a look at its class."""
+    if first == _PUBACK:
+        return Puback(packet_id, _SUCCESS, None)
+    if first == _PUBREC:
+        return Pubrec(packet_id, _SUCCESS, None)
+    if first == _PUBREL:
+        return Pubrel(packet_id, _SUCCESS, None)
+    return Pubcomp(packet_id, _SUCCESS, None)
 
 
 class Connection:
@@ -215,7 +229,7 @@ class Connection:
                 elif size == 2 and first in _PLAIN_ANSWERS:
                     packet_id = data[start] << 8 | data[start + 1]
                     if packet_id:
-                        append(_PLAIN_ANSWERS[first](packet_id, Reason.SUCCESS, None))
+                        append(_answer(first, packet_id))
                         position = stop
                         continue
             after = self._take(data, position, packets)

@@ -3,8 +3,10 @@
 import pytest
 
 from mqtt_server import VERSIONS, MqttServer, Puback, Publish, payloads, user
-from rowcast.mqtt.packets import Pingreq, Pingresp, Pubrec, Pubrel
+from rowcast.mqtt.packets import Pingreq, Pingresp, Pubcomp, Pubrec, Pubrel
 from rowcast.mqtt.reasons import Reason
+
+HOUR = {"session_expiry_interval": 3600}
 
 
 def message(payload, qos=0, packet_id=0, topic="a/b", retain=False, **properties):
@@ -73,3 +75,61 @@ async def test_each_of_a_run_is_stored_with_its_number(world):
     told = [user(item, "seq").partition(":")[2] for item in await peer.ask(*run)]
     assert 3 == len(set(told))
     assert sorted(map(int, told)) == list(map(int, told))
+
+
+async def in_flight(world, count):
+    """Return a client that was sent so many messages of QoS 2, and their identifiers."""
+    peer = await world.subscribed("a/b", qos=2, connect={"properties": HOUR})
+    publisher = await world.connected("p")
+    await publisher.ask(*(message(b"x", 2, number) for number in range(1, count + 1)))
+    return peer, [packet.packet_id for packet in await peer.hear()]
+
+
+async def test_answers_of_qos_2_in_one_read_are_one_save(world):
+    """D16, MQTT-4.6.0-4: PUBRELs in the order of the PUBRECs, after one commit for all of them."""
+    peer, sent = await in_flight(world, 3)
+    committer = world.broker.kernel.committer
+    before = committer.commits
+    order = [sent[2], sent[0], sent[1]]
+    assert list(map(Pubrel, order)) == await peer.ask(*map(Pubrec, order))
+    assert 1 == committer.commits - before
+    assert 3 == len(world.broker.sessions.get("s").window)
+    assert [] == await peer.ask(*map(Pubcomp, order))
+    assert 0 == len(world.broker.sessions.get("s").window)
+
+
+async def test_pubrels_of_one_read_are_one_save(world):
+    """D16, MQTT-4.3.3-11: one commit; an identifier that is not known is answered apart."""
+    peer = await world.connected(properties=HOUR)
+    await peer.ask(*(message(b"x", 2, number) for number in (1, 2, 3)))
+    committer = world.broker.kernel.committer
+    before = committer.commits
+    answers = await peer.ask(Pubrel(1), Pubrel(2), Pubrel(9), Pubrel(3))
+    assert [1, 2, 3] == [item.packet_id for item in answers if not item.reason]
+    assert [9] == [item.packet_id for item in answers if item.reason]
+    assert 1 == committer.commits - before
+    assert [] == [name for _, name, _ in world.store.states("session/c") if name.startswith("in/")]
+
+
+async def test_a_wrong_answer_in_a_run_and_what_came_before_it_counts(world):
+    """MQTT 5, 4.3: a PUBREC for QoS 1 ends the connection; the one before it is not lost."""
+    peer, (sent,) = await in_flight(world, 1)
+    await (await world.connected("p")).ask(message(b"y", 1, 1))
+    (other,) = await peer.hear()
+    answers = await peer.ask(Pubrec(sent), Pubrec(other.packet_id), Pubrec(sent))
+    assert Reason.PROTOCOL_ERROR == answers[-1].reason
+    again = world.peer()
+    await again.connect("s", clean_start=False, properties=HOUR)
+    assert [Pubrel(sent)] == [item for item in again.later if isinstance(item, Pubrel)]
+
+
+@pytest.mark.parametrize("durable", [False, True])
+async def test_repeats_of_qos_2_in_one_read_are_taken_once(world, durable):
+    """D16, MQTT-4.3.3-10: the same identifier twice in a run, and once more after PUBREC."""
+    watcher = await world.subscribed("a/b")
+    peer = await world.connected(properties=HOUR if durable else None)
+    run = [message(b"1", 2, 1), message(b"2", 2, 2), message(b"1", 2, 1), message(b"3", 2, 3)]
+    answers = await peer.ask(*run)
+    assert [1, 2, 1, 3] == [item.packet_id for item in answers]
+    assert [Pubrec(2)] == await peer.ask(message(b"2", 2, 2))
+    assert [b"1", b"2", b"3"] == payloads(watcher.heard())

@@ -4,8 +4,10 @@ A handler translates: it calls the kernel and answers with the result. It makes 
 rights, types or storage.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Sequence
+from itertools import islice
+from struct import Struct
+from typing import TYPE_CHECKING, Final
 
 from rowcast.doors.mqtt.delivery.ack_latency import end_timing
 from rowcast.doors.mqtt.delivery.sent import CompactInflight, Sent
@@ -18,6 +20,7 @@ from rowcast.mqtt.packets import (
     Auth,
     Connect,
     Disconnect,
+    Packet,
     Pingreq,
     Pingresp,
     Puback,
@@ -29,12 +32,17 @@ from rowcast.mqtt.packets import (
     Unsubscribe,
 )
 from rowcast.mqtt.reasons import Reason
-from rowcast.mqtt.violations import protocol_error
+from rowcast.mqtt.violations import Violation, protocol_error
 from rowcast.mqtt.window import Flight
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.client import Client
     from rowcast.doors.mqtt.sessions.session import Session
+
+_PUBREL, _PUBCOMP = 0x62, 0x70
+"""First bytes of the packets that end a PUBLISH of QoS 2."""
+_SUCCESS: Final = Struct("!BBH").pack
+"""Packs its first byte, its length and the packet identifier: all of it where it says success."""
 
 
 def on_pingreq(client: "Client", _packet: Pingreq) -> None:
@@ -64,81 +72,138 @@ def _set_expiry(client: "Client", session: "Session", seconds: int) -> None:
     session.expiry_seconds = min(seconds, most) if most else seconds
 
 
-def on_pubrel(client: "Client", packet: Pubrel) -> None:
-    """Release a QoS 2 identifier, on disk before PUBCOMP is sent (MQTT-4.3.3-11)."""
-    session = client.session
-    if session is None:  # the table of legal packets refuses it
-        return
-    packet_id = packet.packet_id
-    if packet_id not in session.inbound:  # MQTT 5, 3.7.2.1
-        client.send(Pubcomp(packet_id, Reason.PACKET_IDENTIFIER_NOT_FOUND))
-        return
-    session.inbound.pop(packet_id, None)
-    client.unreleased.pop(packet_id, None)
-    if session.kept:
-        client.broker.keeper.released(session, packet_id)
-    client.write_saved((b"\x70\x02" + packet_id.to_bytes(2, "big"),))
+def on_pubrels(client: "Client", packets: Sequence[Packet | Violation], start: int) -> int:
+    """Release QoS 2 identifiers, on disk before PUBCOMP is sent (MQTT-4.3.3-11).
 
-
-def on_pubrec(client: "Client", packet: Pubrec) -> None:
-    """Note that a QoS 2 message arrived, and answer with PUBREL (MQTT-4.3.3-4).
-
-    It is released on disk before PUBREL is sent: after that the client may reuse the identifier,
-    and would take a repeat for a new message.
+    It takes the PUBRELs from ``start`` on, and returns where another packet begins.
     """
-    session, packet_id = client.session, packet.packet_id
+    session, end = client.session, start
     if session is None:  # the table of legal packets refuses it
-        return
-    window = session.window
-    item = window.item(packet_id)
+        return len(packets)
+    inbound, unreleased, frames = session.inbound, client.unreleased, list[bytes]()
+    for packet in islice(packets, start, None):
+        if type(packet) is not Pubrel:
+            break
+        end += 1
+        packet_id = packet.packet_id
+        if packet_id not in inbound:  # MQTT 5, 3.7.2.1
+            client.send(Pubcomp(packet_id, Reason.PACKET_IDENTIFIER_NOT_FOUND))
+            continue
+        del inbound[packet_id]
+        unreleased.pop(packet_id, None)
+        if session.kept:
+            client.broker.keeper.released(session, packet_id)
+        frames.append(_SUCCESS(_PUBCOMP, 2, packet_id))
+    if frames:
+        client.write_saved(frames)
+    return end
+
+
+def on_pubrecs(client: "Client", packets: Sequence[Packet | Violation], start: int) -> int:
+    """Note that QoS 2 messages arrived, and answer with PUBREL (MQTT-4.3.3-4).
+
+    They are released on disk before PUBREL is sent: after that the client may reuse the
+    identifier, and would take a repeat for a new message. It takes the PUBRECs from ``start`` on,
+    and returns where another packet begins.
+    """
+    session, end = client.session, start
+    if session is None:  # the table of legal packets refuses it
+        return len(packets)
+    window, frames, now = session.window, list[bytes](), client.broker.now()
+    try:
+        for packet in islice(packets, start, None):
+            if type(packet) is not Pubrec:
+                break
+            end += 1
+            item = window.item(packet.packet_id)
+            if item is None or packet.reason >= Reason.UNSPECIFIED_ERROR:
+                _on_other_pubrec(client, session, packet, item)
+                continue
+            if isinstance(item, CompactInflight):
+                window.exchange(packet.packet_id, CompactInflight.RELEASED)
+            else:
+                _release(session, packet.packet_id, _qos_2(item), now)
+            frames.append(_SUCCESS(_PUBREL, 2, packet.packet_id))
+    finally:
+        if frames:
+            client.write_saved(frames)
+    return end
+
+
+def _release(session: "Session", packet_id: int, sent: Sent, now: float) -> None:
+    """Note that the client of a session has a message of QoS 2."""
+    session.window.release(packet_id, now)
+    if session.sharing is not None:
+        session.sharing.done(sent)
+    sent.order = session.next_order()
+    if session.kept:
+        session.changed[packet_id] = None
+
+
+def _on_other_pubrec(
+    client: "Client", session: "Session", packet: Pubrec, item: object | None
+) -> None:
+    """Take a PUBREC that refuses, or of an identifier that is not in flight."""
     failed = packet.reason >= Reason.UNSPECIFIED_ERROR
     if item is None:
         if not failed:  # MQTT 5, 3.6.2.1
-            client.send(Pubrel(packet_id, Reason.PACKET_IDENTIFIER_NOT_FOUND))
-    elif not _is_qos_2(item):
+            client.send(Pubrel(packet.packet_id, Reason.PACKET_IDENTIFIER_NOT_FOUND))
+        return
+    if not isinstance(item, CompactInflight):
+        _qos_2(item)
+    _complete(client, session, packet.packet_id)  # MQTT-4.3.3-4: it is over
+    _completed(client, session)
+
+
+def _qos_2(item: object) -> Sent:
+    """Return what was sent with QoS 2; raises a Violation for another flight."""
+    sent = item.item if isinstance(item, Flight) else None
+    if not isinstance(sent, Sent) or sent.qos != 2:
         raise protocol_error("A PUBLISH of QoS 1 must be answered with PUBACK, not PUBREC.")
-    elif failed:  # MQTT-4.3.3-4: it is over
-        _complete(client, session, packet_id)
-    elif isinstance(item, CompactInflight):
-        window.exchange(packet_id, CompactInflight.RELEASED)
-        client.write(b"\x62\x02" + packet_id.to_bytes(2, "big"))
-    else:
-        window.release(packet_id, client.broker.now())
-        sent = cast("Sent", cast("Flight", item).item)
-        if session.sharing is not None:
-            session.sharing.done(sent)
-        sent.order = session.next_order()
-        if session.kept:
-            session.changed[packet_id] = None
-        client.write_saved((b"\x62\x02" + packet_id.to_bytes(2, "big"),))
+    return sent
 
 
-def _is_qos_2(item: object) -> bool:
-    if isinstance(item, CompactInflight):
-        return True
-    return isinstance(item, Flight) and isinstance(item.item, Sent) and item.item.qos == 2
+def on_pubcomps(client: "Client", packets: Sequence[Packet | Violation], start: int) -> int:
+    """Complete the QoS 2 flights of the PUBCOMPs from ``start`` on.
 
-
-def on_pubcomp(client: "Client", packet: Pubcomp) -> None:
-    """Complete a QoS 2 flight; unknown identifiers are ignored, because they may be late."""
-    session = client.session
+    It returns where another packet begins. Unknown identifiers are ignored: they may be late.
+    """
+    session, end = client.session, start
     if session is None:  # the table of legal packets refuses it
-        return
-    item = session.window.item(packet.packet_id)
-    if item is None:
-        return
-    if item is not CompactInflight.RELEASED and not (isinstance(item, Flight) and item.released):
-        raise protocol_error("PUBCOMP must answer PUBREL, and nothing else.")  # MQTT 5, 4.3
-    _complete(client, session, packet.packet_id)
+        return len(packets)
+    window, completed = session.window, False
+    for packet in islice(packets, start, None):
+        if type(packet) is not Pubcomp:
+            break
+        end += 1
+        item = window.item(packet.packet_id)
+        if item is None:
+            continue
+        if item is not CompactInflight.RELEASED and not (
+            isinstance(item, Flight) and item.released
+        ):
+            raise protocol_error("PUBCOMP must answer PUBREL, and nothing else.")  # MQTT 5, 4.3
+        _complete(client, session, packet.packet_id)
+        completed = True
+    if completed:
+        _completed(client, session)
+    return end
 
 
 def _complete(client: "Client", session: "Session", packet_id: int) -> None:
+    """End a flight of QoS 2; ``_completed`` is called after the last one."""
     item = session.window.acknowledge(packet_id)
-    end_timing(client, session, packet_id)
+    if client.timed:
+        end_timing(client, session, packet_id)
     if session.sharing is not None and isinstance(item, Sent):
         session.sharing.done(item)
     if session.kept:
         session.changed[packet_id] = None
+
+
+def _completed(client: "Client", session: "Session") -> None:
+    """Have ended flights saved, and go on sending if the window was full."""
+    if session.kept:
         client.broker.keeper.touch(session)
     if client.blocked:
         client.blocked = False
@@ -154,9 +219,6 @@ def on_auth(client: "Client", packet: Auth) -> None:
 
 HANDLERS: dict[type, Callable[..., None]] = {
     Connect: on_connect,
-    Pubrec: on_pubrec,
-    Pubrel: on_pubrel,
-    Pubcomp: on_pubcomp,
     Subscribe: on_subscribe,
     Unsubscribe: on_unsubscribe,
     Pingreq: on_pingreq,
@@ -165,5 +227,11 @@ HANDLERS: dict[type, Callable[..., None]] = {
 }
 """Handlers by packet class (D12)."""
 
-RUN_HANDLERS: dict[type, Callable[..., int]] = {Publish: on_publishes, Puback: on_pubacks}
+RUN_HANDLERS: dict[type, Callable[..., int]] = {
+    Publish: on_publishes,
+    Puback: on_pubacks,
+    Pubrec: on_pubrecs,
+    Pubrel: on_pubrels,
+    Pubcomp: on_pubcomps,
+}
 """Handlers of packets that come in runs."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
@@ -57,36 +57,51 @@ _NOT_STORED = frozenset({Code.BUSY, Code.INTERNAL})
 def on_publishes(client: "Client", packets: Sequence[Packet | Violation], start: int) -> int:
     """Submit the PUBLISH packets from ``start`` on; return where another packet begins.
 
-    Those without properties, and of QoS 0 or 1, are submitted together.
+    Those without properties are submitted together, but for QoS 2 to a session that is on disk:
+    the identifier of each is written with its message.
     """
     caller, end = client.caller, start
     if caller is None:  # the table of legal packets refuses it before
         return len(packets)
-    events: list[Event] = []
-    dones: list[Done] = []
+    events, dones = list[Event](), list[Done]()
     try:
         for packet in islice(packets, start, None):
             if type(packet) is not Publish or client.closing:
                 break
             end += 1
-            qos, payload, retain = packet.qos, packet.payload, packet.retain
-            if qos == 2 or packet.properties is not None:
+            topic, qos, payload, retain = packet.topic, packet.qos, packet.payload, packet.retain
+            if packet.properties is not None or (qos == 2 and not _may_join(client, packet)):
                 if events:
                     client.submit_run(events, dones, caller)
                     events, dones = [], []
                 _on_publish(client, packet, caller)
                 continue
             kind = MESSAGE if not retain else PUT if payload else DELETE
-            topic = packet.topic
             done: Done = client.unheard
-            if qos:
+            if qos == 1:
                 done = partial(acknowledge, client, _number(client), PUBACK, packet.packet_id)
+            elif qos:
+                done = _receipt(client, packet.packet_id)
             events.append(Event(topic, kind, payload, None, qos, retain, None, caller.client_id))
             dones.append(done)
     finally:
         if events:
             client.submit_run(events, dones, caller)
     return end
+
+
+def _may_join(client: "Client", packet: Publish) -> bool:
+    """Whether a PUBLISH of QoS 2 is a message like any other: new, and with no fact beside it."""
+    session = client.session
+    return session is not None and not session.kept and packet.packet_id not in session.inbound
+
+
+def _receipt(client: "Client", packet_id: int) -> Done:
+    """Take the identifier of a new PUBLISH of QoS 2; return what answers it."""
+    session, number = cast("Session", client.session), _number(client)
+    session.inbound[packet_id] = None
+    session.taking[packet_id] = []
+    return partial(_received, client, session, number, packet_id)
 
 
 def _on_publish(client: "Client", packet: Publish, caller: Caller) -> None:
@@ -145,10 +160,7 @@ def _take(client: "Client", packet: Publish, event: Event, caller: Caller) -> No
         else:
             waiting.append(again)
         return
-    number = _number(client)
-    session.inbound[packet_id] = None
-    session.taking[packet_id] = []
-    done = partial(_received, client, session, number, packet_id)
+    done = _receipt(client, packet_id)
     condition = None
     if packet.properties is not None:
         describe(event, packet.properties)
