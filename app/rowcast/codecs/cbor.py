@@ -44,6 +44,11 @@ ARRAY_CLOSE = b"\xff"
 def encode(value: object) -> bytes:
     """A value as one CBOR data item."""
     model.validate(value)
+    return encode_sound(value)
+
+
+def encode_sound(value: object) -> bytes:
+    """A value that is known to be of the model."""
     try:
         return cbor2.dumps(value)  # datetime: tag 0, text to the microsecond; Decimal: tag 4
     except UnicodeEncodeError:

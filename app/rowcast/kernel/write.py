@@ -301,7 +301,7 @@ class FactsWrite:
         self.done = done
         self.error: Error | None = None
         """Set by the writer thread on failure."""
-        self.size = sum(len(change.value or b"") for change in changes)
+        self.size = sum([len(change.value or b"") for change in changes])
         """Its size in bytes."""
 
     @property

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rowcast.codecs import CBOR, encode
-from rowcast.codecs.messagepack import encode_sound
+from rowcast.codecs import messagepack
+from rowcast.codecs.cbor import encode_sound
 from rowcast.core.errors import Error
 from rowcast.core.limits import SESSION_REFRESH_SECONDS, SESSION_SAVE_SECONDS
 from rowcast.doors.mqtt.delivery.delivery_format import facts_of
@@ -145,7 +145,7 @@ class SessionPersistence:
             session.owing[text] = interest.current, interest.since
         else:
             session.owing.pop(text, None)
-        session.unsaved.append(Change(self.owner(session), name, encode(_facts(interest), CBOR)))
+        session.unsaved.append(Change(self.owner(session), name, encode_sound(_facts(interest))))
 
     def drop_filter(self, session: Session, text: str) -> None:
         """Record the removal of a subscription."""
@@ -162,7 +162,7 @@ class SessionPersistence:
     def put_share(self, session: Session, text: str, interest: SubscribedFilter) -> None:
         """Record a shared subscription."""
         facts = _facts(interest) | {"topics": interest.topics.text}  # a hook may have changed it
-        session.unsaved.append(Change(self.owner(session), SHARE + text, encode(facts, CBOR)))
+        session.unsaved.append(Change(self.owner(session), SHARE + text, encode_sound(facts)))
 
     def drop_share(self, session: Session, text: str) -> None:
         """Record the removal of a shared subscription."""
@@ -188,10 +188,7 @@ class SessionPersistence:
         if waiting is not None:
             waiting.append(done or _nobody)
             return
-        self._dirty.pop(session, None)
-        if not self._dirty and not self._failed and self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._dirty.pop(session, None)  # a timer that finds nothing costs less than to stop it
         if session.owing:
             self._put_owing(session)
         unsaved, session.unsaved = wanted(session, session.unsaved), []
@@ -257,7 +254,7 @@ class SessionPersistence:
         if place == session.saved_place:
             return ()
         session.saved_place = place
-        return (Change(self.owner(session), "place", encode(place, CBOR)),)
+        return (Change(self.owner(session), "place", encode_sound(place)),)
 
     def _add_flights(
         self, changes: list[Change], session: Session, changed: dict[int, None]
@@ -269,8 +266,7 @@ class SessionPersistence:
             # A notice with QoS 2 cannot be sent again, but its identifier must survive a kill.
             if flight is not None and sent is not None and (sent.seq or sent.qos == 2):
                 saved[packet_id] = None
-                value = encode_sound(_facts_of_flight(flight, sent))
-                changes.append(Change(owner, f"{OUT}{packet_id}", value))
+                changes.append(Change(owner, f"{OUT}{packet_id}", _value_of(flight, sent)))
             elif packet_id in saved:
                 saved.pop(packet_id, None)
                 changes.append(Change(owner, f"{OUT}{packet_id}", None))
@@ -335,7 +331,7 @@ def _facts(interest: SubscribedFilter) -> dict[str, object]:
     } | ({"asked": interest.asked} if interest.asked else {})
 
 
-def _facts_of_flight(flight: Flight, sent: Sent) -> list[object]:
+def _value_of(flight: Flight, sent: Sent) -> bytes:
     """Return the values of ``FLIGHT``: a message of QoS 2 writes them twice."""
     form = sent.form
     facts: list[object] = [
@@ -353,7 +349,9 @@ def _facts_of_flight(flight: Flight, sent: Sent) -> list[object]:
         flight.released,
         filter_of(sent.deal.group) if sent.deal is not None else "",
     ]
-    return [*facts, sent.told] if sent.told else facts
+    if sent.told:
+        return messagepack.encode_sound([*facts, sent.told])
+    return messagepack.encode_plain(facts)
 
 
 def _facts_of(session: Session) -> bytes:
@@ -366,4 +364,4 @@ def _facts_of(session: Session) -> bytes:
         "will": session.will_number,
         "gaps": owed_facts(session) if session.client is None else {},
     }
-    return encode(facts, CBOR)
+    return encode_sound(facts)
