@@ -25,6 +25,7 @@ from http_clients import blocking_client
 from starter import Started, Starter
 
 if TYPE_CHECKING:
+    from rowcast.core.clock import WallClock
     from rowcast.kernel.feature import Feature
     from rowcast.program.features import Plug
     from rowcast.program.main import Application
@@ -280,10 +281,12 @@ async def application(
     features: "Sequence[Plug] | None" = None,
     *,
     apart: bool = False,
+    now: "WallClock | None" = None,
 ) -> AsyncIterator["Application"]:
     """Run the whole program within this loop; ``features`` None are those of every server.
 
-    ``apart``: with its applier in a process of its own, as after a restart of it.
+    ``apart``: with its applier in a process of its own, as after a restart of it. ``now`` is its
+    clock, that of the machine by default.
     """
     from rowcast.journal.applier_child import spawn_applier
     from rowcast.program.config import load_config
@@ -296,7 +299,7 @@ async def application(
     given |= {"mqtt.network.port": 0} | dict(settings or {})
     plugs = FEATURES if features is None else features
     applier = spawn_applier if apart else None
-    running = Application(load_config(None, {}, given), features=plugs, applier=applier)
+    running = Application(load_config(None, {}, given), now, features=plugs, applier=applier)
     await running.start()
     try:
         yield running

@@ -70,7 +70,9 @@ def test_the_fold_and_the_past_are_those_of_duckdb(spark, fleet):
     wanted = query(FOLD.format(place=fleet.place, base=300, upto=600))
     same(rows(compute(source, "compact")), wanted)
     between = at(299.5).isoformat()
-    for moment, base, upto in (("log:350", 300, 350), (between, 100, 299), ("", 300, 600)):
+    exactly = at(299).isoformat()  # what was written at that time is included, as by ?asof=
+    times = ((between, 100, 299), (exactly, 100, 299))
+    for moment, base, upto in (("log:350", 300, 350), *times, ("", 300, 600)):
         wanted = query(FOLD.format(place=fleet.place, base=base, upto=upto))
         same(rows(compute(source, "asof", at=moment)), wanted)
     with pytest.raises(Error, match="the oldest snapshot is of 100"):

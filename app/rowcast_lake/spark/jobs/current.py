@@ -6,7 +6,7 @@ copies of the deleted record may exist elsewhere. The same fold up to a position
 then; a topic's successive events delimit intervals of validity.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from pyspark.sql import DataFrame, Window
@@ -20,6 +20,7 @@ from rowcast_lake.spark.unions import union
 
 FROM: Final = "_valid_from"
 TO: Final = "_valid_to"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def written(state: DataFrame, changes: DataFrame | None) -> DataFrame:
@@ -55,13 +56,19 @@ def asof(given: Given) -> DataFrame:
     writes = written(given.state, given.changes)
     at = given.options["at"]
     if isinstance(at, datetime):
-        # As on the server, a time means the position before its first event, by order of arrival.
-        first = writes.where(F.col(TS) >= F.lit(at)).agg(F.min(SEQ).alias("_first"))
+        # As on the server, a time includes its millisecond, and ends before the first later event.
+        later = writes.where(F.col(TS) >= F.lit(_next_millisecond(at)))
+        first = later.agg(F.min(SEQ).alias("_first"))
         until = F.col("_first").isNull() | (F.col(SEQ) < F.col("_first"))
         writes = writes.crossJoin(F.broadcast(first)).where(until).drop("_first")
     elif at is not None:
         writes = writes.where(F.col(SEQ) <= at)
     return folded(writes).where(F.col(OP) != DELETE).drop(*TOLD)
+
+
+def _next_millisecond(at: datetime) -> datetime:
+    milliseconds = round(at.timestamp() * 1_000) + 1
+    return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
 def history(given: Given) -> DataFrame:
