@@ -43,7 +43,7 @@ def test_a_named_query_may_be_a_window_or_select_parts(window):
         ("temp=gt", "tmp=gt", '"tmp', 'Sensor declares no attribute "tmp", which a query', "temp"),
         ("site==A", "sort(temp)", '"temp', "no order without a limit", ""),
         ("site==A", "limit(1001)", '"temp', "ends at record 1000 at most", ""),
-        ("site==A", "select(temp)&limit(3)", '"temp', "has no select; leave", ""),
+        ("site==A", "select(tmp)&limit(3)", '"temp', 'declares no attribute "tmp"', "temp"),
         ("site==A", "select(tmp)", '"temp', 'declares no attribute "tmp"', "temp"),
         ("site==A", "sort(tmp)&limit(3)", '"temp', 'declares no attribute "tmp"', "temp"),
         ("Hot", "Sensor", "query", 'a table is exported at "Sensor"; rename the query', ""),

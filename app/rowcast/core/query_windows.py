@@ -46,12 +46,7 @@ def extent_of(query: Query, spare: int = WINDOW_SPARE_RECORDS_MIN) -> Extent | N
 
 
 def _check_parts(query: Query) -> None:
-    """Raise INVALID for a part of a query that has no meaning for a stream, or for a window."""
-    window = query.limit is not None or bool(query.sort)
-    if window and query.select is not None:
-        raise Error(
-            Code.INVALID, "a live query with sort or limit has no select; leave one of them out"
-        )
+    """Raise INVALID for a part of a query that has no meaning for a stream."""
     parts = {"after": query.after, "_stale": query.stale}
     named = next((name for name, part in parts.items() if part is not None), None)
     if named is not None:

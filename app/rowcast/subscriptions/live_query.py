@@ -44,6 +44,9 @@ STEP: Final[EventField[Step]] = EventField("step")
 PARTS: Final[EventField[bool]] = EventField("parts")
 """Of a record of which a reader is told selected parts, so that its bytes are in no log."""
 
+PLACE: Final[EventField[object]] = EventField("place")
+"""Of such a record in a window: its sort key, which does not follow from the selected parts."""
+
 MIDWAY: Final[EventField[bool]] = EventField("midway")
 """Of a step after which others of the same event follow; its number is that of the event before, to
 which a reader goes back that is interrupted here."""
@@ -73,6 +76,7 @@ def as_step(step: Step, event: Event) -> Event:
         made = event.changed(kind=PUT)
         if PARTS.of(event, False):
             PARTS.put(made, True)
+            PLACE.put(made, PLACE.of(event, None))
     STEP.put(made, step)
     return made
 

@@ -22,6 +22,8 @@ KINDS = {
     "related": run_related,
     "related-windows": partial(run_related, window=True),
     "related-parts": partial(run_related, select=True),
+    "selected-windows": partial(run_case, window=True, select=True),
+    "related-selected-windows": partial(run_related, window=True, select=True),
     "hasty": run_hasty,
 }
 """What is asked: a limit, conditions on related records, and selected parts of these; and any of it

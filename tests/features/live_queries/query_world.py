@@ -16,6 +16,7 @@ from random_queries import (
     RECORDS,
     SPARE,
     random_conditions,
+    random_select,
     random_table,
     random_window,
     random_write,
@@ -350,20 +351,22 @@ async def world(table, **options):
         await opened.close()
 
 
-async def ask_anything(opened, chance, *, window):
-    """Open readers of conditions that REST answers, or of a window of them."""
+async def ask_anything(opened, chance, *, window, select):
+    """Open readers of conditions that REST answers, or of a window of them, maybe of parts."""
     while True:
         parts = (
             [random_conditions(chance, opened.table)] if chance.random() < 0.5 or not window else []
         )
-        asked = "&".join([*parts, random_window(chance, opened.table)] if window else parts)
+        parts += [random_window(chance, opened.table)] if window else []
+        parts += [random_select(chance, opened.table)] if select else []
+        asked = "&".join(parts)
         answer = await opened.rest.get(f"/{opened.path}/?{asked}")
         if answer.status == 200:
             await opened.open(asked)
             return
 
 
-async def run_case(seed, writes, cuts, table=None, *, window=False, **options):
+async def run_case(seed, writes, cuts, table=None, *, window=False, select=False, **options):
     """Run one random case; raises AssertionError with what differs."""
     chance = random.Random(seed)
     table = table or random_table(chance)
@@ -374,7 +377,7 @@ async def run_case(seed, writes, cuts, table=None, *, window=False, **options):
     async with world(table, **options) as opened:
         for _ in range(chance.randrange(8 + 4 * (records if window else 0))):
             await opened.write(random_write(chance, table, records))
-        await ask_anything(opened, chance, window=window)
+        await ask_anything(opened, chance, window=window, select=select)
         await opened.check()
         await write_and_check(opened, chance, writes, cuts, records)
     assert 0 == len(opened.server.live_queries)

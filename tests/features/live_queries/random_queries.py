@@ -94,6 +94,12 @@ def random_window(chance, table):
     return limit if chance.random() < 0.1 else f"sort({','.join(keys)})&{limit}"
 
 
+def random_select(chance, table):
+    """Return selected attributes, as a URL has them."""
+    names = [attribute.name for attribute in table.attributes[1:]]
+    return f"select({','.join(['id', *chance.sample(names, chance.randint(1, len(names)))])})"
+
+
 def random_write_at(chance, table, records, held):
     """Return an event, often at one of the records that a reader of the window holds."""
     event = random_write(chance, table, records)

@@ -191,7 +191,7 @@ BAD = (
     "temp=gt=warm", "temp=gt=", "temp=near=1", "site=gt=null", DEEP, MANY,
     "place.city==Bonn", "place==A", "double=gt=1", "sort(place.city)&limit(2)",
     "temp=gt=1&sort(temp)", "limit(1001)", "temp=gt=1&limit(990,1001)",
-    "temp=gt=1&select(id)&limit(2)", "temp=gt=1|site==A&id==2",
+    "temp=gt=1&select(id)&select(site)&limit(2)", "temp=gt=1|site==A&id==2",
     "sort(temp)&limit(2)&after(x)", "sort(temp)&limit(-1)",
 )  # fmt: skip
 

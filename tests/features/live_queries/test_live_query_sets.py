@@ -43,6 +43,20 @@ async def test_m3_a_window_is_the_first_records_of_rest(seed):
     await run_case(seed, writes=40, cuts=8, window=True)
 
 
+@pytest.mark.parametrize("seed", range(24))
+async def test_m3_a_window_of_selected_parts_is_that_of_rest(seed):
+    """M3: the order may be by what is not selected."""
+    await run_case(seed, writes=40, cuts=8, window=True, select=True)
+
+
+@pytest.mark.parametrize("name", PEOPLE)
+@pytest.mark.parametrize("seed", range(3))
+async def test_m3_m9_a_window_of_selected_parts_within_the_rights_of_the_caller(name, seed):
+    """M3, M9: masks hold in what is selected."""
+    who = PEOPLE[name]
+    await run_case(seed, writes=40, cuts=4, table=RULED, caller=who, window=True, select=True)
+
+
 @pytest.mark.parametrize("seed", range(4))
 async def test_m3_a_window_of_tables_on_disk(seed, tmp_path):
     """M3: they are behind the log, and are waited for."""

@@ -41,6 +41,13 @@ async def test_m3_a9_the_window_is_that_of_rest_on_each_door(seed):
     assert "reset" not in await run_related(seed, writes=40, cuts=8, window=True)
 
 
+@pytest.mark.parametrize("seed", range(24))
+async def test_m3_a9_selected_parts_in_a_window_are_those_of_the_position(seed):
+    """M3, A9: of its records and of related ones, after each write and after cuts."""
+    heard = await run_related(seed, writes=40, cuts=8, window=True, select=True)
+    assert "reset" not in heard
+
+
 async def test_m3_a9_a_window_of_the_past_of_which_too_little_is_known_is_read_again():
     """M3, A9: two dogs that came ahead of the only other one are taken back together."""
     await run_related(20233, writes=100, cuts=20, window=True)
@@ -92,8 +99,10 @@ def _stays(_plan, _event, counts, _positions=()):
     return set()
 
 
-@pytest.mark.parametrize("name", ["value", "record"])
-async def test_a_planted_mistake_of_what_is_told_is_noticed(name):
+@pytest.mark.parametrize(
+    ("name", "window"), [("value", False), ("record", False), ("record", True)]
+)
+async def test_a_planted_mistake_of_what_is_told_is_noticed(name, window):
     """Changes of related records alone, and parts of records, are in the cases."""
     mistake = {"value": lambda _telling, _record: None, "record": lambda _telling, record: record}
     with (
@@ -101,7 +110,8 @@ async def test_a_planted_mistake_of_what_is_told_is_noticed(name):
         pytest.raises(AssertionError),
     ):
         for seed in range(8):
-            await run_related(seed, writes=40, cuts=0, select=True, doors=[Sse, Ws])
+            options = {"select": True, "window": window, "doors": [Sse, Ws]}
+            await run_related(seed, writes=40, cuts=0, **options)
 
 
 @pytest.mark.parametrize(

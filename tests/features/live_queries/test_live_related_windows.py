@@ -60,6 +60,29 @@ async def test_m3_a9_a_write_of_an_owner_moves_dogs_through_the_window(dogs, doo
         assert names == {topic[-1] for topic in reader.records}
 
 
+@pytest.mark.parametrize("door", [Sse, Ws, Mqtt])
+async def test_m3_a9_in_a_window_of_parts_a_change_is_one_of_what_is_shown(dogs, door):
+    """M3, A9: of the record and of related ones; its order is by what is not shown."""
+    await dogs.open("sort(-age)&limit(2)&select(id,owner(name))", [door])
+    (reader,) = dogs.readers
+    assert {"id": "4", "owner": None} == reader.records["Dog/4"]
+    told = [
+        (put("Dog/4", age=5, owner_id="cy"), ""),  # what moves within the window is shown as it was
+        (put("Dog/3", age=6, owner_id="ben"), ""),
+        (put("Owner/ben", city="Ulm", name="Ben"), "change"),
+        (put("Owner/ben", city="Kiel", name="Ben"), ""),
+        (put("Dog/4", age=6, owner_id="ben"), "change"),
+        (put("Dog/1", age=7, owner_id="ann"), "leave enter"),
+        (Event("Owner/ben", DELETE, b"", None, 1, True), "change"),
+    ]
+    for event, steps in told:
+        reader.heard.clear()
+        await dogs.write(event)
+        await dogs.check()
+        assert steps.split() == reader.heard, event
+    assert {"Dog/1", "Dog/3"} == set(reader.records)
+
+
 async def test_m3_a9_a_named_query_may_be_such_a_window():
     """M3, A9: by its name, as any other; it is the window of its readers."""
     text = SCHEMA.replace('where: "owner.city==Bonn"', f'where: "{OLDEST}"')

@@ -100,10 +100,13 @@ async def test_m3_a_websocket_takes_sort_and_limit_as_members(hot):
     await socket.say(id=1, op="subscribe", topic="Sensor/+", **words)
     await socket.say(id=2, op="subscribe", topic="Sensor/+", sort="+temp", limit="1,2")
     await socket.say(id=3, op="subscribe", topic="Sensor/+", sort=["temp"], limit=[2])
+    await socket.say(id=4, op="subscribe", topic="Sensor/+", limit=1, select="id,temp")
     await turns(40)
     heard = [json.loads(message["text"]) for message in socket.sent if "text" in message]
     told = [(it["subscription"], it["topic"]) for it in heard if it.get("kind") == "snapshot"]
-    assert [(1, "Sensor/1"), (1, "Sensor/2"), (2, "Sensor/3")] == told
+    assert [(1, "Sensor/1"), (1, "Sensor/2"), (2, "Sensor/3"), (3, "Sensor/1")] == told
+    shown = [it["value"] for it in heard if it.get("subscription") == 3 and "value" in it]
+    assert [["id", "temp"]] == list(map(list, shown))
     assert "is not a limit" in next(it for it in heard if "error" in it)["error"]["detail"]
     await socket.cut()
 

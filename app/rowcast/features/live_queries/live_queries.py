@@ -140,6 +140,7 @@ class LiveQueries(QueryPoints):
             kernel.visibility,
             caller,
             query.query.select,
+            query.query.sort,
         )
         asked = RelatedQuery(name, self._key(name, query, caller), plan)
         parts = asked, kernel.reader, views.left, views.limits

@@ -70,7 +70,8 @@ class Past:
         self._pools = {name: Pool(plan, name) for name in self._tables}
         self._telling = Telling(plan, self._pools)
         self.before: dict[str, Record | None] = {}
-        """The records that steps are about as they were at ``since``; None: they did not match."""
+        """The records that steps are about as they were told at ``since``; None: they did not
+        match."""
 
     async def steps(self, counts: Counts) -> list[Steps]:
         """Return the steps of each event; ``counts`` are those of the position.
@@ -271,7 +272,9 @@ class Past:
         concerned: list[tuple[object, Record]] = []
         async for old, new in each(list(self._concerned(root, event, moved))):
             had = old if old is not None and root.holds(old, then) else None
-            self.before.setdefault(new.topic, had)
+            if new.topic not in self.before:
+                seen = None if had is None else root.seen(had)
+                self.before[new.topic] = None if seen is None else telling.record(seen)
             concerned.append((ABSENT if had is None else telling.value(had), new))
         if event.table is not None:
             after = None if event.kind == DELETE else event.changed()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from rowcast.core.callers import Caller
+from rowcast.core.comparison import Place
 from rowcast.core.conditions import (
     EVERYTHING,
     Condition,
@@ -20,8 +21,9 @@ from rowcast.core.conditions import (
     join,
     reach,
 )
+from rowcast.core.evaluation import order_key
 from rowcast.core.events import DELETE, Event, Record
-from rowcast.core.queries import Query, Select
+from rowcast.core.queries import Query, Select, Sort
 from rowcast.core.relations import RelatedKeys, Relation, of_keys
 from rowcast.core.tables import Table
 from rowcast.features.live_queries.query_index import Key, key_of
@@ -149,9 +151,11 @@ class Plan:
         visibility: Visibility,
         caller: Caller,
         select: Select | None = None,
+        sort: tuple[Sort, ...] = (),
     ) -> None:
         """Raise INVALID for conditions that the caller may not have."""
         self._values = values
+        self._sort = sort
         self._visibility = visibility
         self._caller = caller
         self.select = select
@@ -166,6 +170,11 @@ class Plan:
         return table is not None and any(
             branch.told and branch.node.table.name == table.name for branch in self.branches
         )
+
+    def place(self, seen: Record) -> tuple[Place, ...]:
+        """Return the sort key of a record of the query's table, as the caller sees it."""
+        values = self.root.values
+        return order_key(self._sort, values.value(seen), values.id(seen))
 
     @property
     def joins(self) -> bool:

@@ -14,7 +14,7 @@ from rowcast.core.events import Event, Record
 from rowcast.core.queries import Select
 from rowcast.features.live_queries.query_index import Key, key_of
 from rowcast.features.live_queries.related_plan import Branch, Node, Plan
-from rowcast.subscriptions.live_query import PARTS
+from rowcast.subscriptions.live_query import PARTS, PLACE
 
 _Place = tuple[int, Key]
 
@@ -84,6 +84,7 @@ class Telling:
         told = seen.changed(payload=encode(value, JSON), content_type=JSON, table=None)
         told.decoded = value
         PARTS.put(told, True)
+        PLACE.put(told, self._plan.place(seen))
         return told
 
     def value(self, record: Record) -> object:

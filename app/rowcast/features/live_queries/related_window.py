@@ -9,10 +9,9 @@ later one, and is not kept for anybody. The events after one whose steps come la
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from rowcast.core.errors import Code, Error
-from rowcast.core.evaluation import order_key
 from rowcast.core.events import Event, Record
 from rowcast.core.queries import Query, Sort
 from rowcast.core.query_limits import (
@@ -30,10 +29,18 @@ from rowcast.features.live_queries.related_view import (
     RelatedView,
     SharedPast,
 )
-from rowcast.features.live_queries.window_order import Entry, WindowOrder, WindowStep
+from rowcast.features.live_queries.window_order import Entry, Key, WindowOrder, WindowStep
 from rowcast.features.live_queries.window_replay import TOO_MUCH
 from rowcast.reads.loop_turns import each
-from rowcast.subscriptions.live_query import Step, Unknown, as_step, numbered, step_of
+from rowcast.subscriptions.live_query import (
+    PARTS,
+    PLACE,
+    Step,
+    Unknown,
+    as_step,
+    numbered,
+    step_of,
+)
 from rowcast.subscriptions.reader import Reader
 
 
@@ -105,10 +112,12 @@ class RelatedWindow(RelatedView):
         return None if step_of(step) is Step.LEAVE else self._entry(step)
 
     def _entry(self, seen: Record) -> Entry:
-        """Return a record that matches, as its readers see it, at its place."""
-        values = self._plan.root.values
-        key = order_key(self._sort, values.value(seen), values.id(seen))
-        return Entry(key, seen.changed())  # its own caches alone
+        """Return a record that matches, as its readers are told it, at its place."""
+        kept = seen.changed()  # its own caches alone
+        if not PARTS.of(seen, False):
+            return Entry(self._plan.place(seen), kept)
+        PARTS.put(kept, True)
+        return Entry(cast("Key", PLACE.of(seen, None)), kept)
 
     def forget(self) -> None:
         """Know nothing any more: there are events that it is not given."""
@@ -145,7 +154,7 @@ class RelatedWindow(RelatedView):
             records, more, position = await self._first(then, max(self.extent.known, least))
             past = Past(self._plan, self.reader, start, position, self._limits)
             made = await past.steps_from(then)
-            order = await self._ordered(records, then, made, more=more)
+            order = await self._ordered(records, position, then, made, more=more)
             announced = position <= self._position  # else there are events that it will be given
             if order.is_enough and announced and not self._has_missed:
                 self._install(order, position)
@@ -170,18 +179,25 @@ class RelatedWindow(RelatedView):
             asked *= 2  # in one read, since two would be of different times
 
     async def _ordered(
-        self, records: Sequence[Record], counts: Counts, made: Sequence[Steps], *, more: bool
+        self,
+        records: Sequence[Record],
+        position: int,
+        counts: Counts,
+        made: Sequence[Steps],
+        *,
+        more: bool,
     ) -> WindowOrder:
-        """Return the order of records that were read; ``made`` is what happened meanwhile.
+        """Return the order of records as of a position; ``made`` is what happened meanwhile.
 
         They were selected by the keys from before; ``counts`` are those of the read.
         """
         root, has = self._plan.root, has_of(counts)
-        entries = [
-            self._entry(seen)
+        found = [
+            seen
             async for record in each(records)
             if root.holds(record, has) and (seen := root.seen(record)) is not None
         ]
+        entries = [self._entry(record) for record in await self.told(found, position)]
         horizon = self._entry(records[-1]).key if more and records else None
         most = 2 * max(self.extent.known, len(entries))
         order = WindowOrder(self.extent, entries, horizon, most)
@@ -264,10 +280,8 @@ class RelatedWindow(RelatedView):
 
     async def _take_back(self, order: WindowOrder, read: Past) -> None:
         """Put the records of an order back that something happened to."""
-        root = self._plan.root
         async for topic, record in each(list(read.before.items())):
-            seen = None if record is None else root.seen(record)
-            order.put(topic, None if seen is None else self._entry(seen))
+            order.put(topic, None if record is None else self._entry(record))
 
     async def _stepped(self, order: WindowOrder, made: Sequence[Steps]) -> list[Steps] | None:
         """Take the steps of the view; return those of the window.

@@ -13,7 +13,7 @@ from rowcast.core.comparison import Place
 from rowcast.core.events import Record
 from rowcast.core.query_limits import WINDOW_BYTES_MAX
 from rowcast.core.query_windows import Extent
-from rowcast.subscriptions.live_query import Step
+from rowcast.subscriptions.live_query import PARTS, Step
 
 Key = tuple[Place, ...]
 """A record's place in the order (``evaluation.order_key``): no two are equal."""
@@ -141,6 +141,12 @@ def _difference(old: list[Entry], new: list[Entry]) -> list[WindowStep]:
         before = was.get(entry.record.topic)
         if before is None:
             steps.append(WindowStep(Step.ENTER, entry.record))
-        elif before is not entry:
+        elif before is not entry and not _is_told_alike(before.record, entry.record):
             steps.append(WindowStep(Step.CHANGE, entry.record))
     return steps
+
+
+def _is_told_alike(before: Record, record: Record) -> bool:
+    """Whether readers who are told selected parts of a record have them already."""
+    parts = PARTS.of(before, False) and PARTS.of(record, False)
+    return parts and before.payload == record.payload

@@ -6,8 +6,9 @@ A command is a map with an ``op`` and, if the client wants an answer, an ``id`` 
         since, start, previousCount, last, startTime or from as in a URL; the answer is
         {"ack": 1, "subscription": 1, "resumed": true, "cursor": "<cursor>"}; with
         "where": "temp=gt=80" beside "topic": "Sensor/+" it is a live query; with "sort": "-temp"
-        and "limit": 10 as well, a window of it; with "commits": true a mark follows each
-        transaction; with "conflate": "1s" a value of a record comes only so often
+        and "limit": 10 as well, a window of it, and with "select": "id,temp" parts of its records;
+        with "commits": true a mark follows each transaction; with "conflate": "1s" a value of a
+        record comes only so often
     {"id": 2, "op": "unsubscribe", "subscription": 1}
     {"id": 3, "op": "put", "topic": "Dog/1", "value": {...}, "ifMatch": "<cursor>"}
         patch likewise; delete without a value; message without a condition; the answer is
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
 
 Fields = dict[str, Any]
 _COMMON: Final = ("id", "op")
-_QUERY: Final = ("where", "sort", "limit")
+_QUERY: Final = ("where", "sort", "limit", "select")
 """Members of subscribe that make it a live query."""
 
 
@@ -167,15 +168,16 @@ def _topic(socket: "Socket", fields: Fields) -> str:
 
 
 def _filter(socket: "Socket", fields: Fields) -> str:
-    """Return the filter of a subscription, with what ``where``, ``sort`` and ``limit`` say."""
+    """Return the filter of a subscription, with what its members for a live query say."""
     topic, given = _topic(socket, fields), [fields.get(name) for name in _QUERY]
-    if given == [None, None, None]:
+    if given == [None] * len(_QUERY):
         return named_filter(topic)
-    where, sort, limit = given
+    where, sort, limit, select = given
     parts = [
         where,
         None if sort is None else f"sort({_quoted(sort)})",
         None if limit is None else f"limit({_quoted(limit)})",
+        None if select is None else f"select({_quoted(select)})",
     ]
     texts = [part for part in parts if part not in {None, ""}]
     found = query_of(topic, "&".join(texts)) if all(isinstance(it, str) for it in texts) else None
@@ -190,7 +192,7 @@ def _filter(socket: "Socket", fields: Fields) -> str:
 
 def _quoted(value: object) -> str:
     """Return the argument of a function of a query, as a URL has it."""
-    return quote(str(value), safe=",-")
+    return quote(str(value), safe=",-()")
 
 
 async def _subscribe(socket: "Socket", fields: Fields) -> Fields | None:
