@@ -57,6 +57,8 @@ class Version:
     """When the snapshot was made, as in its manifest."""
     files: Sequence[FileFacts]
     schema: pa.Schema
+    partition: tuple[str, ...] = ()
+    """The columns of the files' directories."""
 
 
 class Catalog(Protocol):
@@ -134,7 +136,8 @@ class Catalogs:
         with (self._directory / name / facts.files[0].path).open("rb") as file:
             schema = pq.read_schema(file)
         told = manifest.cut, facts.digest, manifest.created
-        return Version(table, name, number, *told, facts.files, schema)
+        divided = tuple(facts.partition.split("/")) if facts.partition else ()
+        return Version(table, name, number, *told, facts.files, schema, divided)
 
     def forget(self, name: str) -> None:
         """Let no metadata name the files of a snapshot, which is about to be removed."""

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema
@@ -22,6 +23,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from rowcast.core.errors import Code, Error
+from rowcast.core.partitions import NONE, PREFIX, Unit
 from rowcast.core.snapshot_paths import DELTA, plain_path
 from rowcast.store.private import make_directory
 from rowcast_lake.snapshots.catalogs import CUT, DIGEST, Place, Version, remove_file
@@ -31,6 +33,9 @@ from rowcast_lake.stores.object_paths import ObjectPath, refusing
 
 _LOG: Final = "_delta_log"
 _ENTRY: Final = re.compile(r"([0-9]{20})\.(json|checkpoint\.parquet)", re.ASCII)
+_HIVE: Final = re.compile(r"([^/=]+)=([^/]*)/")
+_TIMES: Final[Mapping[str, pa.DataType]] = {Unit.DAY: pa.date32(), Unit.HOUR: pa.int32()}
+"""The columns of directories that have no text, and are of no attribute."""
 _STORE: Final = {"allow_http": "true", "max_retries": "3"}
 """How delta-rs reaches a store: at what ``AWS_ENDPOINT_URL`` says, with TLS or without, in as many
 attempts as pyarrow. It reads AWS's variables itself."""
@@ -77,19 +82,27 @@ class DeltaCatalog:
     def _commit(self, version: Version) -> None:
         """Commit a version whose files replace all others; under its number, or not at all."""
         self._prepare(version)
-        schema = Schema.from_arrow(_nullable(version.schema))
+        schema = Schema.from_arrow(_columns(version))
         root = self._directory.parent / version.snapshot
         actions = [_action(version, file, root) for file in version.files]
         told = CommitProperties({CUT: version.cut, DIGEST: version.digest}, max_commit_retries=0)
         self._last.pop(version.table, None)
-        if version.number == 0:
+        divided = [*version.partition]
+        new = version.number == 0
+        table = None if new else self._open(version.table, version.number - 1)
+        if table is None or table.metadata().partition_columns != divided:
+            # Only a replaced table has other partition columns; its versions stay.
             create_table_with_add_actions(
-                str(self._directory / version.table), schema, actions, "error",
+                str(self._directory / version.table), schema, actions,
+                "error" if new else "overwrite", divided,
                 name=version.table, commit_properties=told, storage_options=self.options,
             )  # fmt: skip
+            if self._open(version.table).version() != version.number:
+                raise CommitFailedError(f"{version.table} has another version {version.number}")
             return
-        table = self._open(version.table, version.number - 1)
-        table.create_write_transaction([*actions], "overwrite", schema, commit_properties=told)
+        table.create_write_transaction(
+            [*actions], "overwrite", schema, divided, commit_properties=told
+        )
 
     def _prepare(self, version: Version) -> None:
         """Let the files be below the table."""
@@ -207,9 +220,19 @@ def _action(version: Version, file: FileFacts, root: Place) -> AddAction:
     path = plain_path(file.path).removeprefix(f"{version.table}/")
     made = round(datetime.fromisoformat(version.created).timestamp() * 1_000)
     stats = stats_of(root / file.path, file.rows)
-    return AddAction(f"{version.snapshot}/{path}", file.bytes, {}, made, True, stats)
+    known = {name: None if text == NONE else unquote(text) for name, text in _HIVE.findall(path)}
+    values = {name: known.get(name) for name in version.partition}
+    return AddAction(f"{version.snapshot}/{path}", file.bytes, values, made, True, stats)
 
 
-def _nullable(schema: pa.Schema) -> pa.Schema:
-    """Return the columns as a table has them: a later snapshot may lack any of them."""
-    return pa.schema([field.with_nullable(True) for field in schema])
+def _columns(version: Version) -> pa.Schema:
+    """Return the columns of the table: those of the files, and of their directories.
+
+    All may be null, because a later snapshot may lack any of them.
+    """
+    fields = [field.with_nullable(True) for field in version.schema]
+    kinds = {field.name: field.type for field in fields}
+    for name in version.partition:
+        kind = _TIMES.get(name, pa.string())
+        fields.append(pa.field(name, kinds.get(name.removeprefix(PREFIX), kind)))
+    return pa.schema(fields)
