@@ -5,10 +5,12 @@ import asyncio
 import pytest
 from test_bulk_commit import World, dogs
 
-from build import ANN, Server
+from build import ANN, TABLES, Listener, Server
 from rowcast.core.errors import Code, Error
+from rowcast.core.result_limits import STAGED_GAP
 from rowcast.core.topics import TopicFilter
 from rowcast.core.transaction_parts import span_of
+from rowcast.features.results.results import Order
 from rowcast.store.sqlite import SqlStore
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
@@ -181,6 +183,91 @@ async def test_what_cannot_be_staged_is_bounded_and_says_so_before_the_upload(tm
     assert receipt.written == 3
     with pytest.raises(Error, match="more than 3 changes"):
         await world.write(dogs(a="4", b="5", c="6", d="7"), cut="0badcafe:2")
+    world.store.close()
+
+
+@pytest.mark.parametrize("cause", ["processes", "sites", "hooks"])
+async def test_why_a_result_is_bounded_is_told_before_its_rows_come(tmp_path, monkeypatch, cause):
+    """M5: in the error, and in the row of the upload."""
+    world = Staged(tmp_path, changes=10, together=3)
+    assert (world.results.most(ANN).changes, world.results.most(ANN).why) == (10, "")
+    match cause:
+        case "processes":
+            world.room.store.on_appended = lambda _batch: None
+            told = "other processes follow the log"
+        case "sites":
+            monkeypatch.setattr(world.room.kernel, "synced", (TopicFilter("Dog/#"),))
+            told = "topics are synced with other sites"
+        case _:
+            monkeypatch.setattr(world.room.kernel.gate, "telling", lambda _caller, _done: print)
+            told = "hooks are told of each write"
+    assert (world.results.most(ANN).changes, world.results.most(ANN).why) == (3, told)
+    with pytest.raises(Error, match=rf"at most 3\. .* here because {told}"):
+        await world.results.declare("next", "Dog", 4, 0, ANN)
+    world.store.close()
+
+
+async def bring(world, table, rows, cut):
+    """Commit rows of a table that replace the job's earlier ones."""
+    world.count += 1
+    await world.results.stage(f"x{world.count}", "0", table, rows, ANN)
+    order = Order(f"x{world.count}", table, "hourly", cut, ("0",), len(rows), True, False)
+    return await world.results.commit(order, ANN)
+
+
+def old(count):
+    return [{"id": f"n{number}"} for number in range(count)]
+
+
+async def test_m5_a_result_that_moves_to_another_table_is_seen_at_one_position(tmp_path):
+    """Its records there, and the end of those in the table of before, are one batch."""
+    world = Staged(tmp_path)
+    await bring(world, "Note", old(30), "0badcafe:1")
+    before = world.room.committer.commits
+    world.heard = Listener(world.room, "#")
+    receipt = await bring(world, "Dog", dogs(a="Rex", b="Ida"), "0badcafe:2")
+    assert (receipt.written, receipt.removed) == (2, 30)
+    assert world.room.committer.commits == before + 1
+    numbers = [event.seq for event in world.heard.events]
+    assert {span_of(event) for event in world.heard.events} == {(numbers[0], numbers[-1])}
+    assert len(numbers) == 32
+    assert world.records() == {"Dog/a": "Rex", "Dog/b": "Ida"}
+    world.store.close()
+
+
+async def test_what_a_result_removes_in_other_tables_is_bounded_before_the_upload(tmp_path):
+    """M5: all others wait for it; without the old rows the result is staged as ever."""
+    world = Staged(tmp_path, changes=100, together=20)
+    await bring(world, "Note", old(30), "0badcafe:1")
+    told = "30 records of earlier results that are not in Dog, and one changes at most 20"
+    with pytest.raises(Error, match=told) as refused:
+        await world.results.declare("up", "Dog", 1, 0, ANN, replaces="hourly")
+    assert refused.value.code is Code.TOO_LARGE
+    with pytest.raises(Error, match=told):
+        await bring(world, "Dog", dogs(a="Rex"), "0badcafe:2")
+    await world.results.declare("up", "Dog", 1, 0, ANN, replaces="another")
+    await bring(world, "Note", old(15), "0badcafe:3")
+    with pytest.raises(Error, match=r"more than 20 changes.*because it removes records of other"):
+        await bring(world, "Dog", dogs(**{f"k{number}": "x" for number in range(6)}), "0badcafe:4")
+    assert world.records() == {}
+    assert (await bring(world, "Dog", dogs(a="Rex"), "0badcafe:5")).removed == 15
+    world.store.close()
+
+
+async def test_m5_topics_of_a_job_that_no_table_declares_any_more_are_no_part_of_a_stage(tmp_path):
+    """They are decided in one batch with its rows; nothing of them is written in its table."""
+    world = Staged(tmp_path)
+    await bring(world, "Note", old(30), "0badcafe:1")
+    world.store.close()
+    world = object.__new__(Staged)
+    world.store = SqlStore(tmp_path / "rowcast.db")
+    tables = [table for table in TABLES if table.name != "Note"]
+    World.__init__(world, Server(tables, store=world.store), staged_min=1)
+    before = world.room.committer.announced
+    receipt = await bring(world, "Dog", dogs(a="Rex", b="Ida"), "0badcafe:2")
+    assert (receipt.written, receipt.removed) == (2, 0)
+    first, second = (event.seq for event in world.log())
+    assert (second - first, first - before < STAGED_GAP) == (1, True)
     world.store.close()
 
 

@@ -16,7 +16,7 @@ from rowcast.core.lineage import client_of
 from rowcast.core.result_limits import RESULT_SLICE_ROWS, STAGED_PAGE_ROWS
 from rowcast.core.tables import Table
 from rowcast.features.results.row_file import Page, RowFile
-from rowcast.features.results.staged_rows import too_many_changes
+from rowcast.features.results.staged_rows import Most, too_many_changes
 from rowcast.kernel.unchanged import Unchanged
 from rowcast.kernel.write import UNHEARD, Write
 
@@ -28,10 +28,16 @@ RESULT: Final = "a result"
 
 
 class Changes:
-    """The writes of one result; ``most`` is how many it may have."""
+    """The writes of one result; ``most`` says how many it may have."""
 
     def __init__(
-        self, kernel: "Kernel", job: str, cut: str, caller: Caller, most: int, directory: str | None
+        self,
+        kernel: "Kernel",
+        job: str,
+        cut: str,
+        caller: Caller,
+        most: Most,
+        directory: str | None,
     ) -> None:
         self._kernel = kernel
         self._client = client_of(job, cut)
@@ -49,6 +55,8 @@ class Changes:
         """The topics of records that are removed."""
         self.tables: dict[str, Table] = {}
         """The tables of all writes, by name."""
+        self.undeclared = False
+        """Whether there are writes at topics that no table declares."""
 
     async def add(self, events: Sequence[Event]) -> None:
         """Add a page of rows; the records that they are compared with are read together."""
@@ -82,14 +90,21 @@ class Changes:
             table = self._kernel.registry.route(topic).table
             await self._keep(Event(topic, DELETE, b"", None, 1, True), table)
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether they are not all in one table."""
+        return self.undeclared or len(self.tables) != 1
+
     def has(self, topic: str) -> bool:
         """Whether something is written at a topic."""
         return self.topics.get(topic, False) or topic in self.removed
 
     async def _keep(self, event: Event, table: Table | None) -> None:
-        if self.count >= self._most:
-            raise too_many_changes(f"more than {self._most} changes", self._most)
-        if table is not None:
+        if self.count >= self._most.changes:
+            raise too_many_changes(f"more than {self._most.changes} changes", self._most)
+        if table is None:
+            self.undeclared = True
+        else:
             self.tables[table.name] = table
         self.count += 1
         self._kept.append(event)

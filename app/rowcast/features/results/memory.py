@@ -17,6 +17,7 @@ from rowcast.core.callers import Caller
 from rowcast.core.cursors import parse_cursor
 from rowcast.core.errors import Code, Error
 from rowcast.core.result_limits import RESULT_FACTS, RESULT_RECEIPTS_MAX
+from rowcast.core.tables import Table
 from rowcast.store.store import Change
 
 OWNER: Final = "result/"
@@ -92,6 +93,11 @@ class Memory:
     def next(self) -> int:
         """The number of the next result."""
         return self.receipts[-1].number + 1 if self.receipts else 1
+
+    def outside(self, table: Table) -> int:
+        """Return how many of the job's own topics are not below a table's path."""
+        below = f"{table.path}/"
+        return sum(1 for topic in self.topics if not topic.startswith(below))
 
     def changes(self, receipt: ResultReceipt) -> list[Change]:
         """Return the changes that store a receipt, and remove the oldest."""

@@ -30,8 +30,21 @@ from rowcast.core.values import id_text
 from rowcast.features.results.changes import Changes, admitted
 from rowcast.features.results.memory import Memory, ResultReceipt, owner_of
 from rowcast.features.results.row_file import Page
-from rowcast.features.results.staged_rows import BOUNDS, AllStagedRows, StagedRows, UploadBounds
-from rowcast.features.results.writing import can_stage, write_staged, write_together
+from rowcast.features.results.staged_rows import (
+    BOUNDS,
+    AllStagedRows,
+    Most,
+    StagedRows,
+    UploadBounds,
+    too_many_changes,
+)
+from rowcast.features.results.writing import (
+    ELSEWHERE,
+    can_stage,
+    together_because,
+    write_staged,
+    write_together,
+)
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.write import Outcome, Receipt, resolver
 from rowcast.store.store import Change
@@ -78,11 +91,20 @@ class BulkCommit:
 
     # -- staging ---------------------------------------------------------------------------------
 
-    async def declare(self, name: str, table: str, rows: int, size: int, caller: Caller) -> None:
-        """Begin an upload; raises TOO_LARGE when so many rows or bytes cannot be committed."""
+    async def declare(
+        self, name: str, table: str, rows: int, size: int, caller: Caller, *, replaces: str = ""
+    ) -> None:
+        """Begin an upload; raises TOO_LARGE when so many rows or bytes cannot be committed.
+
+        ``replaces`` is the job whose earlier results this one replaces.
+        """
         found = self._table(table)
         known = await self._kernel.reader.count(found)
-        self.uploads.check_declared(rows, size, known, self._most(caller))
+        most = self.most(caller)
+        if replaces:
+            owner = owner_of(caller, replaces)
+            most = await self._replacing(Memory.of(owner, await self._facts(owner)), found, most)
+        self.uploads.check_declared(rows, size, known, most)
         self.uploads.opened(name, caller.user, found, self._kernel.rights.policy)
 
     def _table(self, table: str) -> Table:
@@ -165,7 +187,9 @@ class BulkCommit:
         memory = Memory.of(owner, await self._facts(owner))
         if not order.again and (known := memory.repeated(order.cut, order.upload)) is not None:
             return known
-        most, directory = self._most(caller), self._directory
+        most, directory = self.most(caller), self._directory
+        if order.replace:
+            most = await self._replacing(memory, self._table(order.table), most)
         made = Changes(self._kernel, order.job, order.cut, caller, most, directory)
         try:
             upload = self._chosen(order, caller)
@@ -178,10 +202,29 @@ class BulkCommit:
         finally:
             made.close()
 
-    def _most(self, caller: Caller) -> int:
+    def most(self, caller: Caller) -> Most:
         """Return how many changes a result of a caller may have."""
-        most = self._bounds.changes
-        return most if can_stage(self._kernel, caller) else min(most, self._bounds.together)
+        return self._bounded(together_because(self._kernel, caller))
+
+    def _bounded(self, why: str) -> Most:
+        bounds = self._bounds
+        if not why or bounds.changes <= bounds.together:
+            return Most(bounds.changes)
+        return Most(bounds.together, why)
+
+    async def _replacing(self, memory: Memory, table: Table, most: Most) -> Most:
+        """Return how many changes a result may have that replaces earlier ones of its job.
+
+        Raises TOO_LARGE if it would remove more elsewhere, before its rows are brought or compared.
+        """
+        elsewhere = await asyncio.to_thread(memory.outside, table)
+        if not elsewhere:
+            return most
+        most = self._bounded(ELSEWHERE)
+        if elsewhere > most.changes:
+            what = f"{elsewhere} records of earlier results that are not in {table.name}"
+            raise too_many_changes(what, most)
+        return most
 
     async def _written(self, commit: "_Commit") -> ResultReceipt:
         """Write what a result changes, in the way that suits its size."""
@@ -189,7 +232,9 @@ class BulkCommit:
         if not made.count:
             commit.conclude(0)
             await _kept(kernel, commit.changes)
-        elif made.count > self._bounds.staged_min and can_stage(kernel, commit.caller, made):
+        elif made.elsewhere and made.count > self._bounds.together:  # in a table below its own
+            raise too_many_changes(f"{made.count} changes", self._bounded(ELSEWHERE))
+        elif made.count > self._bounds.staged_min and can_stage(kernel, made):
             await write_staged(kernel, made, commit)
         else:
             await write_together(kernel, made, commit)

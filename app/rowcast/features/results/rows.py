@@ -1,7 +1,9 @@
 """``$SYS/results``: uploads of results over any door.
 
     PUT    $SYS/results/<upload>          {"table": "HourlyAvg", "rows": 24, "bytes": 2400}: begins
-                                          an upload, refused if so much cannot be committed
+                                          an upload, refused if so much cannot be committed; with
+                                          {"job": "hourly", "replace": true} also if it would
+                                          remove too much
     PUT    $SYS/results/<upload>/<part>   {"table": "HourlyAvg", "rows": [{...}, ...]}
     POST   $SYS/results/                  {"upload", "table", "job", "cut", "parts", "rows",
                                            "replace", "again"}: commits, answers with the receipt
@@ -40,6 +42,7 @@ def result_rows(results: BulkCommit) -> type[SystemRows]:
             return [upload.name for upload in results.uploads if upload.user == self.caller.user]
 
         def row(self, name: str, *, whole: bool) -> dict[str, object] | None:  # noqa: ARG002
+            most = results.most(self.caller)
             for upload in results.uploads:
                 if upload.name == name and upload.user == self.caller.user:
                     return {
@@ -49,6 +52,8 @@ def result_rows(results: BulkCommit) -> type[SystemRows]:
                         "rows": upload.rows,
                         "bytes": upload.bytes,
                         "touched": time_text(upload.touched),
+                        "changes_max": most.changes,
+                        "bounded_by": most.why or None,
                     }
             return None
 
@@ -58,7 +63,8 @@ def result_rows(results: BulkCommit) -> type[SystemRows]:
             facts = value if isinstance(value, dict) else {}
             table, rows, size = facts.get("table"), facts.get("rows"), facts.get("bytes", 0)
             if not part and isinstance(table, str) and type(rows) is int and type(size) is int:
-                await results.declare(name, table, rows, size, self.caller)
+                job = str(facts.get("job", "")) if facts.get("replace") is True else ""
+                await results.declare(name, table, rows, size, self.caller, replaces=job)
                 return
             if not part or not isinstance(table, str) or not isinstance(rows, list):
                 raise Error(

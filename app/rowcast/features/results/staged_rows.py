@@ -86,6 +86,14 @@ class UploadBounds:
 BOUNDS: Final = UploadBounds()
 
 
+@dataclass(frozen=True, slots=True)
+class Most:
+    """How many rows a result may change, and why it is no more; ``why`` is empty for a setting."""
+
+    changes: int
+    why: str = ""
+
+
 class AllStagedRows:
     """All uploads of a server."""
 
@@ -119,7 +127,7 @@ class AllStagedRows:
         upload.touched = self._now()
         return upload
 
-    def check_declared(self, rows: int, size: int, known: int, most: int) -> None:
+    def check_declared(self, rows: int, size: int, known: int, most: Most) -> None:
         """Raise TOO_LARGE for a result that cannot be committed, before a row of it comes.
 
         ``known``: how many records its table has; all other rows of it are new. ``most``: how many
@@ -128,7 +136,7 @@ class AllStagedRows:
         new = rows - known
         if size > self._bounds.size_bytes:
             raise _too_large(f"{size} bytes, more than {self._bounds.size_bytes}")
-        if new > most:
+        if new > most.changes:
             raise too_many_changes(f"at least {new} new rows", most)
 
     def check(self, upload: StagedRows, part: str) -> None:
@@ -192,13 +200,15 @@ class AllStagedRows:
                 self.close(name)
 
 
-def too_many_changes(what: str, most: int) -> Error:
+def too_many_changes(what: str, most: Most) -> Error:
     """Return the error of a result that changes too much."""
+    mend = "Divide it by parts of its keys, each as a job of its own name"
+    if most.why:
+        mend += f"; it is so few here because {most.why}, and all others wait for such a result"
+    else:
+        mend += ", or set results.changes_max"
     return Error(
-        Code.TOO_LARGE,
-        f"the result has {what}, and one changes at most {most}. Divide it by parts of its keys, "
-        "each as a job of its own name, or set results.changes_max; where other processes, other "
-        f"sites or hooks hear of each write, it stays at {RESULT_GROUP_CHANGES_MAX}",
+        Code.TOO_LARGE, f"the result has {what}, and one changes at most {most.changes}. {mend}"
     )
 
 

@@ -7,7 +7,7 @@ see them at once (``kernel/staged_commit.py``). Either way, a failure leaves not
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Error
@@ -33,14 +33,26 @@ class Commit(Protocol):
         """Return the changes of facts; ``last`` is the last number."""
 
 
-def can_stage(kernel: "Kernel", caller: Caller, made: Changes | None = None) -> bool:
-    """Whether a result can be staged: in one table, and where nobody is told of single writes.
+ELSEWHERE: Final = "it removes records of other tables, or at topics that none declares"
 
-    Neither a hook is, nor another site, nor another process that follows the log.
+
+def together_because(kernel: "Kernel", caller: Caller) -> str:
+    """Return why a result is written in one batch, however large; empty if it can be staged.
+
+    It can be where nobody is told of single writes.
     """
-    told = kernel.gate.telling(caller, UNHEARD) is not UNHEARD
-    one = made is None or len(made.tables) == 1
-    return kernel.committer.stages and one and not told and not kernel.synced
+    if not kernel.committer.stages:
+        return "other processes follow the log"
+    if kernel.synced:
+        return "topics are synced with other sites"
+    if kernel.gate.telling(caller, UNHEARD) is not UNHEARD:
+        return "hooks are told of each write"
+    return ""
+
+
+def can_stage(kernel: "Kernel", made: Changes) -> bool:
+    """Whether a result can be staged: all of it in one table."""
+    return not (made.elsewhere or together_because(kernel, made.caller))
 
 
 async def write_staged(kernel: "Kernel", made: Changes, commit: Commit) -> None:
