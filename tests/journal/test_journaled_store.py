@@ -1,6 +1,7 @@
 """Log first: the store keeps its interface, whether its tables are up to date or behind."""
 
 import os
+import shutil
 import signal
 import threading
 import time
@@ -41,7 +42,8 @@ class TestJournaledStore(Conformance):
         place.close()
 
     @pytest.fixture
-    def store(self, place):
+    def store(self, place, empty_journal):
+        shutil.copytree(empty_journal, place.path.parent, dirs_exist_ok=True)
         return place.start()
 
     @pytest.fixture
@@ -50,8 +52,9 @@ class TestJournaledStore(Conformance):
 
 
 @pytest.fixture
-def behind(tmp_path):
+def behind(tmp_path, empty_journal):
     """A store whose tables do not follow until the test lets them."""
+    shutil.copytree(empty_journal, tmp_path, dirs_exist_ok=True)
     place = JournalPlace(tmp_path, APPLYING["lagging"], JournaledStore)
     store = place.start()
     place.applying.paused = True
