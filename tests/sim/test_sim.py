@@ -35,12 +35,16 @@ NOTICED_BY = {
     "keep_facts_after_their_write": 3,
     "forget_facts_that_are_tried_alone": 14,
     "forward_what_a_durable_session_wants": 8,
-    "ignore_evictions": 26,
-    "split_groups": 16,
+    "ignore_evictions": 5,
+    "split_groups": 1,
     "do_not_notice_the_trimmed_log": 29,
     "let_one_failing_write_fail_them_all": 3,
     "send_connack_before_the_session_is_on_disk": 4,
     "use_identifiers_twice": 8,
+    "drop_topic_tables_that_hold_something": 1,
+    "tell_of_records_as_they_were_written": 1,
+    "ignore_the_receive_maximum": 5,
+    "apply_one_batch_of_a_transaction": 1,
 }
 """The seeds that noticed a mistake when it was last looked for, tried first: all others did not."""
 

@@ -17,8 +17,9 @@ ALL = 130
 SEEDS_TO_NOTICE = 100
 NOTICED_BY = {
     "send_again_before_the_log_was_followed": 12,
-    "begin_without_a_batch": 3,
-    "answer_from_the_past": 46,
+    "verify_no_record": 1,
+    "begin_without_a_batch": 1,
+    "answer_from_the_past": 4,
     "give_up_and_say_it_is_not_written": 1,
 }
 """The seeds that noticed a mistake when it was last looked for, tried first."""
