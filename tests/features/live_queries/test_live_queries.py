@@ -12,7 +12,7 @@ import mqtt_server as mqtt
 from asgi import Asgi
 from build import Server, turns
 from mqtt_server import Connect, Peer, Puback, Publish, Suback, Subscribe, Unsubscribe, user
-from rightful import Rightful, person
+from rightful import ROOT, Rightful, person
 from rowcast.codecs import CBOR, JSON, MSGPACK, decode
 from rowcast.core.callers import ALL, Caller, Grants
 from rowcast.core.errors import Code, Error
@@ -392,6 +392,26 @@ async def test_m3_a_stream_of_a_query_and_a_filter_begins_anew_with_both():
     await server.rule("no", filter="Dog/1", actions=["read"], effect="deny")
     stay(server.kernel, reader)
     assert [("reset", ""), ("snapshot", "Cat/1"), ("current", "")] == await handed(reader)
+
+
+@pytest.mark.parametrize("asked", ["sort(name)&limit(3)", "select(id,name)"])
+async def test_m3_rights_of_one_reader_are_not_those_of_others_of_its_view(asked):
+    """M3, M9: whose query began first, and what becomes of its rights, is nothing to the others."""
+    server = Rightful()
+    await server.write("Cat/1", {"name": "Tom"})
+    readers = []
+    for who in (person("ann", grants=Grants(read=True)), ROOT):
+        readers.append(await watch(server.kernel, f"$query/Cat/{asked}", who))
+        assert [("snapshot", "Cat/1"), ("current", "")] == await readers[-1][1]()
+    where = {"actions": ["read"], "users": ["ann"], "where": "name == 'Bo'"}
+    await server.rule("few", filter="Cat/#", **where)
+    for reader, _ in readers:
+        stay(server.kernel, reader)
+    (_, ann), (_, root) = readers
+    assert [("reset", ""), ("current", "")] == await ann()
+    await server.write("Cat/1", {"name": "Max"})
+    assert [] == await ann()
+    assert [("change", "Cat/1")] == await root()
 
 
 @pytest.mark.parametrize("conditions", ["weight=gt=3", "phone==1"])

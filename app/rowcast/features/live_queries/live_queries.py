@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from rowcast.core.callers import Caller
+from rowcast.core.callers import SERVER, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.queries import Query, related_tables
 from rowcast.core.query_limits import (
@@ -138,7 +138,7 @@ class LiveQueries(QueryPoints):
             query.query.where,
             lambda table: TableValues(table, kernel.transcoder),
             kernel.visibility,
-            caller,
+            _seeing(query, caller),
             query.query.select,
             query.query.sort,
         )
@@ -158,7 +158,7 @@ class LiveQueries(QueryPoints):
             table,
             query.query.where,
             query.readable,
-            caller,
+            _seeing(query, caller),
             extent,
         )
         values = TableValues(table, kernel.transcoder)
@@ -286,3 +286,11 @@ class LiveQueries(QueryPoints):
             self.leave(reader, interest)
             self.enter(reader, interest)
         return interest.query is None or not interest.query.continues(before)
+
+
+def _seeing(query: LiveQuery, caller: Caller) -> Caller:
+    """Return who sees what all readers of a view see that one begins.
+
+    Readers who see everything share it, whatever becomes of the rights of the one.
+    """
+    return SERVER if query.exact else caller
