@@ -180,6 +180,17 @@ async def test_open_topics_give_back_the_same_bytes(world, payload):
     assert (payload, told) == (message.payload, message.properties)
 
 
+async def test_the_content_type_of_an_empty_retained_message_is_passed_on(world):
+    """MQTT-3.3.2-20: it removes the retained value, and is a message like others."""
+    peer = await world.connected()
+    await peer.subscribe("any/#", qos=1)
+    given = {"content_type": "text/x", "payload_format_indicator": 1}
+    peer.publish("any/x", b"1", qos=1, retain=True, packet_id=1, **given)
+    peer.publish("any/x", b"", qos=1, retain=True, packet_id=2, **given)
+    heard = [item for item in await peer.hear() if isinstance(item, Publish)]
+    assert [(b"1", given), (b"", given)] == [(item.payload, item.properties) for item in heard]
+
+
 # -- refusals ------------------------------------------------------------------------------------
 
 REFUSED = {

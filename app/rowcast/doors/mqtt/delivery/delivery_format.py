@@ -321,8 +321,8 @@ class DeliveryFormats:
 
     def _payload(self, event: Event, form: DeliveryFormat) -> tuple[bytes, str | None]:
         """Return the payload: as requested, else JSON for a declared table, else unchanged."""
-        if event.kind == DELETE:
-            return b"", None
+        if event.kind == DELETE:  # of a retained message: with the type it came with (3.3.2.3.9)
+            return b"", event.content_type if event.table is None else None
         wanted = form.media_type or (JSON if event.table is not None else None)
         if wanted is None:
             return event.payload, event.content_type
