@@ -40,7 +40,7 @@ READINGS = [
 ]
 AUTHORITY = "authority.pem"
 JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Each process of Spark takes it; none lives long enough to repay what the second compiler costs."""
+"""Each process of Spark takes it; none lives long enough to repay what a second compiler costs."""
 JOB = (
     "--table", "Reading", "--time", "at", "--by", "site", "--every", "1d", "--values", "temp",
     "--to", "Stats",

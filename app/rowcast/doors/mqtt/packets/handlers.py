@@ -87,6 +87,7 @@ def on_pubrels(client: "Client", packets: Sequence[Packet | Violation], start: i
         end += 1
         packet_id = packet.packet_id
         if packet_id not in inbound:  # MQTT 5, 3.7.2.1
+            _write_before(client, frames)
             client.send(Pubcomp(packet_id, Reason.PACKET_IDENTIFIER_NOT_FOUND))
             continue
         del inbound[packet_id]
@@ -117,6 +118,7 @@ def on_pubrecs(client: "Client", packets: Sequence[Packet | Violation], start: i
             end += 1
             item = window.item(packet.packet_id)
             if item is None or packet.reason >= Reason.UNSPECIFIED_ERROR:
+                _write_before(client, frames)
                 _on_other_pubrec(client, session, packet, item)
                 continue
             if isinstance(item, CompactInflight):
@@ -128,6 +130,13 @@ def on_pubrecs(client: "Client", packets: Sequence[Packet | Violation], start: i
         if frames:
             client.write_saved(frames)
     return end
+
+
+def _write_before(client: "Client", frames: list[bytes]) -> None:
+    """Write the answers so far, before one of another kind: they are in the order of packets."""
+    if frames:
+        client.write_saved(frames)
+        frames.clear()
 
 
 def _release(session: "Session", packet_id: int, sent: Sent, now: float) -> None:
