@@ -16,12 +16,19 @@ _SYSTEM: Final = "$SYS"
 _ALARMS: Final = ALARMS_PREFIX.rstrip("/")
 WATCHED: Final = (
     _SYSTEM, "$AUDIT", "$CONTROL", "$gateway", "$stale", _ALARMS, "$gap", "$snapshot", "$reset",
+    "$commit",
 )  # fmt: skip
 """First levels with events."""
 PREFIXES: Final = ("$share", "$queue", "$exclusive", "$stream")
 """Prefixes of MQTT filters that select a kind of subscription."""
-_FURTHER: Final = ("$query", "$replay", "$asof")
-"""Those of features, which answer themselves to filters that begin so."""
+_FURTHER: Final = {
+    "$query": "a live query is $query/TABLE/CONDITIONS, such as '$query/Sensor/temp=gt=80', or "
+    "$query/NAME/# of one that the schema names",
+    "$replay": "a replay is $replay/FROM/FILTER, such as '$replay/-1h/Sensor/+', or "
+    "$replay/ID/FILTER of a shared one",
+    "$asof": "the records of a moment are $asof/TIME/FILTER, such as '$asof/-1h/Sensor/+'",
+}
+"""Those of features, which answer themselves to filters that begin so; and how they are spelled."""
 _OWN: Final = ("broker", "events", "gateway")
 """Second levels below ``$SYS`` with messages, besides those with rows."""
 
@@ -60,6 +67,8 @@ def check_offered(text: str, declared: Iterable[str], alarms: Collection[str]) -
             _check_alarm(text, rest.split("/")[1], alarms)
     elif first == _ALARMS:
         _check_alarm(text, rest.partition("/")[0], alarms)
+    elif first in _FURTHER:
+        raise Error(Code.NOT_FOUND, _FURTHER[first], filter=text)
     elif first not in WATCHED and not any(path.partition("/")[0] == first for path in declared):
         known, ways = ", ".join(WATCHED), (*PREFIXES, *_FURTHER)
         raise Error(

@@ -45,6 +45,7 @@ async def test_p5_nor_behind_a_way_to_subscribe(world, form):
         "$gap/#",
         "$stale/Dog/#",
         "$snapshot/#",
+        "$commit/#",
         "$gateway/cloud/#",
         "$share/g/a",
         "$queue/a",
@@ -62,6 +63,8 @@ async def test_p5_what_is_there_is_granted(world, text):
     [
         ("$sys/broker/#", 'did you mean "$SYS"?'),
         ("$queuee/a", 'did you mean "$queue"?'),
+        ("$query/#", "$query/TABLE/CONDITIONS, such as"),
+        ("$asof/-1h", "$asof/TIME/FILTER, such as"),
         ("$SYS/brokr/#", 'did you mean "broker"?'),
         ("$nonsense/#", "$AUDIT"),
         ("$delayed/60/a", "$SYS/delayed/#"),
