@@ -37,6 +37,8 @@ async def test_v7_errors_are_problems_with_a_sentence():
         (400, await edge.post("/$streams/s/1", b"[]", **JSON), "at least one"),
         (400, await edge.get("/$streams/s/1?offset=x"), "no offset"),
         (400, await edge.get("/$streams/s/1?live=sse"), "needs an offset"),
+        (400, await edge.get("/$streams/s/1?ofset=now"), 'did you mean "offset"?'),
+        (400, await edge.get("/$streams/Dog/1?offset=now&Live=sse"), 'did you mean "live"?'),
         (400, await edge.put("/$streams/s/3", stream_ttl="010"), "Stream-TTL"),
         (409, await edge.post("/$streams/s/1", b"x", content_type="text/plain"), "is of"),
         (405, await edge.patch("/$streams/s/1", b"x"), "no PATCH"),
@@ -48,6 +50,14 @@ async def test_v7_errors_are_problems_with_a_sentence():
         assert (status, True) == (answer.status, words in answer.value["detail"]), answer.value
         assert "application/problem+json" == answer.headers["content-type"]
         assert "nosniff" == answer.headers["x-content-type-options"]
+
+
+async def test_v7_a_parameter_that_is_of_somebody_else_is_ignored():
+    """V7: as the protocol says, if it is not like one that is missing."""
+    edge, _ = open_edge()
+    await edge.put("/$streams/s/1")
+    for query in ("?tenant=a&baz=qux", "?offset=-1&ofset=2"):
+        assert 200 == (await edge.get(f"/$streams/s/1{query}")).status
 
 
 async def test_v7_names_headers_and_bodies_are_bounded():

@@ -1,11 +1,12 @@
 """Reads: what is there, what comes next (long-poll), and all that comes (SSE)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final
 
 from rowcast.core.durable_stream_limits import DURABLE_SSE_SECONDS, DURABLE_WATCH_SECONDS
 from rowcast.core.errors import Code, Error
+from rowcast.core.suggestions import nearest
 from rowcast.doors.durable_streams.exchange import Answer, Request
 from rowcast.doors.durable_streams.filters import FilterSource
 from rowcast.doors.durable_streams.pieces import (
@@ -25,6 +26,7 @@ _PRIVATE: Final = {"Cache-Control": "private, no-cache"}
 """What a caller sees depends on its rights, so shared caches keep nothing."""
 _NO_STORE: Final = {"Cache-Control": "no-store"}
 _COMMENT: Final = b":\n\n"
+_PARAMETERS: Final = ("offset", "live", "cursor")
 
 
 class StreamSource:
@@ -108,6 +110,7 @@ class Reads:
     async def answer(self, request: Request, source: Source) -> Answer:
         """Return the answer to a GET."""
         parameters = request.parameters()
+        _check_spelling(parameters)
         offset, live = parameters.get("offset"), parameters.get("live")
         if live not in {None, "long-poll", "sse"}:
             raise Error(Code.INVALID, f"live is long-poll or sse, not {str(live)[:80]!r}")
@@ -244,3 +247,14 @@ class Reads:
             return control
         body = body_of(piece.messages, is_json=source.is_json)
         return data_event(body, is_text=is_text) + control
+
+
+def _check_spelling(parameters: Mapping[str, str]) -> None:
+    """Raise INVALID for a parameter that is a misspelt one; the protocol ignores all others."""
+    for name in parameters.keys() - set(_PARAMETERS):
+        meant = nearest(name, _PARAMETERS)
+        if meant and meant not in parameters:
+            raise Error(
+                Code.INVALID,
+                f'a stream has no parameter {name[:80]!r}; did you mean "{meant}"?',
+            )

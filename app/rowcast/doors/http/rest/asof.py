@@ -17,7 +17,7 @@ from rowcast.core.queries import Query
 from rowcast.core.query_text import parse_query
 from rowcast.core.tables import Table
 from rowcast.doors.http.messages.replies import send_headers
-from rowcast.doors.http.rest.listings import Listing, send_groups
+from rowcast.doors.http.rest.listings import Listing, check_counted, send_groups
 from rowcast.doors.http.rest.request import ROW_TYPES, Request
 from rowcast.features.history.history import history_of
 from rowcast.features.history.past_queries import PastQueries
@@ -58,6 +58,7 @@ async def send_then(
         rows = await past.grouped(table, query, caller)
         await send_groups(request, query.group, rows, media_type)
     elif request.parameters.count:
+        check_counted(query)
         await request.answer({"count": await past.count(table, query, caller)})
     else:
         media_type = media_type or negotiate(request.accept, ROW_TYPES)

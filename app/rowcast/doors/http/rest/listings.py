@@ -89,6 +89,7 @@ async def _send(request: Request, table: Table, query: Query, media_type: str | 
         await send_groups(request, query.group, rows, media_type)
         return
     if request.parameters.count:
+        check_counted(query)
         count = await request.kernel.count(table, query, request.caller)
         await request.answer({"count": count})
         return
@@ -101,6 +102,17 @@ async def _send(request: Request, table: Table, query: Query, media_type: str | 
         await listing.stream(page)
     else:
         await listing.send_whole(page)
+
+
+def check_counted(query: Query) -> None:
+    """Raise INVALID for a count of a page: who asks may mean the page, or all records."""
+    named = "after" if query.after is not None else "limit"
+    if query.limit is not None or query.after is not None:
+        raise Error(
+            Code.INVALID,
+            f"count is the number of all records that satisfy the conditions, and has no {named}; "
+            "leave it out",
+        )
 
 
 async def send_groups(

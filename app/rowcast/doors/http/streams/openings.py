@@ -32,6 +32,8 @@ FORMATS: Final = (JSON, CBOR, MSGPACK)
 _SWITCHES: Final = ("meta", "delta", "commits")
 _WORDS: Final = (*START_WORDS, *REPLAY_WORDS, "last_event_id", "format", "conflate", *_SWITCHES)
 _PARAMETERS: Final = ("topic", *_WORDS)
+_OF_ANSWERS: Final = ("asof", "_asof", "every", "_every", "fn", "_fn")
+"""Parameters of an answer about the past, of which a stream would make conditions."""
 _PARAMETER: Final = re.compile(r"([A-Za-z_]+)=(?![A-Za-z_-]*=)")
 _BRACKET: Final = re.compile(r"[&()\[\]]|%(?:28|29|5[BbDd])")
 _OPENING: Final = frozenset({"(", "[", "%28", "%5B", "%5b"})
@@ -141,8 +143,18 @@ def _divided(query: str) -> tuple[str, str]:
     for part in _parts(query):
         found = _PARAMETER.match(part)
         if part:
+            if found and found[1] in _OF_ANSWERS:
+                raise _no_stream_of(found[1])
             (parameters if found and found[1] in _PARAMETERS else conditions).append(part)
     return "&".join(parameters), "&".join(conditions)
+
+
+def _no_stream_of(name: str) -> Error:
+    return Error(
+        Code.INVALID,
+        f"a stream has no {name}, which is for a GET that is answered at once; to see the past "
+        f"again replay it, as in ?from=-1h&speed=10, and for an attribute {name!r} write {name}==",
+    )
 
 
 def _parts(query: str) -> Iterator[str]:
