@@ -350,3 +350,28 @@ async def test_e16_a_range_has_the_newest_event_of_each_key_beyond_the_history(t
         series = (await rows.request("GET", "/Stay/?from=-1h&every=1h&fn=count&select=n")).json()
         assert 2 == sum(bucket["events"] for bucket in series)
         assert 410 == (await refused(rows.get("Stay/0", f"asof={first}"))).status
+
+
+async def test_e16_a_table_declared_for_a_first_level_compacts_its_topics(tmp_path):
+    """E16: of undeclared topics the retained messages stay; a declared level keeps every end."""
+    schema = 'type Home @table(maxCount: 2, compact: ["topic"]) @export(name: "home")'
+    settings = SETTINGS | {"topics.keep_events": 2}
+    async with (
+        application(tmp_path, schema, settings, features()) as program,
+        Rowcast(url_of(program)) as rows,
+    ):
+        for level in ("home", "yard"):
+            await rows.put(f"{level}/gate", "open")
+            for n in range(6):
+                await rows.publish(f"{level}/room/{n % 3}", n)
+        await sweep(program)
+
+        async def told(level):
+            answer = await rows.request("GET", f"/{level}/?from=0")
+            assert answer.is_success, answer.text
+            return {it["topic"]: it["value"] for it in answer.json()}
+
+        rooms = {f"home/room/{n % 3}": n for n in range(3, 6)}
+        assert {"home/gate": "open"} | rooms == await told("home")
+        assert {"yard/room/1": 4, "yard/room/2": 5} == await told("yard")
+        assert "open" == (await rows.get("yard/gate")).value
