@@ -47,11 +47,11 @@ class Window:
         return len(self._flights)
 
     def __iter__(self) -> Iterator[tuple[int, Flight]]:
-        """Iterate over the items in flight, in the order of retransmission."""
+        """Iterate over the items in flight, in the order of retransmission; bare ones stay bare."""
         for packet_id in list(self._flights):
-            flight = self.flight(packet_id)
-            if flight is not None:
-                yield packet_id, flight
+            item = self._flights.get(packet_id)
+            if item is not None:
+                yield packet_id, item if isinstance(item, Flight) else Flight(item, 0.0)
 
     @property
     def upcoming(self) -> int:

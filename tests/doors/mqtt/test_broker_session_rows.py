@@ -6,8 +6,10 @@ from mqtt_server import (
     OTHER,
     Disconnect,
     MqttServer,
+    Pubcomp,
     Publish,
     Pubrec,
+    Pubrel,
     Subscription,
 )
 from rowcast.core.callers import ALL, NONE, Caller, Grants
@@ -258,3 +260,22 @@ async def test_what_ends_is_ended_over_a_restart(rich, world):
     later = await world.killed()
     assert isinstance(later, MqttServer)
     assert [] == await read(later)
+
+
+@pytest.mark.parametrize("answered", [False, True])
+async def test_d20_a_look_at_a_flight_of_qos_2_of_a_clean_session_leaves_it_as_it_is(
+    world, answered
+):
+    """MQTT 5, 4.3: the client goes on with PUBREC and PUBCOMP after it."""
+    peer = await world.subscribed("Dog/+", qos=2)
+    await (await world.connected("p")).ask(Publish("Dog/1", b"{}", 2, False, False, 1))
+    (publish,) = await peer.hear()
+    if answered:
+        assert [Pubrel(publish.packet_id)] == await peer.ask(Pubrec(publish.packet_id))
+    [flight] = (await read(world, "s"))["in_flight_out"]
+    told = {"packet_id": 1, "topic": None, "qos": 2, "seq": 0, "released": answered}
+    assert told.items() <= flight.items()
+    if not answered:
+        assert [Pubrel(publish.packet_id)] == await peer.ask(Pubrec(publish.packet_id))
+    assert [] == await peer.ask(Pubcomp(publish.packet_id))
+    assert 0 == len(world.broker.sessions.get("s").window)

@@ -19,7 +19,7 @@ from rowcast.doors.mqtt.broker import Broker
 from rowcast.doors.mqtt.client import Client, client_of
 from rowcast.doors.mqtt.connections.traffic import Traffic
 from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat
-from rowcast.doors.mqtt.delivery.sent import sent_of
+from rowcast.doors.mqtt.delivery.sent import CompactInflight, sent_of
 from rowcast.doors.mqtt.sessions.observers import SESSIONS
 from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.doors.mqtt.sessions.wills import will_delay
@@ -160,15 +160,16 @@ def subscription_facts(text: str, interest: SubscribedFilter) -> Facts:
 def _flights(session: Session) -> Iterator[Facts]:
     """Yield flights; of compact ones of clean sessions only the identifier is known."""
     for packet_id, flight in session.window:
-        sent = sent_of(flight)
+        sent, item = sent_of(flight), flight.item
+        compact = isinstance(item, CompactInflight)
         yield {
             "packet_id": packet_id,
             "topic": (sent.topic or None) if sent is not None else None,
-            "qos": sent.qos if sent is not None else 1,
-            "seq": sent.seq if sent is not None else flight.item,
+            "qos": sent.qos if sent is not None else 2 if compact else 1,
+            "seq": sent.seq if sent is not None else 0 if compact else item,
             "sent_at": time_text(flight.sent_at or None),
             "retries": flight.retries,
-            "released": flight.released,
+            "released": flight.released or item is CompactInflight.RELEASED,
         }
 
 
