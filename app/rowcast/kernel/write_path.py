@@ -120,6 +120,7 @@ class WritePath:
             return
         run: list[Write] = []
         known, detour, largest = self._known, self.detour, self._admission.payload_bytes_max
+        kept = self._admission.durable.wanted
         if detour is not None:  # what may take it, and what waits behind that, goes alone
             largest = min(largest, detour.bytes_min - 1)
         last: Event | None = None
@@ -134,7 +135,11 @@ class WritePath:
             route = known.get(event.topic) or self._route(event.topic)
             alone = len(event.payload) > largest
             alone = alone or (detour is not None and caller in detour.waiting)
-            if alone or route is None or route.bare or not route.checked:
+            if alone or route is None or not route.checked:
+                alone = True
+            elif route.bare:  # announced at once, unless a session that may be away wants it
+                alone = not (event.qos and kept(event.topic))
+            if alone or route is None:
                 self._append_run(run)
                 run = []
                 self.submit(event, caller, done)

@@ -133,3 +133,24 @@ async def test_repeats_of_qos_2_in_one_read_are_taken_once(world, durable):
     assert [1, 2, 1, 3] == [item.packet_id for item in answers]
     assert [Pubrec(2)] == await peer.ask(message(b"2", 2, 2))
     assert [b"1", b"2", b"3"] == payloads(watcher.heard())
+
+
+async def test_messages_that_a_durable_session_wants_are_appended_together(world):
+    """D14, D28: at a topic that is only routed, too; what nobody keeps stays in its place."""
+    await world.subscribed("a/b", client_id="d", qos=1, connect={"properties": HOUR})
+    watcher = await world.subscribed("#")
+    peer = await world.connected()
+    await peer.ask(message(b"-", 1, 9), message(b"-", topic="other"))
+    watcher.heard()
+    world.writer.hold()
+    run = [message(b"%d" % number, 1 + number % 2, number) for number in (1, 2, 3)]
+    peer.send(*run, message(b"4", topic="other"), message(b"5", 1, 5))
+    await world.turn()
+    assert 1 == len(world.writer.waiting)
+    world.writer.release()
+    assert [1, 2, 3, 5] == [item.packet_id for item in await peer.hear()]
+    assert [b"1", b"2", b"3", b"4", b"5"] == payloads(watcher.heard())
+    world.peers[0].lose()
+    again = world.peer()
+    await again.connect("d", clean_start=False, properties=HOUR)
+    assert {b"1", b"2", b"3", b"5"} <= set(payloads(again.later))
