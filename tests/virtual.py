@@ -22,6 +22,10 @@ class Threads(Executor):
             self.step()
         return future
 
+    def call(self, call, told):
+        """Do what has no result, and tell how it has ended, as ``SingleThread`` does."""
+        self.submit(call).add_done_callback(lambda future: told(future.exception()))
+
     def step(self):
         """Do the oldest piece of work."""
         future, fn, args = self.waiting.popleft()
