@@ -1,7 +1,7 @@
 """The values and ids of a table's records, as conditions and orders compare them."""
 
 from rowcast.codecs import JSON
-from rowcast.core.events import Record, local_id
+from rowcast.core.events import DELETE, Record, local_id
 from rowcast.core.tables import Table
 from rowcast.core.values import parse_id
 from rowcast.rows.transcoder import Transcoder
@@ -23,7 +23,7 @@ class TableValues:
         return self._transcoder.spelled(record, JSON)
 
     def value(self, record: Record | None) -> object:
-        """Return a record's value; None for plain bytes, as the store has it."""
-        if record is None or not self._transcoder.structured(record):
+        """Return a record's value; None for plain bytes, as the store has it, and a deletion."""
+        if record is None or record.kind == DELETE or not self._transcoder.structured(record):
             return None
         return record.decoded
