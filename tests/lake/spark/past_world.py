@@ -26,7 +26,6 @@ type Lease @table(expiration: 30) @export { id: ID @primaryKey, name: String }
 type Free @table @export
 """
 TABLES = ("Dog", "Number", "Lease", "Free")
-LEASE_SECONDS = 30
 BRANCH = "home"
 KEYS = 8
 STEPS_SECONDS = (0, 0, 0, 1e-6, 0.0004, 0.001, 0.5, 7, 45, 600, -20)
@@ -45,6 +44,8 @@ class Past:
         self.time = BEGIN
         self.versions = []
         """The times of what was written, in microseconds."""
+        self.ends = {}
+        """When what was written is over, by position: by the clock, which may have gone back."""
 
     @asynccontextmanager
     async def running(self):
@@ -78,7 +79,9 @@ class Past:
             outcomes = await self.kernel.write_all(events, ANN, atomic=False)
             wrong = [it for it in outcomes if isinstance(it, Exception) and it.code != "not_found"]
             assert not wrong, wrong
-            self.versions += [it.event.version for it in outcomes if not isinstance(it, Exception)]
+            written = [it.event for it in outcomes if not isinstance(it, Exception)]
+            self.versions += [event.version for event in written]
+            self.ends |= {event.seq: event.expires_at for event in written if event.expires_at}
             if number in due:
                 await self.export(self.chance.choice((export, export_changes)))
         self.time += 1

@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.slow
 pytest.importorskip("pyspark", reason="NO SPARK: the past is NOT compared with it here")
 
-from past_world import BRANCH, LEASE_SECONDS, TABLES, Past  # noqa: E402
+from past_world import BRANCH, TABLES, Past  # noqa: E402
 from states import RETAINED, Files  # noqa: E402
 
 from rowcast_lake.columns.records import plain  # noqa: E402
@@ -65,12 +65,6 @@ class Values:
         assert {**value_of(row, table), **value} == value_of(row, table)
         assert value_of(row, table).keys() - value.keys() <= ({"id"} if table == "Free" else set())
 
-    def is_over(self, topic, seq, moment):
-        """Whether a lease was over then, which a read of it alone does not tell."""
-        if not topic.startswith("Lease/") or not isinstance(moment, int):
-            return False
-        return self.rows["Lease"][seq]["at"] + LEASE_SECONDS * 1_000_000 <= moment * 1_000
-
 
 def of_table(state, table):
     return {topic: seq for topic, seq in state.items() if topic.startswith(f"{table}/")}
@@ -99,7 +93,8 @@ async def test_m6_the_past_at_1000_times_is_that_of_spark_from_files(spark, tmp_
         if limit[0] <= known:  # which the history in the newest snapshot reaches
             assert of_table(history, table) == own, moment
         seq = state.get(topic)
-        wanted = None if seq is None or values.is_over(topic, seq, moment) else seq
+        over = isinstance(moment, int) and 0 < past.ends.get(seq, 0) <= moment / 1_000
+        wanted = None if over else seq  # a read of one record does not tell what is over
         assert (record and record["_seq"]) == wanted, (topic, moment)
         for it, row in (*rows.items(), *([(topic, record)] if record else ())):
             values.expect(it, row)
