@@ -10,6 +10,7 @@ import base64
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, cast
@@ -128,9 +129,21 @@ class Remote:
         return _client(self)
 
 
+class _Client(httpx.Client):
+    """Connections to one server, closed when nobody has them any more.
+
+    One that is no longer remembered may be in use.
+    """
+
+    def __del__(self) -> None:
+        """Close them; one that could not be made has none."""
+        with suppress(Exception):
+            self.close()
+
+
 @lru_cache(REMOTE_SERVERS_MAX)
 def _client(remote: Remote) -> httpx.Client:
-    return httpx.Client(
+    return _Client(
         timeout=REMOTE_ANSWER_SECONDS,
         headers={"authorization": remote.authorization} if remote.authorization else {},
         # Use the environment's proxy only if the server is on another machine.
