@@ -332,7 +332,7 @@ SESSION_PLANTS = (
 HIDDEN_PLANTS = {
     announce_numbers_that_are_not_reserved: (178,),
     save_flights_without_their_groups: (9, 8, 1),
-    forget_what_groups_have_open: (59, 16),
+    forget_what_groups_have_open: (28, 59, 16),
     send_pubrel_before_the_release_is_on_disk: (9, 5, 135),
     send_pubcomp_before_the_identifier_is_free_on_disk: (2,),
     send_suback_before_the_filter_is_on_disk: (5, 76, 1),
@@ -342,15 +342,15 @@ HIDDEN_PLANTS = {
     save_no_place: (1,),
     send_again_without_dup: (6, 5),
     send_nothing_again: (5, 1, 2),
-    send_again_in_another_order: (2, 11),
+    send_again_in_another_order: (81, 2, 11),
     keep_filters_that_have_ended: (1, 8),
     forget_what_must_be_logged: (2, 8, 0),
     send_qos_0_again_after_a_kill: (9, 17),
     send_current_records_again_after_a_kill: (4, 22),
-    do_not_try_removals_again: (53,),
+    do_not_try_removals_again: (21, 24),
     let_sessions_live_for_ever: (0, 2, 1),
     keep_wills_in_memory: (12, 8),
-    lose_wills_that_the_disk_refuses: (41,),
+    lose_wills_that_the_disk_refuses: (14, 11),
 }
 """Those that need a kill or a fault at the right moment, and seeds whose rough runs notice them."""
 RARE_PLANTS = (do_not_save_that_a_client_left,)
