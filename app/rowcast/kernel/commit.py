@@ -268,6 +268,9 @@ class Committer(StagedCommits):
         """
         return max(self.stored, self.announced, self._unused)
 
+    async def until_reached(self, number: int) -> None:
+        """Wait until a cursor of another process can be judged: here there is none."""
+
     # -- outcomes ----------------------------------------------------------------------------------
 
     def _write_apart(self, work: GroupCommit) -> None:

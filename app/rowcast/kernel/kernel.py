@@ -75,6 +75,7 @@ class Kernel(Watching):
         self.reader = reader
         self._epoch = reader.epoch
         reader.unstored, reader.reach = committer.unstored, lambda: committer.reach
+        reader.until_reached = committer.until_reached
         committer.remembers = reader.remembers
         self.transcoder = Transcoder(registry.shapes)
         self.access = Reauthorization(now)

@@ -8,6 +8,7 @@ apart where no other process can append; where one can (``confirms``), its answe
 because a node that was replaced and does not know it yet would answer from the past.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
@@ -29,7 +30,7 @@ from rowcast.kernel.commit import Committer
 from rowcast.kernel.group_commit import GroupCommit
 from rowcast.kernel.last_write_wins import GONE, is_stamped, stamp_of, tombstone
 from rowcast.kernel.proposals import PLACE, Proposal, Read
-from rowcast.kernel.write import Outcome, Receipt, Write
+from rowcast.kernel.write import Kept, Outcome, Receipt, Write, resolver
 from rowcast.log.batch_content import Content, Origin, TableOf
 from rowcast.reads.before_image import set_before_image
 from rowcast.reads.record_cache import RecordCache, Unknown
@@ -250,6 +251,8 @@ class SequencingCommitter(Committer):
         self._cases: list[_Case] = []
         self._proposed = False
         """Whether the last batch was one of proposals: then what is queued here is next."""
+        self._asked = set[Kept]()
+        """Called once the log has confirmed that this node still numbers."""
 
     @property
     def reach(self) -> int:
@@ -258,6 +261,24 @@ class SequencingCommitter(Committer):
         Another process may have a batch, and its client come here, before it is announced here.
         """
         return max(super().reach, self._store.head())
+
+    async def until_reached(self, number: int) -> None:
+        """Have the log confirm that no other node has taken over, where a cursor is beyond its end.
+
+        This one may not know it yet: a reader of the other node would be taken back. Raises BUSY.
+        """
+        if not self._confirms or number <= self.reach:
+            return
+        future: asyncio.Future[Error | None] = self._loop.create_future()
+        asked = resolver(future)
+        self._asked.add(asked)
+        try:
+            self.keep((), asked)
+            error = await future
+        finally:
+            self._asked.discard(asked)
+        if error is not None:
+            raise error
 
     def judge(self, proposal: Proposal, caller: Caller, judged: Judged) -> None:
         """Take a proposal; ``judged`` is called on the loop, once its batch is announced here.
@@ -292,10 +313,10 @@ class SequencingCommitter(Committer):
     def _finish(self, work: GroupCommit) -> None:
         """Announce and answer; then tell the nodes of proposals.
 
-        What wrote nothing and was refused because of a record is confirmed by the log first: a node
-        that was replaced, and does not know it yet, would refuse from the past.
+        What wrote nothing is confirmed by the log first if a record was the reason, or if it was
+        asked for: a node that was replaced, and does not know it yet, would answer from the past.
         """
-        if self._confirms and work.packed is None and any(map(_of_a_record, work.outcomes)):
+        if self._confirms and work.packed is None and self._needs_log(work):
             work.packed = self._store.pack(())
             self._run(work, partial(self._append, work), self._written)
             return
@@ -306,3 +327,7 @@ class SequencingCommitter(Committer):
             work.tell()
         if self._cases:
             self._schedule()
+
+    def _needs_log(self, work: GroupCommit) -> bool:
+        asked = self._asked and any(keeping.done in self._asked for _, keeping in work.batch.keeps)
+        return bool(asked) or any(map(_of_a_record, work.outcomes))

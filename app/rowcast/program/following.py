@@ -140,7 +140,6 @@ class Following(Application):
             reports,
             schema=self.schema.text,
         )
-        kernel.reader.until_reached = committer.until_reached
         unlogged = UnloggedEvents(committer, self.link.pass_on)
         self.link.on_events.append(unlogged.take)
         self._differ(kernel)

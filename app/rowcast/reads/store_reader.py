@@ -54,7 +54,7 @@ class StoreReader:
     """Whether a read of the log after a position begins in an archive, which is slower."""
 
     until_reached: Callable[[int], Awaitable[None]] = staticmethod(_is_reached)
-    """Waits until this process has followed the log up to a cursor. Raises BUSY."""
+    """Waits until this process can judge a cursor beyond its end of the log. Raises BUSY."""
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ import pytest
 
 from mqtt_server import EPOCH, Puback, payloads, topics, user, users
 from rowcast.codecs import CBOR
+from rowcast.core.errors import Code, Error
 from rowcast.store.store import Keep
 
 ASKS = users(("seq", ""))
@@ -64,6 +65,23 @@ async def test_since_may_be_what_a_puback_told(world):
     peer = await world.connected("s")
     await peer.subscribe("Dog/#", properties=since(user(first, "seq")))
     assert ["Dog/2", "Dog/3"] == topics(peer.later)
+
+
+async def test_a_cursor_that_only_another_node_can_have_is_refused(world):
+    """K12: this node may be too old to tell whether it is beyond the end of the log."""
+    event = await world.put("Dog/1", b"{}")
+    asked = []
+
+    async def behind(number):
+        asked.append(number)
+        raise Error(Code.BUSY, "another node numbers writes now")
+
+    world.kernel.reader.until_reached = behind
+    peer = await world.connected()
+    ahead = world.cursor(event.seq + 7)
+    assert (0x97,) == await peer.subscribe("Dog/#", properties=since(ahead))
+    assert ([], [event.seq + 7]) == (peer.later, asked)
+    assert (0,) == await peer.subscribe("Dog/#", properties=since(world.cursor(event.seq)))
 
 
 async def test_since_now_brings_nothing(world):

@@ -6,8 +6,10 @@ existing filter of the client continues at its position.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
+from rowcast.core.cursors import parse_cursor
 from rowcast.core.errors import Code, Error
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
@@ -55,6 +57,20 @@ async def started(kernel: Kernel, topics: TopicFilter, start: StartPosition) -> 
 async def _position(kernel: Kernel, topics: TopicFilter, start: StartPosition) -> str | int | None:
     reader = kernel.reader
     return start.since or await position(reader, [topics], reader.sources(topics), start)
+
+
+def number_ahead(kernel: Kernel, since: str | None) -> int:
+    """Return the number of a cursor beyond this process's end of the log; 0 for any other.
+
+    Another node may have it. What is no cursor is refused with its filter.
+    """
+    if since is None:
+        return 0
+    with suppress(Error):
+        cursor, reader = parse_cursor(since), kernel.reader
+        if cursor.epoch == reader.epoch and cursor.seq > reader.reach():
+            return cursor.seq
+    return 0
 
 
 def _check_history(kernel: Kernel, topics: TopicFilter) -> None:

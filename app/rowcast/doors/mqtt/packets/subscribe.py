@@ -31,6 +31,7 @@ from rowcast.doors.mqtt.packets.offsets import (
     STREAM_PREFIX,
     WORDS,
     beginning,
+    number_ahead,
     start_of,
     started,
 )
@@ -150,7 +151,9 @@ def on_subscribe(client: "Client", packet: Subscribe) -> None:
 
 
 def _waits(wish: SubscribeRequest, plans: Sequence[FilterRequest | Error]) -> bool:
-    """Whether hooks or positions in the log are waited for before any of these filters starts."""
+    """Whether hooks, or positions in the log, are waited for before any of these filters starts."""
+    if number_ahead(wish.client.broker.kernel, wish.since):
+        return True
     streams = any(isinstance(plan, FilterRequest) and plan.begins_in_log for plan in plans)
     return streams or wish.client.broker.kernel.hooks.subscribe_waits
 
@@ -209,6 +212,8 @@ async def _authorise(wish: SubscribeRequest, plan: FilterRequest) -> None:
     kernel = wish.client.broker.kernel
     try:
         await kernel.authorise_waiting(plan.interest, wish.caller)
+        if ahead := number_ahead(kernel, wish.since):
+            await kernel.reader.until_reached(ahead)
         if plan.start is not None:
             check_start((plan.interest,), plan.start)
         if plan.start is not None:
