@@ -23,7 +23,9 @@ from rowcast.core.events import (
 )  # fmt: skip
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
+from rowcast.kernel.write import Receipt
 from rowcast.reads.record_cache import RecordCache
+from rowcast.reads.source_heads import SourceHeads
 from rowcast.store.store import Keep
 from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
@@ -105,7 +107,9 @@ class World:
         self.seq = 0
         self.logged = []
         self.unannounced = []
+        self.after_append = []
         self.reader = SteppedReader(self, limits)
+        self.reader.heads = SourceHeads(self.after_append)
         self.subscription = Subscription(self.reader)
         self.interests = {}
         self.heard = {}
@@ -136,6 +140,8 @@ class World:
         event = self.unannounced.pop(0)
         self.bus.publish(event)
         self.announced = event.seq
+        for listener in list(self.after_append):
+            listener([Receipt(event)])
 
     def write(self, topic, kind=PUT, value=b"{}"):
         """Commit and announce at once."""

@@ -3,6 +3,8 @@
 import pytest
 
 from rowcast.core.events import CURRENT, DELETE, MESSAGE, SNAPSHOT, Event
+from rowcast.core.topics import TopicFilter
+from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 from subscription_world import World
 
 MANY = 300
@@ -159,3 +161,37 @@ def _pages(world, monkeypatch):
 
     monkeypatch.setattr(world.store, "scan_all", seen)
     return pages
+
+
+async def returned(world, position):
+    """Return what a reader of dogs gets who comes back to a position."""
+    reader, dogs = Subscription(world.reader), TopicFilter("Dog/#")
+    world.bus.add(dogs, reader)
+    reader.resume(position, [SubscribedFilter(dogs)])
+    found = reader.take(100)
+    while world.reader.asked or world.reader.answered or not reader.from_memory:
+        await world.turn()
+        if world.reader.asked:
+            world.reader.ask()
+            world.reader.answer()
+            await world.turn()
+        found += reader.take(100)
+    assert reader.settled == world.announced
+    return [event.topic for event, _ in found]
+
+
+async def test_of_those_who_come_back_and_missed_nothing_one_reads(world, counted):
+    """While others write to other tables; a crowd after a restart would read the same again."""
+    world.write("Dog/1")
+    away = world.announced
+    world.write("Cat/1")
+    assert [] == await returned(world, away)
+    assert counted.trips == 1
+    for name in ("Cat/2", "room/1", "Cat/3"):
+        world.write(name)
+        assert [] == await returned(world, away)
+    assert counted.trips == 1
+    assert ["Dog/1"] == await returned(world, 0)
+    world.write("Dog/2")
+    assert ["Dog/2"] == await returned(world, away)
+    assert counted.trips == 3

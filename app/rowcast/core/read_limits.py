@@ -37,3 +37,9 @@ HISTORY_SORTED_RECORDS_MAX = 100_000
 """Records of a past moment held at once, to sort them: as many as may have changed since."""
 SHARED_READ_FAILURES_MAX = 2
 """Failed reads that a reader waits for: one may be its first reader's fault, two are not."""
+SOURCE_HEADS_MAX = 1_000
+"""Sources of the log whose newest event is known, some 200 bytes each; with more, all are read
+again."""
+SOURCE_HEADS_UNASKED_EVENTS = 100_000
+"""Events that are noted for this without a reader who asks: 10 ms of work; then it ends until the
+next read."""

@@ -51,6 +51,7 @@ from rowcast.kernel.write import (
 from rowcast.kernel.write_path import WritePath
 from rowcast.reads.loop_turns import in_turns
 from rowcast.reads.record_cache import UNKNOWN, Unknown
+from rowcast.reads.source_heads import SourceHeads
 from rowcast.rows.transcoder import Transcoder
 from rowcast.store.store import Page
 from rowcast.subscriptions.reader import Reader
@@ -76,6 +77,7 @@ class Kernel(Watching):
         self._epoch = reader.epoch
         reader.unstored, reader.reach = committer.unstored, lambda: committer.reach
         reader.until_reached = committer.until_reached
+        reader.heads = SourceHeads(committer.after_append)
         committer.remembers = reader.remembers
         self.transcoder = Transcoder(registry.shapes)
         self.access = Reauthorization(now)

@@ -170,6 +170,11 @@ class Backlog:
         wider = replace(new, count=count, expired=expired)
         self._ahead = sorted((*apart, wider), key=lambda item: item.after)
 
+    @property
+    def skips(self) -> bool:
+        """Whether a range is pending."""
+        return bool(self._ahead)
+
     def next(self, position: int) -> SkippedRange | None:
         """Return the next range if a reader at the position has reached it."""
         return self._ahead[0] if self._ahead and position >= self._ahead[0].after else None

@@ -7,7 +7,6 @@ The docstring of ``subscription.py`` argues why no event is lost or delivered tw
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Protocol
 
 from rowcast.core.cursors import Cursor
 from rowcast.core.errors import Code, Error
@@ -20,40 +19,13 @@ from rowcast.subscriptions.backfill import TRIMMED, CurrentRecords, Lost, Replay
 from rowcast.subscriptions.backfill_queue import BackfillQueue
 from rowcast.subscriptions.backlog import Backlog
 from rowcast.subscriptions.conflation import Conflated, delivers_latest, superseded
-from rowcast.subscriptions.event_queue import EventQueue
-from rowcast.subscriptions.gaps import Gap, GapCause, LossCounter
-from rowcast.subscriptions.progress import Progress
+from rowcast.subscriptions.gaps import Gap, GapCause
+from rowcast.subscriptions.live_cursor import LiveCursor
 from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.skipped_ranges import SkippedRange, current_at, reset
-from rowcast.subscriptions.stage import Stage
-from rowcast.subscriptions.subscribed_filters import Pair, SubscribedFilter, SubscribedFilters
+from rowcast.subscriptions.subscribed_filters import Pair, SubscribedFilter
 
 log = logging.getLogger("rowcast.subscription")
-
-
-class LiveCursor(Protocol):
-    """The part of a subscription that catch-up uses."""
-
-    client_id: str
-    interests: SubscribedFilters
-    queue: EventQueue
-    progress: Progress
-    losses: LossCounter
-    stage: Stage | None
-    closed: bool
-
-    @property
-    def settled(self) -> int:
-        """The position to continue from."""
-
-    def counts(self, event: Event) -> bool:
-        """Whether a skipped event counts as a gap for the reader."""
-
-    def sees(self, event: Event) -> bool:
-        """Whether the reader may learn that an event existed."""
-
-    def page_read(self) -> None:
-        """Callback: a page was fetched, or failed."""
 
 
 class CatchUp:
@@ -95,8 +67,23 @@ class CatchUp:
         return self.task is not None or bool(self.backfill.waiting)
 
     def start(self) -> None:
-        """Fetch the next page."""
-        self.task = asyncio.get_running_loop().create_task(self._fetch())
+        """Fetch the next page, unless it is known that there is none."""
+        if not self._is_complete():
+            self.task = asyncio.get_running_loop().create_task(self._fetch())
+
+    def _is_complete(self) -> bool:
+        """Go on with what the bus offers if the log is known to have nothing more.
+
+        So it is for most sessions of a crowd that comes back. An event that is being announced may
+        have been offered already, and its source is not noted yet.
+        """
+        progress, backlog = self._progress, self._backlog
+        skips = backlog is not None and backlog.skips
+        if self.backfill.waiting or skips or progress.unqueued > self._reader.announced():
+            return False
+        start = progress.next_after
+        progress.behind = not self._reader.has_none(start, self.interests.needs(start))
+        return not progress.behind
 
     def stop(self) -> None:
         """Stop fetching."""

@@ -35,6 +35,7 @@ class Progress:
         "reading",
         "take_bytes",
         "take_matches",
+        "unqueued",
     )
 
     def __init__(self, take_bytes: int, take_matches: int = SUBSCRIPTION_TAKE_MATCHES_MAX) -> None:
@@ -50,6 +51,8 @@ class Progress:
         """Events read and not delivered yet."""
         self.behind = False
         """Whether events after the page and the queue must be read from the log."""
+        self.unqueued = 0
+        """The greatest number of an event that was offered, and left to a read of the log."""
         self.reading = False
         """Whether a page of the log is being read."""
         self.doubt = 0

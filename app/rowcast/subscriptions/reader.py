@@ -28,6 +28,7 @@ from rowcast.reads.log_pages import LogPage
 from rowcast.reads.loop_turns import LoopTurns
 from rowcast.reads.record_cache import RecordCache
 from rowcast.reads.row_limits import USUAL, RowLimits
+from rowcast.reads.source_heads import SourceHeads
 from rowcast.reads.store_reader import StoreReader
 from rowcast.rows.topic_rows import RowFilter, View
 from rowcast.store.store import LogAndRecords, Page, Scan
@@ -77,10 +78,8 @@ class Reader(StoreReader):
     ) -> None:
         super().__init__(store, cache, executor, tables, announced, scan_bytes)
         self.row_limits = row_limits
-        self.queue_events = queue_events
-        """Maximum queued events of one subscription (D23); 0 is the default."""
-        self.queue_bytes = queue_bytes
-        """Maximum queued payload bytes of one subscription; 0 is the default."""
+        self.queue_events, self.queue_bytes = queue_events, queue_bytes
+        """Bounds of one subscription's queue, in events (D23) and payload bytes; 0: the default."""
         self.views: RowViews | None = None
         """The readable topic tables."""
         self.supply: Callable[[TopicFilter], Awaitable[list[Record] | None]] | None = None
@@ -107,6 +106,8 @@ class Reader(StoreReader):
         self._many_scans = asyncio.Semaphore(1)  # one for each subscriber waits at most
         self.shedding = Shedding()
         """The level of load shedding, checked before new work."""
+        self.heads = SourceHeads([])
+        """What is known of the newest events of sources."""
         self.losses = LossCounter()
         """The losses of all subscriptions."""
         self.delivered: list[Delivered] = []
@@ -144,9 +145,21 @@ class Reader(StoreReader):
     ) -> LogPage:
         """Return a page of the log after a position; see ``StoreReader``."""
         found = await super().page(after, limit, sources, until)
+        announced = self.announced()
+        if found.upto == announced:
+            newest = found.events[-1].seq if found.events else after
+            self.heads.learn(sources, newest, announced)
         if len(found.events) >= self.turn_events:
             await self.turns.take()
         return found
+
+    def has_none(self, after: int, needs: dict[LogSource, int]) -> bool:
+        """Whether it is known without a read that sources have nothing after a position.
+
+        ``needs`` has the position from which each of them is needed.
+        """
+        known = self.heads.has_none(after, self.announced(), [*needs])
+        return known and not self.lost(needs)
 
     async def scan_all(self, scans: Sequence[Scan], limit: int) -> list[Page]:
         """Return pages of current records, one for each scan; see ``StoreReader``."""

@@ -11,8 +11,7 @@ is offered to the queue (or the queue is full, and ``behind`` is set again). Whe
 than one page, ``behind`` is set and the logged events in the queue are dropped: while ``behind`` is
 set, the queue contains only events that follow the position without a gap.
 
-**No duplicate.** There is one position, and it only increases. Each filter has a ``floor``, the
-position after which logged events count for it.
+**No duplicate.** The one position only increases. A filter's ``floor`` is where it begins.
 
 A subscription does no I/O itself: pages come from the Reader, in a task that exists only meanwhile.
 It knows no protocols: a door takes (event, filter) pairs when it can send them.
@@ -83,9 +82,8 @@ class Subscription:
         self.stage: Stage | None = None
         """The stage before the reader; usually None."""
         self.commits: CommitMarks | None = None
-        """The marks after transactions; None while nobody asked for them."""
         self.pacing: Pacing | None = None
-        """What has values of records wait; None while none has to."""
+        """The marks after transactions, and what has values of records wait, where asked for."""
         self._delivered, self._announced = reader.delivered, reader.announced
         self.joined = reader.announced()
         """The log's head when the reader connected, or added its last filter."""
@@ -100,6 +98,7 @@ class Subscription:
             self.fall_behind(event)
             return
         if self.progress.behind and event.seq:
+            self.progress.unqueued = event.seq
             return
         queue = self.queue
         if (len(queue.events) >= queue.events_max or queue.bytes >= queue.bytes_max) and not (
@@ -121,15 +120,16 @@ class Subscription:
         for event in events:
             self.offer(event)
 
-    def fall_behind(self, event: Event) -> None:  # noqa: ARG002 - all are read
+    def fall_behind(self, event: Event) -> None:
         """Read from the log what is not offered."""
-        self.progress.behind = True
+        self.progress.unqueued, self.progress.behind = event.seq, True
         self.signal()
 
     def _has_room(self, event: Event) -> bool:
         """Let the reader drain the queue; record the refused event if it does not."""
         if self._on_full is not None:
             self._on_full()  # a reader that can send now drains it at once
+        self.progress.unqueued = event.seq or self.progress.unqueued  # if there is no room
         if self.closed or (self.progress.behind and event.seq):
             return False
         if not self.queue.full:
