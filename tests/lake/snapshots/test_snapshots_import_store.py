@@ -1,7 +1,6 @@
 """Import from an object store: a file, a prefix, a snapshot (S1, S19)."""
 
 import asyncio
-import uuid
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,7 +10,7 @@ from typer.testing import CliRunner
 
 from exported import Exported
 from free_ports import free_port
-from object_store import BUCKET, SECRET, object_store
+from object_store import SECRET
 from rowcast.core.errors import Code, Error
 from rowcast.program.cli import command
 from rowcast.schema import parse_schema
@@ -22,20 +21,6 @@ from rowcast_lake.snapshots.shelves import directory_of
 
 SCHEMA = "type Dog @table @export { id: ID @primaryKey, name: String }"
 DOG = parse_schema(SCHEMA).tables[0]
-
-
-@pytest.fixture(scope="module")
-def variables():
-    with object_store() as found:
-        yield found
-
-
-@pytest.fixture
-def store(variables, monkeypatch):
-    """A place of its own in the store."""
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    return directory_of(f"s3://{BUCKET}/{uuid.uuid4().hex}")
 
 
 def put(place, **columns):

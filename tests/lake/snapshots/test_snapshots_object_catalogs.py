@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import uuid
 from urllib.parse import urljoin
 
 import duckdb
@@ -20,7 +19,7 @@ from typer.testing import CliRunner
 
 from exported import Exported
 from http_clients import http_client
-from object_store import BUCKET, KEY, SECRET, separate_object_store
+from object_store import KEY, SECRET, separate_object_store
 from rowcast.core.errors import Code, Error
 from rowcast.core.export_limits import EXPORT_SECONDS_MAX
 from rowcast.program.cli import command
@@ -33,7 +32,7 @@ from rowcast_lake.snapshots.importing import files_of
 from rowcast_lake.snapshots.manifest import read_manifest
 from rowcast_lake.snapshots.object_shelf import ObjectMaking, ObjectShelf
 from rowcast_lake.snapshots.partitions import PartBounds
-from rowcast_lake.snapshots.shelves import catalogue_of, directory_of, shelf_of
+from rowcast_lake.snapshots.shelves import catalogue_of, shelf_of
 from rowcast_lake.snapshots.verify import verify
 from rowcast_lake.spark.places import Served
 from rowcast_lake.stores.object_paths import ObjectPath
@@ -56,14 +55,6 @@ PLAIN = {"allow_http": "true"}
 def variables():
     with separate_object_store() as found:
         yield found
-
-
-@pytest.fixture
-def store(variables, monkeypatch):
-    """A place of its own in the store."""
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    return directory_of(f"s3://{BUCKET}/{uuid.uuid4().hex}")
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import uuid
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from typer.testing import CliRunner
 
 from exported import Exported
 from http_clients import http_client
-from object_store import BUCKET, KEY, SECRET, object_store
+from object_store import BUCKET, KEY, SECRET
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE
 from rowcast.core.export_limits import EXPORT_SECONDS_MAX, SNAPSHOT_PINNED_SECONDS
@@ -31,20 +30,6 @@ from rowcast_lake.snapshots.shelves import catalogue_of, directory_of, shelf_of
 from rowcast_lake.snapshots.verify import verify
 from rowcast_lake.stores.object_paths import ObjectPath
 from serving import application, until
-
-
-@pytest.fixture(scope="module")
-def variables():
-    with object_store() as found:
-        yield found
-
-
-@pytest.fixture
-def store(variables, monkeypatch):
-    """A place of its own in the store."""
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    return directory_of(f"s3://{BUCKET}/{uuid.uuid4().hex}")
 
 
 @pytest.fixture

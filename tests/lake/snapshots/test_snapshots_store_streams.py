@@ -3,13 +3,11 @@
 import io
 import random
 import re
-import uuid
 
 import pyarrow.parquet as pq
 import pytest
 
 from exported import Exported
-from object_store import BUCKET, object_store
 from rowcast.core.errors import Code, Error
 from rowcast.core.export_limits import EXPORT_SECONDS_MAX
 from rowcast_lake.snapshots.changes import export_changes
@@ -17,7 +15,7 @@ from rowcast_lake.snapshots.compaction import compact
 from rowcast_lake.snapshots.export import Order, export
 from rowcast_lake.snapshots.object_pages import PAGES, ObjectPages
 from rowcast_lake.snapshots.object_shelf import ObjectShelf
-from rowcast_lake.snapshots.shelves import catalogue_of, directory_of, shelf_of
+from rowcast_lake.snapshots.shelves import catalogue_of, shelf_of
 from rowcast_lake.snapshots.verify import verify
 from rowcast_lake.stores.object_paths import ObjectPath
 
@@ -97,19 +95,6 @@ class StoreStream:
     def changed(self):
         """Return the names of objects that are not what they were when they were read."""
         return [name for name, was in self.seen.items() if (self._store / name).read_bytes() != was]
-
-
-@pytest.fixture(scope="module")
-def variables():
-    with object_store() as found:
-        yield found
-
-
-@pytest.fixture
-def store(variables, monkeypatch):
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    return directory_of(f"s3://{BUCKET}/{uuid.uuid4().hex}")
 
 
 @pytest.fixture
