@@ -9,7 +9,7 @@ from rowcast.codecs import CBOR, JSON, MSGPACK, decode
 from rowcast.core.callers import NONE
 from rowcast.core.errors import Code, Error
 from rowcast.doors.http.messages.problems import (
-    FACES,
+    STATUSES,
     as_error,
     problem,
     problem_body,
@@ -76,7 +76,7 @@ async def test_a_misspelt_table_is_told(rest, path, hint):
 
 
 def test_the_table_has_every_code():
-    assert set(TABLE) == set(FACES) == set(Code)
+    assert set(TABLE) == set(STATUSES) == set(Code)
 
 
 @pytest.mark.parametrize(("code", "face"), TABLE.items(), ids=map(str, TABLE))
@@ -85,10 +85,10 @@ async def test_every_code_is_told(rest, method, code, face):
     """B16: status and problem details, whichever way the error came."""
     answer = await rest.ask(method, f"/fail/{code}", b"{}")
     details = answer.value
-    assert (answer.status, FACES[code].close) == face
+    assert (answer.status, STATUSES[code].close) == face
     assert details == {
         "type": f"urn:rowcast:error:{code}",
-        "title": FACES[code].title,
+        "title": STATUSES[code].title,
         "status": face[0],
         "detail": f"this is {code}",
         "instance": f"/fail/{code}",

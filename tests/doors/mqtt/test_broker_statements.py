@@ -23,8 +23,7 @@ from mqtt_server import (
     users,
 )
 from rowcast.core.limits import MQTT_TOPIC_ALIAS_MAXIMUM
-from rowcast.doors.mqtt.packets import publish as publishing
-from rowcast.doors.mqtt.packets import subscribe as subscribing
+from rowcast.doors.mqtt.packets.error_reasons import PUBACK_REASONS, SUBACK_REASONS
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Connect
 from rowcast.mqtt.reasons import REASONS, PacketType
@@ -259,8 +258,8 @@ def test_reasons_are_those_of_the_packet():
     Every other reason that is sent is read back by these tests, whose client refuses a wrong one.
     """
     for kind in (PacketType.PUBACK, PacketType.PUBREC):
-        assert set(publishing.REASONS.values()) <= set(REASONS[kind].values())
-    assert set(subscribing._REASONS.values()) <= set(REASONS[PacketType.SUBACK].values())
+        assert set(PUBACK_REASONS.values()) <= set(REASONS[kind].values())
+    assert set(SUBACK_REASONS.values()) <= set(REASONS[PacketType.SUBACK].values())
 
 
 async def test_unsuback_says_no_more_than_it_must(world):

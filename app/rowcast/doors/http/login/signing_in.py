@@ -20,7 +20,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.messages.asgi import SIGNED_IN, Headers, Scope, peer_of
 from rowcast.doors.http.messages.cors import SAFE
-from rowcast.doors.http.messages.problems import FACES
+from rowcast.doors.http.messages.problems import usual_status
 
 COOKIE: Final = "rowcast"
 LOGIN: Final = "/$SYS/login"
@@ -68,7 +68,7 @@ async def sign_in(edge: HttpDoor, headers: Headers, scope: Scope, door: str) -> 
 def told_failed(edge: HttpDoor, nobody: Caller, error: Error) -> None:
     """Notify listeners of a failed authentication (L9)."""
     edge.kernel.hooks.auth_failed(nobody, error.message)
-    status = FACES[error.code].status
+    status = usual_status(error)
     edge.kernel.listeners.tell("refused", nobody, reason=error.message, code=status)
 
 

@@ -28,7 +28,7 @@ class ErrorStatus:
     title: str
 
 
-FACES: Final[Mapping[Code, ErrorStatus]] = MappingProxyType(
+STATUSES: Final[Mapping[Code, ErrorStatus]] = MappingProxyType(
     {
         Code.INVALID: ErrorStatus(400, 1007, "Malformed"),
         Code.UNPROCESSABLE: ErrorStatus(422, 1007, "Wrong values"),
@@ -46,7 +46,9 @@ FACES: Final[Mapping[Code, ErrorStatus]] = MappingProxyType(
         Code.INTERNAL: ErrorStatus(500, 1011, "Internal error"),
     }
 )
-"""Private close codes are 4000 plus the status (RFC 6455, 7.4.2)."""
+"""For each code: HTTP status, WebSocket close code and title; those of MQTT are in
+``doors/mqtt/packets/error_reasons.py``. Private close codes are 4000 plus the status (RFC 6455,
+7.4.2)."""
 
 _TYPES: Final = MappingProxyType(
     {
@@ -81,6 +83,11 @@ def as_error(failure: BaseException, what: str) -> Error:
     )
 
 
+def usual_status(error: Error) -> int:
+    """Return the HTTP status of an error's code."""
+    return STATUSES[error.code].status
+
+
 def status_of(error: Error) -> int:
     """Return the HTTP status of an error.
 
@@ -90,7 +97,7 @@ def status_of(error: Error) -> int:
         return HTTPStatus.MISDIRECTED_REQUEST
     if error.code is Code.BUSY and error.detail.get("rate"):
         return HTTPStatus.TOO_MANY_REQUESTS
-    return FACES[error.code].status
+    return usual_status(error)
 
 
 def problem(
@@ -107,7 +114,7 @@ def problem(
         del facts["seq"]
     return facts | {
         "type": f"urn:rowcast:error:{error.code}",
-        "title": FACES[error.code].title,
+        "title": STATUSES[error.code].title,
         "status": int(status_of(error)),
         "detail": error.message,
         "instance": instance,

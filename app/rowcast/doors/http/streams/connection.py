@@ -9,7 +9,7 @@ from rowcast.core.limits import SOCKET_REASON_BYTES_MAX
 from rowcast.core.overload_limits import GOODBYE_RETRY_MS_MIN, GOODBYE_RETRY_SPREAD_MS
 from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.messages.asgi import Message, Receive, Send
-from rowcast.doors.http.messages.problems import FACES
+from rowcast.doors.http.messages.problems import STATUSES
 from rowcast.doors.http.streams.channels import SocketChannel
 from rowcast.doors.http.uvicorn_fastpath import cut, is_closing
 
@@ -20,7 +20,7 @@ RESTART: Final = 1012
 def farewell(error: Error) -> tuple[int, str]:
     """Return the close code and the reason of an error, truncated for a close frame."""
     reason = error.message.encode()[:SOCKET_REASON_BYTES_MAX].decode(errors="ignore")
-    return FACES[error.code].close, reason
+    return STATUSES[error.code].close, reason
 
 
 NORMAL: Final = frozenset({1000, 1005})

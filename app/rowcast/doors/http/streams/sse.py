@@ -22,7 +22,7 @@ from rowcast.core.limits import (
 )
 from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.messages.asgi import Message, Receive, Scope, Send, headers_of, text_of
-from rowcast.doors.http.messages.problems import FACES, as_error
+from rowcast.doors.http.messages.problems import as_error, usual_status
 from rowcast.doors.http.messages.replies import send_problem
 from rowcast.doors.http.streams.beginnings import Beginning, begin, interests_of, resource_at
 from rowcast.doors.http.streams.blocks import (
@@ -72,7 +72,7 @@ async def serve(edge: HttpDoor, scope: Scope, receive: Receive, send: Send) -> N
             return
     except Error as error:
         edge.kernel.close(stream.subscription)
-        hooks.listeners.tell("refused", caller, reason=error.message, code=FACES[error.code].status)
+        hooks.listeners.tell("refused", caller, reason=error.message, code=usual_status(error))
         await send_problem(edge.kernel, error, headers, scope, send)
         return
     with present(hooks, caller):

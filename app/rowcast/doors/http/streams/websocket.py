@@ -23,7 +23,7 @@ from rowcast.core.limits import (
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.messages.asgi import Receive, Scope, Send, headers_of, path_of, text_of
-from rowcast.doors.http.messages.problems import FACES, as_error
+from rowcast.doors.http.messages.problems import as_error, usual_status
 from rowcast.doors.http.streams.beginnings import (
     Beginning,
     begin,
@@ -78,7 +78,7 @@ async def serve(edge: HttpDoor, scope: Scope, receive: Receive, send: Send) -> N
     except Error as error:
         if socket is not None:
             edge.kernel.close(socket.subscription)
-        hooks.listeners.tell("refused", caller, reason=error.message, code=FACES[error.code].status)
+        hooks.listeners.tell("refused", caller, reason=error.message, code=usual_status(error))
         await _refuse(send, error, protocol)
         return
     await send({"type": "websocket.accept", "subprotocol": protocol, "headers": headers})

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
 from rowcast.core.callers import Caller
-from rowcast.core.errors import Code, Error
+from rowcast.core.errors import Error
 from rowcast.core.limits import MQTT_TOPIC_ALIAS_MAXIMUM, SESSIONS_MAX
 from rowcast.core.topics import DELAYED_PREFIX, split_delayed
 from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat, facts_of, media_type_wanted
 from rowcast.doors.mqtt.delivery.inflight import begin_again, read_again
 from rowcast.doors.mqtt.delivery.sent import sent_of
 from rowcast.doors.mqtt.packets.authentication import authenticate, known_at_once
+from rowcast.doors.mqtt.packets.error_reasons import CONNACK_REASONS
 from rowcast.doors.mqtt.packets.hook_checks import ask_connect, ask_subscriptions, reason_of
 from rowcast.doors.mqtt.packets.messages import user_properties
 from rowcast.doors.mqtt.packets.rewrite import one_by_one, rewritten_submit
@@ -44,15 +45,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rowcast.mqtt")
 
-REASONS: dict[Code, Reason] = {
-    Code.INVALID: Reason.IMPLEMENTATION_SPECIFIC_ERROR,
-    Code.UNAUTHENTICATED: Reason.BAD_USER_NAME_OR_PASSWORD,
-    Code.DENIED: Reason.NOT_AUTHORIZED,
-    Code.BUSY: Reason.SERVER_BUSY,
-    Code.UNSUPPORTED: Reason.BAD_AUTHENTICATION_METHOD,
-}
-"""Error codes as reasons of a CONNACK; others are 0x80."""
-
 
 def on_connect(client: "Client", packet: Connect) -> None:
     """Answer CONNECT at once if nothing of that waits, else start to."""
@@ -73,7 +65,7 @@ async def _open(client: "Client", packet: Connect, known: Caller | None) -> None
     except Violation as problem:
         _fail(client, packet, problem.reason, problem.message)
     except Error as error:
-        usual = REASONS.get(error.code, Reason.UNSPECIFIED_ERROR)
+        usual = CONNACK_REASONS.get(error.code, Reason.UNSPECIFIED_ERROR)
         _fail(client, packet, reason_of(error, PacketType.CONNACK, usual), error.message)
     except Exception:
         log.exception("the opening of %s from %s failed", packet.client_id, client.peer)

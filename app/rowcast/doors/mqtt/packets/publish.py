@@ -16,6 +16,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.doors.mqtt.delivery.ack_latency import end_timing
 from rowcast.doors.mqtt.delivery.sent import CompactInflight, Sent
+from rowcast.doors.mqtt.packets.error_reasons import PUBACK_REASONS
 from rowcast.doors.mqtt.packets.hook_checks import reason_of
 from rowcast.doors.mqtt.packets.messages import condition_of, describe, mark_from, stamp_from
 from rowcast.kernel.write import Done, Outcome, Receipt
@@ -31,24 +32,6 @@ PUBACK, PUBREC = 0x40, 0x50
 """First bytes of the answers to a PUBLISH of QoS 1 and 2."""
 _ACKNOWLEDGEMENT: Final = Struct("!BBH").pack
 """Packs its first byte, its length and the packet identifier: all of it where it says success."""
-
-REASONS: dict[Code, Reason] = {
-    Code.INVALID: Reason.PAYLOAD_FORMAT_INVALID,
-    Code.UNPROCESSABLE: Reason.PAYLOAD_FORMAT_INVALID,
-    Code.UNAUTHENTICATED: Reason.NOT_AUTHORIZED,
-    Code.DENIED: Reason.NOT_AUTHORIZED,
-    Code.NOT_FOUND: Reason.TOPIC_NAME_INVALID,
-    Code.NOT_ALLOWED: Reason.TOPIC_NAME_INVALID,
-    Code.CONFLICT: Reason.QUOTA_EXCEEDED,
-    Code.PRECONDITION: Reason.QUOTA_EXCEEDED,
-    Code.GONE: Reason.UNSPECIFIED_ERROR,
-    Code.TOO_LARGE: Reason.QUOTA_EXCEEDED,
-    Code.UNSUPPORTED: Reason.PAYLOAD_FORMAT_INVALID,
-    Code.NOT_ACCEPTABLE: Reason.IMPLEMENTATION_SPECIFIC_ERROR,
-    Code.BUSY: Reason.QUOTA_EXCEEDED,
-    Code.INTERNAL: Reason.UNSPECIFIED_ERROR,
-}
-"""Error codes as reasons of a PUBACK (MQTT 5, 3.4.2.1)."""
 
 _NOT_STORED = frozenset({Code.BUSY, Code.INTERNAL})
 """Errors of the server, not of the message: a retry may succeed."""
@@ -288,7 +271,7 @@ def _answer_refusal(client: "Client", first: int, packet_id: int, error: Error) 
         if properties is not None and isinstance(current, int):  # A16: the current cursor
             properties["user_property"] = (("seq", client.broker.kernel.cursor(current)),)
         answer = Puback if first == PUBACK else Pubrec
-        reason = reason_of(error, PacketType.PUBACK, REASONS[error.code])
+        reason = reason_of(error, PacketType.PUBACK, PUBACK_REASONS[error.code])
         client.send(answer(packet_id, reason, properties))
     elif error.code in _NOT_STORED:
         # Before MQTT 5 there is no reason code. Without an acknowledgement the client sends it

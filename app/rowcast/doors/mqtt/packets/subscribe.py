@@ -21,6 +21,7 @@ from rowcast.doors.mqtt.delivery.delivery_format import (
     is_wanted,
     media_type_wanted,
 )
+from rowcast.doors.mqtt.packets.error_reasons import SUBACK_REASONS
 from rowcast.doors.mqtt.packets.exclusive import EXCLUSIVE_PREFIX
 from rowcast.doors.mqtt.packets.filter_syntax import check_not_query
 from rowcast.doors.mqtt.packets.hook_checks import reason_of
@@ -51,14 +52,6 @@ if TYPE_CHECKING:
     from rowcast.doors.mqtt.sessions.session import Session
 
 log = logging.getLogger("rowcast.mqtt")
-
-_REASONS: dict[Code, Reason] = {
-    Code.DENIED: Reason.NOT_AUTHORIZED,
-    Code.UNAUTHENTICATED: Reason.NOT_AUTHORIZED,
-    Code.BUSY: Reason.QUOTA_EXCEEDED,
-    Code.INTERNAL: Reason.UNSPECIFIED_ERROR,
-}
-"""Error codes as reasons of a SUBACK; others are 0x83, because the filter is valid."""
 
 
 class SubscribeRequest:
@@ -463,7 +456,7 @@ def interest_of(session: "Session", topics: TopicFilter) -> SubscribedFilter | N
 def _reason(error: Error) -> Reason:
     if isinstance(error, Violation):
         return error.reason
-    usual = _REASONS.get(error.code, Reason.IMPLEMENTATION_SPECIFIC_ERROR)
+    usual = SUBACK_REASONS.get(error.code, Reason.IMPLEMENTATION_SPECIFIC_ERROR)
     if "filter" in error.detail:
         usual = Reason.TOPIC_FILTER_INVALID
     return reason_of(error, PacketType.SUBACK, usual)

@@ -11,8 +11,8 @@ from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.tables import Invalid
 from rowcast.core.topics import split_delayed
+from rowcast.doors.mqtt.packets.error_reasons import PUBACK_REASONS
 from rowcast.doors.mqtt.packets.messages import event_of_will
-from rowcast.doors.mqtt.packets.publish import REASONS
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.registry import VERB_OF_KIND, Route
 from rowcast.kernel.write import UNHEARD, Write
@@ -38,7 +38,7 @@ def check_will(kernel: Kernel, will: Will, caller: Caller) -> None:
             kernel.admission.step(route)(Write(event, caller, UNHEARD))
     except Error as error:
         if error.code not in _OF_VALUE or not _takes_all(route):
-            raise _refused(error, REASONS[error.code]) from None
+            raise _refused(error, PUBACK_REASONS[error.code]) from None
 
 
 def _takes_all(route: Route) -> bool:
