@@ -9,7 +9,7 @@ no longer has it, nobody knows (UNSURE), and nothing is told.
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
-from rowcast.core.event_fields import EventField
+from rowcast.core.event_cache import EventCache
 from rowcast.core.events import DELETE, RETAINED, SNAPSHOT, Event, Record
 from rowcast.core.tables import Table
 
@@ -22,7 +22,7 @@ class Unsure:
 
 UNSURE: Final = Unsure()
 
-_BEFORE: Final = EventField[Record | None]("before image")
+_BEFORE: Final = EventCache[Record | None]("before image")
 
 
 def before_of(event: Event) -> Record | Unsure | None:

@@ -21,7 +21,7 @@ from rowcast.codecs import (
     rows_with_texts,
 )
 from rowcast.core.errors import Code, Error
-from rowcast.core.event_fields import EventField
+from rowcast.core.event_cache import EventCache
 from rowcast.core.events import DELETE, MESSAGE, MISSING, Event
 from rowcast.core.tables import Attribute, Role, Table, Type
 from rowcast.core.values import Checker, parse_id
@@ -32,7 +32,7 @@ DATE_TYPES = {Type.DATE}
 TEXT_TYPES = {Type.STRING, Type.ID}
 
 
-_GIVEN: Final[EventField[tuple[bytes, object]]] = EventField("given value")
+_GIVEN: Final[EventCache[tuple[bytes, object]]] = EventCache("given value")
 
 
 def give_value(event: Event, value: object) -> None:

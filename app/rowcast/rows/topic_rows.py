@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from rowcast.codecs import JSON, decode, encode
 from rowcast.core.errors import Code, Error
-from rowcast.core.event_fields import EventField
+from rowcast.core.event_cache import EventCache
 from rowcast.core.events import DELETE, FIELDS, PUT, Event
 from rowcast.core.tables import Attribute, Table, Type
 from rowcast.core.topic_tables import (
@@ -65,11 +65,11 @@ class Row(Event):
         return row
 
 
-RowFields = tuple[EventField[Row], EventField[Row]]
+RowFields = tuple[EventCache[Row], EventCache[Row]]
 
 
 def _row_fields() -> RowFields:
-    return EventField("row"), EventField("leading row")
+    return EventCache("row"), EventCache("leading row")
 
 
 class View(Protocol):

@@ -24,7 +24,7 @@ from typing import Final, cast
 
 from rowcast.codecs import json_text
 from rowcast.core.entry_limits import WRITERS_CACHED_MAX
-from rowcast.core.event_fields import EventField
+from rowcast.core.event_cache import EventCache
 from rowcast.core.events import MISSING, PUT, Event, Record
 from rowcast.core.tables import Attribute, Type
 from rowcast.core.writers import BY
@@ -147,7 +147,7 @@ def properties_cell(event: Event) -> str | None:
     return known[1]
 
 
-_CELL: Final[EventField[tuple[object, str]]] = EventField("cell of properties")
+_CELL: Final[EventCache[tuple[object, str]]] = EventCache("cell of properties")
 
 
 @lru_cache(WRITERS_CACHED_MAX)

@@ -13,7 +13,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Final, Protocol
 
-from rowcast.core.event_fields import EventField
+from rowcast.core.event_cache import EventCache
 from rowcast.core.events import DELETE, PUT, Event, Record
 from rowcast.core.queries import Query
 from rowcast.core.query_limits import LIVE_LACKING_MAX
@@ -38,16 +38,16 @@ RIGHTS_CHANGE: Final = "what you may read may have changed since"
 REDEFINED: Final = "the schema has other conditions for this query since"
 """Why a named query begins anew."""
 
-STEP: Final[EventField[Step]] = EventField("step")
+STEP: Final[EventCache[Step]] = EventCache("step")
 
 
-PARTS: Final[EventField[bool]] = EventField("parts")
+PARTS: Final[EventCache[bool]] = EventCache("parts")
 """Of a record of which a reader is told selected parts, so that its bytes are in no log."""
 
-PLACE: Final[EventField[object]] = EventField("place")
+PLACE: Final[EventCache[object]] = EventCache("place")
 """Of such a record in a window: its sort key, which does not follow from the selected parts."""
 
-MIDWAY: Final[EventField[bool]] = EventField("midway")
+MIDWAY: Final[EventCache[bool]] = EventCache("midway")
 """Of a step after which others of the same event follow; its number is that of the event before, to
 which a reader goes back that is interrupted here."""
 

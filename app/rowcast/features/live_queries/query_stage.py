@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rowcast.core.callers import Caller
-from rowcast.core.event_fields import EventField
+from rowcast.core.event_cache import EventCache
 from rowcast.core.events import DELETE, RETAINED, SNAPSHOT, Event, Record
 from rowcast.features.live_queries.table_queries import TableQueries
 from rowcast.kernel.query_points import QueryReader
@@ -30,7 +30,7 @@ _Late = dict[str, tuple[SubscribedFilter, int]]
 
 _Made = dict[tuple[Step, int], tuple[Record | None, Event]]
 
-_STEPS: Final[EventField[_Made]] = EventField("steps")
+_STEPS: Final[EventCache[_Made]] = EventCache("steps")
 """The steps that an event is to readers, by kind and form of the record: made once for all."""
 
 _STEPS_MAX: Final = 16

@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 
 from rowcast.core.conditions import Where
 from rowcast.core.errors import Code, Error
-from rowcast.core.event_fields import EventField
+from rowcast.core.event_cache import EventCache
 from rowcast.core.events import Event
 from rowcast.core.query_limits import WINDOW_LOAD_EVENTS_MAX
 from rowcast.core.tables import Table
@@ -24,7 +24,7 @@ from rowcast.subscriptions.reader import Reader
 
 _Steps = dict["SharedView", list[Event] | None]
 
-_STEPS: Final[EventField[_Steps]] = EventField("steps of shared views")
+_STEPS: Final[EventCache[_Steps]] = EventCache("steps of shared views")
 
 
 class SharedView(ABC):

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 
 from rowcast.bus.subscriber import Subscriber
 from rowcast.core.conditions import Where, holds
-from rowcast.core.event_fields import EventField
+from rowcast.core.event_cache import EventCache
 from rowcast.core.events import DELETE, RETAINED, Event, Record
 from rowcast.core.tables import Table
 from rowcast.features.live_queries.query_index import QueryIndex
@@ -65,7 +65,7 @@ class Matches(NamedTuple):
     """By the name of the query; None if the record before the event is unknown."""
 
 
-_MATCHES: Final[EventField[Matches]] = EventField("matches of live queries")
+_MATCHES: Final[EventCache[Matches]] = EventCache("matches of live queries")
 
 
 class TableQueries(Subscriber):

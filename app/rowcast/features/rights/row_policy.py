@@ -26,7 +26,7 @@ from rowcast.core.conditions import (
     join,
 )
 from rowcast.core.errors import Code, Error
-from rowcast.core.event_fields import EventField
+from rowcast.core.event_cache import EventCache
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event, Record, local_id
 from rowcast.core.masks import masked, stricter
 from rowcast.core.queries import Query
@@ -49,9 +49,9 @@ _ITSELF: Final = Event("", MESSAGE, b"")
 Values = Mapping[str, object]
 Grade = tuple[tuple[str, str], ...]
 """Cached redacted copies of an event, by masked attributes."""
-_SHOWN: Final = EventField["tuple[RowPolicy, str, Event | None]"]("shown")
+_SHOWN: Final = EventCache["tuple[RowPolicy, str, Event | None]"]("shown")
 """For whom and as which kind an event was judged last, and what is shown of it."""
-_COPIES: Final = EventField[ClearedCache[tuple[str, Grade], Event]]("copies")
+_COPIES: Final = EventCache[ClearedCache[tuple[str, Grade], Event]]("copies")
 """An event without some attributes, by its kind and what is not shown."""
 
 
