@@ -10,7 +10,7 @@ from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.limits import SEQ_RESERVE
 from rowcast.core.topic_tables import TopicRoot
-from rowcast.kernel.bytes_in_hand import WriteBounds
+from rowcast.kernel.pending_bytes import WriteBounds
 from rowcast.kernel.write import UNHEARD, Condition, Unheard, Write
 from rowcast.subscriptions.start_position import why_lost
 

@@ -11,8 +11,8 @@ from rowcast.core.callers import ALL, NONE, Caller
 from rowcast.core.errors import Error
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.kernel.batch import take
-from rowcast.kernel.bytes_in_hand import WriteBounds
 from rowcast.kernel.forwarding import ForwardingCommitter
+from rowcast.kernel.pending_bytes import WriteBounds
 from rowcast.kernel.resource import Resource
 from rowcast.kernel.write import Condition, Group, Receipt, Write
 from rowcast.store.store import Change

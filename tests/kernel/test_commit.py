@@ -10,7 +10,7 @@ from memory_store import MemoryStore
 from rowcast.core.errors import Error
 from rowcast.core.events import MESSAGE, PATCH, PUT, Event
 from rowcast.core.limits import SEQ_RESERVE
-from rowcast.kernel.bytes_in_hand import WriteBounds
+from rowcast.kernel.pending_bytes import WriteBounds
 from rowcast.kernel.write import Condition, Group, Receipt, Write
 from rowcast.store.store import Keep
 

@@ -9,8 +9,8 @@ from build import ANN, BEN, Server
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.events import PUT, Event
 from rowcast.core.memory_limits import WRITE_BYTES
-from rowcast.kernel.bytes_in_hand import WriteBounds
 from rowcast.kernel.fair_batch import FairBatches, level_of
+from rowcast.kernel.pending_bytes import WriteBounds
 from rowcast.kernel.write import FactsWrite, Group, Write
 from rowcast.store.store import Change
 

@@ -6,7 +6,7 @@ from build import ANN, BEN, Server, turns
 from rowcast.core.callers import METRICS_WRITER
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.core.memory_limits import WRITE_BYTES
-from rowcast.kernel.bytes_in_hand import WriteBounds
+from rowcast.kernel.pending_bytes import WriteBounds
 from rowcast.kernel.write import Unheard, Write
 
 AT_ONCE = Unheard(at_once=True)

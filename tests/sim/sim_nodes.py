@@ -16,8 +16,8 @@ from rowcast.core.topics import TopicFilter
 from rowcast.journal.applying import InlineApplying
 from rowcast.journal.follower_store import FollowerStore
 from rowcast.journal.journaled_store import JournaledStore
-from rowcast.kernel.bytes_in_hand import WriteBounds
 from rowcast.kernel.forwarding import ForwardingCommitter
+from rowcast.kernel.pending_bytes import WriteBounds
 from rowcast.kernel.sequencing import SequencingCommitter
 from rowcast.log.followed_log import FollowedLog
 from rowcast.log.log import Head

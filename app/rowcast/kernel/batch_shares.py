@@ -7,7 +7,7 @@ come at any moment; a caller that writes alone has large ones, with fewer syncs.
 from collections.abc import Callable
 
 from rowcast.kernel.batch import Batch
-from rowcast.kernel.bytes_in_hand import BytesInHand, WriteBounds
+from rowcast.kernel.pending_bytes import PendingBytes, WriteBounds
 from rowcast.store.store import Appends
 
 
@@ -18,7 +18,7 @@ class BatchShares:
     """
 
     def __init__(
-        self, bounds: WriteBounds, pending: BytesInHand, store: Appends, now: Callable[[], float]
+        self, bounds: WriteBounds, pending: PendingBytes, store: Appends, now: Callable[[], float]
     ) -> None:
         self._bounds = bounds
         self._pending = pending

@@ -27,9 +27,9 @@ from rowcast.core.errors import Code, Error, stopping
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.histograms import Histogram
 from rowcast.kernel.announced_first import AnnouncedFirst, goes_first
-from rowcast.kernel.bytes_in_hand import WriteBounds
 from rowcast.kernel.decide import decide_all
 from rowcast.kernel.group_commit import GroupCommit
+from rowcast.kernel.pending_bytes import WriteBounds
 from rowcast.kernel.staged_commit import StagedCommits
 from rowcast.kernel.write import Outcome, Receipt, Write
 from rowcast.reads.record_cache import RecordCache

@@ -19,8 +19,8 @@ from rowcast.core.memory_limits import WRITE_BYTES
 from rowcast.core.tables import Table
 from rowcast.kernel.batch import Batch, take
 from rowcast.kernel.batch_shares import BatchShares
-from rowcast.kernel.bytes_in_hand import BytesInHand, WriteBounds, relieve
 from rowcast.kernel.fair_batch import FairBatches
+from rowcast.kernel.pending_bytes import PendingBytes, WriteBounds, relieve
 from rowcast.kernel.write import FactsWrite, Kept, Write, resolver
 from rowcast.kernel.writer_calls import WriterCalls
 from rowcast.reads.before_image import is_ruled
@@ -60,7 +60,7 @@ class CommitQueue(WriterCalls):
         self.on_facts: list[Callable[[Sequence[Change]], None]] = []
         """Called with changes of facts that other processes have put into the log."""
         self._idle: list[asyncio.Future[None]] = []
-        self.pending = BytesInHand(bounds)
+        self.pending = PendingBytes(bounds)
         """Pending bytes per caller."""
         self.remembers: Callable[[Table | None], bool] = is_ruled
         """Whether events of a table need their before image."""

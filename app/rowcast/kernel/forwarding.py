@@ -25,11 +25,11 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, RETAINED, Event
 from rowcast.journal.follower_store import FollowerStore
 from rowcast.kernel.batch import Batch, units
-from rowcast.kernel.bytes_in_hand import WriteBounds
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.decide import decide_all
 from rowcast.kernel.draft import Draft, first_units, reads_of, rest_of, tell_number
 from rowcast.kernel.group_commit import GroupCommit
+from rowcast.kernel.pending_bytes import WriteBounds
 from rowcast.kernel.proposals import PLACE, Proposal, Sequencer, Unit
 from rowcast.kernel.sequencing import Verdict
 from rowcast.kernel.write import Outcome, Receipt, Write

@@ -311,7 +311,7 @@ class Kernel(Watching):
     async def stop(self) -> None:
         """Finish running hooks and resource code, and wait until every write is answered."""
         self.access.stop()
-        self.views.departures.stop()
+        self.views.removals.stop()
         await self.gate.stop()
         await self._resource_dispatch.stop()
         await self.committer.settle()

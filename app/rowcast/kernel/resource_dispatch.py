@@ -16,7 +16,7 @@ from rowcast.codecs import decode, is_structured
 from rowcast.core.errors import Code, Error, stopping
 from rowcast.core.events import DELETE, PATCH, PUT, Event
 from rowcast.core.tables import Table
-from rowcast.kernel.exact_values import decoded_exactly
+from rowcast.kernel.exact_decimals import decoded_exactly
 from rowcast.kernel.registry import VERB_OF_KIND, Route
 from rowcast.kernel.resource import Resource
 from rowcast.kernel.write import Condition, Outcome, Receipt, Step, Write, resolver

@@ -16,7 +16,7 @@ from rowcast.core.query_topics import QUERY_PREFIX
 from rowcast.core.replays import is_replay
 from rowcast.core.topic_tables import METRICS, PREFIX, TopicTable
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.bus_departures import BusDepartures
+from rowcast.kernel.bus_removals import BusRemovals
 from rowcast.kernel.query_points import QueryPoints
 from rowcast.kernel.registry import Registry
 from rowcast.kernel.replay_points import ReplayPoints, ReplayReader
@@ -40,7 +40,7 @@ class Views:
 
     def __init__(self, bus: Bus, registry: Registry, turns: LoopTurns | None = None) -> None:
         self.bus = bus
-        self.departures = BusDepartures(bus, turns or LoopTurns())
+        self.removals = BusRemovals(bus, turns or LoopTurns())
         self._registry = registry
         self.queries = QueryPoints()
         """Live queries; a feature replaces it."""
@@ -150,7 +150,7 @@ class Views:
             self.replays.leave(watcher, interest)
         plain = (item for item in watcher.interests if item.query is None)
         others = [item for item in plain if item.replay is None]
-        left = self.departures.add(watcher, others)
+        left = self.removals.add(watcher, others)
         for interest in watcher.interests:
             name = _named(interest.topics)
             if name:

@@ -25,10 +25,10 @@ from rowcast.core.tables import Table
 from rowcast.journal.applier import restorer
 from rowcast.journal.journaled_store import JournaledStore
 from rowcast.kernel.batch import Batch
-from rowcast.kernel.bytes_in_hand import BytesInHand, WriteBounds
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.group_commit import GroupCommit
 from rowcast.kernel.last_write_wins import GONE, is_stamped, stamp_of, tombstone
+from rowcast.kernel.pending_bytes import PendingBytes, WriteBounds
 from rowcast.kernel.proposals import PLACE, Proposal, Read
 from rowcast.kernel.write import Kept, Outcome, Receipt, Write, resolver
 from rowcast.log.batch_content import Content, Origin, TableOf
@@ -78,7 +78,7 @@ class ProposedCommit(GroupCommit):
         self,
         cases: Sequence[_Case],
         table_of: TableOf,
-        pending: BytesInHand,
+        pending: PendingBytes,
         remembers: Callable[[Table | None], bool],
         *,
         confirms: bool,

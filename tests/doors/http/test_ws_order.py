@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from http_server import HttpServer, hear, say
-from rowcast.kernel.bytes_in_hand import WriteBounds
+from rowcast.kernel.pending_bytes import WriteBounds
 from rowcast.kernel.resource import Resource
 
 

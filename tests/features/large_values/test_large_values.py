@@ -20,8 +20,8 @@ from rowcast.doors.http.rest.representations import prepare, representation
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.large_values.feature import LargeValueProcess
-from rowcast.kernel.bytes_in_hand import WriteBounds
 from rowcast.kernel.last_write_wins import put_stamp
+from rowcast.kernel.pending_bytes import WriteBounds
 from rowcast.net.worker_processes import WorkerProcesses
 from rowcast.schema import parse_schema
 

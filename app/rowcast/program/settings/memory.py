@@ -10,7 +10,7 @@ from rowcast.core.memory_limits import (
     COMMIT_CLIENT_BYTES_HIGH,
     RECORD_CACHE_BYTES_MAX,
 )
-from rowcast.kernel.bytes_in_hand import WriteBounds
+from rowcast.kernel.pending_bytes import WriteBounds
 from rowcast.kernel.settings import Count, CountOfBytes, Section
 
 

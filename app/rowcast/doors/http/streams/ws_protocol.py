@@ -47,7 +47,7 @@ from rowcast.doors.http.messages.asgi import path_of
 from rowcast.doors.http.messages.problems import as_error, problem
 from rowcast.doors.http.streams import ws_replays
 from rowcast.features.websocket_wills.wills import WebSocketWills
-from rowcast.kernel.exact_values import decoded_exactly
+from rowcast.kernel.exact_decimals import decoded_exactly
 from rowcast.kernel.excluded_tables import check_not_excluded
 from rowcast.kernel.last_write_wins import put_stamp
 from rowcast.kernel.write import Condition, Outcome, Receipt

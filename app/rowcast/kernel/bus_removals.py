@@ -15,7 +15,7 @@ from rowcast.reads.loop_turns import LoopTurns
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 
-class BusDepartures:
+class BusRemovals:
     """Takes ended subscriptions off the bus; with at most ``at_once`` filters in one turn."""
 
     def __init__(

@@ -18,7 +18,7 @@ def watching(room, count):
 
 
 def in_slices_of_one(room):
-    room.kernel.views.departures._turns = LoopTurns(slice_seconds=0, clock=lambda: 0.0)
+    room.kernel.views.removals._turns = LoopTurns(slice_seconds=0, clock=lambda: 0.0)
     return room
 
 
@@ -64,4 +64,4 @@ async def test_the_rest_stays_when_the_server_stops():
     await turns(4)
     await room.kernel.stop()
     await turns(4)
-    assert (0, True) == (len(room.kernel.views.departures._tasks), room.bus.subscriptions > 0)
+    assert (0, True) == (len(room.kernel.views.removals._tasks), room.bus.subscriptions > 0)

@@ -99,7 +99,7 @@ class Sized(Protocol):
     size: int
 
 
-class BytesInHand(dict[Caller, int]):
+class PendingBytes(dict[Caller, int]):
     """Pending bytes by caller; callers without any are absent."""
 
     __slots__ = ("_bounds", "calm", "high", "size", "slowed")

@@ -8,7 +8,7 @@ from build import ANN, BEN, Code, Server, turns
 from rowcast.core.errors import Error
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.core.memory_limits import WRITE_BYTES
-from rowcast.kernel.bytes_in_hand import WriteBounds
+from rowcast.kernel.pending_bytes import WriteBounds
 from rowcast.kernel.write import Write
 from rowcast.store.store import Change
 
