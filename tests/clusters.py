@@ -58,7 +58,7 @@ class Node(Server):
         super().__init__(folder, SCHEMA, folder / "none", given | settings)
 
     def ready(self) -> bool:
-        """Whether it answers, and reaches the node that numbers."""
+        """Whether it answers, and reaches the sequencer."""
         try:
             return self.request("GET", "/health/ready").status_code == 200
         except httpx.HTTPError:

@@ -134,7 +134,7 @@ async def test_what_was_changed_while_the_node_was_away_is_put_in(nodes):
 
 async def test_a_log_that_does_not_take_it_is_asked_again(nodes):
     one, two = nodes
-    one.error = Error(Code.BUSY, "no node numbers writes")
+    one.error = Error(Code.BUSY, "there is no sequencer")
     one.edit("r")
     await settle(one, two)
     assert not two.file.exists()

@@ -47,7 +47,7 @@ class Link:
 
 
 class Links:
-    """Stands for those of the node that numbers."""
+    """Stands for those of the sequencer."""
 
     def __init__(self):
         self.links = []
@@ -131,7 +131,7 @@ async def test_a_stranger_is_let_go(port, sent):
 
 
 async def test_what_a_side_has_sent_itself_is_no_proof(port):
-    """The node that numbers never makes the code of a follower."""
+    """The sequencer never makes the code of a follower."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port.number)
     nonce = (await reader.readexactly(36))[4:]
     other_reader, other = await asyncio.open_connection("127.0.0.1", port.number)

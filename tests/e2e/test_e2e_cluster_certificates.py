@@ -1,4 +1,4 @@
-"""A client's certificate at a node that follows says who it is at the one that numbers (K4, D3)."""
+"""A client's certificate at a follower says who it is at the sequencer (K4, D3)."""
 
 import re
 import socket

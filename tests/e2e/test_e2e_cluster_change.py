@@ -84,7 +84,7 @@ class Growing(Cluster):
 
     @property
     def names(self):
-        """The nodes as the one that numbers lists them."""
+        """The nodes as the sequencer lists them."""
         return sorted(self.settle().nodes)
 
 
@@ -162,7 +162,7 @@ def test_nodes_stay_as_they_are_while_one_is_missing(tmp_path):
     """K12: neither join nor leave; then the one that is gone for good is replaced."""
     with Growing(tmp_path) as cluster:
         written = {"kept": put(cluster.settle(), "kept", n=1).headers["etag"]}
-        cluster.refuses_to_let_go(cluster.settle, "numbers writes")
+        cluster.refuses_to_let_go(cluster.settle, "is the sequencer")
         assert "there is no node 'x'" in cluster.ask("leave", "x")
         assert "write NAME=HOST:PORT" in cluster.ask("join", "x")
         assert "node x is not there; start it" in cluster.ask("join", "x=127.0.0.1:1")

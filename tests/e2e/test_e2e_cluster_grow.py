@@ -97,7 +97,7 @@ def resume(node: Server, name: str, count: int) -> list[Publish]:
 
 
 def check(cluster: Cluster, before: Before) -> None:
-    """Check each node, and that sessions go on: one at a node that follows, one at the first."""
+    """Check each node, and that sessions go on: one at a follower, one at the first."""
     sequencer, (follower, third) = cluster.settle(), cluster.followers
     for node in cluster.running:
         before.check(node)

@@ -50,7 +50,7 @@ def test_clients_of_all_nodes_share_topics_and_retained_messages(cluster, follow
 
 
 def test_streams_of_all_nodes_are_listed_at_any_and_ended_there(cluster, followers):
-    """M11: a reader of a node that follows is a row below that node's name."""
+    """M11: a reader of a follower is a row below that node's name."""
     one, other = followers
     with Events(one, "/Dog/?start=new") as stream, Events(cluster.settle(), "/Dog/?start=new"):
         stream.until_current()

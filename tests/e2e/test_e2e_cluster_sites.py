@@ -30,7 +30,7 @@ class Site:
         self._stack = stack
 
     def begin(self, other):
-        """Start its nodes, each with the bridge: the one that numbers has it run."""
+        """Start its nodes, each with the bridge: the sequencer has it run."""
         bridge = {"name": "other", "host": "127.0.0.1", "port": other.way.port,
                   "sync": ["Dog/#"], "reconnect_interval_ms": 100}  # fmt: skip
         for node in self.cluster.nodes.values():
@@ -90,7 +90,7 @@ def conflicts(site):
 
 
 def test_two_clusters_are_cut_apart_and_converge(tmp_path):
-    """K3, K5: the node that numbers dies meanwhile, and its bridge goes on at another one."""
+    """K3, K5: the sequencer dies meanwhile, and its bridge goes on at another one."""
     with ExitStack() as stack:
         north, south = sites = [Site(stack, tmp_path, name) for name in NAMES]
         for site, other in zip(sites, reversed(sites), strict=True):

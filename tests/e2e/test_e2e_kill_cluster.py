@@ -55,7 +55,7 @@ def test_nothing_is_lost_or_doubled_when_file_systems_are_full(tmp_path):
 
 
 def test_nothing_is_lost_or_doubled_when_links_are_cut(tmp_path):
-    """The one that numbers: then a minority, which refuses writes, and follows later."""
+    """The sequencer: then a minority, which refuses writes, and follows later."""
     if not may_cut():
         pytest.skip("this user may not make networks (ip netns)")
     with Network(3) as network:

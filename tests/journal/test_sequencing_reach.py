@@ -1,4 +1,4 @@
-"""Cursors of another process, beyond what the one that numbers has announced."""
+"""Cursors of another process, beyond what the sequencer has announced."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +24,7 @@ from rowcast.store.sqlite import SqlStore
 
 @contextmanager
 def sequencing(store, **options):
-    """Yield the committer of a node that numbers."""
+    """Yield the committer of a sequencer."""
     store.open(TABLES)
     with ThreadPoolExecutor(1) as executor:
         parts = store, Bus(), RecordCache(), HybridClock(time.time), executor
@@ -41,20 +41,20 @@ def shared(tmp_path):
 
 
 def take_over(log):
-    """Another node numbers from now on: it has appended a batch."""
+    """Another node is the sequencer from now on: it has appended a batch."""
     other = MemoryLog(log.epoch, log.stored)
     other.append(Batch.seal(other.head.number + 1, other.term, 0, Body.of(Content()), 1))
 
 
 async def test_what_is_appended_is_within_reach_before_it_is_announced(tmp_path):
-    """A process that follows may have it, and its client come here, a moment earlier."""
+    """A follower may have it, and its client come here, a moment earlier."""
     store = open_journal(tmp_path / "rowcast.db", time.time)
     with sequencing(store) as committer:
         store.commit([Writer().event("u/1", PUT, b"x")])
         assert (1, 0) == (committer.reach, committer.announced)
 
 
-async def test_a_node_that_was_replaced_does_not_judge_a_cursor_beyond_its_end(shared):
+async def test_a_former_sequencer_does_not_judge_a_cursor_beyond_its_end(shared):
     """The other node gave it: a reset would take its reader back."""
     with sequencing(shared, confirms=True) as committer:
         take_over(shared.log)
@@ -64,7 +64,7 @@ async def test_a_node_that_was_replaced_does_not_judge_a_cursor_beyond_its_end(s
         await committer.until_reached(committer.reach)
 
 
-async def test_a_node_that_numbers_has_the_log_confirm_it_once_for_each_cursor(shared):
+async def test_a_sequencer_has_the_log_confirm_it_once_for_each_cursor(shared):
     with sequencing(shared, confirms=True) as committer:
         before = shared.log.head.number
         await committer.until_reached(1_000)

@@ -140,7 +140,7 @@ async def test_what_makes_no_sense_is_refused():
     await world.refused(world.join("d"), "node d is not there; start it")
     await world.refused(world.changes.join("d", "nowhere"), "NAME=HOST:PORT", Code.INVALID)
     await world.refused(world.changes.leave("x"), "no node 'x'", Code.NOT_FOUND)
-    await world.refused(world.changes.leave("a"), "node a numbers writes; stop it")
+    await world.refused(world.changes.leave("a"), "node a is the sequencer; stop it")
     await world.refused(world.changes.leave("b"), "node b runs; stop it first")
     del world.sent["b"]
     await world.refused(world.changes.leave("b"), "node b runs; stop it first")

@@ -1,4 +1,4 @@
-"""The side of a node that follows, of its connection to the node that numbers.
+"""A follower's side of its connection to the sequencer.
 
 It says up to which batch it has the log, and gets what comes after it. A proposal is sent once, and
 again on each new connection when the log up to its WELCOME has no answer to it: the writer of that
@@ -105,7 +105,7 @@ class FollowerLink:
             self._committer.give_up(
                 Error(
                     Code.BUSY,
-                    "the node that numbers writes has not answered within "
+                    "the sequencer has not answered within "
                     f"{self._answer_seconds:g} seconds: it is not known whether this was written; "
                     "read before you repeat it",
                     retry_after_seconds=1,

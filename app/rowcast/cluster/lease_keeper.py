@@ -34,7 +34,7 @@ class Holder(NamedTuple):
     life: str
     """This run of it: no other has this name."""
     host: str
-    """Where it listens for nodes that follow."""
+    """Where it listens for followers."""
     port: int
     schema: str = ""
     """A digest of its schema."""

@@ -1,4 +1,4 @@
-"""The messages between a node that follows and the one that numbers.
+"""The messages between a follower and the sequencer.
 
 Each is its kind and its content in MessagePack. A connection begins with HELLO and WELCOME, or
 REFUSED; then come proposals one way, batches and verdicts the other, and unlogged events both ways.

@@ -50,7 +50,7 @@ def notice_silence(frames: Frames) -> None:
 
 
 class SequencerPort(Connections):
-    """Listens for nodes that follow; ``key`` is what they must have."""
+    """Listens for followers; ``key`` is what they must have."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ async def follow(
     tls: ssl.SSLContext | None = None,
     seconds: float = CONNECT_SECONDS,
 ) -> Frames:
-    """Connect to the node that numbers, and follow it; ``lost`` is called when that ends.
+    """Connect to the sequencer, and follow it; ``lost`` is called when that ends.
 
     Raises BUSY when nothing listens there.
     """
@@ -136,7 +136,7 @@ async def relay(
     tls: ssl.SSLContext | None = None,
     seconds: float = CONNECT_SECONDS,
 ) -> asyncio.Transport:
-    """Pass on a client's connection to the node that numbers; returns when it has begun.
+    """Pass on a client's connection to the sequencer; returns when it has begun.
 
     Raises BUSY when that node is not reached.
     """
@@ -167,7 +167,7 @@ async def fetch_copy(
     tls: ssl.SSLContext | None = None,
     seconds: float = CONNECT_SECONDS,
 ) -> None:
-    """Get a copy of the tables of the node that numbers into a new file. Raises BUSY, INVALID."""
+    """Get a copy of the tables of the sequencer into a new file. Raises BUSY, INVALID."""
     receiver = CopyReceiver(file)
 
     def known(frames: Frames) -> None:

@@ -1,6 +1,6 @@
 """System rows of processes that follow, read and ended where rows are listed.
 
-A process that follows has readers of its own, such as streams of HTTP. The one that numbers asks
+A follower has readers of its own, such as streams of HTTP. The sequencer asks
 each for its rows when somebody reads them, and lists them behind its own as ``<node>/<id>``.
 Nothing is sent before that. Rights were checked by the one that asks.
 """
@@ -97,7 +97,7 @@ class RowsElsewhere:
 
 
 class RowAnswers:
-    """The side of a process that follows; ``kinds`` are its rows by their path."""
+    """The side of a follower; ``kinds`` are its rows by their path."""
 
     def __init__(self, link: FollowerLink, kinds: Mapping[str, RowsOf]) -> None:
         self._link, self._kinds = link, kinds

@@ -1,4 +1,4 @@
-"""The side of the node that numbers, of its connections to those that follow.
+"""The sequencer's side of its connections to followers.
 
 Every batch that it appends goes to each of them, in order; one that is behind, or slow, is sent
 what it lacks from the log. Each proposal is judged once, however often it comes.
@@ -61,7 +61,7 @@ class _Life:
 
 
 class SequencerLinks:
-    """All nodes that follow this one."""
+    """All followers of this sequencer."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class SequencerLinks:
         self.links: dict[SequencerLink, None] = {}
         """Open connections, in the order in which they came."""
         self.on_events: list[Callable[[Sequence[Event]], None]] = []
-        """Called with unlogged events of nodes that follow."""
+        """Called with unlogged events of followers."""
         self.applied: bytes | None = None
         """The newest report of the applier, for nodes that share the tables."""
         self.on_copy: Callable[[SequencerLink], None] | None = None
@@ -101,7 +101,7 @@ class SequencerLinks:
         self.store.begin_term()
 
     def connected(self) -> "dict[str, SequencerLink]":
-        """Return the connections of nodes that follow, by their names."""
+        """Return the connections of followers, by their names."""
         return {
             node.partition("/")[0]: life.link
             for node, life in self._lives.items()
@@ -186,7 +186,7 @@ class SequencerLinks:
 
 
 class SequencerLink:
-    """One connection of a node that follows."""
+    """One connection to a follower."""
 
     def __init__(self, links: SequencerLinks, send: Callable[[bytes], None]) -> None:
         self._links = links

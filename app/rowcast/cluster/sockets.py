@@ -136,7 +136,7 @@ class SequencerSocket(Connections):
 
 
 async def follow(place: Path, link: FollowerLink, lost: Callable[[], None]) -> Frames:
-    """Connect to the process that numbers; ``lost`` is called when the connection ends.
+    """Connect to the sequencer; ``lost`` is called when the connection ends.
 
     Raises BUSY when nothing listens there.
     """
@@ -160,7 +160,7 @@ async def follow(place: Path, link: FollowerLink, lost: Callable[[], None]) -> F
 async def relay(
     place: Path, client: Client, far: asyncio.Protocol, seconds: float
 ) -> asyncio.Transport:
-    """Pass on a client's connection to the process that numbers. Raises BUSY."""
+    """Pass on a client's connection to the sequencer. Raises BUSY."""
     frames = Frames()
     loop = asyncio.get_running_loop()
     try:

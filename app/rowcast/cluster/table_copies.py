@@ -1,6 +1,6 @@
 """Copies of the tables for nodes that have none: asked for, sent and received over a connection.
 
-The node that numbers copies its database file as a backup does, and sends it in parts as fast as
+The sequencer copies its database file as a backup does, and sends it in parts as fast as
 the connection takes them, then the digest. The file has the number of the last batch in it, so
 whoever has it follows the log from there. One copy is made at a time.
 """

@@ -1,4 +1,4 @@
-"""The store of a node that follows: the tables as reader of a log that another node writes.
+"""The store of a follower: the tables as reader of a log that another node writes.
 
 It reads and packs as the store of a server does (``journaled_store.py``); what it has in its tail
 comes from outside, batch by batch in order (``take``), and nothing is appended here.

@@ -156,7 +156,7 @@ def open_sequencer(
     applier: Spawn = spawn_applier,
     made: Callable[[ReplicatedLog], None],
 ) -> JournaledStore:
-    """Open the store of the node that numbers; ``made`` gets its log. Blocks; raises BUSY."""
+    """Open the store of the sequencer; ``made`` gets its log. Blocks; raises BUSY."""
     tables, lock, spool = _open(url, engine.epoch)
     try:
         log = ReplicatedLog(engine, spool, tables.head())
@@ -178,7 +178,7 @@ def open_follower(
     *,
     applier: Spawn = spawn_applier,
 ) -> FollowerStore:
-    """Open the store of a node that follows. Blocks; raises BUSY."""
+    """Open the store of a follower. Blocks; raises BUSY."""
     tables, lock, place = _open(url, epoch)
     applied = tables.applied()
     followed = FollowedLog(epoch, Head(applied, tables.head()))

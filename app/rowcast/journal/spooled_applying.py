@@ -1,4 +1,4 @@
-"""The applier of a node that follows: its batches go into files first, which the applier reads.
+"""The applier of a follower: its batches go into files first, which the applier reads.
 
 A thread writes them, so that the event loop does not wait for a disk. What cannot be written is
 tried again; the batches stay in memory until the tables have them.

@@ -1,7 +1,7 @@
-"""A batch that a node has decided, on its way to the node that numbers.
+"""A batch that a follower has decided, before and while it is a proposal.
 
-A unit is what is carried out whole or not at all; the first ones may be carried out, and the rest
-is decided again (``forwarding.py``).
+Its units are atomic: the sequencer carries out the first ones, maybe not all, and the follower
+decides the rest again (``forwarding.py``).
 """
 
 from collections.abc import Sequence
@@ -29,11 +29,11 @@ class Draft:
         self.spans: list[tuple[list[Write], FactsWrite | None]] = []
         """The writes, or the facts, of each unit."""
         self.verdict: tuple[Verdict, int] | None = None
-        """What became of it, and the batch up to which it has to be followed first."""
+        """The verdict on it, and the batch that must have arrived before it is used."""
 
 
 def reads_of(unit: list[Write], work: GroupCommit) -> list[Read]:
-    """Return the records that the decision of a unit rests on, before it is made."""
+    """Return the read set of a unit's decision, before it is made."""
     current, reads = work.current, dict[str, Read]()
     for write in unit:
         event = write.event
@@ -73,7 +73,7 @@ def _batch_of(spans: Sequence[tuple[list[Write], FactsWrite | None]]) -> Batch:
 
 
 def tell_number(error: Error, first: int) -> None:
-    """Put the number of a record of the same proposal in place of its place."""
+    """Replace a placeholder number in the detail of an error by the assigned number."""
     seq = error.detail.get("seq")
     if isinstance(seq, int) and seq >= PLACE:
         error.detail["seq"] = first + seq - PLACE

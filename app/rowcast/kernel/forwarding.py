@@ -1,13 +1,13 @@
-"""The committer of a node that follows: what it decides, the sequencer numbers and appends.
+"""The committer of a follower: it decides writes, which the sequencer numbers and appends.
 
-A batch of its queue is decided here, on the newest records that are here, and sent as one proposal
-(``proposals.py``); the next batch collects meanwhile. Its writers are answered when the node itself
-has followed the log so far, so that a read here after the answer shows the write. What rested on
-records that are others by now is decided again, before everything that waits.
+A batch of its queue is decided here, on the newest records of this node, and sent as one proposal
+(``proposals.py``); the next batch collects meanwhile. Its writers are answered when this node has
+received the batch with the log, so that a read here after the answer shows the write (read your
+writes). Writes whose records have changed meanwhile are decided again, before the others.
 
-Events are announced when they come with the log, those of other nodes and its own, in order. Where
-readers need the record before an event (``reads/before_image.py``), it is the one in memory, or is
-looked up in the log first; what comes meanwhile waits.
+Events are announced when they arrive with the log, those of other nodes and its own, in order. If
+readers need the record before an event (``reads/before_image.py``), it is taken from memory, or
+read from the log first; later batches wait meanwhile.
 """
 
 import asyncio
@@ -41,22 +41,22 @@ from rowcast.reads.record_cache import RecordCache, Unknown
 log = logging.getLogger("rowcast.commit")
 
 TRIES_MAX: Final = 50
-"""How often the first write of a batch is decided on a record that is another one by then. Each
-time another node has written at its topic, so the log goes on; a writer that is still late after
-fifty is told, instead of holding up the others of its node."""
+"""How often the first write of a batch is decided again because its record has changed meanwhile.
+Each time another node has written at its topic, so the log as a whole makes progress; after fifty
+times the writer gets an error, instead of holding up the other writers of its node."""
 
 REACH_SECONDS: Final = 5.0
 """How long a reader waits for a node that is behind its cursor: mostly milliseconds."""
 REACH_LOOK_SECONDS: Final = 0.02
 
 NUMBERED_ELSEWHERE: Final = (
-    "this process does not number writes, so it cannot remember them by an idempotency key, a "
-    "producer's mark or a result; leave that out, or run one process"
+    "this process is a follower, which does not number writes: an idempotency key, a producer's "
+    "mark or a result needs the server itself; send the request there, or leave that out"
 )
 
 
 class ForwardingCommitter(Committer):
-    """The queue of a node that follows."""
+    """The queue of a follower."""
 
     def __init__(
         self,
@@ -71,23 +71,23 @@ class ForwardingCommitter(Committer):
     ) -> None:
         super().__init__(store, bus, cache, clock, executor, bounds)
         self.node = node
-        """This life of this node: no other has its name."""
+        """The name of this run of the process: unique."""
         self.sequencer: Sequencer | None = None
         self._follower = store
         self._proposals = count(1)
         self._draft: Draft | None = None
         self._again = 0
-        """How often the batch at hand was decided in vain."""
+        """How often the current batch was decided without success."""
         self._arrived: deque[tuple[LogBatch, Content]] = deque()
-        """Batches that are in the tail, and not announced yet; the first waits for a thread."""
+        """Batches that arrived and are not announced yet; the first waits for a read."""
         self.on_followed: Callable[[], None] = _nothing
         """Called when batches have been announced."""
 
     def submit(self, writes: Sequence[Write], most: int = 0) -> None:
         """Queue writes. Raises BUSY when too many wait, INVALID for those that need their number.
 
-        What is remembered with its number, such as the answer to an idempotency key, is made where
-        the number is given; that is not this node.
+        A result that is stored with the number, such as the answer to an idempotency key, can be
+        made only by the sequencer.
         """
         for write in writes:
             group = write.group
@@ -111,7 +111,7 @@ class ForwardingCommitter(Committer):
         self._send(draft)
 
     def _decide(self, draft: Draft) -> None:
-        """Decide unit by unit, and note what each rests on."""
+        """Decide unit by unit, and note the read set of each."""
         work, events, places = draft.work, draft.events, count(PLACE)
         for writes, keeping in work.batch.stretches():
             for unit in units(writes):
@@ -130,7 +130,7 @@ class ForwardingCommitter(Committer):
                 draft.units.append(Unit(changes=len(keeping.changes)))
                 draft.spans.append(([], keeping))
         if events or work.changes:
-            self._store.pack(events, work.changes)  # refuses what no log can have
+            self._store.pack(events, work.changes)  # raises for content that a log cannot store
 
     def _send(self, draft: Draft) -> None:
         work, sequencer = draft.work, self.sequencer
@@ -150,7 +150,7 @@ class ForwardingCommitter(Committer):
     # -- followed ----------------------------------------------------------------------------------
 
     def follow(self, batch: LogBatch) -> None:
-        """Take the next batch of the log: announce its events, and answer who waits for it.
+        """Take the next batch of the log: announce its events, and answer its writers.
 
         Raises CONFLICT when it is not the next one.
         """
@@ -159,7 +159,7 @@ class ForwardingCommitter(Committer):
             self._go_on()
 
     def _go_on(self) -> None:
-        """Announce what has arrived, up to a batch for which the log must be read."""
+        """Announce arrived batches, up to one for which the log must be read."""
         while self._arrived:
             events = self._arrived[0][1].events
             remembered = [event for event in events if self.remembers(event.table)]
@@ -170,7 +170,7 @@ class ForwardingCommitter(Committer):
         self.on_followed()
 
     def _look_up(self, events: list[Event]) -> None:
-        """Read the records before events on the writer thread; nothing else waits for it here."""
+        """Read the records before events on the writer thread, which is idle at a follower."""
         tables = {event.table.name for event in events if event.table is not None}
 
         def ended(future: "Future[None]") -> None:
@@ -192,7 +192,7 @@ class ForwardingCommitter(Committer):
         return self._arrived[0][0].number - 1 if self._arrived else self._follower.number
 
     def _take_first(self) -> None:
-        """Announce the batch that arrived first, and answer who waits for it."""
+        """Announce the batch that arrived first, and answer its writers."""
         batch, content = self._arrived.popleft()
         announce = self._announce
         for event in content.events:
@@ -215,8 +215,8 @@ class ForwardingCommitter(Committer):
     def judge(self, number: int, verdict: Verdict, until: int) -> None:
         """Take the verdict on a proposal that wrote nothing, or was refused.
 
-        It is that of the log up to a batch, which is followed first. One on an earlier proposal
-        is ignored.
+        It is applied when the batch ``until`` has arrived. A verdict on an earlier proposal is
+        ignored.
         """
         draft = self._draft
         if draft is not None and draft.number == number and draft.verdict is None:
@@ -225,13 +225,13 @@ class ForwardingCommitter(Committer):
 
     @property
     def reach(self) -> int:
-        """The greatest number that a cursor of this log can have: one of another node, too."""
+        """The greatest number that a cursor of this log can have, also one of another node."""
         return max(super().reach, self._follower.reserved())
 
     async def until_reached(self, number: int, seconds: float = REACH_SECONDS) -> None:
         """Wait until this node has followed the log up to a cursor of another one. Raises BUSY.
 
-        A node that is cut off from the others has to refuse it: what it has is older.
+        A node without connection must refuse: its records are older than the cursor.
         """
         until = self._loop.time() + seconds
         while self.reach < number:
@@ -239,7 +239,7 @@ class ForwardingCommitter(Committer):
                 raise Error(
                     Code.BUSY,
                     f"this node has followed the log up to {self.reach}, and not yet up to the "
-                    f"cursor's {number}; try again in a second, or go on at another node",
+                    f"cursor's {number}; try again in a second, or use another node",
                     retry_after_seconds=1,
                 )
             await asyncio.sleep(REACH_LOOK_SECONDS)
@@ -250,7 +250,7 @@ class ForwardingCommitter(Committer):
         return 0 if self._draft is None or self._draft.verdict is not None else self._draft.number
 
     def give_up(self, error: Error) -> None:
-        """Refuse what was sent, because it is not known in time what became of it."""
+        """Answer the sent writes with an error: their outcome is unknown."""
         draft = self._draft
         if draft is not None and draft.verdict is None:
             draft.verdict = Verdict(0, written=False, error=error), 0
@@ -258,7 +258,7 @@ class ForwardingCommitter(Committer):
 
     @staticmethod
     def _take_numbers(draft: Draft, origin: Origin, content: Content) -> None:
-        """Give the events of the units that were carried out what the log has of them."""
+        """Set the numbers and versions that the log has for the units that were carried out."""
         versions = {event.seq: event.version for event in content.events}
         outcomes, place = iter(draft.work.outcomes), 0
         for writes, _ in draft.spans[: origin.units]:
@@ -274,7 +274,7 @@ class ForwardingCommitter(Committer):
                     place += 1
 
     def _settle(self, draft: Draft) -> None:
-        """Answer what was carried out, once it was followed; decide the rest again."""
+        """Answer the units that were carried out, once they arrived; decide the rest again."""
         if draft.verdict is None or self.followed < draft.verdict[1]:
             return
         verdict, _ = draft.verdict
@@ -312,8 +312,8 @@ class ForwardingCommitter(Committer):
     def _answer(
         self, writes: Sequence[Write], outcomes: Sequence[Outcome], *, stored: bool = True
     ) -> None:
-        """Call each write's callback; what the log has was announced when it was followed."""
-        del stored  # whatever is answered here is
+        """Call each write's callback; logged events were announced when they arrived."""
+        del stored  # always true here
         for write, outcome in zip(writes, outcomes, strict=True):
             if isinstance(outcome, Receipt):
                 if not (outcome.event.seq or outcome.late):
@@ -357,7 +357,7 @@ def unreachable(why: str) -> Error:
     """Return the refusal of writes at a node that cannot reach the sequencer."""
     return Error(
         Code.BUSY,
-        f"this node cannot reach the one that numbers writes ({why}); reads go on; try again in a "
+        f"this node cannot reach the sequencer ({why}); reads go on; try again in a "
         "second, or write to another node",
         retry_after_seconds=1,
     )

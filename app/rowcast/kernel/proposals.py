@@ -1,15 +1,15 @@
-"""A proposal: what a node that follows has decided, on its way to the node that numbers it.
+"""A proposal: decided writes of a follower, sent to the sequencer to be numbered.
 
-The node where a write came in runs everything that needs its caller, and decides it on the newest
-record that it knows. What it sends is the outcome, and with each *unit*, a write or an atomic group
-or some facts, the records that the decision rests on (``Read``). The sequencer carries out the
-units in order, up to the first whose records are others by now; the node decides the rest again
-when it has followed so far (optimistic concurrency control: Kung and Robinson, 1981). So
-conditions, patches and deciders of features are never sent, and each write is decided as on one
-node.
+The follower that received a write runs everything that needs its caller, and decides it on the
+newest record that it has. It sends the outcome and, with each *unit* (a write, an atomic group, or
+changes of facts), the read set of the decision (``Read``). The sequencer carries out the units in
+order, up to the first whose read records have changed since; the follower decides the rest again
+once it has the newer records (optimistic concurrency control: Kung and Robinson, 1981). So
+conditions, patches and deciders of features are never sent, and each write is decided as on a
+single server.
 
-The events have no numbers yet. Where one rests on an earlier one of the same proposal, it names its
-place: ``PLACE`` plus its index.
+The events have no numbers yet. If one depends on an earlier one of the same proposal, it refers to
+it by a placeholder number: ``PLACE`` plus the index of that event.
 """
 
 from collections.abc import Sequence
@@ -22,16 +22,16 @@ from rowcast.kernel.last_write_wins import Stamp
 from rowcast.log.batch_content import Content, TableOf, decode_content, encode_content
 
 PLACE: Final = 1 << 62
-"""Above every number of a log."""
+"""The first placeholder number; it is above every number of a log."""
 
 
 class Read(NamedTuple):
-    """A record that a decision rests on."""
+    """A member of a read set: a record that a decision depends on."""
 
     table: str | None
     topic: str
     seq: int
-    """Its number, or its place in the proposal; 0 when there was none."""
+    """Its number, or its placeholder in this proposal; 0 if there was no record."""
     stamp: Stamp | None
     """That of the last deletion where there was none, for a write that may be late; else None."""
 
@@ -41,7 +41,7 @@ class Unit(NamedTuple):
 
     reads: Sequence[Read] = ()
     events: int = 0
-    """How many of the proposal's events are its own, the next ones."""
+    """How many of the proposal's events belong to this unit: the next ones."""
     changes: int = 0
     """How many of the proposal's changes of facts, likewise."""
     asks: bool = False
@@ -57,9 +57,9 @@ class Proposal(NamedTuple):
     """Decided units of one node, in order."""
 
     node: str
-    """One life of a node."""
+    """The name of one run of a node's process."""
     number: int
-    """Greater than that of each earlier proposal of that life."""
+    """Greater than that of each earlier proposal of that run."""
     units: Sequence[Unit]
     body: bytes
     """The events and changes of all units, as in a batch (``log/batch_content.py``)."""
@@ -75,7 +75,10 @@ class Proposal(NamedTuple):
         events = sum(unit.events for unit in self.units)
         changes = sum(unit.changes for unit in self.units)
         if (len(content.events), len(content.changes)) != (events, changes):
-            raise Error(Code.INVALID, "a proposal has other events than its units tell of")
+            raise Error(
+                Code.INVALID,
+                "a proposal does not have as many events as its units",
+            )
         return content
 
     def pack(self) -> bytes:
@@ -98,16 +101,16 @@ class Proposal(NamedTuple):
 
 
 class Sequencer(Protocol):
-    """The way to the node that numbers writes."""
+    """The connection to the sequencer."""
 
     @property
     def problem(self) -> str:
         """Why it cannot be reached now; empty while it can."""
 
     def propose(self, proposal: Proposal) -> None:
-        """Send a proposal, again after each interruption, until it is known what became of it.
+        """Send a proposal, again after each interruption, until its outcome is known.
 
-        That is either an origin in a batch, or ``ForwardingCommitter.judge``.
+        The outcome is either an origin in a batch, or a call of ``ForwardingCommitter.judge``.
         """
 
 

@@ -1,11 +1,11 @@
-"""The committer of the node that numbers the writes of all: its own, and the proposals of others.
+"""The committer of the sequencer: numbers its own writes and the proposals of followers.
 
-All proposals that wait become one batch of the log. Each is carried out up to the first unit whose
-records are others by now (``proposals.py``). What was carried out is in the batch, with its origin,
-so that a node finds the answer to its proposal in the log that it follows: it cannot be lost where
-the batch is not. A proposal that wrote nothing, such as one whose condition is not met, is answered
-apart where no other process can append; where one can (``confirms``), its answer is in the log too,
-because a node that was replaced and does not know it yet would answer from the past.
+All pending proposals become one batch of the log. Each is carried out up to the first unit that
+rests on records that have changed since (``proposals.py``). The batch names the origin of what was
+carried out, so that a follower finds the answer to its proposal in the log itself: the answer is as
+durable as the batch. A proposal that wrote nothing, such as one whose condition is not met, is
+answered by a message. Where another node may have taken over (``confirms``), its answer is logged
+too: a former sequencer that does not know yet that it was replaced would judge by old records.
 """
 
 import asyncio
@@ -41,21 +41,21 @@ RECORD_CODES: Final = frozenset({Code.PRECONDITION, Code.NOT_FOUND, Code.CONFLIC
 
 
 class Verdict(NamedTuple):
-    """What became of a proposal."""
+    """The outcome of a proposal."""
 
     units: int
     """How many of its units were carried out: the first ones."""
     written: bool
     """Whether they wrote something, so that a batch has the answer as an origin."""
     error: Error | None = None
-    """Why the log has not taken it; then nothing of it is written."""
+    """Why the append failed; then nothing of it is written."""
 
 
 Judged = Callable[[Verdict], None]
 
 
 class _Case:
-    """One proposal that waits."""
+    """One pending proposal."""
 
     __slots__ = ("caller", "content", "judged", "proposal", "verdict")
 
@@ -92,7 +92,7 @@ class ProposedCommit(GroupCommit):
         self.origins: list[Origin] = []
 
     def collect(self, cache: RecordCache, clock: HybridClock) -> list[tuple[Table | None, str]]:
-        """Collect the records that decisions rest on; return those that must be read."""
+        """Collect the read sets of the proposals; return the records that must be read."""
         self._clock = clock
         current, ask = self.current, list[tuple[Table | None, str]]()
         for case in self._cases:
@@ -109,7 +109,7 @@ class ProposedCommit(GroupCommit):
         return ask
 
     def decide(self, next_seq: Callable[[], int], store: Appends) -> None:
-        """Carry out each proposal as far as it holds, and encode the batch."""
+        """Carry out the units of each proposal whose read set is unchanged; encode the batch."""
         for case in self._cases:
             self._carry_out(case, next_seq)
         if self.origins:
@@ -141,7 +141,7 @@ class ProposedCommit(GroupCommit):
             self.origins.append(origin)
 
     def _holds(self, read: Read, numbers: list[int]) -> bool:
-        """Whether a record is still the one that a decision rests on."""
+        """Whether a read record is unchanged."""
         record, wanted = self.current.get(read.topic), read.seq
         if wanted >= PLACE:
             place = wanted - PLACE
@@ -157,7 +157,7 @@ class ProposedCommit(GroupCommit):
         )
 
     def _accept(self, caller: Caller, event: Event, seq: int) -> None:
-        """Number an event, give it a version of this order, and count its bytes as in hand."""
+        """Assign an event its number and version, and count its bytes as pending."""
         clock = self._clock
         if is_stamped(event):
             clock.observe(event.version)
@@ -194,7 +194,7 @@ class ProposedCommit(GroupCommit):
 def _looks(
     case: _Case, table_of: TableOf, remembers: Callable[[Table | None], bool]
 ) -> list[tuple[Table | None, str, bool]]:
-    """Return table and topic of the records that a proposal needs, and who needs a tombstone."""
+    """Return table and topic of each record that a proposal needs, and if its tombstone, too."""
     looks = [
         (None if read.table is None else table_of(read.table), read.topic, read.stamp is not None)
         for unit in case.proposal.units
@@ -212,7 +212,7 @@ def _looks(
 
 
 def _entombed(event: Event, facts: list[Change], work: ProposedCommit) -> list[Change]:
-    """Give a deletion a tombstone with the version that it has now."""
+    """Replace the tombstone of a deletion by one with its new version."""
     if event.kind != DELETE:
         return facts
     kept = [item for item in facts if not (item.name == event.topic and _is_tombstone(item))]
@@ -220,7 +220,7 @@ def _entombed(event: Event, facts: list[Change], work: ProposedCommit) -> list[C
 
 
 def _of_a_record(outcome: Outcome) -> bool:
-    """Whether an outcome is a refusal that another record would not have met."""
+    """Whether an outcome is a refusal that depends on the current record."""
     return isinstance(outcome, Error) and outcome.code in RECORD_CODES
 
 
@@ -247,12 +247,12 @@ class SequencingCommitter(Committer):
         self._table_of: TableOf = {table.name: table for table in tables}.get
         self._restore = restorer(tables)
         self._confirms = confirms
-        """Whether what wrote nothing is in the log, too: where another node may have taken over."""
+        """Whether proposals that wrote nothing are logged: another node may have taken over."""
         self._cases: list[_Case] = []
         self._proposed = False
-        """Whether the last batch was one of proposals: then what is queued here is next."""
+        """Whether the last batch was one of proposals: then the own queue is next."""
         self._asked = set[Kept]()
-        """Called once the log has confirmed that this node still numbers."""
+        """Callbacks for which the log must confirm first that this node is still the sequencer."""
 
     @property
     def reach(self) -> int:
@@ -263,9 +263,10 @@ class SequencingCommitter(Committer):
         return max(super().reach, self._store.head())
 
     async def until_reached(self, number: int) -> None:
-        """Have the log confirm that no other node has taken over, where a cursor is beyond its end.
+        """Have the log confirm, for a cursor beyond its end, that this node is still the sequencer.
 
-        This one may not know it yet: a reader of the other node would be taken back. Raises BUSY.
+        A former sequencer may not know that it was replaced; a reset would take readers of the new
+        one back. Raises BUSY.
         """
         if not self._confirms or number <= self.reach:
             return
@@ -283,7 +284,7 @@ class SequencingCommitter(Committer):
     def judge(self, proposal: Proposal, caller: Caller, judged: Judged) -> None:
         """Take a proposal; ``judged`` is called on the loop, once its batch is announced here.
 
-        ``caller`` stands for its node. Raises INVALID when it cannot be decoded.
+        ``caller`` represents its node. Raises INVALID when it cannot be decoded.
         """
         content = proposal.content(self._table_of)
         for event in content.events:  # as its node had decoded it, for deciders here
@@ -292,7 +293,7 @@ class SequencingCommitter(Committer):
         self._schedule()
 
     def _start(self) -> None:
-        """Take the next batch: of proposals, or of what is queued here; by turns."""
+        """Take the next batch: of proposals, or of the own queue, alternately."""
         queued = bool(self._waiting or self._parts)
         if self._busy or not self._cases or (self._proposed and queued):
             self._proposed = self._proposed and self._busy  # busy: nothing is taken now
@@ -313,8 +314,9 @@ class SequencingCommitter(Committer):
     def _finish(self, work: GroupCommit) -> None:
         """Announce and answer; then tell the nodes of proposals.
 
-        What wrote nothing is confirmed by the log first if a record was the reason, or if it was
-        asked for: a node that was replaced, and does not know it yet, would answer from the past.
+        Before a batch that wrote nothing is answered with refusals that depend on records, or to
+        who asked for it, an empty append confirms that this node is still the sequencer; else its
+        records may be outdated.
         """
         if self._confirms and work.packed is None and self._needs_log(work):
             work.packed = self._store.pack(())

@@ -1,4 +1,4 @@
-"""A log as a node that follows it has it: the batches that came and are not in its tables yet.
+"""The log of a follower: the batches that it received and that are not in its tables yet.
 
 The log itself is elsewhere. What is kept here is what the applier of the node still needs; it
 begins where the tables end, and is in memory only: after a restart the node asks for it again.

@@ -1,10 +1,10 @@
-"""The interface of a log, whatever keeps it: files here, JetStream or PostgreSQL elsewhere.
+"""The interface of a log, for every engine: local files, NATS JetStream, PostgreSQL.
 
-A log is a list of batches numbered from 1 without gaps. Each writer has a term of its own, greater
-than that of every writer before, and appends on the batch that it believes to be the last: who is
-wrong about that is refused and must read again (compare-and-set, which keeps an old writer from
-writing after a new one began). ``tests/log/log_conformance.py`` is this interface as a test suite;
-every engine passes it.
+A log is a list of batches numbered from 1 without gaps. Each writer has a term (a fencing token),
+greater than that of every earlier writer, and names with each append the batch that it believes to
+be the last one. If that is wrong, the append is refused (compare-and-swap), so a former writer
+cannot write after a new one began. ``tests/log/log_conformance.py`` is this interface as a test
+suite; every engine passes it.
 
 Every method blocks and may be called from any thread; ``append`` and ``trim`` by one at a time.
 """
@@ -28,7 +28,7 @@ def fenced(why: str = "another node has appended to the log") -> Error:
     """Return the refusal of a writer whose term is over."""
     return Error(
         Code.BUSY,
-        f"{why}, so this node numbers no more writes; connect again, to the one that does",
+        f"{why}, so this node is no longer the sequencer; connect again, to the one that is",
         retry_after_seconds=1,
         elsewhere=True,
     )
@@ -47,11 +47,11 @@ class Log(Protocol):
 
     @property
     def head(self) -> Head:
-        """Where the log ends: everything up to here is durable."""
+        """The end of the log: everything up to here is durable."""
 
     @property
     def trimmed(self) -> int:
-        """The number of the last batch that may be gone; every later one is there."""
+        """The number of the last batch that may be trimmed; every later one exists."""
 
     def append(self, batch: Batch) -> None:
         """Append a batch; on return it is durable.

@@ -1,6 +1,6 @@
 """Connections of clients that one process passes on to another, byte by byte.
 
-A node that follows ends TLS and WebSocket frames itself, and passes on what is inside, after a
+A follower ends TLS and WebSocket frames itself, and passes on what is inside, after a
 message that says whose it is (``Client``). The other process sees a transport that answers as the
 client's own would (``RelayedTransport``), so its doors do not know the difference.
 """

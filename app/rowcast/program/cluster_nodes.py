@@ -1,6 +1,6 @@
-"""A node of a cluster in its two roles: the one that numbers writes, and those that follow it.
+"""A node of a cluster in its two roles: the sequencer, and those that follow it.
 
-The one that numbers is a whole server, whose log is kept by an engine on several machines. The
+The sequencer is a whole server, whose log is kept by an engine on several machines. The
 others are what workers are, with tables of their own.
 """
 
@@ -52,13 +52,13 @@ from rowcast.store.sql_database import file_of
 log = logging.getLogger("rowcast.cluster")
 
 RETRY_SECONDS: Final = 0.2
-"""Between two attempts to reach the node that numbers, which may be starting."""
+"""Between two attempts to reach the sequencer, which may be starting."""
 LAG_LOOK_SECONDS: Final = 0.05
 """How often it is seen whether the tables are behind: half of how far they may be, in time."""
 REFUSED_SECONDS: Final = 2.0
 """The same after it has refused this node, which only an operator changes."""
 WELCOME_SECONDS: Final = 10.0
-"""How long a node that follows waits before it opens its port: a new one of the others takes over
+"""How long a follower waits before it opens its port: a new one of the others takes over
 in less. Then it opens, reads what it has, and refuses writes."""
 
 
@@ -107,7 +107,7 @@ def _row(
 
 
 class SequencerNode(Application):
-    """The node that numbers."""
+    """The sequencer."""
 
     def __init__(
         self, config: Config, member: Membership, applier: Spawn, problem: Callable[[], None]
@@ -192,7 +192,7 @@ class SequencerNode(Application):
 
 
 class FollowerNode(Following):
-    """A node that follows."""
+    """A follower."""
 
     def __init__(
         self, config: Config, member: Membership, applier: Spawn, *, patient: bool = True
@@ -231,11 +231,11 @@ class FollowerNode(Following):
         """Tell writers that wait that this node does not learn what becomes of their writes."""
         committer = self.kernel.committer
         assert isinstance(committer, ForwardingCommitter)  # noqa: S101 - of every follower
-        self.link.disconnected("it ends, or is about to number writes itself")
+        self.link.disconnected("it ends, or is about to become the sequencer")
         committer.give_up(
             Error(
                 Code.BUSY,
-                "this node ends, or is about to number writes itself: it is not known whether this "
+                "this node ends, or is about to become the sequencer: it is not known whether this "
                 "was written; read before you repeat it",
                 retry_after_seconds=1,
             )
@@ -258,7 +258,7 @@ class FollowerNode(Following):
         while not (welcome.is_set() or self._member.keeper.held):
             if loop.time() > until:
                 why = self.link.refusal or self.link.problem
-                log.warning("no node numbers writes yet: %s", why)
+                log.warning("there is no sequencer yet: %s", why)
                 return
             with suppress(TimeoutError):
                 await asyncio.wait_for(welcome.wait(), RETRY_SECONDS)

@@ -1,9 +1,9 @@
-"""A process that follows the log of another one, and serves declared tables over HTTP.
+"""A process that follows the log of the sequencer, and serves declared tables over HTTP.
 
 It decides writes on what it has followed, and has them numbered elsewhere
 (``kernel/forwarding.py``). It has no MQTT, and only the features that are the same in each process;
 what needs one place it refuses. Workers (``worker.py``) and the nodes of a cluster that follow
-(``cluster_follower.py``) differ in their tables, and in how they reach the one that numbers.
+(``cluster_follower.py``) differ in their tables, and in how they reach the sequencer.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ SAME_EVERYWHERE: Final = frozenset(
         "unfit_values",
     }
 )
-"""The features of a process that follows: those that keep nothing in memory, or what each process
+"""The features of a follower: those that keep nothing in memory, or what each process
 reads for itself (users, from their file), or hears with the log (rules)."""
 REFUSING: Final = (
     Plug("derived", lambda it: DerivedTables(it.schema.tables, None)),
@@ -74,11 +74,11 @@ REFUSING: Final = (
 )
 """Features whose tables clients do not write, at any process; the rows are kept at one."""
 READING: Final = (Plug("compaction", lambda it: CompactedTables(it.store, it.schema.tables)),)
-"""Features that only read what the process that numbers has noted in the log."""
+"""Features that only read what the sequencer has noted in the log."""
 
 
 class Following(Application):
-    """One life of a process that follows; ``node`` names it, and no other has that name."""
+    """One life of a follower; ``node`` names it, and no other has that name."""
 
     edge_class = RelayingEdge
 
@@ -89,7 +89,7 @@ class Following(Application):
         super().__init__(config, features=[*same, *REFUSING, *READING, *more])
 
     def _load_resources(self) -> None:
-        """Note what the project's own code is asked for: it runs in the process that numbers."""
+        """Note what the project's own code is asked for: it runs in the sequencer's process."""
         super()._load_resources()
         self._has_hooks = self.hooks.registered
         computing = self.hooks.collected(Computation)  # for readers, who are everywhere
@@ -147,7 +147,7 @@ class Following(Application):
     async def _open_far(
         self, client: Client, protocol: asyncio.Protocol, seconds: float
     ) -> asyncio.Transport:
-        """Pass on a client to the process that numbers. Raises BUSY."""
+        """Pass on a client to the sequencer. Raises BUSY."""
         raise NotImplementedError
 
     def _make_edge(self) -> Edge:
@@ -178,7 +178,7 @@ class Following(Application):
         self._closing.callback(self.doors.close)
 
     def _streams(self, edge: Edge, name: str) -> SystemRows:
-        """Return the rows of readers here, for the process that numbers."""
+        """Return the rows of readers here, for the sequencer."""
         topic = f"{STREAMS}/{name}"
         return stream_rows(edge.watch)(self.kernel, topic, name, Caller(self._node, ALL))
 
@@ -198,7 +198,7 @@ class Following(Application):
 
 
 def without_topics(config: Config) -> Config:
-    """Return the settings of a process that follows: without undeclared topics."""
+    """Return the settings of a follower: without undeclared topics."""
     topics = config.topics.model_copy(update={"undeclared": "reject"})
     return config.model_copy(update={"topics": topics})
 

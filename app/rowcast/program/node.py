@@ -1,6 +1,6 @@
 """Runs a node of a cluster: its engine, its share of the lease, and the role that follows from it.
 
-A node that takes the lease ends what it was and becomes the one that numbers; one that has lost it,
+A node that takes the lease ends what it was and becomes the sequencer; one that has lost it,
 or could not append, ends that and follows. Clients of a node that changes its role connect again.
 """
 
@@ -236,7 +236,7 @@ class Node:
         parts = self.config, self._member, self._applier
         node = await asyncio.to_thread(SequencerNode, *parts, self._told)
         await self._begin(node)
-        ready(node, "numbers writes")
+        ready(node, "is the sequencer")
 
         def goes_on() -> bool:
             if not self.keeper.held:
@@ -245,7 +245,7 @@ class Node:
 
         await self._while(goes_on)
         if node.log.problem:
-            log.error("this node numbers no more writes: %s", node.log.problem)
+            log.error("this node is no longer the sequencer: %s", node.log.problem)
             await asyncio.to_thread(self.keeper.give_up)
         await self._end(node)
 

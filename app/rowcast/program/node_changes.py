@@ -48,7 +48,7 @@ class Group(Protocol):
 
 
 class NodeChanges:
-    """Changes the nodes of a cluster, at the one that numbers, which is called ``own``.
+    """Changes the nodes of a cluster, at the sequencer, which is called ``own``.
 
     ``nodes`` are the names and addresses as they are now; ``group`` is None where the nodes have no
     servers of their own that could change.
@@ -120,7 +120,7 @@ class NodeChanges:
             raise Error(Code.NOT_FOUND, f"there is no node {node[:80]!r}")
         if node == self._own:
             raise _refused(
-                f"node {node} numbers writes; stop it, and ask again when another one does"
+                f"node {node} is the sequencer; stop it, and ask again when another one is"
             )
         if node in self._links.connected() or standing.servers.get(node, False):
             raise _refused(f"node {node} runs; stop it first, and ask again in some seconds")
@@ -198,7 +198,7 @@ def _missing(node: str, why: str) -> Error:
 def changing_rows(
     changes: NodeChanges, read: Callable[[], Mapping[str, dict[str, object]]]
 ) -> type[SystemRows]:
-    """Return the resource class of the nodes, at the one that numbers."""
+    """Return the resource class of the nodes, at the sequencer."""
 
     class NodeRows(SystemRows):
         """One row for each node: PUT lets one in, DELETE removes one."""

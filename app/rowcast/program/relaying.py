@@ -1,4 +1,4 @@
-"""What a node that follows passes on to the one that numbers writes, wherever that is now."""
+"""What a follower passes on to the sequencer, wherever that is now."""
 
 import asyncio
 import ssl
@@ -74,7 +74,7 @@ class Relays:
         except TimeoutError:
             raise Error(
                 Code.BUSY,
-                f"no node that numbers writes is reached ({why}), and this one serves only "
+                f"no sequencer is reached ({why}), and this one serves only "
                 "declared tables over HTTP; nothing was done; try again in a second",
                 retry_after_seconds=1,
             ) from None

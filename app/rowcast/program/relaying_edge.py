@@ -1,7 +1,7 @@
-"""The HTTP edge of a node that follows: what it does not serve itself, it passes on.
+"""The HTTP edge of a follower: what it does not serve itself, it passes on.
 
-It serves declared tables, from tables and streams of its own. Everything else is at the node that
-numbers writes: topics that no table declares, transactions, idempotency keys, users, tickets, rows
+It serves declared tables, from tables and streams of its own. Everything else is served by the
+sequencer: topics that no table declares, transactions, idempotency keys, users, tickets, rows
 of ``$SYS``, and the stream of a WebSocket that names no table in its path. So are tables with a
 resource class, and all tables where there are hooks: those have one state, in one process. The
 answer is that node's; credentials and rights are checked there.
@@ -30,7 +30,7 @@ OWN: Final = frozenset({*OPEN_PATHS, *DOCUMENTS})
 TOPICS: Final = b"topic="
 """In the query string: the parameter of a stream with a further topic."""
 NODES: Final = "/$SYS/cluster/"
-"""All nodes as the one that numbers sees them; when that is not reached, what this one knows."""
+"""All nodes as the sequencer sees them; when that is not reached, what this one knows."""
 
 
 class RelayingEdge(Edge):
@@ -38,7 +38,7 @@ class RelayingEdge(Edge):
 
     open_far: OpenFar
     is_connected: Callable[[], bool]
-    """Whether the node that numbers is reached."""
+    """Whether the sequencer is reached."""
     passes_all = False
     """Whether tables are passed on, too: there are hooks, which are asked in one process."""
 

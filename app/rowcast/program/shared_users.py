@@ -174,7 +174,7 @@ def sharing(key: bytes) -> Plug:
     def make(parts: Parts) -> SharedUsers:
         config, identity = parts.config, parts.identity
         directory = identity.directory
-        # The first user is made at the node that numbers, with the code that any node has printed.
+        # The first user is made at the sequencer, with the code that any node has printed.
         directory.setup_code = SetupCode(partial(_setup_bytes, key))
         return SharedUsers(identity.users, config.users_file, config.data, directory.change)
 

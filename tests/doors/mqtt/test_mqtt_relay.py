@@ -1,4 +1,4 @@
-"""MQTT at a node that follows: what it checks itself, and what it passes on (K4)."""
+"""MQTT at a follower: what it checks itself, and what it passes on (K4)."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ from rowcast.mqtt.reasons import Reason
 from rowcast.net.relay import MQTT
 from serving import until
 
-BUSY = Error(Code.BUSY, "no node numbers writes now; try again in a second")
+BUSY = Error(Code.BUSY, "there is no sequencer now; try again in a second")
 HELLO = encode(Connect(5, "c"), 5)
 
 
@@ -114,7 +114,7 @@ async def test_without_a_node_that_numbers_a_client_is_told(door):
     await until(lambda: one.transport.sent)
     answer = one.heard()[0]
     assert answer.reason is Reason.SERVER_UNAVAILABLE
-    assert "no node numbers writes" in answer.properties["reason_string"]
+    assert "there is no sequencer" in answer.properties["reason_string"]
     one.send_bytes(b"more")
     assert not len(door.broker.refused)
     assert not door.relay.clients

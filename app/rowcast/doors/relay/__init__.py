@@ -1,1 +1,1 @@
-"""Requests and sockets that a node passes on to the node that numbers writes."""
+"""Requests and sockets that a node passes on to the sequencer."""

@@ -205,7 +205,7 @@ def lost() -> Error:
     """Return what a client is told when the other node has gone before it has answered."""
     return Error(
         Code.BUSY,
-        "the node that numbers writes has gone before it has answered: it is not known whether "
-        "this was done; read before you repeat it",
+        "the connection to the sequencer was lost before it answered: it is not known whether this "
+        "was done; read before you repeat it",
         retry_after_seconds=1,
     )

@@ -164,7 +164,7 @@ class _RelayedSocket:
                     break
                 protocol.receive_data(data)
                 self._rest = [one for one in protocol.events_received() if isinstance(one, Frame)]
-        reason = "the node that numbers writes has gone; connect again"
+        reason = "the connection to the sequencer was lost; connect again"
         with suppress(OSError, RuntimeError):  # the client may have gone too
             await self._send({"type": "websocket.close", "code": RESTART, "reason": reason})
 

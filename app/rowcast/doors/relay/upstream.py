@@ -1,4 +1,4 @@
-"""A connection to the node that numbers, for one request or one socket of a client."""
+"""A connection to the sequencer, for one request or one socket of a client."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -9,7 +9,7 @@ from rowcast.net.relay import HTTP, Client
 READ_BYTES: Final = 256 * 1024
 """Read ahead of a client that is slower; the connection then takes no more."""
 OPEN_SECONDS: Final = 5.0
-"""How long a request waits for a node that numbers: another one takes over in less."""
+"""How long a request waits for a sequencer: another one takes over in less."""
 DROPPED: Final = frozenset(
     {
         b"connection", b"expect", b"forwarded", b"keep-alive", b"proxy-connection", b"te",

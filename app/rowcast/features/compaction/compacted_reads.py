@@ -1,6 +1,6 @@
 """What readers get of a table whose history was compacted: by any process that follows its log.
 
-It reads facts, which the process that numbers has changed before each trim. So what a reader gets
+It reads facts, which the sequencer has changed before each trim. So what a reader gets
 is the same at every node and worker, once that has followed the trim itself.
 """
 

@@ -47,8 +47,8 @@ cluster = typer.Typer(
 def cluster_status(url: UrlOption = None) -> None:
     """Print the nodes of a cluster as one of them sees them, one JSON object per line.
 
-    Each has its role (sequencer: it numbers writes; follower), whether it is connected, the last
-    batch of the log that it has, and how many it is behind; null for one that is not connected.
+    Each has its role (the sequencer, which orders writes, or a follower), whether it is connected,
+    the last batch of the log that it has, and how many it is behind; null if not connected.
 
     Example: rowcast cluster status
     """

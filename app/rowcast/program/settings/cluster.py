@@ -156,8 +156,8 @@ class Cluster(Section):
     )
     lease_seconds: Seconds = Field(
         default=3.0,
-        description="After how long without a sign of life of the node that numbers writes another "
-        "one takes over, in seconds.",
+        description="Time without a sign of life from the sequencer, after which another node "
+        "takes over its role, in seconds.",
     )
     plaintext: bool = Field(
         default=False,

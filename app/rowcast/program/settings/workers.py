@@ -8,7 +8,7 @@ from rowcast.kernel.settings import Number, Section
 
 
 class Workers(Section):
-    """More processes that take clients, beside the one that numbers writes."""
+    """More processes that take clients, beside the sequencer."""
 
     count: Annotated[Number, Field(ge=0, le=64)] = Field(
         default=0,

@@ -1,4 +1,4 @@
-"""MQTT at a node that follows: its clients are served by the node that numbers writes.
+"""MQTT at a follower: its clients are served by the sequencer.
 
 This node accepts connections, ends TLS and WebSocket frames, and passes on the bytes; sessions,
 subscriptions and answers are those of the other node. So a client may connect anywhere, and a
@@ -19,7 +19,7 @@ from rowcast.mqtt.reasons import Reason
 from rowcast.net.relay import MQTT, Client, Far, certificate_der
 
 OPEN_SECONDS: Final = 10.0
-"""How long a client waits for a node that numbers: another one takes over in less."""
+"""How long a client waits for a sequencer: another one takes over in less."""
 
 OpenFar = Callable[[Client, asyncio.Protocol, float], Awaitable[asyncio.Transport]]
 """Passes on a client's connection, within so many seconds. Raises BUSY."""
