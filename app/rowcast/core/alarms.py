@@ -1,4 +1,4 @@
-"""The topics of alarms: which record an alarm is of, and where it is told of."""
+"""The topics of alarms: the record of an alarm, and where it is published."""
 
 from typing import Final
 

@@ -60,8 +60,8 @@ class Error(Exception):
 
     ``detail`` holds plain values, for example ``cursor`` (the current one, on CONFLICT) or
     ``retry_after_seconds`` (on BUSY) or ``allow`` (verbs, on NOT_ALLOWED). ``elsewhere`` (on BUSY)
-    says that this node takes no writes any more, or does not know what became of one: who connects
-    again and sends it again, at the node that does, loses nothing.
+    says that this node is no longer the sequencer, or does not know the outcome of a write: a
+    client should reconnect and send it again, to the node that is.
     """
 
     def __init__(self, code: Code, message: str, **detail: object) -> None:

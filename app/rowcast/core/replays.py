@@ -1,4 +1,4 @@
-"""Names of replays: filters that select a part of the past, to be sent again as if live (M6).
+"""Names of replays: filters that send a range of past events at their original pace (M6).
 
 ``$replay/<from>,<to>,<speed>,<what>,<name>/<filter>`` begins with the records as of ``from``, and
 then has the events up to ``to``, at a multiple of their own speed. All after ``from`` may be left
@@ -101,7 +101,7 @@ def _check_topics(topics: str, text: str) -> None:
         raise Error(
             Code.INVALID,
             f"{topics[:200]!r} cannot be replayed: topics that begin with '$' are the server's, "
-            "and most of what is there is not kept",
+            "and most of their messages are not stored",
             filter=text,
         )
 

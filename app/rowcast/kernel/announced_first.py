@@ -1,12 +1,13 @@
-"""Messages that are announced at once and stored behind it (``log.qos0: behind``).
+"""Messages that are announced before they are appended (``log.qos0: behind``).
 
-A QoS 0 message that is not retained has no acknowledgement and changes no record, so nobody is told
-that it is stored. It need not wait for the disk: it is numbered and announced, and appended to the
-log right after. A kill in between takes it from the history, and its number is not used again.
+A QoS 0 message that is not retained has no acknowledgement and changes no record, so no client is
+told that it is stored. It need not wait for the disk: it is numbered and announced, and appended to
+the log right after. If the server is killed in between, the history lacks it, and its number is not
+used again.
 
-Its number may only be announced while no batch of other writes is on its way to the disk: they have
-smaller numbers, and a cursor would pass over them. So these messages go ahead while the log is
-idle, or while the append under way is of such messages, too; ``commit.py`` sees to that.
+It may only be announced while no batch of other writes is being appended: these have smaller
+numbers, and a cursor would skip them. So such messages go first while the log is idle, or while
+the current append has only such messages; ``commit.py`` ensures that.
 """
 
 import asyncio
@@ -44,7 +45,7 @@ class AnnouncedFirst:
         self.next = GroupCommit(Batch())
         """What was announced while others are appended; it is appended after them."""
         self.lost = 0
-        """Messages that the disk did not take; subscribers have them, the log has not."""
+        """Messages whose append failed: subscribers got them, the log lacks them."""
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     def take(self, waiting: deque[Write | FactsWrite], most: int) -> list[Write]:
@@ -55,7 +56,7 @@ class AnnouncedFirst:
         return taken
 
     def take_next(self) -> GroupCommit:
-        """Return what is to be appended next, and begin another."""
+        """Return the messages to append next, and begin a new batch."""
         work, self.next = self.next, GroupCommit(Batch())
         return work
 
@@ -68,7 +69,7 @@ class AnnouncedFirst:
         return future
 
     def note(self, stored: int) -> None:
-        """Wake who waits for a position up to this one: everything is stored, or lost."""
+        """Resolve the futures for positions up to this one: all is stored, or lost."""
         waiting = self._waiting
         while waiting and waiting[0][0] <= stored:  # asked in the order of the numbers
             future = waiting.popleft()[1]

@@ -1,7 +1,7 @@
-"""How large a batch is while several callers write, and who waits aside when the tables are behind.
+"""Limits of a batch while several callers write, and which callers are deferred when tables lag.
 
-A write waits for the batch under way and for its own. So these are small while others wait, or may
-come at any moment; a caller that writes alone has large ones, with fewer syncs.
+A write waits for the batch in progress and for its own. So batches are small while several callers
+write, or did some seconds ago; a single caller gets large ones, with fewer syncs.
 """
 
 from collections.abc import Callable

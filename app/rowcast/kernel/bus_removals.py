@@ -1,7 +1,7 @@
-"""Subscriptions that have ended and leave the bus, those with many filters in slices.
+"""Removal of ended subscriptions from the bus; many filters are removed in slices.
 
-Ten thousand filters take a tenth of a second. The subscription is closed before, so it takes
-nothing that the bus still offers it.
+Ten thousand filters take a tenth of a second. The subscription is closed before, so it ignores
+events that the bus still offers it.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 
 class BusRemovals:
-    """Takes ended subscriptions off the bus; with at most ``at_once`` filters in one turn."""
+    """Removes ended subscriptions, those with at most ``at_once`` filters in one turn."""
 
     def __init__(
         self, bus: Bus, turns: LoopTurns, at_once: int = SUBSCRIPTION_LEAVE_TURN_FILTERS
@@ -29,7 +29,7 @@ class BusRemovals:
     def add(
         self, subscription: Subscriber, filters: Iterable[SubscribedFilter]
     ) -> Sequence[SubscribedFilter]:
-        """Take a subscription off, which its owner closes in the same turn of the loop.
+        """Remove a subscription, which its owner closes in the same turn of the loop.
 
         Returns its filters that had not left before.
         """
@@ -49,6 +49,6 @@ class BusRemovals:
             self._bus.remove(topics, subscription)
 
     def stop(self) -> None:
-        """Leave the rest where it is: the bus ends, too."""
+        """Stop removing: the bus is discarded, too."""
         for task in self._tasks:
             task.cancel()

@@ -2,7 +2,7 @@
 
 ``commit.py`` takes batches from it, one at a time. Writers that are much ahead of the disk are
 paused, then refused; each caller's share of a batch is fair when several have more than it takes.
-While the tables are behind, writers with much waiting are passed over, and those with few are not.
+While the tables lag behind the log, writers with many queued bytes are deferred, others are not.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ class CommitQueue(WriterCalls):
         """Pending bytes per caller."""
         self.remembers: Callable[[Table | None], bool] = is_ruled
         """Whether events of a table need their before image."""
-        self._claims: deque[asyncio.Future[None]] = deque()  # who waits to write alone
+        self._claims: deque[asyncio.Future[None]] = deque()  # who waits for exclusive writing
         self.shares = BatchShares(bounds, self.pending, store, self._loop.time)
 
     def _start(self) -> None:
@@ -167,7 +167,7 @@ class CommitQueue(WriterCalls):
         self._schedule()
 
     def _claimed(self) -> bool:
-        """Give the turn to who waits to write alone; return whether somebody does."""
+        """Let the next exclusive writer begin; return whether there is one."""
         while self._claims:
             future = self._claims.popleft()
             if not future.done():  # else it was cancelled

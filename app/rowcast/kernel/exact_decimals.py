@@ -1,4 +1,4 @@
-"""Values on their way to a topic, inside something else: with the digits of decimals as written.
+"""Decoding of values inside another payload, with the digits of decimals as they were written.
 
 A command of WebSocket, a transaction and what a resource class is given are decoded before it is
 known which table their values are for. ``rows/written_digits.py`` says what is taken, and why.

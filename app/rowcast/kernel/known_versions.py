@@ -55,7 +55,7 @@ def versions_in(text: str) -> dict[str, int]:
     if not (isinstance(found, dict) and all(_is_entry(*item) for item in found.items())):
         raise Error(
             Code.INVALID,
-            f'{text[:80]!r} are no versions that a write has seen; they are {{"<origin>": '
+            f'{text[:80]!r} is no version vector; expected {{"<origin>": '
             f"<version>}}, with at most {SEEN_ORIGINS_MAX} origins",
         )
     return joined([cast("dict[str, int]", found)])

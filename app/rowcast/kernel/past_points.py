@@ -43,6 +43,6 @@ class PastPoints:
 def _refused() -> Error:
     return Error(
         Code.UNSUPPORTED,
-        "this server tells nothing of the past: it needs the feature history, which is not "
+        "reads of past events are not available: they need the feature history, which is not "
         "installed",
     )

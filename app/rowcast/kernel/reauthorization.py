@@ -105,7 +105,7 @@ def judge_resource(resource: "Resource", source: object) -> None:
     if subscription is not None:
         renew(kernel, subscription, resource.caller)
     elif resource.caller is not before:  # its output was chosen for the former caller
-        raise Error(Code.UNAUTHENTICATED, "what you may do has changed; connect anew")
+        raise Error(Code.UNAUTHENTICATED, "your access rights have changed; connect again")
 
 
 def subscription_of(source: object) -> Subscription | None:

@@ -175,6 +175,6 @@ async def _check_existence(route: Route, resource: Resource, condition: Conditio
 def _no_version(route: Route) -> Error:
     return Error(
         Code.INVALID,
-        f"what is at {route.topic!r} has no version, so a write takes no condition; leave "
+        f"the resource at {route.topic!r} has no versions, so a write takes no condition; leave "
         "If-Match and If-None-Match out",
     )

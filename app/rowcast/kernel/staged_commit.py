@@ -1,13 +1,13 @@
 """A large transaction: staged page by page while others write, and switched at one position.
 
-Its writes are decided on the newest records, a page at a time, and logged as pages that nobody sees
-yet; the tables take each page before the next one comes, so others are never far behind. Their
-numbers are far ahead of those of others. The switch is one small batch: from it on, the log goes on
-after the last of these numbers, and everybody sees all of them. A writer waits for the switch as
-for any batch; a subscriber, to whom nothing of it was offered, reads it from the log at its pace.
+Its writes are decided on the newest records, a page at a time, and logged as invisible pages; each
+page is applied to the tables before the next one is decided, so other writes never wait long. The
+events get a range of numbers far ahead of those of others. The switch is one small batch that makes
+all of them visible at once: the log then continues after the last of these numbers. Other writers
+wait for the switch as for any batch; subscribers read the events from the log at their own pace.
 
-Who writes one of its records after its page was decided is overwritten by it, as the switch is
-later. What is never switched leaves nothing; there is one at a time.
+A write of one of its records after the record's page was decided is overwritten, because the switch
+is later. A transaction that is never switched leaves no trace; there is at most one at a time.
 """
 
 import asyncio
@@ -53,12 +53,12 @@ class Stages(Protocol):
     def stage(
         self, table: Table, after: int, events: Sequence[Event], changes: Sequence[Change]
     ) -> "Future[list[int]]":
-        """Log a page that nobody sees yet; done once the tables have it."""
+        """Log an invisible page; done once the tables have it."""
 
     def switch(
         self, table: Table, last: int, counts: tuple[int, int], changes: Sequence[Change]
     ) -> None:
-        """Let all see what was staged: so many events, of so many bytes, up to a number."""
+        """Make the staged events visible: so many, of so many bytes, up to a number."""
 
     def caught_up(self) -> None:
         """Wait until the tables have all that is in the log now; raises BUSY."""
@@ -81,7 +81,7 @@ class Staged:
         self.events = self.bytes = 0
         self.first: Event | None = None
         self.switching: asyncio.Task[None] | None = None
-        """The switch, once it has begun: it is not taken back when who waits for it leaves."""
+        """The switch, once it has begun; it completes even if its waiter is cancelled."""
 
     @property
     def last(self) -> int:
@@ -115,11 +115,11 @@ class StagedCommits(CommitQueue):
 
     give_back_seconds: float = STAGED_GIVE_BACK_SECONDS
     _staged: Staged | None = None
-    """The one that is under way."""
+    """The one in progress."""
 
     @property
     def stages(self) -> bool:
-        """Whether large transactions are possible: where only this process hears of the log."""
+        """Whether large transactions are possible: only if no other process follows the log."""
         return bool(getattr(self._store, "stages", False))
 
     @property
@@ -151,7 +151,7 @@ class StagedCommits(CommitQueue):
             waiting = asyncio.wrap_future(applied)
             done, _ = await asyncio.wait((waiting,), timeout=STAGED_PAGE_SECONDS)
             if not done or waiting.result() == [0]:  # it is empty after the applier was killed
-                why = "the tables do not take the result; the log of the server says why"
+                why = "the result could not be applied to the tables; the server's log says why"
                 raise Error(Code.BUSY, why, retry_after_seconds=10)
         for listener in self.after_append:
             listener(work.outcomes)
@@ -174,7 +174,7 @@ class StagedCommits(CommitQueue):
         return self._stage_store.stage(staged.table, staged.after, events, changes)
 
     async def switch(self, staged: Staged, conclude: Conclude, has: Callable[[str], bool]) -> None:
-        """Let all see it; returns when it is durable and announced.
+        """Make it visible; returns when it is durable and announced.
 
         ``has`` tells whether it writes at a topic.
         """
@@ -220,7 +220,7 @@ class StagedCommits(CommitQueue):
         raise NotImplementedError
 
     def abandon(self, staged: Staged) -> None:
-        """Forget it, if it was not switched; a switch that is under way decides by itself."""
+        """Discard it, if it was not switched; a switch in progress completes first."""
         if staged.switching is not None and not staged.switching.done():
             staged.switching.add_done_callback(lambda _: self.abandon(staged))
         elif self._staged is staged:
@@ -228,9 +228,9 @@ class StagedCommits(CommitQueue):
             self._give_back()
 
     def _give_back(self) -> None:
-        """Have the store sweep what was staged; again soon, while a full disk refuses even that.
+        """Have the store delete the staged pages; repeated while a full disk refuses even that.
 
-        Not once another one has begun: its first page has it swept, and it is what would go next.
+        Not once another one has begun: its first page deletes them, and this would delete its own.
         """
         if self._staged is None:
             done = asyncio.wrap_future(self.on_writer(self._stage_store.abandon))
@@ -239,5 +239,5 @@ class StagedCommits(CommitQueue):
     def _gave_back(self, done: "asyncio.Future[None]") -> None:
         error = None if done.cancelled() else done.exception()
         if isinstance(error, Error):
-            log.warning("what was staged of a large result cannot be removed yet: %s", error.full)
+            log.warning("the staged part of a large result cannot be removed yet: %s", error.full)
             self._loop.call_later(self.give_back_seconds, self._give_back)

@@ -1,4 +1,7 @@
-"""Where writes wait for an examination: apart, since an interpreted feature derives from it."""
+"""The extension point where writes wait until a large value was checked in another process.
+
+It has a module of its own, because an interpreted feature extends it and ``write.py`` is compiled.
+"""
 
 from collections.abc import Callable, Container
 
@@ -7,17 +10,17 @@ from rowcast.kernel.write import Write
 
 
 class WriteDetour:
-    """Where writes may wait until their content was examined elsewhere; a feature replaces it."""
+    """Lets writes wait until their content was checked elsewhere; a feature replaces it."""
 
     bytes_min: int
-    """The least payload that takes the detour."""
+    """The size from which on a payload takes the detour."""
     waiting: Container[Caller] = ()
-    """Callers with waiting writes: what they write meanwhile has to wait behind."""
+    """Callers with waiting writes, whose later writes must wait behind them."""
 
     def take(self, write: Write) -> bool:  # noqa: ARG002
         """Let a write wait, and run it again later; return whether it does."""
         return False
 
     def after(self, caller: Caller, call: Callable[[], None]) -> None:  # noqa: ARG002
-        """Call once a caller's waiting writes have gone on; at once if there are none."""
+        """Call once a caller's waiting writes have left the detour; at once if there are none."""
         call()

@@ -317,7 +317,7 @@ def history_of(kernel: Seams) -> HistoryReads:
     if reads is None:
         raise Error(
             Code.INVALID,
-            "this server tells nothing of the past: from, to, last and asof need the feature "
+            "reads of past events are not available: from, to, last and asof need the feature "
             "history, which is not installed",
         )
     return reads
