@@ -325,7 +325,7 @@ async def test_what_a_user_may_do_is_looked_at_again(world):
     ("name", "password", "told"),
     [
         pytest.param("ann", "x", "password is wrong", id="MQTT-4.12.1-2"),
-        pytest.param("bob", "eraser", "stays its user's", id="somebody else"),
+        pytest.param("bob", "eraser", "cannot change its user", id="somebody else"),
     ],
 )
 async def test_a_failure_ends_the_connection(world, name, password, told):

@@ -162,7 +162,7 @@ def test_the_worst_expression_ends():
 
 
 def test_too_many_rules():
-    with pytest.raises(Error, match="100 are taken"):
+    with pytest.raises(Error, match="at most 100 are allowed"):
         Rewriting([make_rule("all", "a", "a", "b")] * (REWRITE_RULES_MAX + 1))
 
 
@@ -198,5 +198,5 @@ def test_subscriptions_that_cannot_be_made(item, words):
 
 
 def test_too_many_subscriptions():
-    with pytest.raises(Error, match="100 are taken"):
+    with pytest.raises(Error, match="at most 100 are allowed"):
         AutoSubscriptions([Subscription("a")] * (AUTO_SUBSCRIPTIONS_MAX + 1))

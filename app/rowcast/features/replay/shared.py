@@ -120,7 +120,7 @@ class SharedReplays:
         if fixed is not None:
             raise Error(
                 Code.INVALID,
-                f"{fixed} of a replay stays as it is; PUT it anew, or change speed, state or at",
+                f"{fixed} of a replay cannot be changed; PUT another, or change speed, state or at",
             )
         speed = speed_of(facts["speed"]) if "speed" in facts else None
         playing = _playing(facts["state"]) if "state" in facts else None

@@ -252,7 +252,7 @@ class BulkCommit:
         if missing or upload.table.name != order.table or rows > order.rows:
             raise Error(
                 Code.CONFLICT,
-                f"the upload {order.upload} is not what is to be committed: it has {upload.rows} "
+                f"the upload {order.upload} is not the one to commit: it has {upload.rows} "
                 f"rows for {upload.table.name}, and lacks {', '.join(missing[:5]) or 'no part'}",
             )
         return upload

@@ -176,7 +176,7 @@ class AllStagedRows:
         if upload is None or upload.user != user:
             raise Error(
                 Code.NOT_FOUND,
-                f"there is no upload {name}: the server was restarted, or nothing came for "
+                f"there is no upload {name}: the server was restarted, or no data was received for "
                 f"{RESULT_IDLE_SECONDS} seconds; bring the result again",
             )
         return upload

@@ -46,7 +46,7 @@ def slow_reader(seconds: float) -> Error:
     """Return the Error for a reader that read nothing for so long (C18)."""
     return Error(
         Code.BUSY,
-        f"nothing of this stream was taken for {seconds:g} s, so it ends here; connect anew with "
+        f"the client read nothing of this stream for {seconds:g} s, so it ends; reconnect with "
         "the last id as Last-Event-ID, as EventSource does, and nothing that is logged is missed",
         reason="slow",
     )

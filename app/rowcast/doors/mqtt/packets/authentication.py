@@ -210,7 +210,9 @@ class Dialogue:
         """Continue as the same user, with its current rights."""
         client = self._client
         if client.caller is None or user.name != client.caller.user:
-            raise Error(Code.DENIED, "a connection stays its user's; connect anew as somebody else")
+            raise Error(
+                Code.DENIED, "a connection cannot change its user; open another one for that"
+            )
         fresh = self._authenticator.caller(user, self._shown)
         if not is_same(fresh, client.caller):
             client.caller = fresh

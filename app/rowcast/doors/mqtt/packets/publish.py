@@ -178,7 +178,7 @@ def _received_again(
     if packet_id in session.inbound:
         acknowledge(client, number, PUBREC, packet_id, Receipt(event))
     else:  # it was refused
-        error = Error(Code.BUSY, "the message was refused when it came first; send it anew")
+        error = Error(Code.BUSY, "the first copy of this message was refused; send a new one")
         acknowledge(client, number, PUBREC, packet_id, error)
 
 

@@ -106,7 +106,8 @@ def _check_expression(text: str) -> None:
     if repeats > REWRITE_REPEATS_MAX:
         raise Error(
             Code.INVALID,
-            f"the expression {text!r} has {repeats} repetitions; {REWRITE_REPEATS_MAX} are taken",
+            f"the expression {text!r} has {repeats} repetitions; at most {REWRITE_REPEATS_MAX} are "
+            "allowed",
         )
 
 
@@ -148,7 +149,8 @@ class Rewriting:
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         if len(rules) > REWRITE_RULES_MAX:
-            raise Error(Code.INVALID, f"{len(rules)} rules; {REWRITE_RULES_MAX} are taken")
+            most = REWRITE_RULES_MAX
+            raise Error(Code.INVALID, f"{len(rules)} rules; at most {most} are allowed")
         self.publishes = tuple(rule for rule in rules if rule.action != "subscribe")
         self.subscribes = tuple(rule for rule in rules if rule.action != "publish")
 
@@ -229,7 +231,8 @@ class AutoSubscriptions:
     def __init__(self, wanted: Sequence[Subscription]) -> None:
         if len(wanted) > AUTO_SUBSCRIPTIONS_MAX:
             raise Error(
-                Code.INVALID, f"{len(wanted)} subscriptions; {AUTO_SUBSCRIPTIONS_MAX} are taken"
+                Code.INVALID,
+                f"{len(wanted)} subscriptions; at most {AUTO_SUBSCRIPTIONS_MAX} are allowed",
             )
         for item in wanted:
             prefix, rest = _prefix(item.filter)
