@@ -162,3 +162,36 @@ async def test_rfc_9112_nor_does_it_open_a_websocket(doors, more):
     answer = await doors.sent(upgrade)
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b"more than one Host header" in answer
+
+
+@pytest.mark.parametrize(
+    "path", [b"/Dog/1", b"/health", b"/ui/", b"/Dog/?ticket=x", b"/openapi.json"]
+)
+@pytest.mark.parametrize(
+    "more", [b"", b"Accept: text/event-stream\r\n", b"Origin: http://localhost\r\n"]
+)
+async def test_rfc_9112_a_request_of_1_1_without_a_host_is_refused(doors, path, more):
+    """RFC 9112, 3.2: a proxy that lost it would have another server's content shown."""
+    answer = await doors.sent(b"GET %b HTTP/1.1\r\n%bConnection: close\r\n\r\n" % (path, more))
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"the request has no Host header" in answer
+
+
+@pytest.mark.parametrize("method", [b"PUT", b"DELETE", b"HEAD", b"OPTIONS"])
+async def test_rfc_9112_nor_is_written_without_one(doors, method):
+    head = b"%b /Dog/1 HTTP/1.1\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
+    assert (await doors.sent(head % method)).startswith(b"HTTP/1.1 400 ")
+    assert 0 == doors.kernel.committer.announced
+
+
+@pytest.mark.parametrize("more", [b"", b"Sec-WebSocket-Protocol: mqtt\r\n"])
+async def test_rfc_9112_nor_is_a_websocket_opened_without_one(doors, more):
+    answer = await doors.sent(UPGRADE.replace(b"Host: x\r\n", more))
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"the request has no Host header" in answer
+
+
+@pytest.mark.parametrize("head", [b"PUT /Dog/1 HTTP/1.0\r\n", b"PUT /Dog/1 HTTP/1.1\r\nHost:\r\n"])
+async def test_rfc_9112_http_1_0_needs_none_and_it_may_be_empty(doors, head):
+    answer = await doors.sent(head + b"Content-Length: 2\r\nConnection: close\r\n\r\n{}")
+    assert answer.startswith(b"HTTP/1.1 201 ")

@@ -33,7 +33,7 @@ from rowcast.doors.http.messages.asgi import (
     TrackedSend,
     headers_of,
 )
-from rowcast.doors.http.messages.hosts import JOINED, two_hosts
+from rowcast.doors.http.messages.hosts import JOINED, host_problem
 from rowcast.doors.http.messages.replies import send_bytes, send_empty, send_problem
 from rowcast.doors.http.messages.responses import EDGE
 from rowcast.doors.http.request_times import RequestTimes
@@ -94,8 +94,9 @@ class Edge(HttpDoor):
         kind = scope["type"]
         if kind == "http":
             headers, begun = headers_of(scope), perf_counter()
-            if JOINED in headers.get(b"host", b""):
-                await send_problem(self.kernel, two_hosts(), headers, scope, send)
+            host = headers.get(b"host")
+            if (host is None or JOINED in host) and (wrong := host_problem(host, scope)):
+                await send_problem(self.kernel, wrong, headers, scope, send)
                 return
             if scope["method"] == "GET" and _NOT_PLAIN.isdisjoint(headers):
                 route = self._send_from_memory(headers, scope, send)
@@ -267,8 +268,8 @@ class Edge(HttpDoor):
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         speaks_mqtt = not MQTT_PROTOCOLS.isdisjoint(scope.get("subprotocols") or ())
         headers = headers_of(scope)
-        if JOINED in headers.get(b"host", b""):
-            await self.refuse_socket(two_hosts(), headers, scope, receive, send)
+        if wrong := host_problem(headers.get(b"host"), scope):
+            await self.refuse_socket(wrong, headers, scope, receive, send)
             return
         try:
             self.origins.check(headers)

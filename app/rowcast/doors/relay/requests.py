@@ -124,7 +124,7 @@ async def _ask(
     is_chunked = b"content-length" not in given and b"transfer-encoding" in given
     waits = is_chunked or size > SMALL_BYTES
     headers += [CHUNKED] * is_chunked + [EXPECT] * waits
-    if b"host" not in given:  # of HTTP/1.0
+    if b"host" not in given and scope.get("http_version") != "1.1":  # it needs none before
         headers.append((b"host", b""))
     first = b"%s %s HTTP/1.1" % (scope["method"].encode(), target_of(scope))
     lines = [b": ".join(pair) for pair in headers]

@@ -76,7 +76,7 @@ class _RelayedSocket:
         self._upstream, self._send = upstream, send
         target = target_of(scope).decode("latin-1")
         path, _, query = target.partition("?")
-        host = next((value for name, value in scope["headers"] if name == b"host"), b"")
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
         self._protocol = ClientProtocol(
             WebSocketURI(secure=False, host="node", port=80, path=path, query=query),
             subprotocols=scope.get("subprotocols") or None,
@@ -84,7 +84,8 @@ class _RelayedSocket:
         )
         request = self._protocol.connect()
         del request.headers["Host"]
-        request.headers["Host"] = host.decode("latin-1")
+        for host in hosts:  # as the client sent them: the other node refuses two, and none
+            request.headers["Host"] = host.decode("latin-1")
         for name, value in headers_on(scope):
             if not name.startswith(_OWN_HEADERS):
                 request.headers[name.decode("latin-1")] = value.decode("latin-1")

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from rowcast.core.bounded import ClearedCache
 from rowcast.core.entry_limits import HOSTS_CACHED_MAX
 from rowcast.core.errors import Code, Error
-from rowcast.doors.http.messages.asgi import Headers
+from rowcast.doors.http.messages.asgi import Headers, Scope
 from rowcast.doors.http.messages.cors import is_address
 
 ANY: Final = "*"
@@ -22,16 +22,25 @@ JOINED: Final = b", "
 """What is between the values of repeated headers, and in no name of a host."""
 
 
-def two_hosts() -> Error:
-    """Return the Error for a request with several Host headers (RFC 9112, 3.2).
+def host_problem(host: bytes | None, scope: Scope) -> Error | None:
+    """Return the Error for a request with several Host headers, or none (RFC 9112, 3.2).
 
-    A proxy in front may have read the one, and this server the other.
+    Of several, a proxy in front may have read the one, and this server the other. Before HTTP/1.1
+    none is needed.
     """
-    return Error(
-        Code.INVALID,
-        "the request has more than one Host header, or several names in it; send one Host with "
-        "one name, as a proxy does whose configuration sets it in one place",
-    )
+    if host is not None and JOINED in host:
+        return Error(
+            Code.INVALID,
+            "the request has more than one Host header, or several names in it; send one Host with "
+            "one name, as a proxy does whose configuration sets it in one place",
+        )
+    if host is None and scope.get("http_version") == "1.1":
+        return Error(
+            Code.INVALID,
+            "the request has no Host header, which each request of HTTP/1.1 has; send one with the "
+            "name or address of this server, as in Host: localhost:9926",
+        )
+    return None
 
 
 class Hosts:
