@@ -129,3 +129,92 @@ async def test_a_target_that_is_not_encoded_is_told_how_it_is_written(target):
         answer = await reader.read()
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b"percent-encode" in answer
+
+
+UNREADABLE = {
+    "TLS": (b"\x16\x03\x01\x02\x00\x01", b"begins with no method"),
+    "MQTT": (b"\x10\x0e\x00\x04MQTT", b"begins with no method"),
+    "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"begins with no method"),
+    "a method": (b"get / HTTP/1.1\r\n\r\n", b"begins with no method"),
+    "a line end": (b"GET / HTTP/1.1\nHost: a\n\n", b"the request line cannot be read"),
+    "a version": (b"GET / HTTP/7\r\nHost: a\r\n\r\n", b"the request line cannot be read"),
+    "a space": (b"GET /a b HTTP/1.1\r\nHost: a\r\n\r\n", b"the request line cannot be read"),
+    "a target": (b"GET Dog HTTP/1.1\r\nHost: a\r\n\r\n", b"the URL in the request line"),
+    "an authority": (b"GET http://a:b/ HTTP/1.1\r\nHost: a\r\n\r\n", b"the URL in the request"),
+    "a field": (b"GET / HTTP/1.1\r\nHost : a\r\n\r\n", b"a header field cannot be read"),
+    "no field": (b"GET / HTTP/1.1\r\n Host: a\r\n\r\n", b"a header field cannot be read"),
+    "a folded field": (b"GET / HTTP/1.1\r\nA: b\r\n c\r\n\r\n", b"a header field cannot be read"),
+    "a field's value": (b"GET / HTTP/1.1\r\nA: \0\r\n\r\n", b"a header field cannot be read"),
+}
+BODIES = {
+    "a length": (b"Content-Length: two", b"", b"Content-Length cannot be read"),
+    "two lengths": (b"Content-Length: 2\r\nContent-Length: 2", b"", b"Content-Length cannot be"),
+    "both": (b"Content-Length: 2\r\nTransfer-Encoding: chunked", b"", b"send one of them"),
+    "and both": (b"Transfer-Encoding: chunked\r\nContent-Length: 2", b"", b"send one of them"),
+    "a coding": (b"Transfer-Encoding: gzip", b"", b"Transfer-Encoding cannot be read"),
+    "a chunk's size": (b"Transfer-Encoding: chunked", b"0x2\r\n{}\r\n", b"a chunk of the body"),
+    "a chunk's end": (b"Transfer-Encoding: chunked", b"2\r\n{}{}\r\n", b"a chunk of the body"),
+    "a trailer": (b"Transfer-Encoding: chunked", b"0\r\na\r\n\r\n", b"a header field cannot"),
+}
+for _name, (_field, _body, _told) in BODIES.items():
+    UNREADABLE[_name] = b"PUT / HTTP/1.1\r\nHost: a\r\n%b\r\n\r\n%b" % (_field, _body), _told
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+async def test_what_is_no_readable_http_is_told_what_it_misses(name):
+    request, told = UNREADABLE[name]
+    async with connected() as (reader, writer):
+        writer.write(request)
+        answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert told in answer
+
+
+LIMIT = {"head_bytes_max": 1_000}
+UPGRADE_HEAD = b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
+LONG = {
+    "a URL": (LIMIT, b"/" + b"x" * 1_000, b"", 414, b"1000 bytes together"),
+    "a field": (LIMIT, b"/", b"A: %b\r\n" % (b"x" * 1_000), 431, b"1000 bytes together"),
+    "many fields": (LIMIT, b"/", b"A: b\r\n" * 200, 431, b"1000 bytes together"),
+    "a URL and fields": (LIMIT, b"/" + b"x" * 600, b"A: b\r\n" * 80, 414, b"1000 bytes together"),
+    "a very long URL": (None, b"/" + b"x" * 100_000, b"", 414, b"65536 bytes together"),
+    "a socket's URL": (None, b"/" + b"x" * 8_192, UPGRADE_HEAD, 414, b"8192 bytes"),
+    "a socket's fields": (None, b"/", UPGRADE_HEAD + b"A: b\r\n" * 128, 431, b"may have 128"),
+    "a socket's field": (
+        None, b"/", UPGRADE_HEAD + b"A: %b\r\n" % (b"x" * 8_192), 431, b"each may have 8192"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("parts", [1, 2], ids=["at once", "in two parts"])
+@pytest.mark.parametrize("name", LONG)
+async def test_what_is_too_long_is_told_the_limit(name, parts):
+    """RFC 9110, 15.5.15, and RFC 6585, 5: also if it is there before it can be counted."""
+    limits, url, fields, status, told = LONG[name]
+    request = b"GET %b HTTP/1.1\r\nHost: a\r\n%b\r\n" % (url, fields)
+    async with connected(limits) as (reader, writer):
+        writer.write(request[: -2 * (parts - 1) or None])
+        await writer.drain()
+        if parts > 1:
+            await _passes(0.05)
+            writer.write(request[-2:])
+        answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 %d " % status)
+    assert told in answer
+
+
+async def test_a_head_up_to_the_limit_is_read():
+    async with connected(LIMIT) as (reader, writer):
+        writer.write(b"GET /%b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" % (b"x" * 940))
+        answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+async def test_a_body_counts_for_no_head():
+    """Pipelining: the end of a large body and the start of the next request are read together."""
+    body = b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 2000\r\n\r\n" + b"x" * 2_000
+    async with connected(LIMIT) as (reader, writer):
+        writer.write(body + b"GET / HT")
+        assert (await reader.readuntil(b"0\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+        writer.write(b"TP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        assert (await reader.read()).startswith(b"HTTP/1.1 200 ")

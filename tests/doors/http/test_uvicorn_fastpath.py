@@ -4,6 +4,7 @@ import importlib.util
 import inspect
 import logging
 import re
+import sys
 import types
 
 import pytest
@@ -11,7 +12,7 @@ from test_http_direct import CLOSE, PLAIN, get, serving
 from uvicorn.protocols.http import httptools_impl
 
 from asgi import asgi
-from rowcast.doors.http import uvicorn_fastpath
+from rowcast.doors.http import request_heads, uvicorn_fastpath
 from rowcast.doors.http.rest import representations, writes
 from rowcast.doors.http.streams.channels import EventChannel
 
@@ -37,7 +38,13 @@ def fastpath_over(monkeypatch, module):
     """Return the fast path as it is imported where that uvicorn is installed."""
     for name in ("HttpToolsProtocol", "RequestResponseCycle"):
         monkeypatch.setattr(httptools_impl, name, getattr(module, name))
-    spec = importlib.util.spec_from_file_location("fastpath_over", uvicorn_fastpath.__file__)
+    monkeypatch.setitem(sys.modules, request_heads.__name__, loaded_again(request_heads))
+    return loaded_again(uvicorn_fastpath)
+
+
+def loaded_again(module):
+    """Return a module as it is when it is imported now."""
+    spec = importlib.util.spec_from_file_location("fastpath_over", module.__file__)
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)
     return loaded

@@ -1,4 +1,4 @@
-"""Fast path: all code that uses uvicorn's private attributes, in one file.
+"""Fast path: the code that uses uvicorn's private attributes, but for ``request_heads``.
 
 Four things need more than ASGI offers:
 
@@ -30,9 +30,8 @@ from uvicorn.protocols.http import httptools_impl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets import websockets_sansio_impl
 
-from rowcast.core.limits import HTTP_HEAD_BYTES_MAX, HTTP_HEAD_SECONDS_MAX
 from rowcast.doors.http.messages.asgi import Receive, Send, TrackedSend, whole_answer
-from rowcast.doors.http.messages.problems import MALFORMED
+from rowcast.doors.http.request_heads import RequestHeadLimits
 from rowcast.doors.http.streams.channels import Channel, EventChannel, Gone, SocketChannel
 from rowcast.doors.http.uvicorn_samples import GET, PUT, UPGRADE, at_once, connection
 
@@ -206,114 +205,6 @@ def _server_of(send: Send) -> Any:
     while isinstance(send, TrackedSend) or hasattr(send, "__wrapped__"):
         send = send.send if isinstance(send, TrackedSend) else send.__wrapped__
     return getattr(send, "__self__", None)
-
-
-# -- bounded request heads -------------------------------------------------------------------------
-
-
-class RequestHeadLimits(HttpToolsProtocol):
-    """uvicorn's HTTP/1.1 with a timeout and a size limit for request heads.
-
-    A client that sends its request line and headers slowly, or without end, gets 408 or 431 and is
-    closed. One timer serves a connection for its lifetime, while uvicorn creates and cancels one
-    per response; so an idle connection is closed after its keep-alive time or up to
-    ``head_seconds_max`` later.
-    """
-
-    def __init__(
-        self,
-        *arguments: Any,
-        head_seconds_max: float = HTTP_HEAD_SECONDS_MAX,
-        head_bytes_max: int = HTTP_HEAD_BYTES_MAX,
-        **named: Any,
-    ) -> None:
-        super().__init__(*arguments, **named)
-        self._head_seconds_max = head_seconds_max
-        self._head_bytes_max = head_bytes_max
-        self._head_since = self.loop.time()
-        self._head_bytes = 0
-        self._idle_since = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the timeout of the first head."""
-        super().connection_made(transport)
-        self._look_in(min(self._head_seconds_max, self.timeout_keep_alive))
-
-    def data_received(self, data: bytes) -> None:
-        """Count the bytes of a head."""
-        super().data_received(data)
-        if self._head_since:
-            self._head_bytes += len(data)
-            if self._head_bytes > self._head_bytes_max:
-                sentence = f"a request head may have {self._head_bytes_max} bytes"
-                self._refuse("431 Request Header Fields Too Large", sentence)
-
-    def on_message_begin(self) -> None:
-        """Start the timeout of this head.
-
-        Only the start of a request ends the idle time: empty lines, and the body of an already
-        answered request, would otherwise keep a connection open without end.
-        """
-        super().on_message_begin()
-        self._idle_since = 0.0
-        self._head_since = self.loop.time()
-        self._head_bytes = 0
-
-    def on_headers_complete(self) -> None:
-        """Stop the timeout: the body has its own limits (``bodies``)."""
-        self._head_since = 0.0
-        super().on_headers_complete()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the timer."""
-        if self._timer is not None:
-            self._timer.cancel()
-        super().connection_lost(exc)
-
-    def on_response_complete(self) -> None:
-        """Wait for the next request, without a separate timer."""
-        if self.pipeline or self.transport.is_closing():
-            super().on_response_complete()
-            return
-        self.server_state.total_requests += 1
-        self.flow.resume_reading()
-        if not self._head_since:
-            self._idle_since = self.loop.time()
-
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - it says no cause
-        """Say what is usually wrong with a request that cannot be read."""
-        super().send_400_response(MALFORMED)
-
-    def _look_in(self, seconds: float) -> None:
-        self._timer = self.loop.call_later(seconds, self._look)
-
-    def _look(self) -> None:
-        if self.transport.is_closing():
-            return
-        now, left = self.loop.time(), float(self._head_seconds_max)
-        if self._idle_since:
-            left = self.timeout_keep_alive - (now - self._idle_since)
-        elif self._head_since:
-            left -= now - self._head_since
-        if left > 0:
-            self._look_in(left)
-        elif self._idle_since:
-            self.timeout_keep_alive_handler()
-        else:
-            sentence = f"send the whole request head within {self._head_seconds_max} s"
-            self._refuse("408 Request Timeout", sentence)
-
-    def _refuse(self, status: str, sentence: str) -> None:
-        """Respond with the reason, if any part of a request was received, and close."""
-        if self.transport.is_closing():
-            return
-        if self._head_bytes:
-            self.transport.write(
-                f"HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\n"
-                f"content-length: {len(sentence)}\r\nconnection: close\r\n\r\n{sentence}".encode()
-            )
-        self.transport.close()
 
 
 # -- the self-check --------------------------------------------------------------------------------

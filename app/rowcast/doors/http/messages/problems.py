@@ -63,12 +63,6 @@ QUIET_CHALLENGE: Final = (b"www-authenticate", b'Bearer realm="Rowcast"')
 CHALLENGE: Final = (b"www-authenticate", b'Basic realm="Rowcast", charset="UTF-8"')
 """The challenge of a 401 (RFC 9110, 11.6.1; RFC 7617)."""
 
-MALFORMED: Final = (
-    "this is no request of HTTP/1.1: in its URL, which begins with /, percent-encode spaces and "
-    "all that is not ASCII, such as %C3%A9"
-)
-"""The text for a request that cannot be read, with what is usually wrong; no more is known."""
-
 
 def as_error(failure: BaseException, what: str) -> Error:
     """Return the failure if it is an Error; else log it, and return one that hides its text."""
