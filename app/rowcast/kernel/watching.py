@@ -97,7 +97,7 @@ class Watching(Seams):
         asked = interest.topics.text
         if self.hooks.subscribe(caller, interest):
             self._authorise(interest, caller)
-            interest.asked = asked
+            interest.asked = interest.asked or asked
 
     async def authorise_waiting(
         self, interest: SubscribedFilter, caller: Caller, *, connects: bool = False
@@ -110,7 +110,7 @@ class Watching(Seams):
         asked = interest.topics.text
         if await self.hooks.subscribe_waiting(caller, interest):
             self._authorise(interest, caller, connects=connects)
-            interest.asked = asked
+            interest.asked = interest.asked or asked
         if interest.replay is not None:
             await self.views.replays.find(interest)
 

@@ -80,7 +80,8 @@ class SubscribedFilter:
         """The seconds that the reader wants between values of a record, or what a table declares if
         that is longer; None: each value, whatever a table declares."""
         self.asked = ""
-        """The requested filter, if a hook replaced it with ``topics``."""
+        """The filter as the reader wrote it, if ``topics`` has another: of a hook or a rule, or the
+        one spelling of a live query."""
         self.floor = 0
         self.local_floor = 0
         """The position after which ``no_local`` applies."""
@@ -158,7 +159,7 @@ class SubscribedFilter:
         self.no_local, self.retain_as_published = other.no_local, other.retain_as_published
         self.identifiers, self.marks, self.gaps = other.identifiers, other.marks, other.gaps
         self.commits, self.conflate = other.commits, other.conflate
-        self.query = other.query
+        self.query, self.asked = other.query, other.asked
 
     def follow(self, old: "SubscribedFilter", announced: int, *, current: bool) -> None:
         """Take over the position of another interest of the same filter (MQTT-3.8.4-3)."""

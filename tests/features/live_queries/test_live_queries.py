@@ -229,6 +229,29 @@ async def test_a_query_is_neither_shared_nor_a_stream(hot, form):
     peer.lose()
 
 
+@pytest.mark.parametrize(
+    "text", ["$query/Sensor/temp=gt=80/#", "$query/Sensor/temp=gt=80", "/Sensor/+?temp=gt=80"]
+)
+async def test_a_reset_and_a_gap_name_the_query_as_it_was_subscribed(hot, text):
+    """M1, M4: a client knows its filters by what it wrote, whatever they are called here."""
+    asks = {"user_property": (("since", "deadbeef:1"), ("gaps", "true"))}
+    peer = Peer(hot.server, 5)
+    peer.send(
+        Connect(5, "c", properties={"maximum_packet_size": 300}),
+        Subscribe(7, (mqtt.Subscription(text),), asks),
+    )
+    await turns(20)
+    await hot.write(put("3", temp=90, site="x" * 500))
+    await hot.settle()
+    marks = {item.topic: item for item in peer.heard() if isinstance(item, Publish)}
+    for topic in ("$reset/0", "$gap/0"):
+        assert text == json.loads(marks[topic].payload)["filter"]
+    peer.send(Unsubscribe(8, (text,)))
+    await turns(20)
+    assert (0,) == peer.heard()[-1].reasons
+    peer.lose()
+
+
 @pytest.mark.parametrize("start", ["last=3", "startTime=-1h", "previousCount=1"])
 async def test_a_query_does_not_begin_where_its_set_is_unknown(hot, start):
     answer = await hot.rest.get(f"/Sensor/?{HOT}&{start}", accept="text/event-stream")

@@ -261,9 +261,14 @@ def _understood(wish: SubscribeRequest, wanted: Subscription) -> FilterRequest |
         wish.client.broker.kernel.reader.shedding.check_subscribe()
         _count(wish.client)
         text = rewritten(wish.client, wish.caller, wanted.filter)  # D54
-        return _plan(wish, wanted if text == wanted.filter else replace(wanted, filter=text))
+        if text == wanted.filter:
+            return _plan(wish, wanted)
+        plan = _plan(wish, replace(wanted, filter=text))
+        plan.interest.asked = divided(wanted.filter)[1]
     except Error as error:
         return error
+    else:
+        return plan
 
 
 def _plan(wish: SubscribeRequest, wanted: Subscription) -> FilterRequest:

@@ -64,6 +64,7 @@ def _unsubscribe(client: "Client", caller: Caller, text: str) -> Reason:
 
 
 def _remove(client: "Client", caller: Caller, text: str) -> Reason:
+    written = bare(text)
     try:
         text = rewritten(client, caller, text)
         share = share_of(text)
@@ -77,8 +78,8 @@ def _remove(client: "Client", caller: Caller, text: str) -> Reason:
         sharing = session.sharing
         known_share = sharing is not None and client.broker.forget_share(sharing, text)
         return Reason.SUCCESS if known_share else Reason.NO_SUBSCRIPTION_EXISTED
-    asked = topics.text
-    renamed = (item for item in session.interests if item.asked == asked)  # by a hook
+    asked = {written, topics.text}
+    renamed = (item for item in session.interests if item.asked in asked)  # by a hook
     known = interest_of(session, topics) or next(renamed, None)
     if known is None:
         return Reason.NO_SUBSCRIPTION_EXISTED
