@@ -195,6 +195,49 @@ async def test_what_has_expired_is_not_sent(world, version):
     assert ([b"30"], 2) == (payloads(await peer.hear()), world.broker.deliveries.expired)
 
 
+@pytest.mark.parametrize("qos", [0, 1])
+@pytest.mark.parametrize("identified", [False, True])
+@pytest.mark.parametrize("topic", ["open/1", "Dog/1"])
+@pytest.mark.parametrize(("waited", "left"), [(0.004, {30}), (12, {18}), (30, set())])
+async def test_the_interval_of_a_deletion_is_counted_down(
+    world, qos, identified, topic, waited, left
+):
+    """MQTT-3.3.2-6; after its time it comes without: who missed it would keep the record."""
+    peer = await world.connected()
+    await peer.subscribe(
+        "#", qos=qos, properties={"subscription_identifier": 7} if identified else None
+    )
+    sender = await world.connected("sender")
+    sender.publish(topic, b"{}", qos=1, retain=True)
+    await sender.hear()
+    await peer.hear()
+    peer.client.pause_writing()
+    sender.publish(
+        topic, b"", qos=1, retain=True, packet_id=2, message_expiry_interval=30, response_topic="r"
+    )
+    await sender.hear()
+    await world.pass_time(waited)
+    peer.client.resume_writing()
+    (message,) = await peer.hear()
+    assert (topic, b"", "r") == (
+        message.topic, message.payload, message.properties["response_topic"]
+    )  # fmt: skip
+    found = message.properties.get("message_expiry_interval")
+    assert left == {found} - {None}
+
+
+async def test_readers_at_different_times_are_told_what_is_left_for_each(world):
+    """A frame is shared by all who get it, unless it counts down."""
+    fast, slow = [await world.subscribed("open", client_id=name) for name in ("fast", "slow")]
+    slow.client.pause_writing()
+    (await world.connected()).publish("open", b"", retain=True, message_expiry_interval=30)
+    heard = await fast.hear()
+    await world.pass_time(12)
+    slow.client.resume_writing()
+    heard += await slow.hear()
+    assert [30, 18] == [item.properties["message_expiry_interval"] for item in heard]
+
+
 async def test_an_expired_record_is_not_current(world):
     """D42: a retained message ends as well."""
     sender = await world.connected()

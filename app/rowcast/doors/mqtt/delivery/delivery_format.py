@@ -8,17 +8,18 @@ Rare variants (subscription identifiers, remaining expiry) are cached for the la
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from time import time
 from typing import Any
 
 from rowcast.codecs import CBOR, JSON, MSGPACK, RAW, encode, negotiate
 from rowcast.core.bounded import ClearedCache
-from rowcast.core.clock import milliseconds_of
+from rowcast.core.clock import WallClock, milliseconds_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event
 from rowcast.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
 from rowcast.core.meta import meta_of
 from rowcast.core.tables import Table
-from rowcast.doors.mqtt.packets.messages import DOOR, KEPT
+from rowcast.doors.mqtt.packets.messages import DOOR, KEPT, deletion_seconds
 from rowcast.mqtt.aliases import alias_frame, alias_parts
 from rowcast.mqtt.encode import publish_head_tail
 from rowcast.mqtt.packets import MQTT_5
@@ -95,10 +96,12 @@ class DeliveryFormats:
         cursor: Callable[[int], str],
         clears_silently: bool = False,
         topics_max: int = MATCH_CACHE_TOPICS_MAX,
+        now: WallClock = time,
     ) -> None:
         self._transcoder = transcoder
         self._cursor = cursor
         self._clears_silently = clears_silently
+        self._now = now
         self._forms: dict[tuple[int, str | None, bool, bool], DeliveryFormat] = {}
         self._topics: ClearedCache[str, bytes] = ClearedCache(topics_max)
         self._shown: dict[str, tuple[Table, bool]] = {}
@@ -142,6 +145,11 @@ class DeliveryFormats:
             or self._clears_silently
         ):
             usual = self._record_tail(event, form) if topic is not None else b""
+            if event.kind == DELETE and deletion_seconds(event, self._now()) >= 0:
+                own = self.own_parts(
+                    event, form, qos, retain=retain, identifiers=(), left_seconds=-1
+                )
+                return own if qos or not own[0] else own[0] + own[1]  # not shared: it counts down
             if usual and topic is not None:
                 head, tail = _head(topic, len(usual), qos, retain), usual
             else:
@@ -206,6 +214,8 @@ class DeliveryFormats:
     ) -> Parts:
         """Return a frame with subscription identifiers and the remaining expiry, -1 for none."""
         added: dict[str, object] = {}
+        if left_seconds < 0 and event.kind == DELETE:
+            left_seconds = deletion_seconds(event, self._now())
         if form.version == MQTT_5 and identifiers:
             added["subscription_identifier"] = identifiers  # MQTT-3.3.4-3
         if form.version == MQTT_5 and left_seconds >= 0:

@@ -5,6 +5,7 @@ Retained is put, retained and empty is delete, anything else is a message (D48-D
 
 from typing import cast
 
+from rowcast.core.clock import milliseconds_of
 from rowcast.core.cursors import parse_cursor
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
@@ -50,6 +51,21 @@ def describe(event: Event, properties: dict[str, object]) -> None:
     if "user_property" in kept:  # lists, as the store returns them: tuples are no values
         kept["user_property"] = [list(pair) for pair in cast("Pairs", kept["user_property"])]
     event.properties = kept or None
+
+
+def deletion_seconds(event: Event, now_seconds: float) -> int:
+    """Return what is left of the interval of a retained message that deletes; -1 for none.
+
+    It is told to subscribers (MQTT-3.3.2-6), and is no expiry of the event: a deletion that is not
+    delivered would leave its record with the reader. After its time it is delivered without.
+    """
+    given = None if event.properties is None else event.properties.get("message_expiry_interval")
+    if event.kind != DELETE or type(given) is not int:
+        return -1
+    if not event.version:
+        return given
+    waited = max(0, int(now_seconds * 1_000) - milliseconds_of(event.version)) // 1_000
+    return given - waited if waited < given else -1
 
 
 def condition_of(properties: Properties, epoch: str) -> Condition | None:
