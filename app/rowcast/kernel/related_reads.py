@@ -68,9 +68,14 @@ class RelatedReads:
         keys = {_key(item): item for record in records for item in self._others(relation, record)}
         return of_keys(relation, list(keys.values()))
 
-    async def _read(self, relation: Relation, where: Where, caller: Caller) -> Sequence[Record]:
-        """Return the records of the other table that match; raises INVALID for too many."""
-        query = Query(where, limit=self._most + 1)
+    async def _read(
+        self, relation: Relation, where: Where, caller: Caller, select: Select | None = None
+    ) -> Sequence[Record]:
+        """Return the records of the other table that match; raises INVALID for too many.
+
+        Also for a name in ``select`` that is certainly misspelt.
+        """
+        query = Query(where, select, limit=self._most + 1)
         page = await self._reads.search(relation.table, query, caller)
         if len(page.records) > self._most:
             raise Error(
@@ -115,7 +120,7 @@ class RelatedReads:
         if not wanted:
             return {}
         where = Condition(relation.other, Operator.IN, wanted)
-        records = await self._read(relation, where, caller)
+        records = await self._read(relation, where, caller, select)
         inner = await self.joined(relation.table, select, records, caller, spelling)
         found: dict[Key, list[object]] = {}
         for record in records:

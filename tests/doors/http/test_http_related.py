@@ -199,6 +199,31 @@ async def test_what_cannot_be_followed_is_told(rest, path, words):
     assert words in refused.value["detail"].replace("'", '"'), refused.value
 
 
+@pytest.mark.parametrize(
+    ("path", "owner", "name", "near"),
+    [
+        ("/Dog/?select(age,owner(nam))", "Owner", "nam", "name"),
+        ("/Dog/?select(owner{nam})&limit(2)", "Owner", "nam", "name"),
+        ("/Dog/1?select(age,owner(nam))", "Owner", "nam", "name"),
+        ("/Dog/?select(age,owner(city(nam)))", "City", "nam", "name"),
+        ("/Owner/?select(dogs(friends(agee)))", "Dog", "agee", "age"),
+        ("/Dog/?select(age,owned(name))", "Dog", "owned.name", "owner"),
+        ("/Dog/1?select(age,owned(name))", "Dog", "owned.name", "owner"),
+    ],
+)
+async def test_p5_a_part_that_no_related_record_has_is_refused(rest, path, owner, name, near):
+    """P5: as one of the table itself is; what some record has is no mistake."""
+    refused = await rest.get(path)
+    assert refused.status == 400, refused.value
+    told = f"{owner} declares no attribute {name!r}, and no record has one"
+    assert refused.value["detail"] == f'{told}; did you mean "{near}"?'
+
+
+async def test_p5_an_undeclared_part_of_a_related_record_is_told(rest):
+    await rest.put("/Owner/cy", b'{"nam": "C."}')
+    assert (await value(rest, "/Dog/?select(owner(nam))"))[0] == {"owner": {}}
+
+
 # -- paths -----------------------------------------------------------------------------------------
 
 
