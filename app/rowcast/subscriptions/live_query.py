@@ -51,6 +51,9 @@ MIDWAY: Final[EventCache[bool]] = EventCache("midway")
 """Of a step after which others of the same event follow; its number is that of the event before, to
 which a reader goes back that is interrupted here."""
 
+SAME: Final[EventField[bool]] = EventField("same")
+"""Of a change of a record of which nothing changed that is told: a step only to who lacks it."""
+
 
 def is_midway(event: Event) -> bool:
     """Whether other steps of the same event follow a step."""
@@ -183,10 +186,13 @@ class LiveQuery:
         """Note records that are left out; beyond the bound, a first event of one is a change."""
         self.lacking.update(islice(topics, max(0, LIVE_LACKING_MAX - len(self.lacking))))
 
-    def told(self, step: Event) -> Event:
-        """Return a step as the reader is told it: a record that it lacks enters."""
+    def told(self, step: Event) -> Event | None:
+        """Return a step as the reader is told it: a record that it lacks enters.
+
+        None: it has the record, and is told nothing else of it.
+        """
         if step.topic not in self.lacking or step_of(step) is Step.LEAVE:
-            return step
+            return None if SAME.of(step, False) else step
         self.lacking.discard(step.topic)
         return entering(step)
 

@@ -128,7 +128,7 @@ class QueryStage:
         Those to be begun anew are added to ``anew``, windows that lack the steps to ``late``.
         """
         if step_of(event) is not None:  # it waited for room, or is of a window's past
-            yield _lacked(event, interest), interest
+            yield from _told(event, interest)
         elif event.kind == SNAPSHOT and interest is not None and interest.tells_parts:
             yield event, interest  # made of what the caller may read
         elif event.kind == SNAPSHOT:
@@ -141,9 +141,9 @@ class QueryStage:
             for item in self._concerned(table, event, interest):
                 if item.is_window:
                     for told in _window_steps(table, event, item, anew, late):
-                        yield _lacked(told, item), item
+                        yield from _told(told, item)
                 elif (step := self._step(table, event, item, anew)) is not None:
-                    yield _lacked(step, item), item
+                    yield from _told(step, item)
 
     def _concerned(
         self, table: TableQueries, event: Event, interest: SubscribedFilter | None
@@ -195,10 +195,13 @@ class QueryStage:
         return next(iter(self._visibility.records(self._caller, [record])), None)
 
 
-def _lacked(step: Event, item: SubscribedFilter | None) -> Event:
-    """Return a step as a reader is told it that lacks some records."""
+def _told(step: Event, item: SubscribedFilter | None) -> Sequence[Pair]:
+    """Return a step as a reader is told it that may lack some records; none if it is not told."""
     query = None if item is None else item.query
-    return step if query is None or not query.lacking else query.told(step)
+    if query is None or not (query.lacking or query.query.select is not None):
+        return ((step, item),)
+    told = query.told(step)
+    return () if told is None else ((told, item),)
 
 
 def _window_steps(

@@ -285,8 +285,8 @@ class Past:
                 made += [as_step(Step.LEAVE, new)] if was is not ABSENT else []
             elif was is ABSENT:
                 made.append(as_step(Step.ENTER, telling.record(seen)))
-            elif new is event or telling.value(new) != was:
-                made.append(as_step(Step.CHANGE, telling.record(seen)))
+            elif (same := telling.value(new) == was) is False or new is event:
+                made.append(telling.change(seen, same=same))
         return made
 
 

@@ -14,7 +14,7 @@ from rowcast.core.events import Event, Record
 from rowcast.core.queries import Select
 from rowcast.features.live_queries.query_index import Key, key_of
 from rowcast.features.live_queries.related_plan import Branch, Node, Plan
-from rowcast.subscriptions.live_query import PARTS, PLACE
+from rowcast.subscriptions.live_query import PARTS, PLACE, SAME, Step, as_step
 
 _Place = tuple[int, Key]
 
@@ -88,10 +88,20 @@ class Telling:
         return told
 
     def value(self, record: Record) -> object:
-        """Return what of a record may change with related ones; None if nothing does."""
-        root = self._plan.root
-        seen = root.seen(record) if self._plan.joins else None
-        return None if seen is None else self._selected(root, self._plan.select, seen)
+        """Return what is told of a record where parts are selected, to be compared; else None.
+
+        It is as readers get it: 1, 1.0 and true differ.
+        """
+        root, select = self._plan.root, self._plan.select
+        seen = root.seen(record) if select is not None else None
+        return None if seen is None else encode(self._selected(root, select, seen), JSON)
+
+    def change(self, seen: Record, *, same: bool) -> Event:
+        """Return the step of a change; ``same``: nothing changed of what is told of it."""
+        step = as_step(Step.CHANGE, self.record(seen))
+        if same and self._plan.select is not None:
+            SAME.put(step, True)
+        return step
 
     def _selected(self, node: Node, select: Select | None, seen: Record) -> object:
         values, table = node.values, node.table

@@ -122,7 +122,10 @@ class RelatedView(SharedView):
         if seen is not None:
             if self._plan.joins:
                 return None  # its related records have to be read
-            return [as_step(Step.CHANGE if was else Step.ENTER, self._telling.record(seen))]
+            telling = self._telling
+            if was and before is not None:
+                return [telling.change(seen, same=telling.value(before) == telling.value(event))]
+            return [as_step(Step.ENTER, telling.record(seen))]
         return [as_step(Step.LEAVE, event)] if was else []
 
     # -- what is known -----------------------------------------------------------------------------
