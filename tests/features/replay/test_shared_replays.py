@@ -3,15 +3,16 @@
 import json
 
 import pytest
-from replay_world import Mqtt, OldMqtt, Sse, Ws, world
+from replay_world import SCHEMA, Mqtt, OldMqtt, Sse, Ws, world
 
 from build import refusal
-from rightful import BOTH
-from rowcast.core.callers import ALL, Caller
+from rightful import BOTH, ROOT
+from rowcast.core.callers import ALL, Caller, Grants
 from rowcast.core.errors import Code
 from rowcast.core.events import DELETE, PATCH, PUT
 
 JSON = {"content_type": "application/json"}
+RULED = f'{SCHEMA} type Dog @table @export @auth(roles: ["vet"]) {{ id: ID @primaryKey }}'
 
 
 async def history(it, count=6, seconds=10.0):
@@ -178,3 +179,18 @@ async def test_m6_only_its_owner_and_administrators_change_a_shared_replay():
         await it.write(topic, {"state": "paused"}, PATCH, root)
         await it.write(topic, None, DELETE, ann)
         assert ["tour2"] == list(it.server.replays.shared.rows)
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, RULED], ids=["open", "@auth"])
+async def test_m6_who_may_write_nothing_makes_no_shared_replay(schema):
+    """M6, M9: also where rules or @auth decide who may write what; a rule that allows is enough."""
+    async with world(schema=schema) as it:
+        row = {"filter": "Sensor/+", "from": await history(it)}
+        reader = Caller("ro", Grants(read=True, write=False), "http")
+        for topic in ("$SYS/replays/tour", "$SYS/replays"):
+            assert Code.DENIED is await refusal(it.write(topic, row, caller=reader)), topic
+        assert {} == it.server.replays.shared.rows
+        allowed = {"filter": "own/#", "effect": "allow", "actions": ["write"], "users": ["ro"]}
+        await it.write("$SYS/rules/own", allowed, caller=ROOT)
+        await it.write("$SYS/replays/tour", row, caller=reader)
+        assert ["tour"] == list(it.server.replays.shared.rows)

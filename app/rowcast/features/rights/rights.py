@@ -301,8 +301,11 @@ class Rights(Authorizer):
             return
         if not caller.grants.write and not self.active:
             raise self._refused(caller, "write", topic)
-        if topic.startswith((f"{RESULTS}/", REPLAYS)) or topic == TRANSACTIONS:
+        if topic.startswith(f"{REPLAYS}/") or topic == REPLAYS:
+            self._check_writes_any(topic, caller)
             return
+        if topic.startswith(f"{RESULTS}/") or topic == TRANSACTIONS:
+            return  # each of their writes is checked
         if not topic.startswith(ADMINISTERED):
             words = (
                 f"{topic!r} is the server's own: topics with $ cannot be written, except for "
@@ -313,6 +316,12 @@ class Rights(Authorizer):
             self._listeners.refused(caller, "write", topic, error)
             raise error
         self.check_administer(topic, caller)
+
+    def _check_writes_any(self, topic: str, caller: Caller) -> None:
+        """Raise unless the caller may write something, wherever that is."""
+        compiled = self.compiled(caller)
+        if not (caller.grants.write if compiled is None else compiled.writes_below("")):
+            raise self._refused(caller, "write", topic)
 
     def step(self, route: Route) -> Step:
         """Return the step that checks the right to write at a route's topic."""
