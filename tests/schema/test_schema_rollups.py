@@ -18,6 +18,8 @@ GOOD = 'of: Sensor, by: [site], time: at, every: "1h", values: {n: [avg]}'
         ("[site]", "[]", "[]", "by is a list of 1 to 8 different attributes", ""),
         ("{n:", "{h:", "h: [", 'Sensor has no attribute "h" of a type that fits', ""),
         ("at,", "n,", "n, every", 'Sensor has no attribute "n" of a type that fits: Date', ""),
+        ("time: at, ", "", "@rollup", "time is the attribute, a Date, that says when", ""),
+        ("at,", '"",', '"", every', "time is the attribute, a Date, that says when", ""),
         ('"1h"', "0", "0,", "every is a time from 1 s to 366 days", ""),
         ("]}", ']}, late: "90d"', '"90d"', "late is at most 31 days", ""),
         ("avg", "mean", "mean", 'there is no function "mean": avg, min', ""),

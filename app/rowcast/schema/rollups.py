@@ -116,6 +116,10 @@ def _check_name(
 
 def _time(settings: Arguments, source: Table, problems: Problems) -> str:
     name = settings.text("time") or ""
+    if not name:
+        message = f"time is the attribute, a Date, that says when a reading was: {_EXAMPLE}"
+        problems.at(settings.value_node("time"), message)
+        return name
     _check_name(name, settings.value_node("time"), source, frozenset({Type.DATE}), problems)
     return name
 
