@@ -4,6 +4,7 @@ It is the part of the kernel (``kernel.py``) that doors call for SUBSCRIBE, stre
 that go on. Whoever has several interests has one subscription, whose caller and stage are set here.
 """
 
+import logging
 from collections.abc import AsyncIterable, Sequence
 
 from rowcast.core.callers import Caller
@@ -20,6 +21,8 @@ from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.stage import Stage, chained
 from rowcast.subscriptions.start_position import resumed
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
+
+log = logging.getLogger("rowcast")
 
 
 class Watching(Seams):
@@ -175,15 +178,15 @@ class Watching(Seams):
         Returns the interests that are no longer authorised; they are left out.
         """
         allowed: list[SubscribedFilter] = []
-        refused: list[SubscribedFilter] = []
+        refused: list[tuple[SubscribedFilter, Error]] = []
         anew: list[SubscribedFilter] = []
         for interest in interests:
             before = interest.query
             try:
                 self._authorise(interest, caller)
                 self.views.enter(subscription, interest)
-            except Error:
-                refused.append(interest)
+            except Error as error:
+                refused.append((interest, error))
             else:
                 allowed.append(interest)
                 if interest.query is not None and not interest.query.continues(before):
@@ -193,7 +196,7 @@ class Watching(Seams):
         self._attach_queries(subscription, caller)
         if anew:
             subscription.begin_anew(anew, RIGHTS_CHANGE)
-        return refused
+        return _left_out(refused, caller)
 
     def open_stream(
         self, topic: str, caller: Caller, interest: SubscribedFilter | None = None
@@ -222,3 +225,17 @@ class Watching(Seams):
         await self.authorise_waiting(interest, resource.caller, connects=True)
         resource.interest = interest
         return resource.connect(incoming)
+
+
+def _left_out(
+    refused: Sequence[tuple[SubscribedFilter, Error]], caller: Caller
+) -> list[SubscribedFilter]:
+    """Return what is left out of a session; log the first of it, as no packet tells the client."""
+    if refused:
+        interest, error = refused[0]
+        log.warning(
+            "%s returned, and %d of its subscriptions are left out, such as %r: %s",
+            caller.client_id or caller.user, len(refused), interest.topics.text[:100],
+            error.message,
+        )  # fmt: skip
+    return [interest for interest, _ in refused]

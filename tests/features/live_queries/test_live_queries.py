@@ -492,3 +492,18 @@ async def test_m3_a_message_in_flight_when_the_server_was_killed_is_the_same_ste
     assert all(packet.dup for packet in sent)
     peer.lose()
     await again.close()
+
+
+async def test_subscriptions_that_a_session_loses_are_logged(hot, caplog):
+    """O6: a changed schema or other rights may refuse them, and no packet tells its client."""
+    kernel, caller = hot.server.kernel, Caller("ann", ALL, client_id="c7")
+    kept = ["Sensor/#", "$query/Gone/a=1", "$query/Sensor/temp=gt=1&sort(temp)"]
+    reader = Subscription(kernel.reader, "c7")
+    with caplog.at_level("WARNING", logger="rowcast"):
+        interests = [SubscribedFilter(TopicFilter(text)) for text in kept]
+        refused = kernel.resume(reader, 0, interests, caller)
+    assert kept[1:] == [interest.topics.text for interest in refused]
+    (line,) = caplog.messages
+    assert line.startswith("c7 returned, and 2 of its subscriptions are left out, such as '$query/")
+    assert "'$query/Gone/a=1' names neither a table" in line
+    kernel.close(reader)
