@@ -347,12 +347,12 @@ def _make_directory(place: Path) -> None:
 async def _serve(config: Config, applier: Spawn) -> None:
     check_alone(config.data)
     application = Application(config, applier=applier)
+    if application.doors.certificates is not None:  # before, since a hangup would end the process
+        look_now = application.doors.certificates.look_now
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, look_now)
     await application.start()
     Collector(application).start()
     stopping, again = hear_signals()
-    loop = asyncio.get_running_loop()
-    if application.doors.certificates is not None:
-        loop.add_signal_handler(signal.SIGHUP, application.doors.certificates.look_now)
     print(_where_to_look(application), file=sys.stderr, flush=True)  # noqa: T201
     manager = service_manager(variable)
     manager.ready()
