@@ -58,6 +58,28 @@ def test_topic_tables_are_no_types(data):
     assert told(data, *SAME) == {}
 
 
+def test_tables_change_their_path(data):
+    """A13: records that nobody reaches any more are told, and where others are now."""
+    tables = [
+        Table("Dog", None, WAS.attributes),
+        Table("Cat", "cats", (KEY, attribute("name"))),
+        Table("Old", None, (KEY,)),
+    ]
+    found = schema_changes(data, tables)
+    assert ["Dog", "Cat", "Old"] == [change.what for change in found]
+    assert [False, True, True] == [change.safe for change in found]
+    dog, cat, old = (change.told for change in found)
+    assert dog.startswith("no longer exported: its 3 records stay")
+    assert cat == "was at Cat, is exported at cats: its 1 records are served there"
+    assert old == "no longer exported; it has no records"
+    store = SqlStore(data.parent)
+    store.open(tables)
+    store.close()
+    assert schema_changes(data, tables) == []
+    dog, _ = schema_changes(data, [WAS, *tables[1:2], Table("Old", "Old", (KEY,))])
+    assert dog.told == "was not exported, is exported at Dog: its 3 records are served there"
+
+
 def test_a_new_database_has_new_tables(tmp_path):
     (change,) = schema_changes(tmp_path / "none.db", [DOG])
     assert (change.what, change.told, change.safe) == ("Dog", "new table", True)

@@ -41,16 +41,19 @@ def schema_changes(file: Path, tables: Sequence[Table]) -> list[SchemaChange]:
         cursor = connection.cursor()
         # Topic tables have entries here too; their names begin with '/', those of types cannot.
         ask = (
-            f"SELECT name,shape FROM {TABLES} WHERE shape<>'{{}}' AND NOT (name>='/' AND name<'0')"
+            f"SELECT name,shape,path FROM {TABLES} "
+            "WHERE shape<>'{}' AND NOT (name>='/' AND name<'0')"
         )
         rows = cursor.execute(ask).fetchall()
-        known = {name: read_shape(text) for name, text in rows}
+        known = {name: read_shape(text) for name, text, _ in rows}
+        paths = {name: path for name, _, path in rows}
         found: list[SchemaChange] = []
         for table in tables:
             old = known.pop(sql_name(table), None)
             if old is None:
                 found.append(SchemaChange(table.name, "new table"))
             else:
+                found += _of_path(cursor, table, paths[sql_name(table)])
                 found += _of_table(cursor, table, old)
         return found + [_dropped(cursor, name) for name in sorted(known)]
 
@@ -61,6 +64,22 @@ def _dropped(cursor: Cursor, name: str) -> SchemaChange:
         return SchemaChange(name, "no longer declared; it has no records")
     told = f"no longer declared: its {count} records stay in the database, and are not served"
     return SchemaChange(name, told, safe=False)
+
+
+def _of_path(cursor: Cursor, table: Table, before: str | None) -> Iterator[SchemaChange]:
+    """Yield where the records of a table are served now, if that is not where they were."""
+    if table.path == before:
+        return
+    count = _count(cursor, sql_name(table))
+    if table.path is not None:
+        was = "not exported" if before is None else f"at {before}"
+        told = f"was {was}, is exported at {table.path}: its {count} records are served there"
+        yield SchemaChange(table.name, told)
+    elif count:
+        told = f"no longer exported: its {count} records stay in the database, and are not served"
+        yield SchemaChange(table.name, told, safe=False)
+    else:
+        yield SchemaChange(table.name, "no longer exported; it has no records")
 
 
 def _of_table(cursor: Cursor, table: Table, old: TableColumns) -> Iterator[SchemaChange]:
