@@ -8,6 +8,7 @@ because a public port is scanned all day. It must not know which protocol follow
 import asyncio
 import logging
 import ssl
+from collections import Counter
 from collections.abc import Callable
 from typing import Final, cast
 
@@ -59,7 +60,8 @@ class Handshakes:
         self.under_way: set[_Handshake] = set()
         """Connections whose handshake is not done."""
         self._log_after = 0.0
-        self._untold = 0
+        self._untold: Counter[str] = Counter()
+        """How many failures of each reason were not logged; OpenSSL has a list of reasons."""
         self.done = 0
         """Handshakes that succeeded."""
         self.failed = 0
@@ -82,13 +84,15 @@ class Handshakes:
         if not why:
             log.debug("%s: %s ended its TLS handshake", self.name, peer)
             return
-        self._untold += 1
         now = asyncio.get_running_loop().time()
         if now < self._log_after:
+            self._untold[why] += 1
             return
-        others = f"; {self._untold - 1} more like it" if self._untold > 1 else ""
+        others = f"; {alike} more like it" if (alike := self._untold.pop(why, 0)) else ""
+        for reason, count in self._untold.most_common(1):
+            others += f"; {self._untold.total()} others, most of them: {reason} ({count})"
         log.info("%s: the TLS handshake with %s failed: %s%s", self.name, peer, why, others)
-        self._untold = 0
+        self._untold.clear()
         self._log_after = now + TLS_FAILURE_LOG_SECONDS
 
     async def stop(self) -> None:
