@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from build import ANN, Listener, Server
+from rightful import Rightful
 from rowcast.core import result_limits
 from rowcast.core.callers import Caller, Grants
 from rowcast.core.errors import Code, Error
@@ -315,3 +316,18 @@ async def test_one_result_of_a_job_at_a_time():
         await world.write(dogs(a="Ida"), cut="0badcafe:2")
     world.room.writer.release()
     assert (await first).written == 1
+
+
+async def test_m9_an_upload_tells_nobody_how_many_records_are_hidden():
+    """M9: where rights hide records, what is too large is said at the commit."""
+    world = World(Rightful(), changes=2)
+    for name in "12":
+        await world.room.write(f"Dog/{name}", {"owner": "ben"})
+    await world.results.declare("up", "Dog", 5, 0, ANN)
+    reader = Caller("ro", Grants(read=True, write=False), "http")
+    with pytest.raises(Error, match="ro may not write 'Dog'") as refused:
+        await world.results.declare("up", "Dog", 5, 0, reader)
+    assert refused.value.code is Code.DENIED
+    with pytest.raises(Error, match=r"ro may not write '\$SYS/results/up'"):
+        world.room.rights.check_write("$SYS/results/up", reader)
+    assert ["ann"] == [upload.user for upload in world.results.uploads]

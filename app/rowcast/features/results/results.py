@@ -98,8 +98,10 @@ class BulkCommit:
 
         ``replaces`` is the job whose earlier results this one replaces.
         """
-        found = self._table(table)
-        known = await self._kernel.reader.count(found)
+        found, kernel = self._table(table), self._kernel
+        kernel.rights.check_writer(found.path or "", caller)
+        # An error counts the table's records, and some may be hidden: then the commit counts.
+        known = rows if kernel.visibility.filtered else await kernel.reader.count(found)
         most = self.most(caller)
         if replaces:
             owner = owner_of(caller, replaces)

@@ -301,11 +301,11 @@ class Rights(Authorizer):
             return
         if not caller.grants.write and not self.active:
             raise self._refused(caller, "write", topic)
-        if topic.startswith(f"{REPLAYS}/") or topic == REPLAYS:
+        if topic == TRANSACTIONS:
+            return  # each of its writes is checked
+        if topic == REPLAYS or topic.startswith((f"{REPLAYS}/", f"{RESULTS}/")):
             self._check_writes_any(topic, caller)
             return
-        if topic.startswith(f"{RESULTS}/") or topic == TRANSACTIONS:
-            return  # each of their writes is checked
         if not topic.startswith(ADMINISTERED):
             words = (
                 f"{topic!r} is the server's own: topics with $ cannot be written, except for "
