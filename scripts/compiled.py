@@ -35,17 +35,21 @@ NEEDS = ("mypy>=1.18,<3", "setuptools>=80")
 SETUP = """
 import os, sys
 from concurrent.futures import ThreadPoolExecutor
+from compiled import is_current
 from mypyc.build import mypycify
 from setuptools import setup
 from setuptools.command.build_ext import build_ext
 
 class BuildOnAllCores(build_ext):  # its own option is for several extensions, and this is one
     def build_extensions(self):
-        one_by_one = self.compiler.compile
-        def compile(sources, **options):
+        one_by_one, names = self.compiler.compile, self.compiler.object_filenames
+        def compile(sources, output_dir=None, **options):
+            objects = names(sources, output_dir=output_dir)
+            stale = [[one] for one, made in zip(sources, objects) if not is_current(made)]
+            options |= {"output_dir": output_dir, "extra_preargs": ["-MMD"]}
             with ThreadPoolExecutor(os.cpu_count()) as pool:
-                made = list(pool.map(lambda source: one_by_one([source], **options), sources))
-            return sum(made, [])
+                list(pool.map(lambda source: one_by_one(source, **options), stale))
+            return objects
         self.compiler.compile = compile
         super().build_extensions()
 
@@ -120,6 +124,36 @@ def extensions(place: Path) -> Iterator[Path]:
     return (path for path in found if path.relative_to(place).parts[0] != "build")
 
 
+def is_current(made: str) -> bool:
+    """Whether an object file is as new as all it was made of, which the compiler listed beside it.
+
+    mypyc leaves a C file alone that would not change, so a source that is not compiled, or whose
+    types nothing compiled needs, makes no object anew.
+    """
+    try:
+        rule = Path(made).with_suffix(".d").read_text()
+        needs = rule.replace("\\\n", " ").partition(":")[2].split()
+        age = Path(made).stat().st_mtime
+        return bool(needs) and all(Path(name).stat().st_mtime <= age for name in needs)
+    except OSError:
+        return False  # it was never made, or a file of it is gone
+
+
+def _begin(work: Path) -> Path:
+    """Keep what the same tools made in a run that ended well; return the file that marks one."""
+    mark = work / "made-with"
+    if not mark.exists() or mark.read_text() != _tools():
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+    mark.unlink(missing_ok=True)
+    return mark
+
+
+def _tools() -> str:
+    asked = {name: os.environ.get(name, "") for name in ("CC", "CFLAGS", "CPPFLAGS")}
+    return f"{sys.version} {_version('mypy')} {SETUP} {asked}"
+
+
 def _state(root: Path) -> str:
     """Return what the compiled modules were made of, and where and with what."""
     told = hashlib.sha256(f"{sys.version} {_version('mypy')} {SETUP}".encode())
@@ -143,6 +177,7 @@ def _compile(root: Path, work: Path) -> list[Path]:
     problem = obstacle() or ("" if _version("mypy") else "mypy is not installed")
     if problem:
         raise CannotCompileError(problem)
+    mark = _begin(work)
     for path in [*extensions(work), *(work / item.name for item in (root / "app").iterdir())]:
         if path.is_dir():
             shutil.rmtree(path)
@@ -150,7 +185,8 @@ def _compile(root: Path, work: Path) -> list[Path]:
             path.unlink(missing_ok=True)
     _copy(root / "app", work)
     arguments = [",".join(hot_modules(root)), "--quiet", "build_ext", "--inplace"]
-    environment = {**os.environ, "PYTHONPATH": "", "PYTHONHASHSEED": "0"}
+    own = str(Path(__file__).resolve().parent)
+    environment = {**os.environ, "PYTHONPATH": own, "PYTHONHASHSEED": "0"}
     done = subprocess.run(
         [sys.executable, "-c", SETUP, *arguments], cwd=work, env=environment, check=False
     )
@@ -159,6 +195,7 @@ def _compile(root: Path, work: Path) -> list[Path]:
     found = list(extensions(work))
     if len(found) <= len(hot_modules(root)):  # one for each, and one with the code of all
         raise CannotCompileError(f"only {len(found)} extension modules were made")
+    mark.write_text(_tools())
     return found
 
 
