@@ -7,6 +7,7 @@ refused; a change that lowers one writes the new figure down here, so that it st
 
 import ast
 import sys
+from collections.abc import Sequence
 
 import pytest
 
@@ -92,7 +93,7 @@ async def test_calls_are_counted_on_the_threads_of_the_server_too(tmp_path):
 # -- imports ---------------------------------------------------------------------------------------
 
 
-def imports_of(files: list[Source]) -> dict[str, set[str]]:
+def imports_of(files: Sequence[Source]) -> dict[str, set[str]]:
     """Return, for each module, the modules of the project that it imports anywhere in it."""
     known = {source.module for source in files}
     found = {}
@@ -182,7 +183,7 @@ def test_a_circle_is_found():
 # -- sizes -----------------------------------------------------------------------------------------
 
 
-def sizes(files: list[Source]) -> dict[str, int]:
+def sizes(files: Sequence[Source]) -> dict[str, int]:
     """Return the figures of ``SIZES``; a docstring is no part of its function."""
     modules = [source.text.count("\n") for source in files]
     functions = [
@@ -210,7 +211,7 @@ def test_nothing_becomes_longer(name):
 # -- limits ----------------------------------------------------------------------------------------
 
 
-def patched_limits(files: list[Source]) -> list[str]:
+def patched_limits(files: Sequence[Source]) -> list[str]:
     """Return where a test replaces a constant of a module, ``setattr(module, "SOME_MAX", 3)``.
 
     A limit that a test wants smaller is an argument with a default. ``mock.patch.object`` counts.

@@ -5,7 +5,7 @@ A rule takes one source and gives complaints: ``path:line: what is wrong and wha
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -318,7 +318,7 @@ SAMPLE = "app/rowcast/core/a.py"
 CODE = ("app", "bench", "resources", "scripts")
 
 
-def _complaints(rule: Rule, files: list[Source]) -> list[str]:
+def _complaints(rule: Rule, files: Sequence[Source]) -> list[str]:
     return [complaint for source in files for complaint in rule(source)]
 
 
@@ -363,7 +363,7 @@ FOR_TESTS = {
 """Public names that only tests use, with the reason."""
 
 
-def dead_modules(files: list[Source]) -> Iterator[str]:
+def dead_modules(files: Sequence[Source]) -> Iterator[str]:
     """Every module is imported by another one."""
     imported: set[str] = set()
     for source in files:
@@ -379,7 +379,7 @@ def dead_modules(files: list[Source]) -> Iterator[str]:
             yield f"{source.path}: nobody imports it; remove it or use it"
 
 
-def unused_names(files: list[Source]) -> Iterator[str]:
+def unused_names(files: Sequence[Source]) -> Iterator[str]:
     """Every public name of a module is used outside tests, by another line of code."""
     uses: dict[str, int] = {}
     for source in files:
