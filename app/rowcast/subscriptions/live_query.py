@@ -51,7 +51,7 @@ MIDWAY: Final[EventCache[bool]] = EventCache("midway")
 """Of a step after which others of the same event follow; its number is that of the event before, to
 which a reader goes back that is interrupted here."""
 
-SAME: Final[EventField[bool]] = EventField("same")
+SAME: Final[EventCache[bool]] = EventCache("same")
 """Of a change of a record of which nothing changed that is told: a step only to who lacks it."""
 
 

@@ -80,8 +80,7 @@ class SubscribedFilter:
         """The seconds that the reader wants between values of a record, or what a table declares if
         that is longer; None: each value, whatever a table declares."""
         self.asked = ""
-        """The filter as the reader wrote it, if ``topics`` has another: of a hook or a rule, or the
-        one spelling of a live query."""
+        """The filter as the reader wrote it, where ``topics`` differs: a hook, or a live query."""
         self.floor = 0
         self.local_floor = 0
         """The position after which ``no_local`` applies."""

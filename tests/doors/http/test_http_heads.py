@@ -140,7 +140,10 @@ UNREADABLE = {
     "a version": (b"GET / HTTP/7\r\nHost: a\r\n\r\n", b"the request line cannot be read"),
     "a space": (b"GET /a b HTTP/1.1\r\nHost: a\r\n\r\n", b"the request line cannot be read"),
     "a target": (b"GET Dog HTTP/1.1\r\nHost: a\r\n\r\n", b"the URL in the request line"),
-    "an authority": (b"GET http://a:b/ HTTP/1.1\r\nHost: a\r\n\r\n", b"the URL in the request"),
+    "an authority": (
+        b"GET http://a.example:b/ HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"the URL in the request",
+    ),
     "a field": (b"GET / HTTP/1.1\r\nHost : a\r\n\r\n", b"a header field cannot be read"),
     "no field": (b"GET / HTTP/1.1\r\n Host: a\r\n\r\n", b"a header field cannot be read"),
     "a folded field": (b"GET / HTTP/1.1\r\nA: b\r\n c\r\n\r\n", b"a header field cannot be read"),

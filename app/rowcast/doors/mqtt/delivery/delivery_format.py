@@ -144,15 +144,11 @@ class DeliveryFormats:
             or not form.plain
             or self._clears_silently
         ):
-            usual = self._record_tail(event, form) if topic is not None else b""
-            if event.kind == DELETE and deletion_seconds(event, self._now()) >= 0:
-                own = self.own_parts(
-                    event, form, qos, retain=retain, identifiers=(), left_seconds=-1
-                )
-                return own if qos or not own[0] else own[0] + own[1]  # not shared: it counts down
-            if usual and topic is not None:
-                head, tail = _head(topic, len(usual), qos, retain), usual
-            else:
+            if event.kind == DELETE and (own := self._expiring(event, form, qos, retain)):
+                return own
+            tail = self._record_tail(event, form) if topic is not None else b""
+            head = _head(topic, len(tail), qos, retain) if tail and topic is not None else b""
+            if not head:
                 head, tail = self._make(event, form, qos, retain, {})
         else:
             tail = form.no_properties + event.payload
@@ -163,10 +159,16 @@ class DeliveryFormats:
                 head = _head(topic, len(tail), qos, retain)
         frame: Frame = head + tail if head and not qos else (head, tail) if head else UNSENDABLE
         if event.encodings is None:
-            event.encodings = {form.keys[qos * 2 + retain]: frame}
-        else:
-            event.encodings[form.keys[qos * 2 + retain]] = frame
+            event.encodings = {}
+        event.encodings[form.keys[qos * 2 + retain]] = frame
         return frame
+
+    def _expiring(self, event: Event, form: DeliveryFormat, qos: int, retain: bool) -> Frame | None:
+        """Return the frame of a deletion with an expiry, which counts down and so is not shared."""
+        if deletion_seconds(event, self._now()) < 0:
+            return None
+        parts = self.own_parts(event, form, qos, retain=retain, identifiers=(), left_seconds=-1)
+        return parts if qos or not parts[0] else parts[0] + parts[1]
 
     def _record_tail(self, event: Event, form: DeliveryFormat) -> bytes:
         """Return the end of the frame of most records; empty for others.
