@@ -25,6 +25,9 @@ STAGED_GIVE_BACK_SECONDS = 5.0
 or a warning is written."""
 STAGED_PAGE_ROWS = 1_000
 """Rows staged in one batch of the log: a few hundredths of a second of the applier."""
+STAGED_PAGE_BYTES = 1024 * 1024
+"""Payloads of one batch: a page has fewer rows where they are large, because a batch of a log that
+several machines keep is bounded: by ``max_payload`` of NATS, which is at least 4 MB."""
 STAGED_PAGE_SECONDS = 60.0
 """How long a page waits for the tables: longer than a busy machine restarts their process."""
 STAGED_SWITCH_TRIES = 3

@@ -7,7 +7,7 @@ from test_bulk_commit import World, dogs
 
 from build import ANN, TABLES, Listener, Server
 from rowcast.core.errors import Code, Error
-from rowcast.core.result_limits import STAGED_GAP
+from rowcast.core.result_limits import STAGED_GAP, STAGED_PAGE_BYTES
 from rowcast.core.topics import TopicFilter
 from rowcast.core.transaction_parts import span_of
 from rowcast.features.results.results import Order
@@ -154,6 +154,24 @@ async def test_m5_a_staged_result_that_replaces_removes_what_it_lacks(tmp_path):
     assert world.records() == {"Dog/mine": "Tom"} | {f"Dog/{key}": "new" for key in kept}
     again = await world.write(dogs(**kept), cut="0badcafe:2", replace=True)
     assert again.repeat
+    world.store.close()
+
+
+async def test_a_page_has_fewer_rows_where_they_are_large(tmp_path):
+    """The log of several machines takes no batch of a thousand of them."""
+    world = Staged(tmp_path)
+    stage, sizes = world.room.store.stage, []
+
+    def staging(table, after, events, changes):
+        sizes.append(sum(len(event.payload) for event in events))
+        return stage(table, after, events, changes)
+
+    world.room.store.stage = staging
+    large = {f"d{number}": "x" * 400_000 for number in range(8)}
+    assert (await world.write(dogs(**large))).written == 8
+    assert len(sizes) == 3
+    assert max(sizes) < STAGED_PAGE_BYTES + 500_000
+    assert world.records() == {f"Dog/{key}": value for key, value in large.items()}
     world.store.close()
 
 

@@ -13,7 +13,7 @@ from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.lineage import client_of
-from rowcast.core.result_limits import RESULT_SLICE_ROWS, STAGED_PAGE_ROWS
+from rowcast.core.result_limits import RESULT_SLICE_ROWS, STAGED_PAGE_BYTES, STAGED_PAGE_ROWS
 from rowcast.core.tables import Table
 from rowcast.features.results.row_file import Page, RowFile
 from rowcast.features.results.staged_rows import Most, too_many_changes
@@ -47,6 +47,7 @@ class Changes:
         self._file = RowFile(directory)
         self._pages: list[Page] = []
         self._kept: list[Event] = []
+        self._kept_bytes = 0
         self.count = 0
         """How many there are."""
         self.topics: dict[str, bool] = {}
@@ -108,11 +109,12 @@ class Changes:
             self.tables[table.name] = table
         self.count += 1
         self._kept.append(event)
-        if len(self._kept) >= STAGED_PAGE_ROWS:
+        self._kept_bytes += len(event.payload)
+        if len(self._kept) >= STAGED_PAGE_ROWS or self._kept_bytes >= STAGED_PAGE_BYTES:
             await self._store()
 
     async def _store(self) -> None:
-        kept, self._kept = self._kept, []
+        kept, self._kept, self._kept_bytes = self._kept, [], 0
         if kept:
             self._pages.append(self._file.page(kept))
             await asyncio.to_thread(self._file.write, self._pages[-1])
