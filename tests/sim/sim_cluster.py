@@ -16,11 +16,13 @@ from sim_server import TABLES
 from sim_store import number_of
 
 import build
+from rowcast.codecs import JSON
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, RETAINED, Event
 from rowcast.core.facts import Change
-from rowcast.kernel.write import A_RECORD, Condition, Receipt
+from rowcast.kernel.write import A_RECORD, UNHEARD, Condition, Receipt, Write
 from rowcast.log.batch import Batch
+from rowcast.log.batch_content import decode_content
 
 TOPICS = ("Dog/1", "Dog/2", "Counter/7", "free/a", "free/b")
 HORIZON = 3.0
@@ -30,7 +32,10 @@ HORIZON = 3.0
 class World:
     """One run."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, *, results=False):
+        self.results, self.chance = results, random.Random(seed + 2)
+        self.large, self.staged, self.silent = [], set(), set()
+        self._pages = 0, ()
         self.rng = random.Random(seed)
         self.loop = SimLoop(random.Random(seed + 1))
         self.loop._mixing = 0.0  # wires keep the order of what they carry
@@ -52,13 +57,31 @@ class World:
         while self._decoded < len(self.engine):
             batch = Batch.read(self.engine[self._decoded])
             require(batch.number == self._decoded + 1, "a batch without its number", batch.number)
-            for event in batch.content(DECLARED.get).events:
+            content = batch.content(DECLARED.get)
+            for event in (*content.events, *self._switched(content.operations)):
                 last = self.events[-1].seq if self.events else 0
                 require(event.seq > last, "numbers do not grow", last, event)
                 self.events.append(event)
                 self._seqs[event.seq] = event
             self._decoded += 1
         return self._seqs
+
+    def _switched(self, operations):
+        """Return the events of a result that all see from a batch on."""
+        for name, arguments in operations:
+            if name == "stage":
+                _, after, data = arguments
+                known = self._pages[1] if self._pages[0] == after else ()
+                page = decode_content(data, after, DECLARED.get).events
+                self._pages = after, (*known, *page)
+            elif name in {"abandon", "switch"}:
+                (_, events), self._pages = self._pages, (0, ())
+                if name == "switch":
+                    require(len(events) == arguments[2], "pages are missing", arguments)
+                    self.staged |= {event.seq for event in events}
+                    self.silent |= {event.seq for event in events[1:]}
+                    return events
+        return ()
 
     def seq_before(self, event):
         """Return the number of the record before an event; 0 without one."""
@@ -134,6 +157,39 @@ class World:
                 self.unknown.add(n)
             else:
                 self.refused[n] = outcome
+
+    async def result(self):
+        """Write large results at the node that numbers: all of one is in the log, or nothing."""
+        while self.loop.time() < HORIZON:
+            await self.loop.pause(self.chance.choice((0.01, 0.1, 0.3)))
+            node, rows = self.leader, self.chance.choice((2, 5))
+            numbers = range(self.numbers + 1, self.numbers + 1 + 2 * rows)
+            self.numbers = numbers[-1]
+            writing = self.loop.create_task(self._result(node, numbers, rows))
+            self.large.append((numbers, await self._patiently(node, writing)))
+            writing.cancel()
+
+    async def _result(self, node, numbers, rows):
+        """Write one of two pages; return whether it is acknowledged."""
+        committer, dog = node.committer, TABLES[0]
+        try:
+            staged = committer.begin_staged(dog, len(numbers))
+        except Error:
+            return False
+        try:
+            for start in (0, rows):
+                some = [
+                    Event(f"Dog/{at if start else n}", PUT, b'{"n": %d}' % n, JSON, 1, True)
+                    for at, n in enumerate(numbers[start : start + rows])
+                ]
+                await committer.stage(staged, [admitted(node, event) for event in some])
+                await self.loop.pause(self.chance.choice((0, 0.01, 0.1)))
+            await committer.switch(staged, lambda _last: (), lambda _topic: True)
+        except Error:
+            return False
+        finally:
+            committer.abandon(staged)
+        return True
 
     async def _patiently(self, node, future):
         """Wait for an answer, unless the node dies."""
@@ -291,6 +347,7 @@ class World:
         clients = [
             self.loop.create_task(self.client(number)) for number in range(self.rng.choice((3, 8)))
         ]
+        clients += [self.loop.create_task(self.result())] if self.results else []
         trouble = self.loop.create_task(self.make_trouble())
         watching = self.loop.create_task(self._compare())
         await trouble
@@ -308,6 +365,9 @@ class World:
         for node in self.all:
             node.alive = False
             node.kill()
+        for task in asyncio.all_tasks() - {asyncio.current_task()} if self.results else ():
+            task.cancel()  # such as a switch that waits for the turn of a node that died
+        await self.loop.pause(0)
         return len(self.events), len(self.acknowledged), len(self.refused), len(self.unknown)
 
     async def _compare(self):
@@ -323,7 +383,8 @@ class World:
         require(known == image, "tables differ at an equal position", node.name, number)
 
     def _check_heard(self, node):
-        seqs = [event.seq for event in self.events]
+        self.by_seq()
+        seqs = [event.seq for event in self.events if event.seq not in self.silent]
         start = bisect_right(seqs, node.from_seq)
         wanted = seqs[start : start + len(node.heard)]
         require(node.heard == wanted, "announced out of order", node.name, node.heard, wanted)
@@ -338,6 +399,10 @@ class World:
         for first, second in self.groups:
             together = (first in found) == (second in found)
             require(together, "half of a group is in the log", first, second)
+        for numbers, acknowledged in self.large:
+            there = [n in found for n in numbers]
+            require(len(set(there)) == 1, "half of a result is in the log", numbers, there)
+            require(there[0] or not acknowledged, "a result is lost", numbers)
         self._check_times()
         for n, seq in self.acknowledged.items():
             require(n in found and found[n].seq == seq, "an acknowledged write is lost", n, seq)
@@ -371,6 +436,8 @@ class World:
                 created.pop(event.topic, None)
                 continue
             time = json.loads(event.payload)["created"]
+            if event.seq in self.staged:  # decided before others wrote, and seen after them
+                created[event.topic] = time
             known = created.setdefault(event.topic, time)
             require(known == time, "a record was created twice", known, event)
 
@@ -392,9 +459,19 @@ def _met(condition, seq):
     return condition.seqs is None or seq in condition.seqs
 
 
-def run(seed):
-    """Run a seed; return how many events there were, acknowledged, refused, and not known."""
-    world = World(seed)
+def admitted(node, event):
+    """Return the write of a row of a result."""
+    write = Write(event, build.ANN, UNHEARD, passed=True)
+    node.kernel.writes.admit(write)
+    return write
+
+
+def run(seed, *, results=False):
+    """Run a seed; return how many events there were, acknowledged, refused, and not known.
+
+    ``results``: there are large results, too.
+    """
+    world = World(seed, results=results)
     asyncio.set_event_loop(world.loop)
     try:
         return world.loop.run_until_complete(world.run())

@@ -6,7 +6,9 @@ from rowcast.cluster.follower_link import FollowerLink
 from rowcast.cluster.sequencer_links import SequencerLinks
 from rowcast.core.errors import Code, Error
 from rowcast.journal.follower_store import FollowerStore
+from rowcast.kernel.forwarding import ForwardingCommitter
 from rowcast.kernel.proposals import Proposal
+from rowcast.reads.record_cache import Unknown
 
 
 def verify_no_record(monkeypatch):
@@ -118,6 +120,31 @@ def forget_what_a_proposal_replaces(monkeypatch):
     monkeypatch.setattr(sim_nodes.Leader, "__init__", forgetful)
 
 
+def sweep_at_the_start(monkeypatch):
+    """A node that is restarted forgets the pages of a result that is being staged."""
+    monkeypatch.setattr(FollowerStore, "sweeps", True)
+
+
+def announce_no_switch(monkeypatch):
+    """Readers at a node that follows are not told of a large result."""
+    monkeypatch.setattr(sim_nodes.ForwardingCommitter, "_show", ForwardingCommitter._take_found)
+
+
+def keep_records_of_before_a_switch(monkeypatch):
+    """A node that follows shows records that a large result has replaced."""
+    show = ForwardingCommitter._show
+
+    def stale(self, shown):
+        known = {topic: self._cache.whole(topic) for topic in ("Dog/1", "Dog/2")}
+        show(self, shown)
+        for topic, record in known.items():
+            if not isinstance(record, Unknown):
+                self._cache.put(topic, record)
+
+    monkeypatch.setattr(ForwardingCommitter, "_show", stale)
+
+
+RESULT_PLANTS = (sweep_at_the_start, announce_no_switch, keep_records_of_before_a_switch)
 CLUSTER_PLANTS = (
     verify_no_record,
     judge_a_proposal_each_time_it_comes,

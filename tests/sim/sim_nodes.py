@@ -32,8 +32,28 @@ ANSWER_SECONDS = 0.6
 class Tables(MemoryStore):
     """Tables in memory that outlive a node's life."""
 
+    _staged = 0, ()
+
+    def stage(self, table, after, events):
+        """Keep a page of a result."""
+        known = self._staged[1] if self._staged[0] == after else ()
+        self._staged = after, (*known, *events)
+
+    def switch(self, table, last, count, size):
+        """Let all see it."""
+        (_, events), self._staged = self._staged, (0, ())
+        require(len(events) == count, "pages of a result are missing", len(events), count)
+        with self._lock:
+            for event in events:
+                self._apply(event)
+
+    def abandon(self):
+        """Forget it."""
+        self._staged = 0, ()
+
     def finish_staged(self):
-        """Do nothing: no result is so large that it is staged."""
+        """Do what a server of its own does, which nobody may do here."""
+        self.abandon()
 
     def move_staged(self, limit):
         """Tell that nothing is left."""
@@ -106,6 +126,11 @@ class Node(build.Server):
             elif event.table is TABLES[0]:
                 self._check_before(event)
 
+    def fall_behind(self, event):
+        """Note where a large result begins, which is not offered."""
+        if self.alive:
+            self.heard.append(event.seq)
+
     def _check_before(self, event):
         """The record before an event is that of the log."""
         before, wanted = before_of(event), self.world.seq_before(event)
@@ -132,6 +157,7 @@ class Leader(Node):
         tables = Tables(EPOCH)
         self.log = Engine(EPOCH, world.engine)
         store = JournaledStore(tables, self.log, InlineApplying(tables, self.log), world.now)
+        store.sweeps = False  # as the program has it (``node_opening.py``)
         self.wires = []
         super().__init__(world, name, store, tables)
         self.links = SequencerLinks(self.committer, self.store, self.log, DECLARED.get)

@@ -8,7 +8,7 @@ its node; conditions are met where the log has the write.
 import pytest
 from sim_checks import Violation
 from sim_cluster import run
-from sim_cluster_plants import CLUSTER_PLANTS
+from sim_cluster_plants import CLUSTER_PLANTS, RESULT_PLANTS
 
 from rowcast.core.errors import Error
 
@@ -29,6 +29,21 @@ NOTICED_BY = {
 def test_nodes_keep_every_promise(seed):
     events, acknowledged, *_ = run(seed)
     assert events >= acknowledged > 0
+
+
+@pytest.mark.parametrize("seed", range(QUICK))
+def test_nodes_show_all_of_a_large_result_or_nothing(seed):
+    """M5: who numbers dies, is paused or replaced in the middle; who follows begins anew."""
+    events, acknowledged, *_ = run(seed, results=True)
+    assert events > acknowledged > 0
+
+
+@pytest.mark.parametrize("plant", RESULT_PLANTS, ids=lambda plant: plant.__name__)
+def test_a_mistake_about_large_results_is_noticed(monkeypatch, plant):
+    plant(monkeypatch)
+    with pytest.raises((Violation, Error)):
+        for seed in range(SEEDS_TO_NOTICE):
+            run(seed, results=True)
 
 
 @pytest.mark.slow

@@ -36,6 +36,12 @@ class FollowerStore(JournaledStore):
         super().__init__(tables, log, applying, now, tail)
         self._followed = log
 
+    sweeps = False
+
+    def declared(self, name: str) -> Table | None:
+        """Return the declared table of a name."""
+        return self._declared.get(name)
+
     def open(self, tables: Sequence[Table]) -> None:
         """Open the tables, and apply what they lack of the batches that are here."""
         self._declared = {table.name: table for table in tables}

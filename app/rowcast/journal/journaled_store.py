@@ -50,6 +50,9 @@ as those of a start, where the applier may take seconds on a busy machine."""
 class JournaledStore:
     """Log, tail and tables of one server; ``open`` opens the tables."""
 
+    sweeps = True
+    """Whether what is staged at the start is of nobody: where only this process appends."""
+
     def __init__(
         self,
         tables: SqlStore,
@@ -94,7 +97,8 @@ class JournaledStore:
         self._numbered = {name: layout for name, layout in layouts.items() if layout.integer}
         self._tables.open(tables)
         catch_up(self._tables, self._log, tables)
-        self._tables.finish_staged()
+        if self.sweeps:
+            self._tables.finish_staged()
         self._tables.sync()
         self._log.trim(self._tables.applied())
         self.tail.applied = self._log.head.number
@@ -183,8 +187,11 @@ class JournaledStore:
             self.append(self.pack(events, changes))
 
     def begin_term(self) -> None:
-        """Append nothing, so that no earlier writer can append any more; raises BUSY."""
-        self.append(self.pack(()))
+        """Append that nobody will see what an earlier writer has staged; raises BUSY.
+
+        From then on no earlier writer can append any more.
+        """
+        self.append(self.pack((), (), (operations.abandon(),)))
 
     def _operate(
         self, operation: Operation, changes: Sequence[Change] = (), *, hasty: bool = False
@@ -244,8 +251,8 @@ class JournaledStore:
 
     @property
     def stages(self) -> bool:
-        """Whether results can be staged: where no other process hears of events from the log."""
-        return self.on_appended is None
+        """Whether results can be staged."""
+        return True
 
     def lookup(self, wanted: Sequence[tuple[Table | None, str]]) -> dict[str, Record]:
         """Return the current records of these topics, by topic; absent ones are left out."""

@@ -166,7 +166,9 @@ def open_sequencer(
         raise
     made(log)
     applying = ProcessApplying(tables, spool, schema, log, lock, applier)
-    return JournaledStore(tables, log, applying, now, tail)
+    store = JournaledStore(tables, log, applying, now, tail)
+    store.sweeps = False  # its first batch has that done, at all nodes
+    return store
 
 
 def open_follower(

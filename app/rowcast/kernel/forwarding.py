@@ -7,7 +7,8 @@ writes). Writes whose records have changed meanwhile are decided again, before t
 
 Events are announced when they arrive with the log, those of other nodes and its own, in order. If
 readers need the record before an event (``reads/before_image.py``), it is taken from memory, or
-read from the log first; later batches wait meanwhile.
+read from the log first; later batches wait meanwhile. So they do for a large result, until the
+tables show it (``followed_stages.py``).
 """
 
 import asyncio
@@ -15,9 +16,10 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from functools import partial
 from itertools import count
-from typing import Final
+from typing import Final, TypeVar
 
 from rowcast.bus.bus import Bus
 from rowcast.core.clock import HybridClock
@@ -28,17 +30,19 @@ from rowcast.kernel.batch import Batch, units
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.decide import decide_all
 from rowcast.kernel.draft import Draft, first_units, reads_of, rest_of, tell_number
+from rowcast.kernel.followed_stages import SWITCH, FollowedStages, Shown, concerned
 from rowcast.kernel.group_commit import GroupCommit
 from rowcast.kernel.pending_bytes import WriteBounds
 from rowcast.kernel.proposals import PLACE, Proposal, Sequencer, Unit
 from rowcast.kernel.sequencing import Verdict
 from rowcast.kernel.write import Outcome, Receipt, Write
 from rowcast.log.batch import Batch as LogBatch
-from rowcast.log.batch_content import Content, Origin
+from rowcast.log.batch_content import Content, Operation, Origin
 from rowcast.reads.before_image import find_befores, set_before_image
 from rowcast.reads.record_cache import RecordCache, Unknown
 
 log = logging.getLogger("rowcast.commit")
+T = TypeVar("T")
 
 TRIES_MAX: Final = 50
 """How often the first write of a batch is decided again because its record has changed meanwhile.
@@ -80,6 +84,7 @@ class ForwardingCommitter(Committer):
         """How often the current batch was decided without success."""
         self._arrived: deque[tuple[LogBatch, Content]] = deque()
         """Batches that arrived and are not announced yet; the first waits for a read."""
+        self._stages = FollowedStages(store)
         self.on_followed: Callable[[], None] = _nothing
         """Called when batches have been announced."""
 
@@ -161,30 +166,58 @@ class ForwardingCommitter(Committer):
     def _go_on(self) -> None:
         """Announce arrived batches, up to one for which the log must be read."""
         while self._arrived:
-            events = self._arrived[0][1].events
+            events, _, operations, _ = self._arrived[0][1]
+            staged = concerned(operations) if operations else None
             remembered = [event for event in events if self.remembers(event.table)]
+            if staged is not None and staged.name == SWITCH:
+                self._look_up(partial(self._stages.switch, staged, self.announced), self._show)
+                break
+            if staged is not None:
+                self._note(staged)
             if remembered and not _set_befores(remembered, self._cache):
-                self._look_up(remembered)
+                self._find_befores(remembered)
                 break
             self._take_first()
         self.on_followed()
 
-    def _look_up(self, events: list[Event]) -> None:
-        """Read the records before events on the writer thread, which is idle at a follower."""
+    def _find_befores(self, events: list[Event]) -> None:
+        """Read the records before events."""
         tables = {event.table.name for event in events if event.table is not None}
+        self._look_up(partial(find_befores, self._follower, tables, events), self._take_found)
 
-        def ended(future: "Future[None]") -> None:
-            if future.exception() is not None:  # unknown: readers are told no more than is sure
-                log.warning("the records before some events were not read: %s", future.exception())
-            self._take_first()
+    def _look_up(self, call: Callable[[], T], then: Callable[[T | None], None]) -> None:
+        """Read what the first batch needs on the writer thread, which is idle at a follower."""
+
+        def ended(future: "Future[T]") -> None:
+            failed = future.exception()
+            if failed is not None:  # unknown: readers are told no more than is sure
+                log.warning("what some events need was not read: %s", failed)
+            then(None if failed is not None else future.result())
             self._go_on()
 
         try:
-            reading = self._executor.submit(find_befores, self._follower, tables, events)
+            reading = self._executor.submit(call)
         except RuntimeError:  # the threads have stopped: shutdown
             return
         tell: Callable[..., object] = self._loop.call_soon_threadsafe
         reading.add_done_callback(partial(tell, ended))
+
+    def _note(self, staged: Operation) -> None:
+        """Note what comes of a result that nobody sees yet."""
+        with suppress(RuntimeError):  # the threads have stopped: shutdown
+            self._executor.submit(self._stages.take, staged)
+
+    def _show(self, shown: Shown | None) -> None:
+        """Announce a result that the tables show: readers whom it concerns read it in the log."""
+        last = self._arrived[0][0].last
+        self._cache.clear()
+        self._take_first()
+        self.announced = max(self.announced, last)
+        if shown is not None:
+            self._bus.fall_behind(*shown)
+
+    def _take_found(self, _found: None) -> None:
+        self._take_first()
 
     @property
     def followed(self) -> int:

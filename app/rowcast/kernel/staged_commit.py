@@ -119,7 +119,7 @@ class StagedCommits(CommitQueue):
 
     @property
     def stages(self) -> bool:
-        """Whether large transactions are possible: only if no other process follows the log."""
+        """Whether large transactions are possible: not every store has them."""
         return bool(getattr(self._store, "stages", False))
 
     @property

@@ -43,7 +43,7 @@ class Worker(Following):
         self._frames: Frames | None = None
 
     def _open_store(self) -> FollowerStore:
-        tables = SqlStore(self.config.database_url, synced=False, lock=False)
+        tables = SqlStore(self.config.database_url, synced=False, lock=False, moves=False)
         followed = FollowedLog(tables.epoch, Head(tables.applied(), tables.head()))
         return FollowerStore(tables, followed, SharedTables(tables, followed), self._now)
 

@@ -15,12 +15,15 @@ from typing import Final, NamedTuple
 
 from rowcast.store.sql_commit import LogPartition
 from rowcast.store.sql_parts import Parts
-from rowcast.store.sql_tables import META, TABLES
+from rowcast.store.sql_tables import META, SWITCHED_IN, TABLES
 from rowcast.store.sql_topic_tables import load
 from rowcast.store.store_limits import StoreLimits
 
 _GENERATION: Final = f"SELECT CAST(value AS INTEGER) FROM {META} WHERE name='generation'"
-_APPLIED: Final = f"SELECT CAST(value AS INTEGER) FROM {META} WHERE name='applied'"
+_SEEN: Final = (
+    f"SELECT max(CAST(value AS INTEGER)) FROM {META} WHERE name IN ('applied','{SWITCHED_IN}')"
+)
+"""The last batch of which a snapshot has something: a switch is seen before its facts are."""
 _COUNTS: Final = f"SELECT id,records,events,bytes,trimmed,mixed FROM {TABLES}"
 
 
@@ -70,8 +73,7 @@ class Following:
         """Read the parts again if this transaction's snapshot has others."""
         row = cursor.execute(_GENERATION).fetchone()
         if self._seen is not None:
-            known = cursor.execute(_APPLIED).fetchone()
-            self._seen(0 if known is None else int(known[0]))
+            self._seen(int(cursor.execute(_SEEN).fetchone()[0] or 0))
         generation = 0 if row is None else int(row[0])
         if generation == self._generation:
             return

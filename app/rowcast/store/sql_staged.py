@@ -30,6 +30,7 @@ from rowcast.store.sql_tables import (
     OVERLAY,
     STAGED,
     STAGED_AFTER,
+    SWITCHED_IN,
     TABLES,
     indexes,
     quoted,
@@ -37,7 +38,7 @@ from rowcast.store.sql_tables import (
 
 _TABLE: Final = "staged_table"
 _DEAD: Final = "staged_dead"
-_NAMES: Final = (_TABLE, STAGED_AFTER, OVERLAY, _DEAD)
+_NAMES: Final = (_TABLE, STAGED_AFTER, OVERLAY, SWITCHED_IN, _DEAD)
 _GONE: Final = -1
 """The form of a row that stands for a deletion."""
 _FOLDED_MAX: Final = 500
@@ -128,17 +129,29 @@ class Staging:
 
     # -- the switch --------------------------------------------------------------------------------
 
-    def switch(self, part: LogPartition, count: int, size: int) -> None:
-        """Let all see what is staged: so many events, with payloads of so many bytes."""
+    def switch(self, part: LogPartition, count: int, size: int, number: int) -> None:
+        """Let all see what is staged: so many events, with payloads of so many bytes.
+
+        ``number`` is that of the batch that says so.
+        """
         with self._database.writing() as cursor:
+            self._complete(cursor)
             cursor.execute(f"DELETE FROM {META} WHERE name=?", (STAGED_AFTER,))
             write_fact(cursor, OVERLAY, json.dumps([self.table, self._view(cursor)]))
+            write_fact(cursor, SWITCHED_IN, number)
             cursor.execute(
                 f"UPDATE {TABLES} SET events=events+?,bytes=bytes+? WHERE id=?",
                 (count, size, part.table_id),
             )
             self._changes_parts(cursor)
         self.switched, self.after = True, 0
+
+    def _complete(self, cursor: Cursor) -> None:
+        """Add the columns that the table got by a restart while this was staged."""
+        known = set(_columns(cursor))
+        for _, name, kind, *_ in cursor.execute(f"PRAGMA table_info({quoted(self.table)})"):
+            if quoted(name) not in known:
+                cursor.execute(f"ALTER TABLE {STAGED} ADD COLUMN {quoted(name)} {kind}")
 
     def _view(self, cursor: Cursor) -> str:
         """Return what the view selects that has the staged rows over those of the table."""

@@ -56,6 +56,7 @@ TOPICS: Final = "rowcast_topics"
 RESERVED_PREFIXES: Final = ("rowcast_", "sqlite_")
 OVERLAY: Final = "overlay"
 STAGED_AFTER: Final = "staged_after"
+SWITCHED_IN: Final = "switched_in"
 """Facts of the whole store about staged events; see ``sql_staged.py``."""
 _NUMBER: Final = f"FROM {META} WHERE name='{STAGED_AFTER}'"
 _AFTER: Final = f"SELECT CAST(value AS INTEGER) {_NUMBER}"

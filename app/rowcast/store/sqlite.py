@@ -58,7 +58,8 @@ class SqlStore(SqlReads):
 
     ``url`` is a path, a directory (the file in it is ``rowcast.db``) or ``sqlite:///...``. A file
     in use by another server is refused with BUSY, unless ``lock`` is off. Without ``synced`` a
-    commit is atomic, but durable only after ``sync``. ``epoch`` names the log of a new file.
+    commit is atomic, but durable only after ``sync``. ``moves``: it may move staged rows, as no
+    other process does. ``epoch`` names the log of a new file.
     """
 
     def __init__(
@@ -68,9 +69,11 @@ class SqlStore(SqlReads):
         *,
         synced: bool = True,
         lock: bool = True,
+        moves: bool = True,
         epoch: str = "",
     ) -> None:
         self._new_epoch = epoch
+        self._moves = moves
         database = Database(url, limits.busy_seconds, synced=synced, lock=lock)
         super().__init__(database, limits)
         self.epoch = ""
@@ -111,7 +114,7 @@ class SqlStore(SqlReads):
         """Create missing tables and columns, without loss of data."""
         with self._database.writing() as cursor:
             self.staging.load(cursor)
-            if self.staging.switched:  # before columns may change
+            if self.staging.switched and self._moves:  # before columns may change
                 self.staging.finish(cursor)
             limits = self._limits
             parts = open_tables(cursor, tables, limits.working_rows)
@@ -263,7 +266,7 @@ class SqlStore(SqlReads):
         part = self._parts.of(table)
         if self.staging.switched or self.staging.table != part.rows.name:
             return
-        self.staging.switch(part, count, size)
+        self.staging.switch(part, count, size, self._applied + 1)
         part.events += count
         part.bytes += size
         self.touched[part.table_id] = part

@@ -102,7 +102,7 @@ class BulkCommit:
         kernel.rights.check_writer(found.path or "", caller)
         # An error counts the table's records, and some may be hidden: then the commit counts.
         known = rows if kernel.visibility.filtered else await kernel.reader.count(found)
-        most = self.most(caller)
+        most = self.most(found, caller)
         if replaces:
             owner = owner_of(caller, replaces)
             most = await self._replacing(Memory.of(owner, await self._facts(owner)), found, most)
@@ -189,9 +189,10 @@ class BulkCommit:
         memory = Memory.of(owner, await self._facts(owner))
         if not order.again and (known := memory.repeated(order.cut, order.upload)) is not None:
             return known
-        most, directory = self.most(caller), self._directory
+        table, directory = self._table(order.table), self._directory
+        most = self.most(table, caller)
         if order.replace:
-            most = await self._replacing(memory, self._table(order.table), most)
+            most = await self._replacing(memory, table, most)
         made = Changes(self._kernel, order.job, order.cut, caller, most, directory)
         try:
             upload = self._chosen(order, caller)
@@ -204,9 +205,9 @@ class BulkCommit:
         finally:
             made.close()
 
-    def most(self, caller: Caller) -> Most:
+    def most(self, table: Table, caller: Caller) -> Most:
         """Return how many changes a result of a caller may have."""
-        return self._bounded(together_because(self._kernel, caller))
+        return self._bounded(together_because(self._kernel, table, caller))
 
     def _bounded(self, why: str) -> Most:
         bounds = self._bounds

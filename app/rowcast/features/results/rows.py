@@ -42,9 +42,9 @@ def result_rows(results: BulkCommit) -> type[SystemRows]:
             return [upload.name for upload in results.uploads if upload.user == self.caller.user]
 
         def row(self, name: str, *, whole: bool) -> dict[str, object] | None:  # noqa: ARG002
-            most = results.most(self.caller)
             for upload in results.uploads:
                 if upload.name == name and upload.user == self.caller.user:
+                    most = results.most(upload.table, self.caller)
                     return {
                         "id": name,
                         "table": upload.table.name,

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Error
 from rowcast.core.limits import COMMIT_BACKLOG_EVENTS_MAX
+from rowcast.core.tables import Table
+from rowcast.core.topics import TopicFilter
 from rowcast.features.results.changes import Changes
 from rowcast.kernel.write import UNHEARD, Group, Outcome, Write, resolver
 from rowcast.store.store import Change
@@ -36,15 +38,15 @@ class Commit(Protocol):
 ELSEWHERE: Final = "it removes records of other tables, or at topics that none declares"
 
 
-def together_because(kernel: "Kernel", caller: Caller) -> str:
+def together_because(kernel: "Kernel", table: Table, caller: Caller) -> str:
     """Return why a result is written in one batch, however large; empty if it can be staged.
 
     It can be where nobody is told of single writes.
     """
     if not kernel.committer.stages:
-        return "other processes follow the log"
-    if kernel.synced:
-        return "topics are synced with other sites"
+        return "this store keeps no pages that nobody sees"
+    if kernel.synced.concern(TopicFilter.below(table.path or "")):
+        return "topics of its table are synced with other sites"
     if kernel.gate.telling(caller, UNHEARD) is not UNHEARD:
         return "hooks are told of each write"
     return ""
@@ -52,7 +54,10 @@ def together_because(kernel: "Kernel", caller: Caller) -> str:
 
 def can_stage(kernel: "Kernel", made: Changes) -> bool:
     """Whether a result can be staged: all of it in one table."""
-    return not (made.elsewhere or together_because(kernel, made.caller))
+    if made.elsewhere:
+        return False
+    (table,) = made.tables.values()
+    return not together_because(kernel, table, made.caller)
 
 
 async def write_staged(kernel: "Kernel", made: Changes, commit: Commit) -> None:

@@ -1,0 +1,105 @@
+"""What a process that follows the log keeps of a result that is staged elsewhere.
+
+Pages of a result come with the log, and are no events: they go into the tables unseen. Of each only
+the topics are kept here, so that with the switch no more readers go back to the log than it
+concerns. Who began to follow in the middle of a result does not have all: then it may concern
+everybody below the path of its table.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, Protocol, cast
+
+from rowcast.core.errors import Error
+from rowcast.core.events import PUT, Event
+from rowcast.core.result_limits import STAGED_SWITCH_TRIES
+from rowcast.core.tables import Table
+from rowcast.core.topic_tables import LogSource
+from rowcast.log.batch_content import STAGE, Operation, decode_content
+
+log = logging.getLogger("rowcast.commit")
+
+SWITCH: Final = "switch"
+
+
+class Reads(Protocol):
+    """The part of the store that is used; it waits until the tables have what is in the log."""
+
+    def read(
+        self, after: int, limit: int, sources: Sequence[LogSource] | None = None
+    ) -> list[Event]:
+        """Return events of these sources."""
+
+    def declared(self, name: str) -> Table | None:
+        """Return the declared table of a name."""
+
+
+class Shown(NamedTuple):
+    """A result that all see now: what readers of the bus are told of it."""
+
+    first: Event
+    """Its first event."""
+    path: str
+    """The path of its table."""
+    has: Callable[[str], bool]
+    """Whether it may have written at a topic."""
+
+
+class FollowedStages:
+    """The result that is being staged; used by the thread on which calls are made in order."""
+
+    def __init__(self, store: Reads) -> None:
+        self._store = store
+        self._after = 0
+        self._topics: set[str] = set()
+
+    def take(self, operation: Operation) -> None:
+        """Keep the topics of a page, or forget those of what nobody will see."""
+        if operation.name != STAGE:
+            self._after, self._topics = 0, set()
+            return
+        _, after, data = operation.arguments
+        if after != self._after:
+            self._after, self._topics = cast("int", after), set()
+        events = decode_content(cast("bytes", data), self._after, lambda _: None).events
+        self._topics.update(event.topic for event in events)
+
+    def switch(self, operation: Operation, announced: int) -> Shown | None:
+        """Return what is seen now, once the tables of this process show it.
+
+        ``announced``: the position before it. None where nobody is concerned: the table is not
+        declared here.
+        """
+        name, last, count, _ = operation.arguments
+        topics, table = self._topics, self._store.declared(cast("str", name))
+        self._after, self._topics = 0, set()
+        if table is None:
+            return None
+        first = self._first(table, announced)
+        if first is None:  # its events have left the history; readers hear that from the log
+            first = Event(f"{table.path}/", PUT, b"", None, 1, True, table, seq=cast("int", last))
+        has = topics.__contains__ if len(topics) == count else _everywhere
+        return Shown(first, table.path or "", has)
+
+    def _first(self, table: Table, announced: int) -> Event | None:
+        """Return the first event of the result, which the tables have."""
+        for _ in range(STAGED_SWITCH_TRIES):
+            try:
+                found = self._store.read(announced, 1, [table])
+            except Error as error:  # nobody may read a record of before, once it is announced
+                log.warning("the tables do not have a large result yet: %s", error.full)
+            else:
+                return found[0] if found else None
+        return None
+
+
+def _everywhere(_topic: str) -> bool:
+    return True
+
+
+def concerned(operations: Sequence[Operation]) -> Operation | None:
+    """Return the operation of a batch that is about a staged result; there is one at most."""
+    for operation in operations:
+        if operation.name in {STAGE, SWITCH, "abandon"}:
+            return operation
+    return None
