@@ -223,7 +223,7 @@ class JournaledStore:
     def stage(
         self, table: Table, after: int, events: Sequence[Event], changes: Sequence[Change] = ()
     ) -> "Future[list[int]]":
-        """Log a page of a result that nobody sees yet; done once the tables have it.
+        """Log an invisible page of a large result; done once the tables have it.
 
         It is BUSY as soon as the tables cannot be written, as on a full disk.
         """

@@ -43,13 +43,13 @@ class Operates(Protocol):
         """Delete old events."""
 
     def stage(self, table: Table, after: int, events: Sequence[Event]) -> None:
-        """Keep a page of a result that nobody sees yet."""
+        """Keep an invisible page of a large result."""
 
     def switch(self, table: Table, last: int, count: int, size: int) -> None:
         """Let all see it."""
 
     def abandon(self) -> None:
-        """Forget what nobody sees."""
+        """Delete the invisible pages."""
 
 
 def reserve(seq: int) -> Operation:

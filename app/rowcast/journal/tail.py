@@ -1,4 +1,4 @@
-"""The tail: what is in the log and not yet in the tables.
+"""The tail: the events and facts that are in the log and not yet in the tables.
 
 It has the events and facts of each batch that is not applied, so that the newest record of a topic
 is found without the disk. Batches are added by the writer thread, removed by the applier's reports,

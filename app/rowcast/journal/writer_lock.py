@@ -1,4 +1,4 @@
-"""The lock of who writes the tables: a server while it opens them, then its applier.
+"""The lock for writing the tables: held by a server while it opens them, then by its applier.
 
 When a server is killed, its applier may still be in a transaction; the next server waits for it
 here, so that no batch is applied by both.

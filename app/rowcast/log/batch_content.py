@@ -24,7 +24,7 @@ RETAIN_FLAG: Final = 0b100
 """The flags of an event: its QoS in two bits (MQTT 5, 3.3.1.2), and whether it is retained."""
 
 STAGE: Final = "stage"
-"""The one operation whose arguments may be bytes: those of events that nobody sees yet."""
+"""The one operation whose arguments may be bytes: it has the events of an invisible page."""
 
 TableOf = Callable[[str], Table | None]
 """Finds the declared table of a name; None where it is not declared any more."""
@@ -64,12 +64,12 @@ class Operation(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """What a batch has of one proposal of another node: the answer to it, as durable as it is."""
+    """The outcome of one follower's proposal, stored in the batch and as durable as it."""
 
     node: str
-    """One life of a node."""
+    """The name of one run of a node's process."""
     number: int
-    """The number of the proposal, which grows in that life."""
+    """The number of the proposal, which grows in that run."""
     units: int
     """How many of its units were carried out: the first ones."""
     first: int

@@ -1,4 +1,4 @@
-"""Older rows: the seam of an archive, which has the rows of the log that retention has trimmed.
+"""The extension point for an archive: reads rows of the log that retention has trimmed.
 
 A part of the log is then in two places: up to some number in the archive, and from there on in the
 database. What is trimmed has been archived before, so a read transaction that is opened first, and

@@ -1,4 +1,4 @@
-"""The overlay: how a connection that reads sees the staged rows of a result that all may see.
+"""The overlay: makes the staged rows of a switched result visible to a reading connection.
 
 While they are being moved into their table, the file says so (``OVERLAY``: the table, and what a
 view is to select). A view of the connection's own (TEMP) has the name of the table, and SQLite

@@ -1,4 +1,4 @@
-"""A cut: a consistent read of a complete database file that may be in use.
+"""A cut: a read transaction (one snapshot) over a complete database file that may be in use.
 
 It has its own read-only connection, and one read transaction for all tables: later commits are
 invisible, so tables are consistent with each other. ``seq`` is the last number of the log within

@@ -1,4 +1,4 @@
-"""The pace of scans that look at rows in Python: they give way to everybody else.
+"""Pacing of scans that evaluate rows in Python: they yield the interpreter's lock to other work.
 
 SQLite finds most records without the interpreter's lock. What it cannot check, sort or group
 exactly is done in Python, and a thread that does so wants the lock again for each row. The event

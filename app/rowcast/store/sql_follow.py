@@ -1,4 +1,4 @@
-"""Following: the state in memory of a store whose file another process writes.
+"""Refresh of a store's state in memory when another process has written the file.
 
 The writing process notes each change of the parts (a topic table begins or ends, a trim) as a new
 ``generation`` in the file. Each read transaction compares it with the one that it knows, in its own

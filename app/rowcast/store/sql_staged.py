@@ -1,4 +1,4 @@
-"""Staged events: a large result in the tables, page by page, before anybody sees it.
+"""Staged events: the invisible pages of a large result in the tables, until they are switched.
 
 Its events are in the log table at numbers that are far ahead: every read of that table ends at
 ``staged_after`` (``SEEN`` of ``sql_tables.py``), in its own snapshot. What they make of records is

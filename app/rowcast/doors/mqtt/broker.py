@@ -1,4 +1,4 @@
-"""The broker: knows who is connected, shares what clients share, and ends sessions in time.
+"""The broker: the registry of connected clients and sessions, and what all clients share.
 
 It holds no message and no filter: those are the kernel's. What it adds to a connection is a
 session, a caller and a form.

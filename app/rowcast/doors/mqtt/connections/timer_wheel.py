@@ -1,4 +1,4 @@
-"""One timer of the loop for what must ring some time: a timer of its own takes half a kilobyte.
+"""A timer wheel: one timer of the loop for many timeouts; one each would take half a kilobyte.
 
 Times are rounded up to the next slot, so what rings in the same slot shares an entry of the wheel.
 It knows nothing of connections.
