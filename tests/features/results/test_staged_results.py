@@ -291,7 +291,7 @@ async def test_m5_topics_of_a_job_that_no_table_declares_any_more_are_no_part_of
 async def test_a_result_that_the_tables_do_not_take_is_refused(tmp_path):
     world = Staged(tmp_path)
     world.store.stage = {}.__getitem__  # as a bug would: it fails on whatever it is given
-    with pytest.raises(Error, match="the tables do not take the result"):
+    with pytest.raises(Error, match="the result could not be applied to the tables"):
         await world.write(dogs(**MANY))
     del world.store.stage
     assert world.records() == {}
