@@ -15,7 +15,7 @@ from serving import PATIENCE_SECONDS
 SMALLEST = Plan(rounds=1, seconds=0.5, readers=3, samples=5, place=Placement())
 SAYS = {
     "writes": ["one server", "three nodes", "writers at all", "three nats-servers", "goal 0.5x"],
-    "lag": ["at the node that numbers", "at a node that follows", "p50", "p99"],
+    "lag": ["at the sequencer", "at a follower", "p50", "p99"],
     "fan-out": ["3 subscribers", "one server", "three nodes", "x of one server"],
     "workers-tls": ["connects/s", "one process", "2 workers", "goal 1.5x"],
     "workers-sse": ["3 readers", "one process", "2 workers", "goal 1.5x"],

@@ -466,7 +466,7 @@ def test_the_nodes_find_one_another(cluster):
         rows = numbers.nodes.values()
         return {row["node"] for row in rows if row["connected"]} == cluster.nodes.keys()
 
-    wait_until(connected, "all nodes follow the one that numbers")
+    wait_until(connected, "all nodes follow the sequencer")
     put = cluster.followers[0].request("PUT", "/Dog/rex", json={"name": "Rex"})
     assert 201 == put.status_code, put.text
     for node in cluster.running:

@@ -111,12 +111,12 @@ def writes(plan: Plan, folder: Path) -> list[str]:
 
 
 def lag(plan: Plan, folder: Path) -> list[str]:
-    """How far a node that follows is behind, beside the one that numbers itself."""
+    """How far a follower is behind, beside the sequencer itself."""
     with nodes.three(folder / "three", plan.place) as three:
         first, follower, _ = three
         cases = {
-            "a reader at the node that numbers": first,
-            "a reader at a node that follows": follower,
+            "a reader at the sequencer": first,
+            "a reader at a follower": follower,
         }
         found = measure(
             {
@@ -125,11 +125,11 @@ def lag(plan: Plan, folder: Path) -> list[str]:
             },
             plan.rounds,
         )
-    out = ["from the answer to a PUT at the node that numbers to the event (ms)"]
+    out = ["from the answer to a PUT at the sequencer to the event (ms)"]
     for name, rounds in found.items():
         figures = medians(rounds)
         out.append(f"  {name:34}p50 {figures['p50_ms']:.1f}  p99 {figures['p99_ms']:.1f}")
-    reached = medians(found["a reader at a node that follows"])["p99_ms"] < 50
+    reached = medians(found["a reader at a follower"])["p99_ms"] < 50
     return [*out, f"  goal: p99 below 50 ms while cores are idle: {'yes' if reached else 'NO'}"]
 
 

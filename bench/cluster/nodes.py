@@ -60,7 +60,7 @@ def one(
 
 @contextmanager
 def three(directory: Path, place: Placement) -> Iterator[list[Place]]:
-    """Run three nodes, each with its server of NATS; the first one numbers writes."""
+    """Run three nodes, each with its server of NATS; the first one is the sequencer."""
     peers = ",".join(f"{name}=127.0.0.1:{route_port()}" for name in NODES)
     shared = {"cluster.name": "bench", "cluster.peers": peers}
     shared["cluster.secret"] = secrets.token_hex(16)
@@ -82,7 +82,7 @@ def route_port() -> int:
 
 
 def settled(places: list[Place]) -> list[Place]:
-    """Wait until all are ready; return the one that numbers first, then those that follow."""
+    """Wait until all are ready; return the sequencer first, then the followers."""
     limit = time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < limit:
         roles = [role_of(place) for place in places]

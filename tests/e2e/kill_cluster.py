@@ -1,10 +1,10 @@
 """Kills, pauses and cuts off nodes of a real cluster under load, and looks what is there.
 
-Three nodes with their NATS servers, on this machine. MQTT sessions of QoS 1 and 2 follow the node
-that numbers (``kill_sessions.py``); HTTP writers write at each node, also with conditions; readers
-of Server-Sent Events go on with their cursor at whichever node. Each round has one fault: the node
-that numbers, a follower, the engine (a NATS server, or with ``--engine postgres`` the database) or
-two nodes at once are killed (SIGKILL) or paused (SIGSTOP); with ``--cuts`` (as root) each node is
+Three nodes with their NATS servers, on this machine. MQTT sessions of QoS 1 and 2 follow the
+sequencer (``kill_sessions.py``); HTTP writers write at each node, also with conditions; readers of
+Server-Sent Events go on with their cursor at whichever node. Each round has one fault: the
+sequencer, a follower, the engine (a NATS server, or with ``--engine postgres`` the database) or two
+nodes at once are killed (SIGKILL) or paused (SIGSTOP); with ``--cuts`` (as root) each node is
 on a host of its own (``networks.py``), and links between them are cut, too; with ``--disks`` the
 disk of a node, of its tables or of the engine is full for a while (``full_disks.py``), and a node
 that cannot write says so. After each round the nodes are as they were; at the end

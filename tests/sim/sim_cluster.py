@@ -159,7 +159,7 @@ class World:
                 self.refused[n] = outcome
 
     async def result(self):
-        """Write large results at the node that numbers: all of one is in the log, or nothing."""
+        """Write large results at the sequencer: all of one is in the log, or nothing."""
         while self.loop.time() < HORIZON:
             await self.loop.pause(self.chance.choice((0.01, 0.1, 0.3)))
             node, rows = self.leader, self.chance.choice((2, 5))

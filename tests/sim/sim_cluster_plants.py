@@ -85,7 +85,7 @@ def do_not_ask_what_was_there(monkeypatch):
 
 
 def lose_facts_on_the_way(monkeypatch):
-    """Tables of a node that follows lack the facts of the others."""
+    """Tables of a follower lack the facts of the others."""
     take = FollowerStore.take
 
     def lossy(self, batch):
@@ -126,7 +126,7 @@ def sweep_at_the_start(monkeypatch):
 
 
 def announce_no_switch(monkeypatch):
-    """Readers at a node that follows are not told of a large result."""
+    """Readers at a follower are not told of a large result."""
     monkeypatch.setattr(sim_nodes.ForwardingCommitter, "_show", ForwardingCommitter._take_found)
 
 

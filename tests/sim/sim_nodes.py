@@ -151,7 +151,7 @@ class Node(build.Server):
 
 
 class Leader(Node):
-    """A node that numbers, or believes that it does."""
+    """The sequencer, or a node that believes to be it."""
 
     def __init__(self, world, name):
         tables = Tables(EPOCH)
