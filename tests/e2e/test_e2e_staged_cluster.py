@@ -1,0 +1,99 @@
+"""Large results in a cluster: each node shows all of one at once, whoever is killed (K12, M5).
+
+Real nodes. Pages of a result are in the log before anybody sees it, so a node that dies meanwhile
+finds them there; what a sequencer that died has begun is seen by nobody.
+"""
+
+import threading
+from contextlib import suppress
+
+import httpx
+import pytest
+from test_e2e_staged_workers import ROWS, bring, is_staged
+
+from clusters import Cluster
+from serving import wait_until
+from talking import Events
+
+
+def names_at(node):
+    """Return how many records of each name a node has."""
+    rows = node.request("GET", "/Dog/?group(name,count())").json()
+    return {row["name"]: row["count()"] for row in rows}
+
+
+class Committing(threading.Thread):
+    """Commits a result at a node; ``failed`` has why it did not."""
+
+    def __init__(self, node, name, cut):
+        super().__init__(daemon=True)
+        self.node, self.name_of_rows, self.cut = node, name, cut
+        self.receipt = self.failed = None
+
+    def run(self):
+        try:
+            self.receipt = bring(self.node, self.name_of_rows, self.cut)
+        except (AssertionError, httpx.HTTPError, OSError) as error:
+            self.failed = error
+
+
+class Looking(threading.Thread):
+    """Looks at nodes again and again: who counts sees none of a result, or all of it."""
+
+    def __init__(self, nodes):
+        super().__init__(daemon=True)
+        self.nodes, self.wrong, self.seen = nodes, [], 0
+        self.stopping = threading.Event()
+
+    def run(self):
+        while not self.stopping.is_set():
+            for node in self.nodes:
+                with suppress(httpx.HTTPError, KeyError, ValueError, TypeError):  # it is killed
+                    found = names_at(node)
+                    self.seen += 1
+                    if found not in ({"old": ROWS}, {"new": ROWS}):
+                        self.wrong.append((node.name, found))
+
+
+def check(cluster, since, *, reader):
+    """All nodes have the result, and a reader each of its events once."""
+    for node in cluster.running:
+        wait_until(lambda node=node: names_at(node) == {"new": ROWS}, f"{node.name} shows it")
+    told = []
+    with Events(reader, "/Dog/", since) as stream:
+        for event in stream:
+            if event.kind == "put":
+                told.append(event.value)
+            if len(told) == ROWS:
+                break
+    assert {value["name"] for value in told} == {"new"}
+    assert [f"d{number:05}" for number in range(ROWS)] == sorted(value["id"] for value in told)
+
+
+@pytest.mark.parametrize("killed", ["nobody", "follower", "sequencer"])
+def test_k12_nodes_show_a_large_result_at_once_and_tell_each_of_its_events(tmp_path, killed):
+    with Cluster(tmp_path) as cluster:
+        sequencer = cluster.settle()
+        since = bring(sequencer, "old", "1")["position"]
+        for node in cluster.running:
+            wait_until(lambda node=node: names_at(node) == {"old": ROWS}, f"{node.name} has it")
+        looking = Looking(cluster.running)
+        looking.start()
+        committing = Committing(sequencer, "new", "2")
+        committing.start()
+        dead = {"follower": cluster.followers[0], "sequencer": sequencer}.get(killed)
+        if dead is not None:
+            wait_until(lambda: is_staged(sequencer) or not committing.is_alive(), "it is staged")
+            dead.kill()
+        committing.join()
+        if dead is not None:
+            dead.launch()
+        sequencer = cluster.settle()
+        if committing.receipt is None:
+            assert killed == "sequencer", committing.failed
+            bring(sequencer, "new", "2")
+        check(cluster, since, reader=cluster.followers[0])
+        looking.stopping.set()
+        looking.join()
+        assert not looking.wrong, looking.wrong[:3]
+        assert looking.seen
