@@ -42,6 +42,7 @@ def test_what_the_machine_adds_misses_no_goal():
     assert not verdict([compare(TIMER, 1, heard(0, 1, 2), heard(0, 1, 9), {})])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(3 * PATIENCE_SECONDS)
 def test_m6_each_door_replays_what_it_was_told(tmp_path):
     """M6, V6: kinds, topics, payloads and cursors, of the real program at two speeds."""

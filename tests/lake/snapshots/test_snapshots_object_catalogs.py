@@ -46,6 +46,7 @@ type Dog @table(partition: "day") @export {
 }
 type Cat @table @export { id: ID! @primaryKey, name: String }
 """
+pytestmark = pytest.mark.slow
 BOTH = ("delta", "iceberg")
 PLAIN = {"allow_http": "true"}
 """What delta-rs and Polars need to read from a store without TLS."""

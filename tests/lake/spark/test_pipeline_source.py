@@ -91,6 +91,7 @@ def test_an_authority_that_an_executor_does_not_have_is_named(monkeypatch, tmp_p
         Options.of({"url": "https://a.example"}).remote.head("/")
 
 
+@pytest.mark.slow
 def test_an_exception_of_java_is_told_by_its_own_words(spark):
     with pytest.raises(Error) as told, session("one", "local"):
         spark._jvm.java.util.ArrayList().get(5)
