@@ -23,7 +23,9 @@ log = logging.getLogger("rowcast.journal")
 
 
 class FollowerStore(JournaledStore):
-    """Tail and tables of one node that follows."""
+    """Tail and tables of one follower."""
+
+    sweeps = False
 
     def __init__(
         self,
@@ -35,8 +37,6 @@ class FollowerStore(JournaledStore):
     ) -> None:
         super().__init__(tables, log, applying, now, tail)
         self._followed = log
-
-    sweeps = False
 
     def declared(self, name: str) -> Table | None:
         """Return the declared table of a name."""

@@ -50,8 +50,10 @@ as those of a start, where the applier may take seconds on a busy machine."""
 class JournaledStore:
     """Log, tail and tables of one server; ``open`` opens the tables."""
 
+    stages = True
+    """Whether results can be staged."""
     sweeps = True
-    """Whether what is staged at the start is of nobody: where only this process appends."""
+    """Whether staged pages that are found at the start are deleted: only this process appends."""
 
     def __init__(
         self,
@@ -248,11 +250,6 @@ class JournaledStore:
     def abandon(self) -> None:
         """Forget what was staged."""
         self._operate(operations.abandon())
-
-    @property
-    def stages(self) -> bool:
-        """Whether results can be staged."""
-        return True
 
     def lookup(self, wanted: Sequence[tuple[Table | None, str]]) -> dict[str, Record]:
         """Return the current records of these topics, by topic; absent ones are left out."""

@@ -11,7 +11,9 @@ from rowcast.core.events import DELETE, Event
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, TopicRoot, TopicTable
 from rowcast.log.batch_content import (
+    ABANDON,
     STAGE,
+    SWITCH,
     Content,
     Operation,
     TableOf,
@@ -85,12 +87,12 @@ def stage(table: Table, after: int, events: Sequence[Event]) -> Operation:
 
 def switch(table: Table, last: int, count: int, size: int) -> Operation:
     """Return the operation by which all see what was staged, up to a number."""
-    return Operation("switch", (table.name, last, count, size))
+    return Operation(SWITCH, (table.name, last, count, size))
 
 
 def abandon() -> Operation:
     """Return the operation that forgets what was staged."""
-    return Operation("abandon", ())
+    return Operation(ABANDON, ())
 
 
 def _source(source: LogSource) -> tuple[str, str | None]:
@@ -189,6 +191,6 @@ _CALLS: Final[dict[str, Callable[[Operates, Arguments, TableOf], int]]] = {
     "define": _define,
     "drop": _drop,
     "trim": _trim,
-    "switch": _switch,
-    "abandon": _abandon,
+    SWITCH: _switch,
+    ABANDON: _abandon,
 }

@@ -15,11 +15,12 @@ from rowcast.core.events import PUT, Event
 from rowcast.core.result_limits import STAGED_SWITCH_TRIES
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource
-from rowcast.log.batch_content import STAGE, Operation, decode_content
+from rowcast.log.batch_content import ABANDON, STAGE, SWITCH, Operation, decode_content
 
 log = logging.getLogger("rowcast.commit")
 
-SWITCH: Final = "switch"
+CONCERNED: Final = frozenset({STAGE, SWITCH, ABANDON})
+"""The operations about a staged result."""
 
 
 class Reads(Protocol):
@@ -88,6 +89,9 @@ class FollowedStages:
                 found = self._store.read(announced, 1, [table])
             except Error as error:  # nobody may read a record of before, once it is announced
                 log.warning("the tables do not have a large result yet: %s", error.full)
+            except Exception:  # its readers must go to the log all the same
+                log.exception("the first event of a large result could not be read")
+                break
             else:
                 return found[0] if found else None
         return None
@@ -100,6 +104,6 @@ def _everywhere(_topic: str) -> bool:
 def concerned(operations: Sequence[Operation]) -> Operation | None:
     """Return the operation of a batch that is about a staged result; there is one at most."""
     for operation in operations:
-        if operation.name in {STAGE, SWITCH, "abandon"}:
+        if operation.name in CONCERNED:
             return operation
     return None

@@ -30,14 +30,14 @@ from rowcast.kernel.batch import Batch, units
 from rowcast.kernel.commit import Committer
 from rowcast.kernel.decide import decide_all
 from rowcast.kernel.draft import Draft, first_units, reads_of, rest_of, tell_number
-from rowcast.kernel.followed_stages import SWITCH, FollowedStages, Shown, concerned
+from rowcast.kernel.followed_stages import FollowedStages, Shown, concerned
 from rowcast.kernel.group_commit import GroupCommit
 from rowcast.kernel.pending_bytes import WriteBounds
 from rowcast.kernel.proposals import PLACE, Proposal, Sequencer, Unit
 from rowcast.kernel.sequencing import Verdict
 from rowcast.kernel.write import Outcome, Receipt, Write
 from rowcast.log.batch import Batch as LogBatch
-from rowcast.log.batch_content import Content, Operation, Origin
+from rowcast.log.batch_content import SWITCH, Content, Operation, Origin
 from rowcast.reads.before_image import find_befores, set_before_image
 from rowcast.reads.record_cache import RecordCache, Unknown
 

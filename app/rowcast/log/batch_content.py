@@ -25,6 +25,10 @@ RETAIN_FLAG: Final = 0b100
 
 STAGE: Final = "stage"
 """The one operation whose arguments may be bytes: it has the events of an invisible page."""
+SWITCH: Final = "switch"
+"""The operation that makes the staged events visible, up to a number."""
+ABANDON: Final = "abandon"
+"""The operation that forgets the staged events."""
 
 TableOf = Callable[[str], Table | None]
 """Finds the declared table of a name; None where it is not declared any more."""

@@ -3,6 +3,8 @@
 A server stages and switches; a process that follows takes the same batches, one at a time.
 """
 
+import sqlite3
+
 from test_bulk_commit import dogs
 from test_staged_results import MANY, Staged, read, subscribed
 
@@ -112,6 +114,27 @@ async def test_k1_a_follower_shows_a_staged_result_at_the_position_of_its_switch
     ]
     assert [event.topic for event in await read(one, 1)] == ["Dog/d0007"]
     assert not other.progress.behind
+    both.close()
+
+
+async def test_a_follower_whose_tables_cannot_be_read_at_the_switch_tells_its_readers(tmp_path):
+    """They would go on beyond the result without it."""
+    both = Both(tmp_path)
+    await followed(both)
+    here = both.follower
+    one = subscribed(here, "Dog/d0007")
+    await both.leader.write(dogs(**MANY))
+    read_at_first, failed = here.store.read, []
+
+    def fails(*arguments):
+        here.store.read = read_at_first
+        failed.append(arguments)
+        raise sqlite3.OperationalError("disk I/O error")
+
+    here.store.read = fails
+    await followed(both)
+    assert len(failed) == 1
+    assert [event.topic for event in await read(one, 1)] == ["Dog/d0007"]
     both.close()
 
 
