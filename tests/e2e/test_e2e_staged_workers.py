@@ -43,6 +43,11 @@ def is_staged(server):
         return 0
 
 
+def are_there(rows, restarts):
+    """Whether all workers are ready, and so many were started again, by one look at them."""
+    return all(row["ready"] for row in rows) and sum(row["restarts"] for row in rows) == restarts
+
+
 class Reader(threading.Thread):
     """Reads at workers, over and over: no page of a list is of an older result than the one before.
 
@@ -100,13 +105,7 @@ def test_k1_workers_show_a_large_result_at_once_and_tell_each_of_its_events(tmp_
         dead = server.rows[: 0 if killed is None else killed + 1]
         for row in dead:
             os.kill(row["pid"], signal.SIGKILL)
-        wait_until(
-            lambda: (
-                all(row["ready"] for row in server.rows)
-                and sum(row["restarts"] for row in server.rows) == len(dead)
-            ),
-            "all workers are there",
-        )
+        wait_until(lambda: are_there(server.rows, len(dead)), "all workers are there")
         asking.join()
         assert not failed, failed
         assert done[0]["written"] == ROWS
@@ -126,8 +125,8 @@ def test_k1_workers_show_a_large_result_at_once_and_tell_each_of_its_events(tmp_
             numbers = [int(position.rpartition(":")[2]) for position, _ in got]
             assert numbers == list(range(numbers[0], numbers[0] + ROWS))
             assert done[0]["position"] == got[-1][0]
-        assert server.work("PUT", "/Dog/d00001", json={"name": "by hand"}).status_code == 204
-        assert server.request("GET", "/Dog/d00001").json()["name"] == "by hand"
         reader.stopping.set()
         reader.join()
         assert not reader.wrong, reader.wrong[:3]
+        assert server.work("PUT", "/Dog/d00001", json={"name": "by hand"}).status_code == 204
+        assert server.request("GET", "/Dog/d00001").json()["name"] == "by hand"
