@@ -285,8 +285,10 @@ class Past:
                 made += [as_step(Step.LEAVE, new)] if was is not ABSENT else []
             elif was is ABSENT:
                 made.append(as_step(Step.ENTER, telling.record(seen)))
-            elif (same := telling.value(new) == was) is False or new is event:
-                made.append(telling.change(seen, same=same))
+            else:
+                same = telling.value(new) == was
+                if new is event or not same:
+                    made.append(telling.change(seen, same=same))
         return made
 
 
