@@ -23,7 +23,11 @@ def names_at(node):
 
 
 class Committing(threading.Thread):
-    """Commits a result at a node; ``failed`` has why it did not."""
+    """Commits a result at a node; ``failed`` has why it did not.
+
+    A node that is killed may have been the leader of the log's engine: then the sequencer cannot
+    say whether it has committed, and answers 503, at which clients repeat (``Bringer.commit``).
+    """
 
     def __init__(self, node, name, cut):
         super().__init__(daemon=True)
@@ -90,7 +94,11 @@ def test_k12_nodes_show_a_large_result_at_once_and_tell_each_of_its_events(tmp_p
             dead.launch()
         sequencer = cluster.settle()
         if committing.receipt is None:
-            assert killed == "sequencer", committing.failed
+            lost = isinstance(committing.failed, (httpx.HTTPError, OSError))
+            busy = '"status":503' in str(committing.failed)
+            assert (lost and killed == "sequencer") or (busy and killed != "nobody"), (
+                committing.failed
+            )
             bring(sequencer, "new", "2")
         check(cluster, since, reader=cluster.followers[0])
         looking.stopping.set()
