@@ -23,16 +23,19 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.core.facts import Change
 from rowcast.journal.applying import Applied
-from rowcast.kernel.proposals import PLACE, Proposal, Read, Unit
+from rowcast.kernel.proposals import PLACEHOLDER, Proposal, Read, Unit
 from rowcast.kernel.sequencing import Verdict
 from rowcast.log.batch_content import Content
 from rowcast.store.sql_follow import PartCounts, Report
 
 
 def test_a_proposal_comes_back():
-    events = [Event("a", PUT, b"1", retain=True, seq=PLACE), Event("b", PUT, b"2", seq=PLACE + 1)]
-    reads = [Read(None, "a", 7, None), Read("Dog", "Dog/1", PLACE, (5, "x"))]
-    units = [Unit(reads, 1, 0, asks=True), Unit([]), Unit([], 1, 1)]
+    events = [
+        Event("a", PUT, b"1", retain=True, seq=PLACEHOLDER),
+        Event("b", PUT, b"2", seq=PLACEHOLDER + 1),
+    ]
+    reads = [Read(None, "a", 7, None), Read("Dog", "Dog/1", PLACEHOLDER, (5, "x"))]
+    units = [Unit(reads, 1, 0, wants_existed=True), Unit([]), Unit([], 1, 1)]
     content = Content(events, [Change("o", "n", b"v")])
     sent = Proposal.of("a/1", 3, units, content)
     found = Proposal.unpack(sent.pack())
@@ -44,7 +47,7 @@ def test_a_proposal_comes_back():
 
 
 def test_a_proposal_with_other_events_than_its_units_tell_of_is_refused():
-    sent = Proposal.of("a", 1, [Unit([], 2)], Content([Event("a", PUT, b"", seq=PLACE)]))
+    sent = Proposal.of("a", 1, [Unit([], 2)], Content([Event("a", PUT, b"", seq=PLACEHOLDER)]))
     with pytest.raises(Error) as caught:
         Proposal.unpack(sent.pack()).content({}.get)
     assert caught.value.code is Code.INVALID

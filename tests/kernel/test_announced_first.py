@@ -11,10 +11,10 @@ from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.limits import SEQ_RESERVE
 from rowcast.core.topic_tables import TopicRoot
 from rowcast.kernel.pending_bytes import WriteBounds
-from rowcast.kernel.write import UNHEARD, Condition, Unheard, Write
+from rowcast.kernel.write import UNAWAITED, Condition, Unawaited, Write
 from rowcast.subscriptions.start_position import why_lost
 
-AT_ONCE = Unheard(at_once=True)
+AT_ONCE = Unawaited(at_once=True)
 
 
 def message(topic, caller=ANN, done=AT_ONCE, kind=MESSAGE, qos=0, **options):
@@ -94,7 +94,7 @@ async def test_none_is_announced_while_a_durable_batch_is_on_its_way():
         message("u/1", qos=1),
         message("u/1", kind=PUT),
         message("u/1", kind=DELETE),
-        message("u/1", done=UNHEARD),
+        message("u/1", done=UNAWAITED),
         message("u/1", done=lambda _outcome: None),
         message("u/1", condition=Condition(exists=True)),
     ],

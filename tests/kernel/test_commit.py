@@ -361,10 +361,10 @@ async def test_a_logged_message_leaves_the_record_in_memory():
     assert (2, b"1") == (receipt.event.seq, room.cache.get("Note/1").payload)
 
 
-async def test_existed_is_told_for_each_event_to_who_asks():
+async def test_existed_is_told_for_each_event_to_who_wants_it():
     room, outcomes = Server(), []
-    for asks in (True, True, False):
-        room.committer.submit([put("u/1", outcomes=outcomes, asks=asks)])
+    for wanted in (True, True, False):
+        room.committer.submit([put("u/1", outcomes=outcomes, wants_existed=wanted)])
         room.committer.submit([message("u/1", outcomes=outcomes)])
     await room.committer.settle()
     existed = [outcome.existed for outcome in outcomes]

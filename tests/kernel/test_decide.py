@@ -8,7 +8,7 @@ from rowcast.core.clock import version_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.kernel.decide import decide, value_of_record
-from rowcast.kernel.write import A_RECORD, UNHEARD, Condition, Current, Receipt, Write
+from rowcast.kernel.write import A_RECORD, UNAWAITED, Condition, Current, Receipt, Write
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.transcoder import PLAIN
 
@@ -27,7 +27,7 @@ def run(*writes, current=None):
 
 
 def write(event, condition=None, shape=None, patch=None, *, logged=True):
-    return Write(event, ANN, UNHEARD, condition, shape, patch, logged=logged)
+    return Write(event, ANN, UNAWAITED, condition, shape, patch, logged=logged)
 
 
 def patch(value, topic="u/1", shape=None, content_type=None):
@@ -232,7 +232,7 @@ def test_a_refused_unit_leaves_records_and_deletions_as_they_were():
     known = record()
     current = Current("0badcafe")
     current.update({"u/1": known, "u/2": None})
-    current.gone["u/2"] = (5, "there")
+    current.tombstones["u/2"] = (5, "there")
     gone = Event("u/1", DELETE, b"", version=90)
     again = Event("u/2", PUT, b"1", version=91)
     over = Event("u/2", DELETE, b"", version=92)
@@ -240,4 +240,4 @@ def test_a_refused_unit_leaves_records_and_deletions_as_they_were():
     outcomes = decide(unit, current, [], [], iter(range(100, 200)).__next__)
     assert [Code.NOT_FOUND] * 4 == [outcome.code for outcome in outcomes]
     assert {"u/1": known, "u/2": None} == current
-    assert {"u/2": (5, "there")} == current.gone
+    assert {"u/2": (5, "there")} == current.tombstones

@@ -90,10 +90,10 @@ def test_only_those_with_few_are_taken_when_the_others_are_passed_over():
     batches = FairBatches(5)
     batches.add(deque([*(write("a", ANN) for _ in range(6)), write("b", BEN), facts()]))
     batch = batches.take(100, 100, few=True)
-    assert (["b"], []) == ([item.event.topic for item in batch.writes], batch.keeps)
+    assert (["b"], []) == ([item.event.topic for item in batch.writes], batch.facts_writes)
     assert 0 == len(batches.take(100, 100, few=True))
     batch = batches.take(100, 100)
-    assert (6, 1, 0) == (len(batch.writes), len(batch.keeps), batches.count)
+    assert (6, 1, 0) == (len(batch.writes), len(batch.facts_writes), batches.count)
 
 
 def test_what_is_left_at_a_topic_is_not_overtaken():
@@ -111,10 +111,10 @@ def test_facts_follow_what_came_before_and_only_plain_writes_overtake_them():
     batches.add(waiting)
     batch = batches.take(100, 100)
     assert ["a/1", "b"] == [item.event.topic for item in batch.writes]
-    assert [] == batch.keeps
+    assert [] == batch.facts_writes
     batch = batches.take(100, 100)
     assert ["a/2", "c"] == [item.event.topic for item in batch.writes]
-    assert [1] == [place for place, _ in batch.keeps]
+    assert [1] == [place for place, _ in batch.facts_writes]
 
 
 def test_many_facts_fill_a_batch():

@@ -7,9 +7,9 @@ from rowcast.core.callers import METRICS_WRITER
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.core.memory_limits import WRITE_BYTES
 from rowcast.kernel.pending_bytes import WriteBounds
-from rowcast.kernel.write import Unheard, Write
+from rowcast.kernel.write import Unawaited, Write
 
-AT_ONCE = Unheard(at_once=True)
+AT_ONCE = Unawaited(at_once=True)
 BOUNDS = WriteBounds(shared_events=4, caller_events=1, few_bytes=2 * (WRITE_BYTES + 1))
 
 

@@ -20,7 +20,7 @@ from rowcast.codecs import JSON
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, RETAINED, Event
 from rowcast.core.facts import Change
-from rowcast.kernel.write import A_RECORD, UNHEARD, Condition, Receipt, Write
+from rowcast.kernel.write import A_RECORD, UNAWAITED, Condition, Receipt, Write
 from rowcast.log.batch import Batch
 from rowcast.log.batch_content import decode_content
 
@@ -229,7 +229,7 @@ class World:
             if not future.done():
                 future.set_result(outcome)
 
-        node.kernel.submit(event, caller, done, condition, asks=True)
+        node.kernel.submit(event, caller, done, condition, wants_existed=True)
         outcome = await self._patiently(node, future)
         if isinstance(outcome, Receipt) and not outcome.late:
             await self._look(node, outcome.event, caller)
@@ -461,7 +461,7 @@ def _met(condition, seq):
 
 def admitted(node, event):
     """Return the write of a row of a result."""
-    write = Write(event, build.ANN, UNHEARD, passed=True)
+    write = Write(event, build.ANN, UNAWAITED, passed=True)
     node.kernel.writes.admit(write)
     return write
 

@@ -79,7 +79,8 @@ def do_not_ask_what_was_there(monkeypatch):
     of = Proposal.of.__func__
 
     def silent(cls, node, number, units, content):
-        return of(cls, node, number, [unit._replace(asks=False) for unit in units], content)
+        units = [unit._replace(wants_existed=False) for unit in units]
+        return of(cls, node, number, units, content)
 
     monkeypatch.setattr(Proposal, "of", classmethod(silent))
 

@@ -16,7 +16,7 @@ from collections import deque
 from rowcast.core.events import MESSAGE
 from rowcast.kernel.batch import Batch
 from rowcast.kernel.group_commit import GroupCommit
-from rowcast.kernel.write import FactsWrite, Unheard, Write
+from rowcast.kernel.write import FactsWrite, Unawaited, Write
 
 
 def goes_first(item: Write | FactsWrite) -> bool:
@@ -25,7 +25,7 @@ def goes_first(item: Write | FactsWrite) -> bool:
         return False
     done, event = item.done, item.event
     return (
-        type(done) is Unheard
+        type(done) is Unawaited
         and done.at_once
         and event.kind is MESSAGE
         and not event.qos

@@ -60,8 +60,15 @@ class _Guard:
 
     check: Decider | None
     conditions: Sequence[Condition | None]
-    asks: bool
+    wants_existed: bool
     """Whether their receipts tell if there was a record."""
+
+    def write(self, event: Event, caller: Caller, done: Done, condition: Condition | None) -> Write:
+        """Return a write of the batch, whose hooks have run."""
+        existed = self.wants_existed
+        return Write(
+            event, caller, done, condition, passed=True, part_of=BATCH, wants_existed=existed
+        )
 
 
 class _Outcomes:
@@ -95,18 +102,19 @@ class AtomicBatch:
         check: Decider | None = None,
         conditions: Sequence[Condition | None] = (),
         *,
-        asks: bool = True,
+        wants_existed: bool = True,
     ) -> list[Outcome]:
         """Write all or none; raises the Error of a write refused before the commit.
 
         Its detail ``index`` is the number of that write, where none has a ``check``.
         ``check`` is called for each with its current record, before the other checks.
-        ``conditions`` are in the events' order. ``asks``: receipts tell if there was a record.
+        ``conditions`` are in the events' order. ``wants_existed``: receipts tell if there was a
+        record.
         """
         if not events:
             return []
         outcomes = _Outcomes(len(events))
-        guard = _Guard(check, conditions or [None] * len(events), asks)
+        guard = _Guard(check, conditions or [None] * len(events), wants_existed)
         dones = self._hear(events, caller, outcomes)
         if dones is None:  # a repeat
             return await outcomes.all
@@ -166,7 +174,7 @@ class AtomicBatch:
 
     def _ask_first(self, event: Event, caller: Caller, done: Done) -> Done | None:
         """Return the callback of a write; None if a step answers it."""
-        write = Write(event, caller, done, part_of=BATCH, asks=True)
+        write = Write(event, caller, done, part_of=BATCH, wants_existed=True)
         try:
             taken = any(step(write) for step in self._kernel.steps.first(event.properties or {}))
         except Error as error:
@@ -223,10 +231,7 @@ class AtomicBatch:
             for index, event, done, condition in some:
                 if event is None:
                     continue
-                told = kernel.gate.telling(caller, done)
-                write = Write(
-                    event, caller, told, condition, passed=True, part_of=BATCH, asks=guard.asks
-                )
+                write = guard.write(event, caller, kernel.gate.telling(caller, done), condition)
                 writes.append(write)
                 if guard.check is not None:
                     kernel.writes.admit(write, many=many)

@@ -19,7 +19,7 @@ class Batch:
     """Writes, and in between changes of facts."""
 
     writes: list[Write] = field(default_factory=list)
-    keeps: list[tuple[int, FactsWrite]] = field(default_factory=list)
+    facts_writes: list[tuple[int, FactsWrite]] = field(default_factory=list)
     """Each with the number of writes before it."""
     size: int = 0
     """Bytes of the writes."""
@@ -27,22 +27,22 @@ class Batch:
     """Whether it need not wait for tables that are behind, unless they are much further so."""
 
     def __len__(self) -> int:
-        return len(self.writes) + len(self.keeps)
+        return len(self.writes) + len(self.facts_writes)
 
     @property
     def content_bytes(self) -> int:
         """The approximate number of bytes to write."""
-        facts = [change for _, keeping in self.keeps for change in keeping.changes]
+        facts = [change for _, keeping in self.facts_writes for change in keeping.changes]
         facts += [change for write in self.writes for change in write.changes]
         return size_of((write.event for write in self.writes), facts)
 
     def stretches(self) -> Iterator[tuple[list[Write], FactsWrite | None]]:
         """Return the writes up to each of the facts, and those after the last."""
-        if not self.keeps:  # the common case
+        if not self.facts_writes:  # the common case
             yield self.writes, None
             return
         start = 0
-        for end, keeping in self.keeps:
+        for end, keeping in self.facts_writes:
             yield self.writes[start:end], keeping
             start = end
         yield self.writes[start:], None
@@ -53,14 +53,14 @@ class Batch:
             for unit in units(writes):
                 yield Batch(unit)
             if keeping is not None:
-                yield Batch(keeps=[(0, keeping)])
+                yield Batch(facts_writes=[(0, keeping)])
 
     def refused(self, error: Error) -> list[Outcome]:
         """Return the outcomes when the disk refused the batch.
 
         An unlogged message without facts does not need the disk, and succeeds.
         """
-        for _, keeping in self.keeps:
+        for _, keeping in self.facts_writes:
             keeping.error = error
         outcomes: list[Outcome] = []
         for unit in units(self.writes):
@@ -102,7 +102,7 @@ def take(
         elif taken >= size:
             break
         else:
-            batch.keeps.append((len(writes), item))
+            batch.facts_writes.append((len(writes), item))
             taken += item.weight
         waiting.popleft()
     batch.size = taken_bytes

@@ -97,7 +97,7 @@ class Committer(StagedCommits):
             return
         alone = bool(self._parts)
         batch = self._parts.popleft() if alone else self._take()
-        if not (batch.writes or batch.keeps):  # nothing may be written yet
+        if not (batch.writes or batch.facts_writes):  # nothing may be written yet
             return
         self._busy, self._begun = True, self._loop.time()
         self._begin(GroupCommit(batch, alone=alone))
@@ -142,9 +142,9 @@ class Committer(StagedCommits):
         while True:
             batch = work.batch
             self._answer(batch.writes, [stopping() for _ in batch.writes])
-            for _, keeping in batch.keeps:
+            for _, keeping in batch.facts_writes:
                 keeping.error = stopping()
-            self._tell([keeping for _, keeping in batch.keeps])
+            self._tell([keeping for _, keeping in batch.facts_writes])
             if not (self._parts or self.backlog):
                 break
             work = GroupCommit(self._parts.popleft() if self._parts else self._take(whole=True))
@@ -181,7 +181,7 @@ class Committer(StagedCommits):
         """Whether a decided batch may be announced before it is durable."""
         batch = work.batch
         return (
-            not (work.alone or batch.keeps or self.disk.refused)
+            not (work.alone or batch.facts_writes or self.disk.refused)
             and work.events[-1].seq <= self._reserved
             and all(map(goes_first, batch.writes))
         )
@@ -332,8 +332,8 @@ class Committer(StagedCommits):
             self._answer(batch.writes, outcomes)
             if len(outcomes) >= self._bounds.fitted_events and self.shares.until:
                 self.shares.fit(self._loop.time() - self._begun - seconds)
-        if batch.keeps:
-            self._tell([keeping for _, keeping in batch.keeps])
+        if batch.facts_writes:
+            self._tell([keeping for _, keeping in batch.facts_writes])
         self._busy = False
         if self._waiting or self._parts or self._fair.count:
             self._schedule()

@@ -21,7 +21,7 @@ from rowcast.kernel.batch import Batch, take
 from rowcast.kernel.batch_shares import BatchShares
 from rowcast.kernel.fair_batch import FairBatches
 from rowcast.kernel.pending_bytes import PendingBytes, WriteBounds, relieve
-from rowcast.kernel.write import FactsWrite, Kept, Write, resolver
+from rowcast.kernel.write import FactsDone, FactsWrite, Write, resolver
 from rowcast.kernel.writer_calls import WriterCalls
 from rowcast.reads.before_image import is_ruled
 from rowcast.store.store import Appends, Change
@@ -136,7 +136,7 @@ class CommitQueue(WriterCalls):
         if not self._scheduled:
             self._schedule()
 
-    def keep(self, changes: Sequence[Change], done: Kept | None = None) -> None:
+    def keep(self, changes: Sequence[Change], done: FactsDone | None = None) -> None:
         """Write changes of facts, after all earlier writes; all or none.
 
         They are committed in one transaction with adjacent writes. ``done`` is called on the loop,
@@ -260,10 +260,10 @@ class CommitQueue(WriterCalls):
                 waiter.set_result(None)
         waiters.clear()
 
-    def _tell(self, keeps: Sequence[FactsWrite]) -> None:
+    def _tell(self, facts_writes: Sequence[FactsWrite]) -> None:
         """Call the callbacks of facts; log failures of facts without a callback once."""
         lost: Error | None = None
-        for keeping in keeps:
+        for keeping in facts_writes:
             self._keeping -= keeping.weight
             self._keeping_bytes -= keeping.size
             if keeping.done is None:

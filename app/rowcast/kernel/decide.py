@@ -37,7 +37,7 @@ def decide_all(
     while index < end:
         write = writes[index]
         group = write.group
-        if group is not None or write.depends or write.asks:
+        if group is not None or write.depends or write.wants_existed:
             size = 1 if group is None else len(group.writes)
             outcomes += decide(writes[index : index + size], current, events, changes, next_seq)
             index += size
@@ -72,11 +72,11 @@ def decide(
     try:
         for write in unit:
             late = _decide(write, current)
-            existed = write.asks and not late and _is_there(write.event, current)
+            existed = write.wants_existed and not late and _is_there(write.event, current)
             receipts.append(Receipt(write.event, existed, late=late))
             if not late:
                 topic = write.event.topic
-                undo.append((topic, current.get(topic), current.gone.get(topic)))
+                undo.append((topic, current.get(topic), current.tombstones.get(topic)))
                 _note(write, current)
     except Error as error:
         for topic, record, stamp in reversed(undo):
@@ -104,9 +104,9 @@ def _undo(current: Current, topic: str, record: Record | None, stamp: Stamp | No
     if topic in current:
         current[topic] = record
     if stamp is not None:
-        current.gone[topic] = stamp
+        current.tombstones[topic] = stamp
     else:
-        current.gone.pop(topic, None)
+        current.tombstones.pop(topic, None)
 
 
 def _is_there(event: Event, current: Current) -> bool:
@@ -140,9 +140,9 @@ def _note(write: Write, current: Current) -> None:
     if event.kind in RETAINED and event.topic in current:
         current[event.topic] = None if event.kind == DELETE else event
         if event.kind == DELETE:
-            stamp = current.gone[event.topic] = stamp_of(event, current.epoch)
+            stamp = current.tombstones[event.topic] = stamp_of(event, current.epoch)
             if event.properties is not None:
-                current.left[event.topic, stamp] = event.properties
+                current.tombstone_properties[event.topic, stamp] = event.properties
 
 
 def _decide(write: Write, current: Current) -> int:

@@ -10,7 +10,7 @@ from rowcast.core.errors import Error
 from rowcast.core.events import Event
 from rowcast.kernel.batch import Batch
 from rowcast.kernel.group_commit import GroupCommit
-from rowcast.kernel.proposals import PLACE, Read, Unit
+from rowcast.kernel.proposals import PLACEHOLDER, Read, Unit
 from rowcast.kernel.sequencing import Verdict
 from rowcast.kernel.write import FactsWrite, Write
 
@@ -41,7 +41,7 @@ def reads_of(unit: list[Write], work: GroupCommit) -> list[Read]:
             continue
         record = current[event.topic]
         last = write.versioned or write.follows
-        stamp = current.gone.get(event.topic, (0, "")) if last else None
+        stamp = current.tombstones.get(event.topic, (0, "")) if last else None
         table = None if event.table is None else event.table.name
         seq = 0 if record is None else record.seq
         reads[event.topic] = Read(table, event.topic, seq, stamp)
@@ -67,7 +67,7 @@ def _batch_of(spans: Sequence[tuple[list[Write], FactsWrite | None]]) -> Batch:
     for writes, keeping in spans:
         batch.writes += writes
         if keeping is not None:
-            batch.keeps.append((len(batch.writes), keeping))
+            batch.facts_writes.append((len(batch.writes), keeping))
     batch.size = sum(write.size for write in batch.writes)
     return batch
 
@@ -75,5 +75,5 @@ def _batch_of(spans: Sequence[tuple[list[Write], FactsWrite | None]]) -> Batch:
 def tell_number(error: Error, first: int) -> None:
     """Replace a placeholder number in the detail of an error by the assigned number."""
     seq = error.detail.get("seq")
-    if isinstance(seq, int) and seq >= PLACE:
-        error.detail["seq"] = first + seq - PLACE
+    if isinstance(seq, int) and seq >= PLACEHOLDER:
+        error.detail["seq"] = first + seq - PLACEHOLDER

@@ -216,7 +216,7 @@ class _Choice:
         """Take facts, if all that came before them is taken; return whether they are."""
         if self.is_full or 0 < self.first_left < arrival:
             return False
-        self.batch.keeps.append((len(self.batch.writes), facts))
+        self.batch.facts_writes.append((len(self.batch.writes), facts))
         self._weight += facts.weight
         return True
 

@@ -33,7 +33,7 @@ from rowcast.kernel.draft import Draft, first_units, reads_of, rest_of, tell_num
 from rowcast.kernel.followed_stages import FollowedStages, Shown, concerned
 from rowcast.kernel.group_commit import GroupCommit
 from rowcast.kernel.pending_bytes import WriteBounds
-from rowcast.kernel.proposals import PLACE, Proposal, Sequencer, Unit
+from rowcast.kernel.proposals import PLACEHOLDER, Proposal, Sequencer, Unit
 from rowcast.kernel.sequencing import Verdict
 from rowcast.kernel.write import Outcome, Receipt, Write
 from rowcast.log.batch import Batch as LogBatch
@@ -117,7 +117,7 @@ class ForwardingCommitter(Committer):
 
     def _decide(self, draft: Draft) -> None:
         """Decide unit by unit, and note the read set of each."""
-        work, events, places = draft.work, draft.events, count(PLACE)
+        work, events, places = draft.work, draft.events, count(PLACEHOLDER)
         for writes, keeping in work.batch.stretches():
             for unit in units(writes):
                 reads, known = reads_of(unit, work), len(events)
@@ -125,9 +125,9 @@ class ForwardingCommitter(Committer):
                 next_place = places.__next__
                 outcomes = decide_all(unit, work.current, events, work.changes, next_place)
                 work.outcomes += outcomes
-                asks = any(write.asks for write in unit)
+                wants_existed = any(write.wants_existed for write in unit)
                 draft.units.append(
-                    Unit(reads, len(events) - known, len(work.changes) - facts, asks)
+                    Unit(reads, len(events) - known, len(work.changes) - facts, wants_existed)
                 )
                 draft.spans.append((unit, None))
             if keeping is not None:
@@ -303,7 +303,7 @@ class ForwardingCommitter(Committer):
                     event = outcome.event
                     event.seq = origin.first + place
                     event.version = versions[event.seq]
-                    outcome.existed = write.asks and bool(origin.existed[place])
+                    outcome.existed = write.wants_existed and bool(origin.existed[place])
                     place += 1
 
     def _settle(self, draft: Draft) -> None:
@@ -330,7 +330,7 @@ class ForwardingCommitter(Committer):
             self._give_up_first(draft)
             return
         self._answer(done.batch.writes, done.outcomes)
-        self._tell([keeping for _, keeping in done.batch.keeps])
+        self._tell([keeping for _, keeping in done.batch.facts_writes])
         self._begin(GroupCommit(left, alone=work.alone))
 
     def _give_up_first(self, draft: Draft) -> None:
@@ -339,7 +339,7 @@ class ForwardingCommitter(Committer):
         self._again = 0
         first.fail(_overtaken(first.batch.writes))
         self._answer(first.batch.writes, first.outcomes)
-        self._tell([keeping for _, keeping in first.batch.keeps])
+        self._tell([keeping for _, keeping in first.batch.facts_writes])
         self._begin(GroupCommit(left or Batch(), alone=draft.work.alone))
 
     def _answer(

@@ -59,7 +59,7 @@ class GroupCommit:
         """Collect the current records that are in memory; return those that must be read."""
         current, ask = self.current, list[tuple[Table | None, str]]()
         for write in self.batch.writes:
-            if not (write.depends or write.asks):
+            if not (write.depends or write.wants_existed):
                 continue
             if not current:
                 current.ceiling = clock.ceiling
@@ -89,16 +89,16 @@ class GroupCommit:
             places = places_of_tombstones(absent, current.now)
             for (_, topic), value in store.facts(places).items():
                 stamp = stamp_in(value)
-                current.gone[topic] = max(stamp, current.gone.get(topic, (0, "")))
+                current.tombstones[topic] = max(stamp, current.tombstones.get(topic, (0, "")))
                 if (kept := properties_in(value)) is not None:
-                    current.left[topic, stamp] = kept
+                    current.tombstone_properties[topic, stamp] = kept
 
     def decide(self, next_seq: Callable[[], int], store: Appends) -> None:
         """Decide its writes, in order, and encode what they write."""
         batch, current, events, changes = self.batch, self.current, self.events, self.changes
         group = batch.writes[0].group if batch.writes else None
         self.bulk = group is not None and len(group.writes) >= BULK_WRITES_MIN
-        if not batch.keeps:  # the common case, without a generator
+        if not batch.facts_writes:  # the common case, without a generator
             self.outcomes = decide_all(batch.writes, current, events, changes, next_seq)
         else:
             for writes, keeping in batch.stretches():

@@ -40,7 +40,7 @@ from rowcast.kernel.steps import Steps
 from rowcast.kernel.watching import Watching
 from rowcast.kernel.write import (
     Condition,
-    Kept,
+    FactsDone,
     Outcome,
     Receipt,
     Write,
@@ -133,7 +133,7 @@ class Kernel(Watching):
         """Whether a write of the caller waits for a hook or for the disk."""
         return caller in self.committer.pending or caller in self.gate
 
-    def when_stored(self, caller: Caller, done: Kept) -> None:
+    def when_stored(self, caller: Caller, done: FactsDone) -> None:
         """Call ``done`` when all earlier writes of the caller are stored."""
         detour = self.writes.detour
 
@@ -150,7 +150,7 @@ class Kernel(Watching):
     ) -> Receipt:
         """Run a write and wait for it; raises its Error."""
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self.submit(event, caller, partial(resolve, future), condition, asks=True)
+        self.submit(event, caller, partial(resolve, future), condition, wants_existed=True)
         outcome = await future
         if isinstance(outcome, Error):
             raise outcome
@@ -163,21 +163,24 @@ class Kernel(Watching):
         *,
         atomic: bool,
         conditions: Sequence[Condition | None] = (),
-        asks: bool = True,
+        wants_existed: bool = True,
     ) -> list[Outcome]:
         """Run several writes in order: independently, or atomically, maybe on conditions (B11).
 
-        ``asks``: the receipts tell whether there was a record, which may have to be read first.
+        ``wants_existed``: the receipts tell whether there was a record, which may have to be read
+        first.
         """
         if atomic:
             batch = self._atomic_batch
-            return await batch.write(events, caller, conditions=conditions, asks=asks)
+            return await batch.write(
+                events, caller, conditions=conditions, wants_existed=wants_existed
+            )
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[Outcome]] = []
         async for some in in_turns(events):
             for event in some:
                 futures.append(loop.create_future())
-                self.submit(event, caller, resolver(futures[-1]), asks=asks)
+                self.submit(event, caller, resolver(futures[-1]), wants_existed=wants_existed)
         return list(await asyncio.gather(*futures))
 
     # -- resources ---------------------------------------------------------------------------------
@@ -210,7 +213,15 @@ class Kernel(Watching):
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         asked = sent is not None and sent.topic == topic  # hooks ran when the client wrote it
         self.writes.carry_out(
-            Write(event, caller, resolver(future), condition, passed=asked, direct=True, asks=True)
+            Write(
+                event,
+                caller,
+                resolver(future),
+                condition,
+                passed=asked,
+                direct=True,
+                wants_existed=True,
+            )
         )
         return received(await future)
 

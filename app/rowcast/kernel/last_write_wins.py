@@ -21,7 +21,7 @@ from rowcast.store.store import Change
 
 GONE: Final = "gone/"
 """The prefix of owners of tombstones, followed by the day, in days since 1970."""
-TRAVELLERS: Final = ("seen", "known")
+TOMBSTONE_PROPERTIES: Final = ("seen", "known")
 """Properties of a deletion that its tombstone keeps (``kernel/known_versions.py``)."""
 _MORE: Final = b"\xff"
 """Before each of them; it is in no text."""
@@ -70,7 +70,7 @@ def tombstone(event: Event, epoch: str, now_version: int) -> Change:
     version, origin = stamp_of(event, epoch)
     value = version.to_bytes(8, "big") + origin.encode()
     if event.properties is not None:
-        kept = [(name, event.properties.get(name)) for name in TRAVELLERS]
+        kept = [(name, event.properties.get(name)) for name in TOMBSTONE_PROPERTIES]
         value += b"".join(_MORE + f"{name}={told}".encode() for name, told in kept if told)
     return Change(_owner(now_version // _PER_DAY), event.topic, value)
 

@@ -9,7 +9,7 @@ conditions, patches and deciders of features are never sent, and each write is d
 single server.
 
 The events have no numbers yet. If one depends on an earlier one of the same proposal, it refers to
-it by a placeholder number: ``PLACE`` plus the index of that event.
+it by a placeholder number: ``PLACEHOLDER`` plus the index of that event.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.kernel.last_write_wins import Stamp
 from rowcast.log.batch_content import Content, TableOf, decode_content, encode_content
 
-PLACE: Final = 1 << 62
+PLACEHOLDER: Final = 1 << 62
 """The first placeholder number; it is above every number of a log."""
 
 
@@ -44,7 +44,7 @@ class Unit(NamedTuple):
     """How many of the proposal's events belong to this unit: the next ones."""
     changes: int = 0
     """How many of the proposal's changes of facts, likewise."""
-    asks: bool = False
+    wants_existed: bool = False
     """Whether its node wants to know if there were records."""
 
     @property
@@ -67,11 +67,11 @@ class Proposal(NamedTuple):
     @classmethod
     def of(cls, node: str, number: int, units: Sequence[Unit], content: Content) -> Self:
         """Encode a proposal; its events have their places as numbers."""
-        return cls(node, number, units, encode_content(content, PLACE))
+        return cls(node, number, units, encode_content(content, PLACEHOLDER))
 
     def content(self, table_of: TableOf) -> Content:
         """Decode events and changes; raises INVALID where they are not those of the units."""
-        content = decode_content(self.body, PLACE, table_of)
+        content = decode_content(self.body, PLACEHOLDER, table_of)
         events = sum(unit.events for unit in self.units)
         changes = sum(unit.changes for unit in self.units)
         if (len(content.events), len(content.changes)) != (events, changes):
@@ -92,8 +92,13 @@ class Proposal(NamedTuple):
         try:
             node, number, units, body = msgpack.unpackb(data)
             found = [
-                Unit([_read_of(read) for read in reads], int(events), int(changes), bool(asks))
-                for reads, events, changes, asks in units
+                Unit(
+                    [_read_of(read) for read in reads],
+                    int(events),
+                    int(changes),
+                    bool(wants_existed),
+                )
+                for reads, events, changes, wants_existed in units
             ]
         except (ValueError, TypeError, msgpack.UnpackException) as fault:
             raise Error(Code.INVALID, f"a proposal cannot be decoded: {fault}") from None

@@ -29,8 +29,8 @@ from rowcast.kernel.commit import Committer
 from rowcast.kernel.group_commit import GroupCommit
 from rowcast.kernel.last_write_wins import GONE, is_stamped, stamp_of, tombstone
 from rowcast.kernel.pending_bytes import PendingBytes, WriteBounds
-from rowcast.kernel.proposals import PLACE, Proposal, Read
-from rowcast.kernel.write import Kept, Outcome, Receipt, Write, resolver
+from rowcast.kernel.proposals import PLACEHOLDER, Proposal, Read
+from rowcast.kernel.write import FactsDone, Outcome, Receipt, Write, resolver
 from rowcast.log.batch_content import Content, Origin, TableOf
 from rowcast.reads.before_image import set_before_image
 from rowcast.reads.record_cache import RecordCache, Unknown
@@ -129,7 +129,7 @@ class ProposedCommit(GroupCommit):
                 existed.append(self.current.get(event.topic) is not None)
                 self._accept(case.caller, event, next_seq())
                 numbers.append(event.seq)
-                facts = _entombed(event, facts, self)
+                facts = _with_new_tombstone(event, facts, self)
             self.changes += facts
             done += 1
         written = self._confirms or bool(numbers) or len(self.changes) > before
@@ -143,8 +143,8 @@ class ProposedCommit(GroupCommit):
     def _holds(self, read: Read, numbers: list[int]) -> bool:
         """Whether a read record is unchanged."""
         record, wanted = self.current.get(read.topic), read.seq
-        if wanted >= PLACE:
-            place = wanted - PLACE
+        if wanted >= PLACEHOLDER:
+            place = wanted - PLACEHOLDER
             if place >= len(numbers):
                 return False
             wanted = numbers[place]
@@ -153,7 +153,7 @@ class ProposedCommit(GroupCommit):
         return (
             record is not None
             or read.stamp is None
-            or self.current.gone.get(read.topic, (0, "")) == read.stamp
+            or self.current.tombstones.get(read.topic, (0, "")) == read.stamp
         )
 
     def _accept(self, caller: Caller, event: Event, seq: int) -> None:
@@ -170,7 +170,7 @@ class ProposedCommit(GroupCommit):
         if event.kind in RETAINED and topic in self.current:
             self.current[topic] = None if event.kind == DELETE else event
             if event.kind == DELETE:
-                self.current.gone[topic] = stamp_of(event, self.current.epoch)
+                self.current.tombstones[topic] = stamp_of(event, self.current.epoch)
         write = Write(event, caller, logged=True)
         write.size = len(event.payload) + WRITE_BYTES
         self._pending[caller] = self._pending.get(caller, 0) + write.size
@@ -205,13 +205,13 @@ def _looks(
         looks += [
             (event.table, event.topic, False)
             for event in case.content.events[start : start + unit.events]
-            if unit.asks or remembers(event.table)
+            if unit.wants_existed or remembers(event.table)
         ]
         start += unit.events
     return looks
 
 
-def _entombed(event: Event, facts: list[Change], work: ProposedCommit) -> list[Change]:
+def _with_new_tombstone(event: Event, facts: list[Change], work: ProposedCommit) -> list[Change]:
     """Replace the tombstone of a deletion by one with its new version."""
     if event.kind != DELETE:
         return facts
@@ -251,7 +251,7 @@ class SequencingCommitter(Committer):
         self._cases: list[_Case] = []
         self._proposed = False
         """Whether the last batch was one of proposals: then the own queue is next."""
-        self._asked = set[Kept]()
+        self._asked = set[FactsDone]()
         """Callbacks for which the log must confirm first that this node is still the sequencer."""
 
     @property
@@ -331,5 +331,7 @@ class SequencingCommitter(Committer):
             self._schedule()
 
     def _needs_log(self, work: GroupCommit) -> bool:
-        asked = self._asked and any(keeping.done in self._asked for _, keeping in work.batch.keeps)
+        asked = self._asked and any(
+            keeping.done in self._asked for _, keeping in work.batch.facts_writes
+        )
         return bool(asked) or any(map(_of_a_record, work.outcomes))

@@ -72,7 +72,7 @@ class Receipt:
 
     event: Event
     existed: bool = False
-    """Whether a record existed before, if its writer asked (``Write.asks``)."""
+    """Whether a record existed before, if its writer asked (``Write.wants_existed``)."""
     repeat: bool = False
     """Whether it was written before, by the same producer under the same number (M8)."""
     late: int = 0
@@ -86,7 +86,7 @@ Outcome = Receipt | Error
 Done = Callable[[Outcome], None]
 
 
-class Unheard:
+class Unawaited:
     """The ``done`` of writes without a waiter: only reports refusals.
 
     ``at_once``: nobody is told that such a message is stored, so it may be announced before it is.
@@ -106,7 +106,7 @@ class Unheard:
             self._refused(outcome)
 
 
-UNHEARD: Final = Unheard()
+UNAWAITED: Final = Unawaited()
 
 
 def resolver(future: "Future[T]") -> Callable[[T], None]:
@@ -132,7 +132,6 @@ class Write:
 
     __slots__ = (
         "apart",
-        "asks",
         "caller",
         "changes",
         "checks",
@@ -153,13 +152,14 @@ class Write:
         "shape",
         "size",
         "versioned",
+        "wants_existed",
     )
 
     def __init__(
         self,
         event: Event,
         caller: Caller,
-        done: Done = UNHEARD,
+        done: Done = UNAWAITED,
         condition: Condition | None = None,
         shape: CompiledTable | None = None,
         patch: object = None,
@@ -170,7 +170,7 @@ class Write:
         passed: bool = False,
         direct: bool = False,
         part_of: str = "",
-        asks: bool = False,
+        wants_existed: bool = False,
     ) -> None:
         self.event = event
         self.caller = caller
@@ -188,7 +188,7 @@ class Write:
         """Whether it bypasses the resource class at its topic, which is its writer."""
         self.part_of = part_of
         """The description of its atomic batch; empty for a single write."""
-        self.asks = asks and event.kind in RETAINED
+        self.wants_existed = wants_existed and event.kind in RETAINED
         """Whether its receipt tells if there was a record."""
         self.examination: Examination | None = None
         """What was found about a large value, or that it may wait for that; else None."""
@@ -287,7 +287,7 @@ class Group:
         thread."""
 
 
-Kept = Callable[[Error | None], None]
+FactsDone = Callable[[Error | None], None]
 """Called on the event loop with None for durable changes, or the Error."""
 
 
@@ -296,7 +296,7 @@ class FactsWrite:
 
     __slots__ = ("changes", "done", "error", "size")
 
-    def __init__(self, changes: Sequence[Change], done: Kept | None) -> None:
+    def __init__(self, changes: Sequence[Change], done: FactsDone | None) -> None:
         self.changes = changes
         self.done = done
         self.error: Error | None = None
@@ -313,18 +313,18 @@ class FactsWrite:
 class Current(dict[str, Record | None]):
     """Known current records by topic; None for an absent record.
 
-    ``epoch`` is the log's, ``now`` the newest version. ``gone`` has the stamps of deletions at
-    topics without a record, to detect late writes; ``left`` has the properties that are kept of
-    these deletions, by topic and stamp. A version above ``ceiling`` is from a wrong clock, and wins
-    over nothing.
+    ``epoch`` is the log's, ``now`` the newest version. ``tombstones`` has the stamps of deletions
+    at topics without a record, to detect late writes; ``tombstone_properties`` has the properties
+    that are kept of these deletions, by topic and stamp. A version above ``ceiling`` is from a
+    wrong clock, and wins over nothing.
     """
 
-    __slots__ = ("ceiling", "epoch", "gone", "left", "now")
+    __slots__ = ("ceiling", "epoch", "now", "tombstone_properties", "tombstones")
 
     def __init__(self, epoch: str = "", now: int = 0, ceiling: int = 1 << 63) -> None:
         super().__init__()
         self.epoch = epoch
         self.now = now
         self.ceiling = ceiling
-        self.gone: dict[str, Stamp] = {}
-        self.left: dict[tuple[str, Stamp], Mapping[str, object]] = {}
+        self.tombstones: dict[str, Stamp] = {}
+        self.tombstone_properties: dict[tuple[str, Stamp], Mapping[str, object]] = {}

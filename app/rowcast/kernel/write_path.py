@@ -25,11 +25,11 @@ from rowcast.kernel.registry import Registry, Route
 from rowcast.kernel.steps import Steps
 from rowcast.kernel.write import (
     OPEN,
-    UNHEARD,
+    UNAWAITED,
     Condition,
     Done,
     Receipt,
-    Unheard,
+    Unawaited,
     Write,
     resolve,
 )
@@ -65,18 +65,18 @@ class WritePath:
         self,
         event: Event,
         caller: Caller,
-        done: Done = UNHEARD,
+        done: Done = UNAWAITED,
         condition: Condition | None = None,
         changes: Sequence[Change] = (),
         *,
-        asks: bool = False,
+        wants_existed: bool = False,
     ) -> None:
         """Run a write; ``done`` is called on the loop with its Receipt or Error.
 
         Synchronous up to the commit: writes of one caller stay in order, even with asynchronous
         hooks. ``changes`` are applied if and only if the outcome is a Receipt, with the write; for
-        a resource class, after its writes. ``done`` may be called before. ``asks``: the receipt
-        tells whether there was a record, which may have to be read first.
+        a resource class, after its writes. ``done`` may be called before. ``wants_existed``: the
+        receipt tells whether there was a record, which may have to be read first.
         """
         route = self._known.get(event.topic)
         if (
@@ -87,10 +87,12 @@ class WritePath:
             and self._may_announce(route, event, caller)
         ):
             self._committer.publish_unlogged(event)
-            if type(done) is not Unheard:
+            if type(done) is not Unawaited:
                 done(Receipt(event))
         else:
-            self.carry_out(Write(event, caller, done, condition, changes=changes, asks=asks))
+            self.carry_out(
+                Write(event, caller, done, condition, changes=changes, wants_existed=wants_existed)
+            )
 
     def _may_announce(self, route: Route, event: Event, caller: Caller) -> bool:
         """Return whether a message at a topic without features needs neither a step nor the disk.
@@ -183,7 +185,7 @@ class WritePath:
                 return False
         self._committer.publish_unlogged_run(events)
         for event, done in zip(events, dones, strict=True):
-            if type(done) is not Unheard:
+            if type(done) is not Unawaited:
                 done(Receipt(event))
         return True
 
@@ -277,7 +279,7 @@ class WritePath:
                 write.logged or write.depends or write.changes or write.caller in committer.pending
             ):
                 committer.publish_unlogged(write.event)
-                if type(write.done) is not Unheard:
+                if type(write.done) is not Unawaited:
                     write.done(Receipt(write.event))
                 return
         committer.submit(writes, most)

@@ -24,7 +24,7 @@ from rowcast.doors.mqtt.delivery.sending import deliver
 from rowcast.doors.mqtt.packets.dialogue import Dialogue
 from rowcast.doors.mqtt.packets.held import enough_held
 from rowcast.doors.mqtt.sessions.session import Session
-from rowcast.kernel.write import Outcome, Unheard
+from rowcast.kernel.write import Outcome, Unawaited
 from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.packets import MQTT_5, Auth, Connack, Disconnect, Packet, Publish
 from rowcast.mqtt.reasons import Cause, Reason
@@ -90,7 +90,7 @@ class Client(Outgoing, Receiver):
         self.tells_seq = False
         """Whether acknowledgements contain the position: MQTT 5, unless ``problems`` forbids it."""
         self.submit, self.submit_run = broker.kernel.submit, broker.kernel.submit_run
-        self.unheard = Unheard(self.note_refusal, at_once=broker.settings.announces_first)
+        self.unheard = Unawaited(self.note_refusal, at_once=broker.settings.announces_first)
         self.quota = 0
         """The maximum of its unanswered publishes of QoS 1 and 2."""
         self.taken = self.answered = 0  # numbers of the last publishes of QoS 1 and 2

@@ -24,7 +24,7 @@ from rowcast.core.topic_tables import AUDIT, AUDIT_LEVEL, TopicRoot, TopicTable
 from rowcast.core.topics import RESULTS, TRANSACTIONS
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.rows.system_rows import time_text
-from rowcast.kernel.write import Unheard, Write
+from rowcast.kernel.write import Unawaited, Write
 from rowcast.store.store import Keep
 
 log = logging.getLogger("rowcast.audit")
@@ -40,7 +40,7 @@ class Audit:
     def __init__(self, kernel: Kernel, now: WallClock) -> None:
         self._kernel = kernel
         self._now = now
-        self._refused = Unheard(self._fail)
+        self._refused = Unawaited(self._fail)
 
     def __call__(
         self, caller: Caller, action: str, topic: str, value: object, error: Error | None

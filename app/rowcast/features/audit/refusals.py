@@ -32,7 +32,7 @@ from rowcast.core.refusal_limits import (
 from rowcast.core.topic_tables import REFUSALS, REFUSALS_LEVEL, TopicRoot, TopicTable
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.rows.system_rows import time_text
-from rowcast.kernel.write import Unheard, Write
+from rowcast.kernel.write import Unawaited, Write
 from rowcast.store.store import Keep
 
 log = logging.getLogger("rowcast.refused")
@@ -73,7 +73,7 @@ class RefusalLog:
         )
         self.untold = 0
         """The number suppressed by the common rate, or of evicted callers."""
-        self._unheard = Unheard(self._fail)
+        self._unheard = Unawaited(self._fail)
 
     def __call__(self, caller: Caller, action: str, topic: str, code: str, reason: str) -> None:
         """Log a refusal, or count it."""

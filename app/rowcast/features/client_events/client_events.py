@@ -31,7 +31,7 @@ from rowcast.core.rate_limit import KeyedRateLimit, TokenBucket
 from rowcast.core.topic_tables import CLIENT_EVENTS, EVENTS_LEVEL, TopicRoot, TopicTable
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.rows.system_rows import time_text
-from rowcast.kernel.write import Unheard, Write
+from rowcast.kernel.write import Unawaited, Write
 from rowcast.subscriptions.gaps import LossCounter
 
 log = logging.getLogger("rowcast.events")
@@ -92,7 +92,7 @@ class ClientEvents:
         """Counts by kind for clients beyond the bound."""
         self.failures = 0
         """Events refused by the disk."""
-        self._refused = Unheard(self._fail)
+        self._refused = Unawaited(self._fail)
 
     # -- the server --------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from rowcast.core.values import id_text
 from rowcast.features.derived.writing import WRITER
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.unchanged import Unchanged
-from rowcast.kernel.write import UNHEARD, Group, Outcome, Receipt, Write, resolver
+from rowcast.kernel.write import UNAWAITED, Group, Outcome, Receipt, Write, resolver
 from rowcast.store.store import Change
 
 PART: Final = "a job's result"
@@ -171,7 +171,7 @@ class Result:
         return writes
 
     def _write(self, event: Event) -> Write:
-        write = Write(event, WRITER, UNHEARD, passed=True, part_of=PART)
+        write = Write(event, WRITER, UNAWAITED, passed=True, part_of=PART)
         try:
             self._kernel.writes.admit(write)
         except Error as error:

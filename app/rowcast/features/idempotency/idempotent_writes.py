@@ -288,7 +288,7 @@ def remember_mark(write: Write) -> None:
         return [Change(owner, name, start + kept)]
 
     write.logged, write.conclude = True, remembered
-    write.asks = write.event.kind in RETAINED
+    write.wants_existed = write.event.kind in RETAINED
 
 
 def _owner(caller: Caller, name: str) -> str:

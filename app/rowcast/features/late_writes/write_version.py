@@ -29,7 +29,7 @@ def check_stamp(event: Event, now_seconds: float) -> None:
 def check_newer(write: Write, record: Record | None, current: Current) -> int:
     """Return the version that wins over a stamped write; 0 if it is the newest."""
     event = write.event
-    known = current.gone.get(event.topic, (0, ""))
+    known = current.tombstones.get(event.topic, (0, ""))
     if record is not None:
         known = stamp_of(record, current.epoch)
     return known[0] if is_late(event, known) and known[0] <= current.ceiling else 0

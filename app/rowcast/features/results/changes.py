@@ -18,7 +18,7 @@ from rowcast.core.tables import Table
 from rowcast.features.results.row_file import Page, RowFile
 from rowcast.features.results.staged_rows import Most, too_many_changes
 from rowcast.kernel.unchanged import Unchanged
-from rowcast.kernel.write import UNHEARD, Write
+from rowcast.kernel.write import UNAWAITED, Write
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel
@@ -145,7 +145,7 @@ def admitted(kernel: "Kernel", event: Event, caller: Caller, *, check: bool = Fa
 
     ``check``: it is never carried out, so no hook hears of its outcome.
     """
-    done = UNHEARD if check else kernel.gate.telling(caller, UNHEARD)
+    done = UNAWAITED if check else kernel.gate.telling(caller, UNAWAITED)
     write = Write(event, caller, done, passed=True, part_of=RESULT)
     kernel.writes.admit(write)
     return write

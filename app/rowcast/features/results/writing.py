@@ -15,7 +15,7 @@ from rowcast.core.limits import COMMIT_BACKLOG_EVENTS_MAX
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.features.results.changes import Changes
-from rowcast.kernel.write import UNHEARD, Group, Outcome, Write, resolver
+from rowcast.kernel.write import UNAWAITED, Group, Outcome, Write, resolver
 from rowcast.store.store import Change
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def together_because(kernel: "Kernel", table: Table, caller: Caller) -> str:
         return "this store keeps no pages that nobody sees"
     if kernel.synced.concern(TopicFilter.below(table.path or "")):
         return "topics of its table are synced with other sites"
-    if kernel.gate.telling(caller, UNHEARD) is not UNHEARD:
+    if kernel.gate.telling(caller, UNAWAITED) is not UNAWAITED:
         return "hooks are told of each write"
     return ""
 

@@ -49,8 +49,12 @@ def last_write(topic: str, record: Record | None, current: Current) -> Side | No
     """Return the write that a topic has now; None if there is none, or none is remembered."""
     if record is not None:
         return Side(stamp_of(record, current.epoch), record.properties, record)
-    stamp = current.gone.get(topic)
-    return None if stamp is None else Side(stamp, current.left.get((topic, stamp)), None)
+    stamp = current.tombstones.get(topic)
+    return (
+        None
+        if stamp is None
+        else Side(stamp, current.tombstone_properties.get((topic, stamp)), None)
+    )
 
 
 def note_seen(write: Write, record: Record | None, current: Current) -> int:

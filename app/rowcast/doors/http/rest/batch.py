@@ -197,9 +197,11 @@ async def _write_together(request: Request, table: Table, events: list[Event]) -
             f"the resource at {path_of(table.topic(''))!r} has a put of its own, which "
             "takes records one by one; leave atomic out",
         )
-    asks = not request.prefers_minimal  # else nobody is told which are new
+    wants_existed = not request.prefers_minimal  # else nobody is told which are new
     try:
-        outcomes = await request.kernel.write_all(events, request.caller, atomic=True, asks=asks)
+        outcomes = await request.kernel.write_all(
+            events, request.caller, atomic=True, wants_existed=wants_existed
+        )
     except Error as error:
         index = error.detail.get("index")
         raise _indexed(error, index) if isinstance(index, int) else error from None

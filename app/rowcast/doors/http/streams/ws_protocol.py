@@ -261,7 +261,7 @@ def _write(socket: "Socket", fields: Fields, kind: str) -> None:
         socket.answer(fields.get("id"), _told_of(socket, kind, outcome))
 
     socket.pending_more()
-    socket.kernel.submit(event, socket.caller, done, condition, asks=True)
+    socket.kernel.submit(event, socket.caller, done, condition, wants_existed=True)
 
 
 def _told_of(socket: "Socket", kind: str, receipt: Receipt) -> Fields:

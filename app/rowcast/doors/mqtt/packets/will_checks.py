@@ -15,7 +15,7 @@ from rowcast.doors.mqtt.packets.error_reasons import PUBACK_REASONS
 from rowcast.doors.mqtt.packets.messages import event_of_will
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.registry import VERB_OF_KIND, Route
-from rowcast.kernel.write import UNHEARD, Write
+from rowcast.kernel.write import UNAWAITED, Write
 from rowcast.mqtt.packets import Will
 from rowcast.mqtt.reasons import Reason
 from rowcast.mqtt.violations import Violation
@@ -35,7 +35,7 @@ def check_will(kernel: Kernel, will: Will, caller: Caller) -> None:
         kernel.rights.check_write(will.topic, caller, event.kind)
         if not route.overrides(VERB_OF_KIND[event.kind]):
             event.properties = None  # of which steps would take note
-            kernel.admission.step(route)(Write(event, caller, UNHEARD))
+            kernel.admission.step(route)(Write(event, caller, UNAWAITED))
     except Error as error:
         if error.code not in _OF_VALUE or not _takes_all(route):
             raise _refused(error, PUBACK_REASONS[error.code]) from None

@@ -20,7 +20,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.limits import WILL_RETRY_SECONDS
 from rowcast.doors.mqtt.packets.messages import DOOR, event_of_will
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.write import Outcome, Unheard
+from rowcast.kernel.write import Outcome, Unawaited
 from rowcast.mqtt.packets import Will
 from rowcast.store.store import Change
 
@@ -53,7 +53,7 @@ class Wills:
     ) -> None:
         self._kernel = kernel
         self._loop = loop
-        self.refused = Unheard(refused)
+        self.refused = Unawaited(refused)
         self.last = 0
         """The number of the last will."""
         self.sent = 0
