@@ -5,8 +5,10 @@ import json
 import resource
 import secrets
 import socket
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -82,6 +84,29 @@ def test_a_server_whose_port_somebody_takes_gets_another(tmp_path, monkeypatch):
 
         monkeypatch.setattr("rowcast.engines.nats_server._free_port", choose)
         engine = JetStreamEngine(server.start(), Place("p", 1, 1 << 20, "000000ab"), SECONDS)
+    engine.append(1, b"a")
+    engine.close()
+    server.stop()
+    assert len(chosen) == 4
+    assert server.restarts == 0
+
+
+def test_a_server_is_not_taken_for_another_that_answers_at_its_port(tmp_path, monkeypatch):
+    """So do two nodes of one machine that choose one port at once."""
+    server, chosen = servers(tmp_path, 1)[0], []
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as other:
+        serving = threading.Thread(target=other.serve_forever)
+        serving.start()
+
+        def choose():
+            chosen.append(other.server_port if len(chosen) == 1 else free_port())
+            return chosen[-1]
+
+        monkeypatch.setattr("rowcast.engines.nats_server._free_port", choose)
+        connection = server.start()
+        other.shutdown()
+        serving.join()
+    engine = JetStreamEngine(connection, Place("p", 1, 1 << 20, "000000ab"), SECONDS)
     engine.append(1, b"a")
     engine.close()
     server.stop()

@@ -251,13 +251,16 @@ class NatsServer:
         return process
 
     def _answers_or_runs(self, process: "subprocess.Popen[bytes]") -> bool:
-        """Wait until it answers, or for a while; return False if it has ended."""
+        """Wait until it answers, or for a while; return False if it has ended.
+
+        Another program at its port answers 404: it does not know the path.
+        """
         until = time.monotonic() + START_SECONDS
         while time.monotonic() < until and not self._stopped.is_set():
             try:
                 process.wait(START_LOOK_SECONDS)
             except subprocess.TimeoutExpired:
-                if self._status():
+                if self._status() in _HEALTHS:
                     return True
             else:
                 return False
@@ -351,6 +354,7 @@ class NatsServer:
             self._thread.join()
 
 
+_HEALTHS: Final = (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE)
 _LIBRARY = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
