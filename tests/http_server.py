@@ -14,6 +14,7 @@ from http_clients import http_client
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.tables import Attribute, Logs, Table, Type
+from rowcast.doors.http.socket_pings import SocketPings
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 
 TABLES = (
@@ -70,7 +71,7 @@ class HttpServer(Server):
             self.edge,
             port=0,
             http="httptools",
-            ws="websockets-sansio",
+            ws=SocketPings,
             ws_max_size=1_000_000,
             ws_per_message_deflate=False,
             lifespan="off",

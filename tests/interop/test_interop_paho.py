@@ -2,6 +2,7 @@
 
 import json
 import queue
+import socket
 
 import cbor2
 import msgpack
@@ -12,13 +13,18 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from serving import PATIENCE_SECONDS
+from serving import PATIENCE_SECONDS, Server
 
 VERSIONS = {
     "3.1": MQTTProtocolVersion.MQTTv31,
     "3.1.1": MQTTProtocolVersion.MQTTv311,
     "5": MQTTProtocolVersion.MQTTv5,
 }
+
+UPGRADE = (
+    b"GET /Dog/ HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
 
 
 def properties(kind: int, **values: object) -> Properties:
@@ -134,6 +140,22 @@ def test_an_undeclared_topic_gives_the_same_bytes_back(paho):
     paho.publish("open/topic", b"\x00\xff any bytes")
     paho.subscribe("open/#")
     assert b"\x00\xff any bytes" == paho.message().payload
+
+
+def test_a_connection_over_websocket_outlives_pings(tmp_path):
+    """D3: paho-mqtt answers a ping with a frame that is not masked, which servers must refuse."""
+    settings = {"websocket.heartbeat_seconds": 1}
+    with Server(tmp_path, settings=settings) as server, Paho(server, "5", "websockets") as idle:
+        ends = queue.Queue()
+        idle.client.on_disconnect = lambda *a: ends.put(a[3])
+        with socket.create_connection(("127.0.0.1", server.http_port)) as silent:
+            silent.sendall(UPGRADE)
+            received = b""
+            while b"ping timeout" not in received:  # why it is closed: it has not answered
+                received += silent.recv(4096)
+        idle.subscribe("pinged")
+        idle.publish("pinged", "1", retain=False)
+        assert (b"1", 0) == (idle.message().payload, ends.qsize())
 
 
 @pytest.mark.slow

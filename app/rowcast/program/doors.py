@@ -17,6 +17,7 @@ import uvicorn
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import SHUTDOWN_SECONDS_MAX, START_POLL_SECONDS
 from rowcast.doors.http.edge import Edge
+from rowcast.doors.http.socket_pings import SocketPings
 from rowcast.doors.http.streams.watch import Elsewhere, Watch
 from rowcast.doors.http.uvicorn_fastpath import HTTP_PROTOCOL, log_problem
 from rowcast.doors.http.waiting import waiting_door
@@ -292,7 +293,7 @@ def _uvicorn_config(edge: Edge, config: Config) -> uvicorn.Config:
         interface="asgi3",
         proxy_headers=False,
         http=HTTP_PROTOCOL,
-        ws="websockets-sansio",
+        ws=SocketPings,
         ws_max_size=max(config.mqtt.max_packet_bytes, config.http.max_body_bytes),
         ws_per_message_deflate=False,
         ws_ping_interval=heartbeat,

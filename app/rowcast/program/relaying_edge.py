@@ -15,11 +15,12 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.query_topics import QUERY_PREFIX
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.documents import pages
-from rowcast.doors.http.edge import DOCUMENTS, MQTT_PROTOCOLS, OPEN_PATHS, Edge, cut_off, refuse
+from rowcast.doors.http.edge import DOCUMENTS, OPEN_PATHS, Edge, cut_off, refuse
 from rowcast.doors.http.login.signing_in import TICKET
 from rowcast.doors.http.messages.asgi import Receive, Scope, Send, TrackedSend, headers_of
 from rowcast.doors.http.messages.replies import send_problem
 from rowcast.doors.http.rest.idempotency import HEADER as IDEMPOTENCY_KEY
+from rowcast.doors.http.socket_pings import MQTT_PROTOCOLS
 from rowcast.doors.relay import requests, sockets
 from rowcast.doors.relay.upstream import OpenFar
 

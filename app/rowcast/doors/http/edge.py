@@ -41,6 +41,7 @@ from rowcast.doors.http.rest import rest
 from rowcast.doors.http.rest.allowed_methods import READ_ONLY
 from rowcast.doors.http.rest.representations import send_kept
 from rowcast.doors.http.rest.rest import label_of
+from rowcast.doors.http.socket_pings import MQTT_PROTOCOLS
 from rowcast.doors.http.streams import sse, websocket
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.registry import Route
@@ -62,7 +63,6 @@ READING: Final = frozenset({"GET", "HEAD"})
 POSTED: Final = ("POST", "OPTIONS")
 """The methods of the paths of login that take a body."""
 MQTT_PATH: Final = "/mqtt"
-MQTT_PROTOCOLS: Final = frozenset({"mqtt", "mqttv3.1"})
 NO_MQTT: Final = "MQTT over WebSocket is not offered here; set mqtt.webSocket, or connect by TCP"
 NO_RECORDS_HERE: Final = (
     "/mqtt is for MQTT over WebSocket, whose clients offer the subprotocol mqtt; for events of "

@@ -1,4 +1,6 @@
-"""Fast path: the code that uses uvicorn's private attributes, but for ``request_heads``.
+"""Fast path: the code that uses uvicorn's private attributes.
+
+All of it, but for ``request_heads`` and ``socket_pings``.
 
 Four things need more than ASGI offers:
 
@@ -28,16 +30,17 @@ from typing import Any, Final
 import uvicorn
 from uvicorn.protocols.http import httptools_impl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.protocols.websockets import websockets_sansio_impl
 
 from rowcast.doors.http.messages.asgi import Receive, Send, TrackedSend, whole_answer
 from rowcast.doors.http.request_heads import RequestHeadLimits
+from rowcast.doors.http.socket_pings import SocketPings
 from rowcast.doors.http.streams.channels import Channel, EventChannel, Gone, SocketChannel
 from rowcast.doors.http.uvicorn_samples import GET, PUT, UPGRADE, at_once, connection
 
 log = logging.getLogger("rowcast.doors.http")
 
-_SOCKET: Any = getattr(websockets_sansio_impl, "WebSocketsSansIOProtocol", None)
+_SOCKET: Any = SocketPings
+"""The class of ``send`` methods of WebSockets that can be bypassed; None: unavailable."""
 
 
 # -- whole answers ---------------------------------------------------------------------------------

@@ -90,5 +90,7 @@ class WebSocket(Section):
     """WebSocket."""
 
     heartbeat_seconds: Seconds = Field(
-        default=20, description="Interval of WebSocket pings, in seconds."
+        default=20,
+        description="Interval of WebSocket pings, in seconds. Connections that speak MQTT have "
+        "none.",
     )
