@@ -53,6 +53,26 @@ def test_m4_a_typed_subscription_takes_an_interval():
     assert "filter: Topic<T>, onEvent: OnEvent<T>, options?: Watching," in text
 
 
+QUERIES = """
+query Old @query(table: "Dog", where: "age=gt=9")
+query Names @query(table: "Dog", where: "age=gt=9&select(id,name)")
+query One @query(table: "Dog", where: "age=gt=9&select(name)")
+query Bills @query(table: "Bill", where: "sum=gt=9")
+"""
+
+
+def test_m3_named_queries_have_the_records_that_they_select():
+    """M3: those on tables that the role may read."""
+    schema = parse_schema(SCHEMA + QUERIES)
+    text = typescript(schema, frozenset({"guest"}))
+    assert '"Old": Dog\n  "Names": Pick<Dog, "id" | "name">\n  "One": unknown\n}' in text
+    assert '"Bills": Bill' in typescript(schema)
+    text = python(schema, frozenset({"guest"}))
+    assert "OldRecord = Dog\n" in text and "OneRecord = object\n" in text
+    assert 'NamesRecord = TypedDict("NamesRecord", {"id": NotRequired[str | None], "name"' in text
+    assert "Bills" not in text
+
+
 KEPT = """
 type Sensor @table @export {
   id: ID @primaryKey at: Date temp: Float tags: [String!] notes: [String]

@@ -1,5 +1,8 @@
 """Types of a schema for programs: TypeScript or Python text, as its records are in JSON.
 
+Of each table there is the record, what is inserted and a patch; of each query that the schema names
+there is the record as the query selects it.
+
 Pure functions of the schema and, if given, of the roles of the program that will use the text:
 what ``@auth`` keeps from these roles does not exist in it, and what they may not write is not in
 the types of writes. Grants of users are not in the schema; the server checks them.
@@ -13,6 +16,9 @@ from hashlib import sha256
 
 from rowcast.core.clauses import Clause, read_rules, rules_reading, write_rule
 from rowcast.core.conditions import EVERYTHING, holds, is_constant
+from rowcast.core.named_queries import NamedQuery
+from rowcast.core.queries import Projection
+from rowcast.core.query_text import parse_query
 from rowcast.core.tables import Attribute, Role, Table, is_kept
 from rowcast.schema import Schema
 
@@ -43,6 +49,18 @@ class Shape:
     writable: bool
 
 
+@dataclass(frozen=True, slots=True)
+class QueryShape:
+    """One named query as a program sees it."""
+
+    name: str
+    table: Shape
+    selected: tuple[Member, ...] | None
+    """None: the whole record."""
+    known: bool = True
+    """Whether its records have a declared form: not with parts of related records."""
+
+
 def digest(schema: Schema, roles: Roles) -> str:
     """Return what differs for another schema or other roles; it is in the head of the text."""
     return sha256(f"{sorted(roles or ())}\n{schema.text}".encode()).hexdigest()[:16]
@@ -53,6 +71,29 @@ def shapes(schema: Schema, roles: Roles) -> list[Shape]:
     return [
         _shape(table, roles) for table in schema.tables if table.path and _reads(table.auth, roles)
     ]
+
+
+def query_shapes(schema: Schema, found: list[Shape]) -> list[QueryShape]:
+    """Return the named queries on these tables, in the order of the schema."""
+    by_path = {shape.path: shape for shape in found}
+    tables = {table.name: table for table in schema.tables}
+    return [
+        _query_shape(one, by_path[one.table.path], tables)
+        for one in schema.queries
+        if one.table.path in by_path
+    ]
+
+
+def _query_shape(query: NamedQuery, shape: Shape, tables: dict[str, Table]) -> QueryShape:
+    select = parse_query(query.conditions, query.table, tables=tables).select
+    if select is None:
+        return QueryShape(query.name, shape, None, known=not shape.open)
+    members = {one.attribute.name: one for one in shape.read}
+    plain = select.shape is Projection.OBJECT and not (select.related or shape.open)
+    names = [".".join(map(str, path)) for path in select.paths]
+    known = plain and all(name in members for name in names)
+    selected = tuple(members[name] for name in names) if known else ()
+    return QueryShape(query.name, shape, selected, known)
 
 
 def _shape(table: Table, roles: Roles) -> Shape:
@@ -115,6 +156,8 @@ def typescript(schema: Schema, roles: Roles = None) -> str:
             lines += _ts_interface(f"{shape.name}Patch", shape.patch, shape.open)
     lines += ["export interface Tables {"]
     lines += [f"  {json.dumps(one.path)}: {_ts_entry(one)}" for one in found]
+    lines += ["}", "export interface Queries {"]
+    lines += [f"  {json.dumps(one.name)}: {_ts_query(one)}" for one in query_shapes(schema, found)]
     lines += ["}", "", *_TYPED.splitlines()]
     return "\n".join(lines) + "\n"
 
@@ -123,6 +166,15 @@ def _ts_entry(shape: Shape) -> str:
     name = shape.name
     insert, patch = (f"{name}Insert", f"{name}Patch") if shape.writable else ("never", "never")
     return f"{{ record: {name}; insert: {insert}; patch: {patch} }}"
+
+
+def _ts_query(query: QueryShape) -> str:
+    if not query.known:
+        return "unknown"
+    if query.selected is None:
+        return query.table.name
+    names = " | ".join(json.dumps(one.attribute.name) for one in query.selected)
+    return f"Pick<{query.table.name}, {names}>"
 
 
 def _ts_interface(name: str, members: tuple[Member, ...], is_open: bool) -> list[str]:
@@ -170,14 +222,20 @@ export interface Watching {
   conflate?: Duration
   onState?: (state: "connecting" | "live" | "waiting" | "refused", problem?: Error) => void
 }
-export interface Heard<T extends Name> {
+export interface Told<R> {
   kind: string
   topic: string | null
   cursor: string | null
-  value?: Tables[T]["record"] | null
+  value?: R | null
   gap?: { from: string | null; to: string | null; count: number | null; reason: string }
 }
+export type Heard<T extends Name> = Told<Tables[T]["record"]>
 type OnEvent<T extends Name> = (event: Heard<T>) => void
+/** A record of a live query: with select(a,b) these parts of it, with select(a) one value. */
+type Live<T extends Name, W extends string> =
+  W extends `${string}select(${infer Names})${string}`
+    ? Names extends `${string},${string}` ? Partial<Tables[T]["record"]> : unknown
+    : Tables[T]["record"]
 /** The client of rowcast.js: `const rows = new Rowcast(url) as unknown as Typed` */
 export interface Typed {
   get<T extends Name>(topic: Topic<T>): Promise<Read<T>>
@@ -189,6 +247,35 @@ export interface Typed {
   subscribe<T extends Name>(
     filter: Topic<T>, onEvent: OnEvent<T>, options?: Watching,
   ): { close(): void }
+  subscribe<Q extends keyof Queries & string>(
+    filter: `$query/${Q}/#`, onEvent: (event: Told<Queries[Q]>) => void, options?: Watching,
+  ): { close(): void }
+  subscribe<T extends Name, W extends string>(
+    filter: `$query/${T}/${W}`, onEvent: (event: Told<Live<T, W>>) => void, options?: Watching,
+  ): { close(): void }
+}
+export interface Collecting<R> {
+  onChange?: (ids: Set<string>) => void
+  onState?: Watching["onState"]
+  compare?: (one: R, other: R) => number
+  key?: keyof R & string
+}
+export interface Collected<T extends Name, R> {
+  readonly ready: Promise<void>
+  readonly rows: R[]
+  readonly pending: string[]
+  get(id: string): R | undefined
+  create(value: Insert<T>): Promise<string>
+  put(id: string, value: Insert<T>, options?: Options): Promise<Written>
+  patch(id: string, value: Patch<T>, options?: Options): Promise<Written>
+  delete(id: string, options?: Options): Promise<Written>
+  close(): void
+}
+/** The class of collection.js: `const Live = Collection as unknown as TypedCollection` */
+export interface TypedCollection {
+  new <T extends Name, W extends string = "">(
+    rows: Typed, table: T, where?: W, options?: Collecting<Live<T, W>>,
+  ): Collected<T, Live<T, W>>
 }
 """
 
@@ -202,11 +289,18 @@ def python(schema: Schema, roles: Roles = None) -> str:
     """Return a module of one TypedDict for each form of a record."""
     head = f"rowcast generate python, of schema {digest(schema, roles)}. Do not edit."
     lines = [f'"""{head}"""', "", "from typing import NotRequired, TypedDict", ""]
-    for shape in shapes(schema, roles):
+    found = shapes(schema, roles)
+    for shape in found:
         lines += _py_class(shape.name, shape.read, shape.open)
         if shape.writable:
             lines += _py_class(f"{shape.name}Insert", shape.insert, shape.open)
             lines += _py_class(f"{shape.name}Patch", shape.patch, shape.open)
+    for query in query_shapes(schema, found):
+        name = f"{query.name}Record"
+        if query.known and query.selected is None:
+            lines.append(f"{name} = {query.table.name}")
+        else:
+            lines += _py_class(name, query.selected or (), not query.known)
     return "\n".join(lines) + "\n"
 
 
