@@ -1,8 +1,9 @@
 """Live queries whose readers leave, or whose records change, while the records are read (M3)."""
 
 import pytest
-from dogs_world import BONN, put, related
+from dogs_world import BONN, put, related, watch
 from hasty_world import HastyMqtt, HastySse, HastyWs, run_hasty
+from query_world import WRITER
 
 from build import turns
 
@@ -61,3 +62,19 @@ async def test_m3_a_record_that_is_written_before_its_page_is_read_enters(door, 
         await opened.check()
         told = [item for item in reader.heard if item[0] != "current"]
         assert [("snapshot", "Dog/1"), ("enter", "Dog/2"), ("change", "Dog/2")] == told
+
+
+@pytest.mark.parametrize("other", ["age=lt=2", "age=gt=1&sort(age)&limit(1)"])
+async def test_m3_who_resumes_after_all_others_left_has_the_steps_of_its_own_query(other):
+    """M3: with events was kept which queries of earlier readers they concern."""
+    async with related() as opened:
+        kernel = opened.server.kernel
+        await opened.write(put("Dog/1", age=1))
+        since = kernel.reader.announced()
+        await opened.write(put("Dog/1", age=2))
+        first, heard = await watch(kernel, f"$query/Dog/{other}", WRITER, since)
+        await heard()
+        kernel.close(first)
+        second, heard = await watch(kernel, "$query/Dog/age=gt=1", WRITER, since)
+        assert [("enter", "Dog/1")] == await heard()
+        kernel.close(second)

@@ -59,8 +59,8 @@ class SharedQuery(Protocol):
 class Matches(NamedTuple):
     """The queries that an event concerns."""
 
-    generation: int
-    """That of the queries which it was compared with."""
+    generation: object
+    """That of the queries which it was compared with; another object after each new query."""
     of: dict[str, Match] | None
     """By the name of the query; None if the record before the event is unknown."""
 
@@ -77,7 +77,7 @@ class TableQueries(Subscriber):
         self.windows: dict[str, SharedQuery] = {}
         """Those of this table, by their keys, which are names in the index, too."""
         self._index = QueryIndex()
-        self._generation = 0
+        self._generation = object()
         self._wheres: dict[str, Where | None] = {}
         self._readers: dict[str, dict[QueryReader, None]] = {}
 
@@ -104,7 +104,7 @@ class TableQueries(Subscriber):
     def _add(self, name: str, where: Where | None) -> None:
         self._index.add(name, where)
         self._wheres[name] = where
-        self._generation += 1
+        self._generation = object()  # no number: another table's, or a later one's, may be equal
 
     def _remove(self, name: str) -> None:
         self._index.remove(name)
@@ -159,7 +159,7 @@ class TableQueries(Subscriber):
     def matches(self, event: Event) -> dict[str, Match] | None:
         """Return the queries that an event concerns; None if the record before it is unknown."""
         known = _MATCHES.of(event, None)
-        if known is None or known.generation != self._generation:
+        if known is None or known.generation is not self._generation:
             known = _MATCHES.put(event, Matches(self._generation, self._matches(event)))
         return known.of
 
