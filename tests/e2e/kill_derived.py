@@ -1,8 +1,9 @@
 """Kills the jobs of a derived table, and their server, at random moments (W4, M5).
 
-A job makes four hundred rows of one record. Whatever is killed when: who reads over REST, and who
-watches over SSE and MQTT, sees the old result or the new one whole; the log has all events of a
-result or none; the job again makes what it made, without an event; no process stays behind.
+A job makes some hundred rows of one record, or so many that its result is staged. Whatever is
+killed when: who reads over REST, and who watches over SSE and MQTT, sees the old result or the new
+one whole; the log has all events of a result or none; the job again makes what it made, without an
+event; no process stays behind.
 """
 
 import argparse
@@ -34,10 +35,12 @@ type Hourly @table @export @derived(job: "jobs/hourly.py", from: ["Round"], ever
 }
 """
 ROWS = 400
-JOB = f"""
+STAGED_ROWS = 6_000
+"""More than are written in one batch; six pages."""
+JOB = """
 def derive(tables):
     (row,) = tables["Round"].rows()
-    return [{{"id": str(n), "round": row["n"], "text": "x" * 300}} for n in range({ROWS})]
+    return [{"id": str(n), "round": row["n"], "text": "x" * 300} for n in range(ROWS)]
 """
 ROW = "/$SYS/jobs/Hourly"
 PROGRAM = b"rowcast_lake.commands.derive"
@@ -57,9 +60,11 @@ def processes(folder: Path) -> list[int]:
 class Watcher(threading.Thread):
     """Watches or reads until it is stopped, at whichever life of the server."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, size: int) -> None:
         super().__init__(daemon=True)
         self.server = server
+        self.size = size
+        """Rows of a result."""
         self.stopping = threading.Event()
         self.wrong: list[object] = []
         self.rounds: list[int] = []
@@ -78,7 +83,7 @@ class Watcher(threading.Thread):
     def whole(self) -> bool:
         """Whether each result but the last came whole, and none between rows of another."""
         counts = Counter(self.rounds)
-        return self.rounds == sorted(self.rounds) and set(counts.values()) <= {ROWS}
+        return self.rounds == sorted(self.rounds) and set(counts.values()) <= {self.size}
 
 
 class Reader(Watcher):
@@ -87,13 +92,13 @@ class Reader(Watcher):
     def watch(self) -> None:
         with self.server.client() as client:
             while not self.stopping.is_set():
-                answer = client.get(f"/Hourly/?limit({2 * ROWS})")
+                answer = client.get(f"/Hourly/?limit({2 * self.size})")
                 if answer.status_code != 200:
                     continue
                 rows = answer.json()
                 seen = Counter(row["round"] for row in rows)
                 self.looks += 1
-                if len(seen) > 1 or set(seen.values()) - {ROWS}:
+                if len(seen) > 1 or set(seen.values()) - {self.size}:
                     self.wrong.append(seen)
 
 
@@ -115,8 +120,8 @@ class Stream(Watcher):
 class Session(Watcher):
     """A durable session of MQTT: what is delivered again is counted once."""
 
-    def __init__(self, server: Server) -> None:
-        super().__init__(server)
+    def __init__(self, server: Server, size: int) -> None:
+        super().__init__(server, size)
         self.known: set[tuple[str, int]] = set()
 
     def watch(self) -> None:
@@ -153,7 +158,7 @@ def begin(server: Server) -> None:
     assert answer.status_code in {200, 201, 204, 409}, answer.text
 
 
-def finish(server: Server, number: int) -> float:
+def finish(server: Server, number: int, size: int) -> float:
     """Have the job run until its result is of a round; return how long it took."""
     started = time.monotonic()
 
@@ -161,7 +166,7 @@ def finish(server: Server, number: int) -> float:
         found = row(server)
         if found["state"] in {"running", "waiting"} and found["run"]:
             return False
-        if found["state"] == "done" and current(server) == {number: ROWS}:
+        if found["state"] == "done" and current(server, size) == {number: size}:
             return True
         begin(server)
         return False
@@ -170,18 +175,18 @@ def finish(server: Server, number: int) -> float:
     return time.monotonic() - started
 
 
-def current(server: Server) -> Counter[int]:
+def current(server: Server, size: int) -> Counter[int]:
     """Return how many rows there are of each round."""
-    rows = server.request("GET", f"/Hourly/?limit({2 * ROWS})").json()
+    rows = server.request("GET", f"/Hourly/?limit({2 * size})").json()
     return Counter(row["round"] for row in rows)
 
 
-def check(server: Server) -> list[int]:
+def check(server: Server, size: int) -> list[int]:
     """Look at the log: each result is in it whole, in one piece, and once; return the rounds."""
     with server.client() as client:
         told = client.get("/Hourly/?from=0").json()
     rounds = [event["value"]["round"] for event in told]
-    wrong = {number: count for number, count in Counter(rounds).items() if count != ROWS}
+    wrong = {number: count for number, count in Counter(rounds).items() if count != size}
     assert not wrong, f"events of results that are not whole: {wrong}"
     assert rounds == sorted(rounds), "two results are mixed"
     cuts = {(event["value"]["round"], event["_from_cut"]) for event in told}
@@ -189,7 +194,7 @@ def check(server: Server) -> list[int]:
     return rounds
 
 
-def recompute(server: Server) -> None:
+def recompute(server: Server, size: int) -> None:
     """Run the job by hand on the snapshot that is kept: it gives the rows that are there."""
     folder = server.folder / "data" / "jobs" / "Hourly"
     (kept,) = folder.iterdir()
@@ -199,7 +204,7 @@ def recompute(server: Server) -> None:
     command += ["--input", snapshot, "--output", out]
     subprocess.run(command, check=True, env=environment(), stdin=subprocess.PIPE, timeout=60)
     again = {one["id"]: one for one in map(json.loads, out.read_text().splitlines())}
-    there = server.request("GET", f"/Hourly/?limit({2 * ROWS})").json()
+    there = server.request("GET", f"/Hourly/?limit({2 * size})").json()
     assert again == {one["id"]: one for one in there}
 
 
@@ -217,16 +222,16 @@ def kill_something(server: Server, dice: random.Random, figures: Counter[str]) -
         figures["servers killed"] += 1
 
 
-def run(folder: Path, kills: int, seed: int) -> dict[str, int]:
-    """Kill so many times; return what was counted."""
+def run(folder: Path, kills: int, seed: int, size: int = ROWS) -> dict[str, int]:
+    """Kill so many times, with results of so many rows; return what was counted."""
     dice = random.Random(seed)
     figures = Counter[str]()
     (folder / "jobs").mkdir()
-    (folder / "jobs" / "hourly.py").write_text(JOB)
+    (folder / "jobs" / "hourly.py").write_text(f"ROWS = {size}\n{JOB}")
     with Server(folder, SCHEMA) as server:
         write(server, 1)
-        takes = finish(server, 1)
-        watchers = [Reader(server), Stream(server), Session(server)]
+        takes = finish(server, 1, size)
+        watchers = [it(server, size) for it in (Reader, Stream, Session)]
         for watcher in watchers:
             watcher.start()
         number = 1
@@ -237,17 +242,17 @@ def run(folder: Path, kills: int, seed: int) -> dict[str, int]:
             watchers[0].stopping.wait(dice.random() * takes * 1.1)
             kill_something(server, dice, figures)
             if dice.random() < 0.4:
-                finish(server, number)
-        finish(server, number)
-        rounds = check(server)
+                finish(server, number, size)
+        finish(server, number, size)
+        rounds = check(server, size)
         before = row(server)["run"]
         begin(server)
         wait_until(
             lambda: row(server)["run"] != before and row(server)["state"] == "done", "once more"
         )
         assert (0, 0) == (row(server)["changed"], row(server)["removed"])
-        assert rounds == check(server), "a result that is equal made events"
-        recompute(server)
+        assert rounds == check(server, size), "a result that is equal made events"
+        recompute(server, size)
         for watcher in watchers[1:]:
             wait_until(lambda it=watcher: it.rounds[-1:] == [number] and it.whole(), str(watcher))
         for watcher in watchers:
@@ -264,11 +269,12 @@ def main() -> None:
     """Run as many rounds as asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kills", type=int, nargs="?", default=50)
+    parser.add_argument("--rows", type=int, default=ROWS, help="of a result")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     given = parser.parse_args()
     print(f"seed {given.seed}")
     with tempfile.TemporaryDirectory() as folder:
-        print(run(Path(folder), given.kills, given.seed))
+        print(run(Path(folder), given.kills, given.seed, given.rows))
 
 
 if __name__ == "__main__":

@@ -21,8 +21,9 @@ JOB_LINE_BYTES_MAX = 64 * 1024
 """Longest line that a job tells its progress in; longer ones are passed over."""
 JOB_OUTPUT_BYTES_MAX = 8 * 1024
 """The end of what a job prints that is kept, for administrators."""
-JOB_COMMIT_TRIES = 30
-"""How often a result is committed again while the server is too busy, once a second."""
+JOB_COMMIT_TRIES = 60
+"""How often a result is committed again while the server is too busy, each second, or after the ten
+seconds that the refusal tells while another large result is committed, which takes ten minutes."""
 JOB_RETRY_SECONDS = 1.0
 """Time until a result is committed again, and a refused mark of staleness is, in seconds."""
 JOBS_AT_ONCE_MAX = 16

@@ -8,7 +8,6 @@ from shutil import which
 from typing import Final
 
 from rowcast.core.errors import Code, Error
-from rowcast.core.result_limits import RESULT_GROUP_CHANGES_MAX
 from rowcast.core.tables import Table
 from rowcast.features.derived.commit import ResultBounds
 from rowcast.features.derived.settings import JobSection
@@ -53,7 +52,7 @@ class JobPlan:
     def bounds(self) -> ResultBounds:
         """How large a result may be."""
         section = self.config.of(ResultSection)
-        return ResultBounds(section.bytes_max, min(section.changes_max, RESULT_GROUP_CHANGES_MAX))
+        return ResultBounds(size_bytes=section.bytes_max, changes=section.changes_max)
 
     @property
     def root(self) -> Path:

@@ -120,7 +120,7 @@ def _snapshots(it: Parts) -> Feature:
 
 def _results(it: Parts) -> Feature:
     section = it.config.of(ResultSection)
-    bounds = UploadBounds(section.bytes_max, section.changes_max)
+    bounds = UploadBounds(size_bytes=section.bytes_max, changes=section.changes_max)
     return BulkResults(it.facts, bounds, str(it.config.data))
 
 

@@ -244,7 +244,7 @@ async def test_w4_a_forgotten_process_changes_nothing(world, tmp_path):
         ([{"id": "a"}, {"id": "a"}], "two rows of the result are for Mean/a"),
         ([{"id": "a"}, {"id": "b", "n": "many"}], "Mean/b: "),
         ([{"id": "a#"}], ""),
-        ([{"id": str(n)} for n in range(51)], "more than 50 rows at once"),
+        ([{"id": str(n)} for n in range(51)], "more than 50 changes"),
         ([{"id": "a", "text": "x" * 10_000}], "one has at most 10000: results.bytes_max"),
     ],
 )

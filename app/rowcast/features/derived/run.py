@@ -132,11 +132,15 @@ class Run:
         if done.code:
             self._fail("its process", done.code, done.output)
         cut = str(job.reading.get("cut", ""))
-        result = Result(self.kernel, job.table, job.rule.job, cut, plan.bounds)
+        result = Result(self.kernel, job.table, (job.rule.job, cut), plan.bounds, place)
         try:
             rows = await result.read(place / RESULT)
         except (OSError, ValueError) as error:
+            result.close()
             raise Error(Code.UNPROCESSABLE, "its result cannot be read") from error
+        except BaseException:
+            result.close()
+            raise
         job.reading = {**job.reading, "rows_out": rows}
         return result
 
@@ -161,13 +165,16 @@ class Run:
         self.changed()
 
     async def _commit(self, result: Result, period: int) -> None:
-        """Commit the result with the fact of this run; it is not cut short."""
+        """Commit the result with the fact of this run; it ends before this does.
+
+        What is staged and not yet to be seen is given up when this is cancelled.
+        """
         committing = asyncio.ensure_future(self._committed(result, period))
         try:
             await asyncio.shield(committing)
-        except asyncio.CancelledError:
+        finally:
+            result.close()
             await asyncio.wait((committing,))
-            raise
 
     async def _committed(self, result: Result, period: int) -> None:
         made: list[Job] = []

@@ -27,26 +27,19 @@ from rowcast.core.result_limits import RESULT_NAME_CHARS_MAX, RESULT_SLICE_ROWS
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.core.values import id_text
-from rowcast.features.results.changes import Changes, admitted
 from rowcast.features.results.memory import Memory, ResultReceipt, owner_of
-from rowcast.features.results.row_file import Page
 from rowcast.features.results.staged_rows import (
     BOUNDS,
     AllStagedRows,
-    Most,
     StagedRows,
     UploadBounds,
-    too_many_changes,
-)
-from rowcast.features.results.writing import (
-    ELSEWHERE,
-    can_stage,
-    together_because,
-    write_staged,
-    write_together,
 )
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.write import Outcome, Receipt, resolver
+from rowcast.kernel.result_bounds import Most, too_many_changes
+from rowcast.kernel.result_changes import Author, Changes
+from rowcast.kernel.result_writing import ELSEWHERE, together_because, write_result
+from rowcast.kernel.row_file import Page
+from rowcast.kernel.write import Outcome, Receipt
 from rowcast.store.store import Change
 
 if TYPE_CHECKING:
@@ -150,12 +143,13 @@ class BulkCommit:
         became: list[Event | None] = list(events)
         await self._kernel.gate.together(events, caller, _into(became))
         kept: list[Event] = []
+        author = Author("", "", caller)
         for at, event in enumerate(became):
             if event is None:
                 continue
             kept.append(event.changed())
             try:
-                admitted(self._kernel, event, caller, check=True)
+                author.check(self._kernel, event)
             except Error as error:
                 words = f"row {start + at} ({event.topic}): {error.message}"
                 raise Error(error.code, words, **error.detail) from error
@@ -193,7 +187,8 @@ class BulkCommit:
         most = self.most(table, caller)
         if order.replace:
             most = await self._replacing(memory, table, most)
-        made = Changes(self._kernel, order.job, order.cut, caller, most, directory)
+        author = Author(order.job, order.cut, caller)
+        made = Changes(self._kernel, author, most, directory)
         try:
             upload = self._chosen(order, caller)
             if upload is not None:
@@ -201,19 +196,16 @@ class BulkCommit:
                     await made.add(page)
             if order.replace:
                 await made.remove(memory.topics)
-            return await self._written(_Commit(order, memory, made, self._kernel.cursor))
+            commit = _Commit(order, memory, made, self._kernel.cursor)
+            await write_result(self._kernel, made, commit, self._bounds)
+            return commit.receipt
         finally:
             made.close()
 
     def most(self, table: Table, caller: Caller) -> Most:
         """Return how many changes a result of a caller may have."""
-        return self._bounded(together_because(self._kernel, table, caller))
-
-    def _bounded(self, why: str) -> Most:
-        bounds = self._bounds
-        if not why or bounds.changes <= bounds.together:
-            return Most(bounds.changes)
-        return Most(bounds.together, why)
+        author = Author("", "", caller)
+        return self._bounds.most(together_because(self._kernel, table, author))
 
     async def _replacing(self, memory: Memory, table: Table, most: Most) -> Most:
         """Return how many changes a result may have that replaces earlier ones of its job.
@@ -223,25 +215,11 @@ class BulkCommit:
         elsewhere = await asyncio.to_thread(memory.outside, table)
         if not elsewhere:
             return most
-        most = self._bounded(ELSEWHERE)
+        most = self._bounds.most(ELSEWHERE)
         if elsewhere > most.changes:
             what = f"{elsewhere} records of earlier results that are not in {table.name}"
             raise too_many_changes(what, most)
         return most
-
-    async def _written(self, commit: "_Commit") -> ResultReceipt:
-        """Write what a result changes, in the way that suits its size."""
-        made, kernel = commit.made, self._kernel
-        if not made.count:
-            commit.conclude(0)
-            await _kept(kernel, commit.changes)
-        elif made.elsewhere and made.count > self._bounds.together:  # in a table below its own
-            raise too_many_changes(f"{made.count} changes", self._bounded(ELSEWHERE))
-        elif made.count > self._bounds.staged_min and can_stage(kernel, made):
-            await write_staged(kernel, made, commit)
-        else:
-            await write_together(kernel, made, commit)
-        return commit.receipt
 
     def _chosen(self, order: Order, caller: Caller) -> StagedRows | None:
         """Return the upload of a request, if it has its parts; None for a result without rows."""
@@ -271,7 +249,7 @@ class _Commit:
         self._memory = memory
         self._cursor = cursor
         self.made = made
-        self.caller = made.caller
+        self.caller = made.author.caller
         self.written = self.removed = 0
         """How many rows were written, and how many records removed."""
         self.changes: list[Change] = []
@@ -317,15 +295,6 @@ def _event(table: Table, row: object, at: int) -> Event:
     if table.primary_key is None:
         row = {key: item for key, item in row.items() if key != name}
     return Event(topic, PUT, encode(row, JSON), JSON, 1, True)
-
-
-async def _kept(kernel: "Kernel", changes: Sequence[Change]) -> None:
-    """Write changes of facts alone."""
-    future: asyncio.Future[Error | None] = asyncio.get_running_loop().create_future()
-    kernel.committer.keep(changes, resolver(future))
-    error = await future
-    if error is not None:
-        raise error
 
 
 def _into(became: list[Event | None]) -> Callable[[list[Event | None]], Awaitable[None]]:

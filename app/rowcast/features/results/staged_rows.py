@@ -16,18 +16,16 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
 from rowcast.core.result_limits import (
     RESULT_BYTES_MAX,
-    RESULT_CHANGES_MAX,
-    RESULT_GROUP_CHANGES_MAX,
     RESULT_IDLE_SECONDS,
     RESULT_NAME_CHARS_MAX,
     RESULT_PARTS_MAX,
-    RESULT_STAGED_CHANGES_MIN,
     RESULTS_AT_ONCE,
     RESULTS_MAX,
     RESULTS_OF_USER_MAX,
 )
 from rowcast.core.tables import Table
-from rowcast.features.results.row_file import Page, RowFile
+from rowcast.kernel.result_bounds import ChangeBounds, Most, too_many_changes
+from rowcast.kernel.row_file import Page, RowFile
 
 
 @dataclass(slots=True)
@@ -62,18 +60,12 @@ class StagedRows:
                 yield await asyncio.to_thread(self.file.read, page, self.table)
 
 
-@dataclass(frozen=True, slots=True)
-class UploadBounds:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadBounds(ChangeBounds):
     """How much is uploaded and not committed, and how much one result may change."""
 
     size_bytes: int = RESULT_BYTES_MAX
     """Bytes of one result, and of all uploads of one user."""
-    changes: int = RESULT_CHANGES_MAX
-    """Rows that one result writes or removes."""
-    together: int = RESULT_GROUP_CHANGES_MAX
-    """The same for one that is written in one batch, because it cannot be staged."""
-    staged_min: int = RESULT_STAGED_CHANGES_MIN
-    """A result with more changes is staged."""
     parts: int = RESULT_PARTS_MAX
     """Parts of one result."""
 
@@ -84,14 +76,6 @@ class UploadBounds:
 
 
 BOUNDS: Final = UploadBounds()
-
-
-@dataclass(frozen=True, slots=True)
-class Most:
-    """How many rows a result may change, and why it is no more; ``why`` is empty for a setting."""
-
-    changes: int
-    why: str = ""
 
 
 class AllStagedRows:
@@ -198,18 +182,6 @@ class AllStagedRows:
         for name, upload in list(self._known.items()):
             if upload.touched < oldest:
                 self.close(name)
-
-
-def too_many_changes(what: str, most: Most) -> Error:
-    """Return the error of a result that changes too much."""
-    mend = "Divide it by parts of its keys, each as a job of its own name"
-    if most.why:
-        mend += f"; it is so few here because {most.why}, and all others wait for such a result"
-    else:
-        mend += ", or set results.changes_max"
-    return Error(
-        Code.TOO_LARGE, f"the result has {what}, and one changes at most {most.changes}. {mend}"
-    )
 
 
 def _too_large(problem: str) -> Error:

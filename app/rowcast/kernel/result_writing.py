@@ -9,12 +9,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from rowcast.core.callers import Caller
 from rowcast.core.errors import Error
 from rowcast.core.limits import COMMIT_BACKLOG_EVENTS_MAX
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
-from rowcast.features.results.changes import Changes
+from rowcast.kernel.result_bounds import ChangeBounds, too_many_changes
+from rowcast.kernel.result_changes import Author, Changes
 from rowcast.kernel.write import UNAWAITED, Group, Outcome, Write, resolver
 from rowcast.store.store import Change
 
@@ -32,13 +32,13 @@ class Commit(Protocol):
         """Count what was written."""
 
     def conclude(self, last: int) -> Sequence[Change]:
-        """Return the changes of facts; ``last`` is the last number."""
+        """Return the changes of facts; ``last`` is the last number, 0 without events."""
 
 
 ELSEWHERE: Final = "it removes records of other tables, or at topics that none declares"
 
 
-def together_because(kernel: "Kernel", table: Table, caller: Caller) -> str:
+def together_because(kernel: "Kernel", table: Table, author: Author) -> str:
     """Return why a result is written in one batch, however large; empty if it can be staged.
 
     It can be where nobody is told of single writes.
@@ -47,20 +47,43 @@ def together_because(kernel: "Kernel", table: Table, caller: Caller) -> str:
         return "this store keeps no pages that nobody sees"
     if kernel.synced.concern(TopicFilter.below(table.path or "")):
         return "topics of its table are synced with other sites"
-    if kernel.gate.telling(caller, UNAWAITED) is not UNAWAITED:
+    if author.telling(kernel) is not UNAWAITED:
         return "hooks are told of each write"
     return ""
 
 
-def can_stage(kernel: "Kernel", made: Changes) -> bool:
+async def write_result(
+    kernel: "Kernel", made: Changes, commit: Commit, bounds: ChangeBounds
+) -> None:
+    """Write what a result changes, in the way that suits its size; raises its refusal."""
+    if not made.count:
+        await _kept(kernel, commit.conclude(0))
+    elif made.elsewhere and made.count > bounds.together:  # in a table below its own
+        raise too_many_changes(f"{made.count} changes", bounds.most(ELSEWHERE))
+    elif made.count > bounds.staged_min and _can_stage(kernel, made):
+        await _write_staged(kernel, made, commit)
+    else:
+        await _write_together(kernel, made, commit)
+
+
+def _can_stage(kernel: "Kernel", made: Changes) -> bool:
     """Whether a result can be staged: all of it in one table."""
     if made.elsewhere:
         return False
     (table,) = made.tables.values()
-    return not together_because(kernel, table, made.caller)
+    return not together_because(kernel, table, made.author)
 
 
-async def write_staged(kernel: "Kernel", made: Changes, commit: Commit) -> None:
+async def _kept(kernel: "Kernel", changes: Sequence[Change]) -> None:
+    """Write changes of facts alone."""
+    future: asyncio.Future[Error | None] = asyncio.get_running_loop().create_future()
+    kernel.committer.keep(changes, resolver(future))
+    error = await future
+    if error is not None:
+        raise error
+
+
+async def _write_staged(kernel: "Kernel", made: Changes, commit: Commit) -> None:
     """Stage the changes of a result and switch to them; raises the Error that refuses it."""
     (table,) = made.tables.values()
     committer = kernel.committer
@@ -73,7 +96,7 @@ async def write_staged(kernel: "Kernel", made: Changes, commit: Commit) -> None:
         committer.abandon(staged)
 
 
-async def write_together(kernel: "Kernel", made: Changes, commit: Commit) -> None:
+async def _write_together(kernel: "Kernel", made: Changes, commit: Commit) -> None:
     """Write the changes of a result in one batch; raises the Error that refuses it."""
     writes = [write async for page in made.pages() for write in page]
     future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()

@@ -7,7 +7,8 @@ as a whole: what is to be written is in a file until then, and of every row only
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
@@ -15,34 +16,59 @@ from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.lineage import client_of
 from rowcast.core.result_limits import RESULT_SLICE_ROWS, STAGED_PAGE_BYTES, STAGED_PAGE_ROWS
 from rowcast.core.tables import Table
-from rowcast.features.results.row_file import Page, RowFile
-from rowcast.features.results.staged_rows import Most, too_many_changes
+from rowcast.kernel.result_bounds import Most, too_many_changes
+from rowcast.kernel.row_file import Page, RowFile
 from rowcast.kernel.unchanged import Unchanged
-from rowcast.kernel.write import UNAWAITED, Write
+from rowcast.kernel.write import UNAWAITED, Done, Write
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel
 
-RESULT: Final = "a result"
-"""The description of a result, for the error of a row that cannot be part of one."""
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Whose result it is: the job's, computed from a cut, and written by a caller."""
+
+    job: str
+    cut: str
+    caller: Caller
+    part_of: str = "a result"
+    """What its rows are part of, for the error of a row that cannot be."""
+    alone: bool = False
+    """Whether nobody else writes the table: then it removes any record there, no right of its
+    caller is checked, and no hook hears of its rows."""
+
+    def write(self, kernel: "Kernel", event: Event, done: Done) -> Write:
+        """Return the write of a row; raises the Error of one that is refused."""
+        write = Write(event, self.caller, done, passed=True, part_of=self.part_of)
+        try:
+            kernel.writes.admit(write)
+        except Error as error:
+            raise self._about(event, error) from error
+        return write
+
+    def _about(self, event: Event, error: Error) -> Error:
+        if not self.alone:  # its rows were checked, and told by number, when they came
+            return error
+        return Error(error.code, f"{event.topic}: {error.message}")
+
+    def check(self, kernel: "Kernel", event: Event) -> None:
+        """Raise the Error of a row that is refused; no hook hears of it."""
+        self.write(kernel, event, UNAWAITED)
+
+    def telling(self, kernel: "Kernel") -> Done:
+        """Return what is told of the outcome of each write."""
+        return UNAWAITED if self.alone else kernel.gate.telling(self.caller, UNAWAITED)
 
 
 class Changes:
     """The writes of one result; ``most`` says how many it may have."""
 
-    def __init__(
-        self,
-        kernel: "Kernel",
-        job: str,
-        cut: str,
-        caller: Caller,
-        most: Most,
-        directory: str | None,
-    ) -> None:
+    def __init__(self, kernel: "Kernel", author: Author, most: Most, directory: str | None) -> None:
         self._kernel = kernel
-        self._client = client_of(job, cut)
-        self._leave = Unchanged(job)
-        self.caller = caller
+        self.author = author
+        self._client = client_of(author.job, author.cut)
+        self._leave = Unchanged(author.job)
         self._most = most
         self._file = RowFile(directory)
         self._pages: list[Page] = []
@@ -73,9 +99,10 @@ class Changes:
 
     def _write(self, event: Event) -> Write:
         event.client = self._client
-        write = admitted(self._kernel, event, self.caller)
+        write = self.author.write(self._kernel, event, UNAWAITED)
         topic = write.event.topic
-        self._kernel.rights.check_write(topic, self.caller, PUT)
+        if not self.author.alone:
+            self._kernel.rights.check_write(topic, self.author.caller, PUT)
         if topic in self.topics:
             raise Error(
                 Code.CONFLICT,
@@ -122,13 +149,15 @@ class Changes:
     async def pages(self) -> AsyncIterator[list[Write]]:
         """Yield what is to be written, a page at a time."""
         await self._store()
+        author = self.author
         for page in self._pages:
             events = await asyncio.to_thread(self._file.read_all, page, self.tables)
             writes: list[Write] = []
             for at, event in enumerate(events):
                 event.client = self._client
-                write = admitted(self._kernel, event, self.caller)
-                self._leave.decide_on(write)
+                write = author.write(self._kernel, event, author.telling(self._kernel))
+                if event.kind != DELETE or not author.alone:
+                    self._leave.decide_on(write)
                 writes.append(write)
                 if not at % RESULT_SLICE_ROWS:
                     await asyncio.sleep(0)  # yield to the loop
@@ -138,14 +167,3 @@ class Changes:
         """Give back the disk."""
         self._file.discard()
         asyncio.get_running_loop().run_in_executor(None, self._file.close)
-
-
-def admitted(kernel: "Kernel", event: Event, caller: Caller, *, check: bool = False) -> Write:
-    """Return the write of a row; raises the Error of one that is refused.
-
-    ``check``: it is never carried out, so no hook hears of its outcome.
-    """
-    done = UNAWAITED if check else kernel.gate.telling(caller, UNAWAITED)
-    write = Write(event, caller, done, passed=True, part_of=RESULT)
-    kernel.writes.admit(write)
-    return write
