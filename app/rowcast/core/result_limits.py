@@ -32,6 +32,11 @@ STAGED_PAGE_SECONDS = 60.0
 """How long a page waits for the tables: longer than a busy machine restarts their process."""
 STAGED_SWITCH_TRIES = 3
 """How often a switch waits for tables that do not follow, half a minute each."""
+RESULT_TOLD_ROWS = 1_000
+"""Rows of a staged result that hooks are told of before it is noted how far they are."""
+RESULTS_UNTOLD_MAX = 16
+"""Staged results that hooks are still to be told of: more are refused, so that listeners that are
+slower than the results come are not behind without end."""
 RESULT_PARTS_MAX = 10_000
 """Parts of one result: a Spark task uploads one for each megabyte."""
 RESULTS_MAX = 32

@@ -110,6 +110,9 @@ class WriteGate:
         """Return a ``done`` that also reports the write when it has succeeded."""
         return done
 
+    async def tell(self, caller: Caller, events: Sequence[Event]) -> None:
+        """Report events that a caller has written; return once all who hear of them have."""
+
     def __contains__(self, caller: object) -> bool:
         """Return whether writes of a caller are waiting here."""
         return False

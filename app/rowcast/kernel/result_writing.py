@@ -14,8 +14,8 @@ from rowcast.core.limits import COMMIT_BACKLOG_EVENTS_MAX
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.result_bounds import ChangeBounds, too_many_changes
-from rowcast.kernel.result_changes import Author, Changes
-from rowcast.kernel.write import UNAWAITED, Group, Outcome, Write, resolver
+from rowcast.kernel.result_changes import Changes
+from rowcast.kernel.write import Group, Outcome, Write, resolver
 from rowcast.store.store import Change
 
 if TYPE_CHECKING:
@@ -34,21 +34,22 @@ class Commit(Protocol):
     def conclude(self, last: int) -> Sequence[Change]:
         """Return the changes of facts; ``last`` is the last number, 0 without events."""
 
+    def untold(self, after: int, last: int) -> Sequence[Change]:
+        """Return what is kept until hooks are told of staged rows, those between two numbers."""
+
+    def seen(self) -> None:
+        """Begin to tell them: all see the staged rows."""
+
 
 ELSEWHERE: Final = "it removes records of other tables, or at topics that none declares"
 
 
-def together_because(kernel: "Kernel", table: Table, author: Author) -> str:
-    """Return why a result is written in one batch, however large; empty if it can be staged.
-
-    It can be where nobody is told of single writes.
-    """
+def together_because(kernel: "Kernel", table: Table) -> str:
+    """Return why a result is written in one batch, however large; empty if it can be staged."""
     if not kernel.committer.stages:
         return "this store keeps no pages that nobody sees"
     if kernel.synced.concern(TopicFilter.below(table.path or "")):
         return "topics of its table are synced with other sites"
-    if author.telling(kernel) is not UNAWAITED:
-        return "hooks are told of each write"
     return ""
 
 
@@ -71,7 +72,7 @@ def _can_stage(kernel: "Kernel", made: Changes) -> bool:
     if made.elsewhere:
         return False
     (table,) = made.tables.values()
-    return not together_because(kernel, table, made.author)
+    return not together_because(kernel, table)
 
 
 async def _kept(kernel: "Kernel", changes: Sequence[Change]) -> None:
@@ -88,10 +89,14 @@ async def _write_staged(kernel: "Kernel", made: Changes, commit: Commit) -> None
     (table,) = made.tables.values()
     committer = kernel.committer
     staged = committer.begin_staged(table, made.count)
+
+    def concluded(last: int) -> Sequence[Change]:
+        return [*commit.conclude(last), *commit.untold(staged.after, last)]
+
     try:
         async for writes in made.pages():
             commit.count(await committer.stage(staged, writes))
-        await committer.switch(staged, commit.conclude, made.has)
+        await committer.switch(staged, concluded, made.has, commit.seen)
     finally:
         committer.abandon(staged)
 

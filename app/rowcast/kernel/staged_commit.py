@@ -43,6 +43,10 @@ Conclude = Callable[[int], Sequence[Change]]
 """Returns the changes of facts of a large transaction, whose last number it is given."""
 
 
+def _nothing() -> None:
+    """Do nothing more."""
+
+
 class Stages(Protocol):
     """A store that takes large transactions; called by the writer thread."""
 
@@ -173,12 +177,20 @@ class StagedCommits(CommitQueue):
         staged.note(events)
         return self._stage_store.stage(staged.table, staged.after, events, changes)
 
-    async def switch(self, staged: Staged, conclude: Conclude, has: Callable[[str], bool]) -> None:
+    async def switch(
+        self,
+        staged: Staged,
+        conclude: Conclude,
+        has: Callable[[str], bool],
+        seen: Callable[[], None] = _nothing,
+    ) -> None:
         """Make it visible; returns when it is durable and announced.
 
-        ``has`` tells whether it writes at a topic.
+        ``has`` tells whether it writes at a topic; ``seen`` is called once it is announced, also
+        when nobody waits for that any more.
         """
         staged.switching = self._loop.create_task(self._switch(staged, conclude, has))
+        staged.switching.add_done_callback(partial(_tell_seen, seen))
         await asyncio.shield(staged.switching)
 
     async def _switch(self, staged: Staged, conclude: Conclude, has: Callable[[str], bool]) -> None:
@@ -241,3 +253,8 @@ class StagedCommits(CommitQueue):
         if isinstance(error, Error):
             log.warning("the staged part of a large result cannot be removed yet: %s", error.full)
             self._loop.call_later(self.give_back_seconds, self._give_back)
+
+
+def _tell_seen(seen: Callable[[], None], switching: "asyncio.Task[None]") -> None:
+    if not switching.cancelled() and switching.exception() is None:
+        seen()

@@ -204,21 +204,16 @@ async def test_what_cannot_be_staged_is_bounded_and_says_so_before_the_upload(tm
     world.store.close()
 
 
-@pytest.mark.parametrize("cause", ["sites", "hooks"])
-async def test_why_a_result_is_bounded_is_told_before_its_rows_come(tmp_path, monkeypatch, cause):
+async def test_why_a_result_is_bounded_is_told_before_its_rows_come(tmp_path):
     """M5: in the error, and in the row of the upload."""
     world = Staged(tmp_path, changes=10, together=3)
     dog, note = (world.room.registry.shapes[name].table for name in ("Dog", "Note"))
-    assert (world.results.most(dog, ANN).changes, world.results.most(dog, ANN).why) == (10, "")
-    if cause == "sites":
-        world.room.kernel.synced.add(TopicFilter("Dog/+/state"))
-        world.room.kernel.synced.add(TopicFilter("Dog/#"))
-        told = "topics of its table are synced with other sites"
-        assert world.results.most(note, ANN).changes == 10
-    else:
-        monkeypatch.setattr(world.room.kernel.gate, "telling", lambda _caller, _done: print)
-        told = "hooks are told of each write"
-    assert (world.results.most(dog, ANN).changes, world.results.most(dog, ANN).why) == (3, told)
+    assert (world.results.most(dog).changes, world.results.most(dog).why) == (10, "")
+    world.room.kernel.synced.add(TopicFilter("Dog/+/state"))
+    world.room.kernel.synced.add(TopicFilter("Dog/#"))
+    told = "topics of its table are synced with other sites"
+    assert world.results.most(note).changes == 10
+    assert (world.results.most(dog).changes, world.results.most(dog).why) == (3, told)
     with pytest.raises(Error, match=rf"at most 3\. .* here because {told}"):
         await world.results.declare("next", "Dog", 4, 0, ANN)
     world.store.close()

@@ -67,7 +67,7 @@ class Result:
         self._table = table
         self._bounds = bounds
         author = Author(*run, WRITER, "a job's result", alone=True)
-        most = replace(bounds.most(together_because(kernel, table, author)), mend=_MEND)
+        most = replace(bounds.most(together_because(kernel, table)), mend=_MEND)
         self._made = Changes(kernel, author, most, str(directory))
         self._closed = asyncio.Event()
 
@@ -150,6 +150,13 @@ class _Commit:
     def conclude(self, _last: int) -> Sequence[Change]:
         """Return the changes of facts, once all is counted."""
         return self._conclude((self.written, self.removed))
+
+    def untold(self, _after: int, _last: int) -> Sequence[Change]:
+        """Return nothing: no hook hears of the rows of a derived table."""
+        return ()
+
+    def seen(self) -> None:
+        """Tell nobody."""
 
 
 def _page(opened: IO[bytes]) -> list[bytes]:

@@ -42,6 +42,12 @@ class Attached:
     clock: Callable[[], float] = perf_counter
     notices: "deque[tuple[Call, tuple[object, ...]]]" = field(default_factory=deque)
     worker: asyncio.Task[None] | None = None
+    waiting: "list[asyncio.Future[None]]" = field(default_factory=list)
+    """Who waits until some are answered."""
+    queued: int = 0
+    """Notifications that were ever queued."""
+    answered: int = 0
+    """Those that were answered."""
     _incident: str = ""
     _quiet_until: float = float("-inf")
     _slow_quiet_until: float = float("-inf")
@@ -93,6 +99,7 @@ class Attached:
         if len(self.notices) >= most:
             self.failed(call.point, f"{most} notices wait for it; this one is lost")
             return
+        self.queued += 1
         self.notices.append((call, arguments))
         if self.worker is None:
             self.worker = asyncio.get_running_loop().create_task(self._tell())
@@ -105,8 +112,33 @@ class Attached:
                     await call.answer(*arguments)
                 except Error as error:
                     call.complain(error)
+                self.answered += 1
+                if self.waiting:
+                    self._let_go()
         finally:
             self.worker = None
+
+    async def room(self) -> None:
+        """Wait until half of the queue is free: the other half is for who does not wait."""
+        while self.queued - self.answered > self.bounds.notices // 2:
+            await self._next()
+
+    async def heard(self) -> None:
+        """Wait until all that is queued now is answered."""
+        queued = self.queued
+        while self.answered < queued:
+            await self._next()
+
+    async def _next(self) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.waiting.append(future)
+        await future
+
+    def _let_go(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
 
     async def settle(self) -> None:
         """Wait, with a timeout, until the queue is processed; drop the rest."""

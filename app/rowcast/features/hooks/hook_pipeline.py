@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error, stopping
 from rowcast.core.events import MESSAGE, PATCH, RETAINED, Event
+from rowcast.core.result_limits import RESULT_SLICE_ROWS
 from rowcast.core.topics import TopicFilter, split_delayed
 from rowcast.features.hooks.delivery_filter import HookStage
 from rowcast.features.hooks.hooks import Hooks
@@ -192,6 +193,15 @@ class HookPipeline(WriteGate):
             done(outcome)
 
         return told
+
+    async def tell(self, caller: Caller, events: Sequence[Event]) -> None:
+        """Notify listeners of many writes, as fast as they take them; return once all have."""
+        for at, event in enumerate(events):
+            await self._hooks.room()
+            self._hooks.published(caller, event)
+            if not at % RESULT_SLICE_ROWS:
+                await asyncio.sleep(0)  # yield to the loop
+        await self._hooks.heard()
 
     # -- calls -------------------------------------------------------------------------------------
 

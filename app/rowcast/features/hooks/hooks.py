@@ -248,6 +248,16 @@ class Hooks(HookPoints):
         """Notify of a successful write (G18)."""
         self._happened("publish", event, caller)
 
+    async def room(self) -> None:
+        """Wait until each listener for writes has room for many more notices."""
+        for call in self._calls["publish"]:
+            await call.attached.room()
+
+    async def heard(self) -> None:
+        """Wait until the listeners for writes have heard of all so far."""
+        for call in self._calls["publish"]:
+            await call.attached.heard()
+
     # -- reads: called by the kernel ---------------------------------------------------------------
 
     def subscribe(self, caller: Caller, interest: SubscribedFilter) -> bool:

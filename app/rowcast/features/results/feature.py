@@ -3,7 +3,8 @@
 from rowcast.features.results.results import BulkCommit, Facts
 from rowcast.features.results.rows import PATH, result_rows
 from rowcast.features.results.staged_rows import BOUNDS, UploadBounds
-from rowcast.kernel.feature import Feature
+from rowcast.features.results.telling import OWNER
+from rowcast.kernel.feature import Background, Feature
 from rowcast.kernel.kernel import Kernel
 
 
@@ -19,6 +20,7 @@ class BulkResults(Feature):
         self._facts = facts
         self._bounds = bounds
         self._directory = directory
+        self._background = Background()
         self._results: BulkCommit | None = None
 
     def install(self, kernel: Kernel) -> None:
@@ -26,8 +28,15 @@ class BulkResults(Feature):
         results = BulkCommit(kernel, self._facts, kernel.now, self._bounds, self._directory)
         self._results = results
         kernel.rows(PATH, result_rows(results))
+        kernel.facts(OWNER, results.tellings.restore)
+
+    async def opened(self) -> None:
+        """Tell hooks of the rows of large results."""
+        if self._results is not None:
+            self._background.run(self._results.tellings.run())
 
     async def stop(self) -> None:
-        """Remove what was not committed."""
+        """Remove what was not committed; what hooks were not told is told after the next start."""
+        await self._background.stop()
         if self._results is not None:
             self._results.uploads.close_all()

@@ -34,12 +34,13 @@ from rowcast.features.results.staged_rows import (
     StagedRows,
     UploadBounds,
 )
+from rowcast.features.results.telling import Tellings, Untold
 from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.result_bounds import Most, too_many_changes
 from rowcast.kernel.result_changes import Author, Changes
 from rowcast.kernel.result_writing import ELSEWHERE, together_because, write_result
 from rowcast.kernel.row_file import Page
-from rowcast.kernel.write import Outcome, Receipt
+from rowcast.kernel.write import UNAWAITED, Outcome, Receipt
 from rowcast.store.store import Change
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class BulkCommit:
         self._bounds = bounds
         self._directory = directory
         self.uploads = AllStagedRows(now, bounds, directory)
+        self.tellings = Tellings(kernel)
         self._committing: set[str] = set()
         """Owners of jobs with a running commit; one at a time each."""
 
@@ -95,7 +97,7 @@ class BulkCommit:
         kernel.rights.check_writer(found.path or "", caller)
         # An error counts the table's records, and some may be hidden: then the commit counts.
         known = rows if kernel.visibility.filtered else await kernel.reader.count(found)
-        most = self.most(found, caller)
+        most = self.most(found)
         if replaces:
             owner = owner_of(caller, replaces)
             most = await self._replacing(Memory.of(owner, await self._facts(owner)), found, most)
@@ -160,6 +162,7 @@ class BulkCommit:
     async def commit(self, order: Order, caller: Caller) -> ResultReceipt:
         """Commit an uploaded result; returns when it is durable and announced."""
         _check_name(order.job)
+        self.tellings.check()
         owner = owner_of(caller, order.job)
         if owner in self._committing:
             raise Error(
@@ -184,7 +187,7 @@ class BulkCommit:
         if not order.again and (known := memory.repeated(order.cut, order.upload)) is not None:
             return known
         table, directory = self._table(order.table), self._directory
-        most = self.most(table, caller)
+        most = self.most(table)
         if order.replace:
             most = await self._replacing(memory, table, most)
         author = Author(order.job, order.cut, caller)
@@ -196,16 +199,15 @@ class BulkCommit:
                     await made.add(page)
             if order.replace:
                 await made.remove(memory.topics)
-            commit = _Commit(order, memory, made, self._kernel.cursor)
+            commit = _Commit(order, memory, made, self._kernel, self.tellings)
             await write_result(self._kernel, made, commit, self._bounds)
             return commit.receipt
         finally:
             made.close()
 
-    def most(self, table: Table, caller: Caller) -> Most:
-        """Return how many changes a result of a caller may have."""
-        author = Author("", "", caller)
-        return self._bounds.most(together_because(self._kernel, table, author))
+    def most(self, table: Table) -> Most:
+        """Return how many changes a result may have."""
+        return self._bounds.most(together_because(self._kernel, table))
 
     async def _replacing(self, memory: Memory, table: Table, most: Most) -> Most:
         """Return how many changes a result may have that replaces earlier ones of its job.
@@ -243,11 +245,13 @@ class _Commit:
     """One pending commit: its receipt, and the changes of facts that go with it."""
 
     def __init__(
-        self, order: Order, memory: Memory, made: Changes, cursor: Callable[[int], str]
+        self, order: Order, memory: Memory, made: Changes, kernel: "Kernel", tellings: Tellings
     ) -> None:
         self._order = order
         self._memory = memory
-        self._cursor = cursor
+        self._kernel = kernel
+        self._tellings = tellings
+        self._untold: Untold | None = None
         self.made = made
         self.caller = made.author.caller
         self.written = self.removed = 0
@@ -274,13 +278,26 @@ class _Commit:
             written=self.written,
             unchanged=rows - self.written,
             removed=self.removed,
-            position=self._cursor(last) if self.written or self.removed else "",
+            position=self._kernel.cursor(last) if self.written or self.removed else "",
             number=self._memory.next,
         )
         self.changes = self._memory.changes(self.receipt)
         if order.replace:
             self.changes += self._memory.owning(self.made.topics.keys())
         return self.changes
+
+    def untold(self, after: int, last: int) -> Sequence[Change]:
+        """Return what is kept until hooks are told of staged rows, if there are any."""
+        author = self.made.author
+        if author.telling(self._kernel) is UNAWAITED:
+            return ()
+        self._untold = Untold(self._order.table, after, last, author.caller)
+        return (self._untold.fact(),)
+
+    def seen(self) -> None:
+        """Begin to tell them."""
+        if self._untold is not None:
+            self._tellings.add(self._untold)
 
 
 def _event(table: Table, row: object, at: int) -> Event:
