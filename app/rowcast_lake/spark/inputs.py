@@ -35,6 +35,7 @@ from rowcast_lake.spark.parts import (
     parts_in,
     reached,
 )
+from rowcast_lake.spark.past import base_of
 from rowcast_lake.spark.places import NEWEST
 from rowcast_lake.spark.source import Snapshot
 from rowcast_lake.spark.unions import union
@@ -258,9 +259,11 @@ class Server:
         chosen = Options.of({**server, "table": table})
         snapshot = Snapshot.of(chosen.place, NEWEST, table)
         self._options = {**server, "table": table}
+        self._snapshot = snapshot
         self._facts, self._folder = snapshot.manifest, snapshot.folder
         self._now = datetime.now(UTC)
         self._positions = LogPositions(chosen.remote, history_path(snapshot.table, table))
+        self._bases: dict[int | datetime, Snapshot | None] = {}
         self._until = ""
         """The end of the log that was read; empty while only the snapshot was."""
 
@@ -281,16 +284,22 @@ class Server:
 
     def frame(self, what: Reads, at: Moment = None) -> DataFrame:
         """Return a frame of the table."""
-        if what is Reads.STATE:
-            return self._read().drop(*TOLD)
-        if at is not None:
-            raise Error(
-                Code.UNPROCESSABLE,
-                "--at needs a directory of snapshots, of which it takes the right one: --snapshots",
-            )
+        if what is Reads.EVENTS:
+            return self._log(EARLIEST)
+        base = self._base(at)
         if what is Reads.CHANGES:
-            return self._log(str(self._facts["cut"]))
-        return self._log(EARLIEST)
+            return self._log(EARLIEST if base is None else str(base.manifest["cut"]))
+        if base is None:  # the log has every event
+            return self._read().drop(*TOLD).where(F.lit(False))
+        return self._read(snapshot=base.folder).drop(*TOLD)
+
+    def _base(self, at: Moment) -> Snapshot | None:
+        """Return the snapshot from which the records at a moment follow; None: the log alone."""
+        if at is None:
+            return self._snapshot
+        if at not in self._bases:
+            self._bases[at] = base_of(self._snapshot, at, self._positions.trimmed())
+        return self._bases[at]
 
     def stream(self) -> DataFrame:
         """Return the records, then incoming events."""

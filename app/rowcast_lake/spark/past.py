@@ -10,6 +10,7 @@ snapshot from which they go on.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import cast
 
 import pyarrow as pa
@@ -69,6 +70,30 @@ def begin_of(
         first = f", the increments after {pages[0].first - 1}" if pages else ""
         raise _gap(snapshot, f"it begins after {trimmed}{first}, and {begin} was asked for")
     return pages[-1].last, list(spans_of(snapshot, pages, after.seq))
+
+
+def base_of(newest: Snapshot, at: int | datetime, trimmed: int) -> Snapshot | None:
+    """Return the newest snapshot from which the records at a position or time follow.
+
+    None where they follow from the whole log and its increments. Raises GONE where from neither.
+    """
+    names = newest.place.known(newest.cut[0])
+    for name in sorted(filter(CUT.fullmatch, names), reverse=True):
+        found = table_of(newest, name) if not _is_after(name, at) else None
+        if found is not None and (isinstance(at, int) or found.created <= at):
+            return found
+    pages = _pages(names, trimmed)
+    if not trimmed or (pages and pages[0].first <= 1):
+        return None
+    raise Error(
+        Code.GONE,
+        f"--at {at}: no snapshot of {newest.name} is so old, and the log begins after {trimmed}; "
+        "what was before it is not known here",
+    )
+
+
+def _is_after(name: str, at: int | datetime) -> bool:
+    return isinstance(at, int) and int(name[:18]) > at
 
 
 def log_schema(options: Options, snapshot: Snapshot) -> pa.Schema:

@@ -8,6 +8,7 @@ out.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import Any, Final, cast
 from urllib.parse import unquote
@@ -113,6 +114,11 @@ class Snapshot:
     def cut(self) -> tuple[str, int]:
         """The log's epoch, and the position up to which the snapshot is complete."""
         return str(self.manifest["epoch"]), int(cast("int", self.manifest["seq"]))
+
+    @property
+    def created(self) -> datetime:
+        """When it was made."""
+        return datetime.fromisoformat(str(self.manifest["created"]))
 
     @property
     def is_page(self) -> bool:

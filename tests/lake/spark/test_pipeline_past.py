@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -11,7 +12,7 @@ pytest.importorskip("pyspark")
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from beside import query, same
+from beside import compute, query, rows, same
 from typer.testing import CliRunner
 
 from rowcast.core.errors import Code, Error
@@ -22,12 +23,15 @@ from rowcast.store.sqlite import SqlStore
 from rowcast.store.store import Keep
 from rowcast_lake.snapshots.changes import export_changes
 from rowcast_lake.snapshots.export import Order, export
+from rowcast_lake.spark.inputs import Server as Input
+from rowcast_lake.spark.log_positions import EARLIEST, LogPositions
+from rowcast_lake.spark.log_rows import history_path
 from rowcast_lake.spark.options import Options
 from rowcast_lake.spark.parts import CUT
-from rowcast_lake.spark.past import log_schema
+from rowcast_lake.spark.past import base_of, log_schema
 from rowcast_lake.spark.places import NEWEST, Served
 from rowcast_lake.spark.remote import Remote
-from rowcast_lake.spark.source import Snapshot, spark_schema
+from rowcast_lake.spark.source import Snapshot, read_part, spark_schema
 from rowcast_lake.spark.tail import LogReader
 from serving import Server
 
@@ -217,6 +221,72 @@ def test_a_job_by_url_equals_duckdb_over_everything(spark, world, tmp_path):
     last = {key: seq for key, seq in last.items() if (seq, key) in newest_of(world.events)}
     got = pq.read_table(tmp_path / "current" / "newest" / "compact").to_pylist()
     assert {row["id"]: row["_seq"] for row in got} == last
+
+
+def known_at(events, at):
+    """Return the same by brute force."""
+    found = {}
+    for seq, key, value in events:
+        if seq <= at:
+            found |= {key: seq if value else 0}
+    return {key: seq for key, seq in found.items() if seq}
+
+
+def base_at(world, at):
+    """Return the snapshot that `--at` begins with, and what it and the log after it have."""
+    options = {"url": world.server.url, "table": "Reading"}
+    newest = Snapshot.of(Options.of(options).place, NEWEST, "Reading")
+    log = LogPositions(Options.of(options).remote, history_path(newest.table, "Reading"))
+    base = base_of(newest, at, log.trimmed())
+    found = {}
+    for part in base.parts(1) if base is not None else ():
+        for batch in read_part(base, part, spark_schema(base.schema)):
+            found |= {row["id"]: row["_seq"] for row in batch.to_pylist()}
+    begin = EARLIEST if base is None else base.manifest["cut"]
+    for row in sorted(world.read(startingcursor=begin), key=lambda row: row["_seq"]):
+        if not isinstance(at, int) or row["_seq"] <= at:
+            found |= {row["id"]: row["_seq"] if row["_op"] != "delete" else 0}
+    return base, {key: seq for key, seq in found.items() if seq}
+
+
+@pytest.mark.slow
+def test_records_as_of_a_position_follow_from_an_old_snapshot_by_url(world):
+    """S9: from the newest one that is so old, and the increments after it."""
+    positions = [seq for seq, *_ in world.events]
+    world.export()  # a newer snapshot is of no use for what was before it
+    for at in (positions[7], positions[20], positions[-3]):
+        base, found = base_at(world, at)
+        assert base.cut[1] <= at
+        assert found == known_at(world.events, at)
+    assert base_at(world, datetime.now(UTC))[0].cut[1] >= positions[-1]
+    first, *_ = sorted((world.server.folder / "data" / "snapshots").glob("0*"))
+    shutil.rmtree(first)
+    for early in (positions[20], BEGIN):
+        with pytest.raises(Error, match=r"--at .*: no snapshot of Reading is so old") as refused:
+            base_at(world, early)
+        assert refused.value.code is Code.GONE
+
+
+@pytest.mark.slow
+def test_records_as_of_a_position_follow_from_a_log_that_is_whole(tmp_path):
+    """S9: also before the only snapshot there is."""
+    with Server(tmp_path, SCHEMA) as server:
+        world = World(server)
+        world.write(24)
+        world.export()
+        positions = [seq for seq, *_ in world.events]
+        base, found = base_at(world, positions[5])
+        assert (base, found) == (None, known_at(world.events, positions[5]))
+
+
+@pytest.mark.slow
+def test_a_job_by_url_takes_a_position(spark, world):
+    """S9."""
+    at = world.events[20][0]
+    found = Input(spark, {"url": world.server.url}, "Reading")
+    assert dict(rows(compute(found, "asof", at=str(at)), "id", "_seq")) == known_at(
+        world.events, at
+    )
 
 
 def newest_of(events):
