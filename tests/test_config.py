@@ -208,7 +208,14 @@ def test_no_message_repeats_a_password():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("http: [", "is not YAML"),
+        ("http: [", "is not YAML: line 1, column 8: "),
+        ("http:\n  port: 1\n port: 2", "is not YAML: line 3, column 2: "),
+        (
+            "http: {port: 1}\ndata: a\nhttp:\n  host: b",
+            "http is there twice, on line 1 and on line 3",
+        ),
+        ("http: {port: 1, port: 2}", "port is there twice"),
+        ("mqtt:\n  rewrite: [{action: all, action: publish}]", "action is there twice"),
         ("- http", "should hold settings"),
         ("a: 1\n---\nb: 2", "is not YAML"),
         ("http: {port: !!python/name:os.system }", "is not YAML"),

@@ -24,6 +24,8 @@ def composed(text: str) -> yaml.Node | None:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except RecursionError:
         raise ValueError(_TOO_MUCH) from None
+    except yaml.MarkedYAMLError as error:
+        raise ValueError(f"is not YAML: {_where(error.problem_mark)}{error.problem}") from error
     except yaml.YAMLError as error:
         raise ValueError(f"is not YAML: {' '.join(str(error).split())}") from error
     if root is not None:
@@ -57,12 +59,33 @@ def is_writable(value: object) -> bool:
     return not isinstance(value, list | tuple) or all(map(is_writable, value))
 
 
+def _where(mark: yaml.Mark | None) -> str:
+    return f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+
+
+def _check_names(node: yaml.MappingNode) -> None:
+    """Refuse a name that is there twice: the values of the first would be dropped unseen."""
+    lines: dict[str, int] = {}
+    for key, _ in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            continue
+        line = key.start_mark.line + 1
+        if key.value in lines:
+            raise ValueError(
+                f"{key.value[:80]} is there twice, on line {lines[key.value]} and on line {line}; "
+                "write one of them, with the values of both"
+            )
+        lines[key.value] = line
+
+
 def _nodes(node: yaml.Node, known: dict[int, int], below: int) -> int:
     """Count the nodes of a tree, aliases each time."""
     if id(node) in known:
         return known[id(node)]
     if below == 0:
         raise ValueError(_TOO_MUCH)
+    if isinstance(node, yaml.MappingNode):
+        _check_names(node)
     count = 1
     parts = node.value if isinstance(node, yaml.CollectionNode) else ()
     for part in parts:
