@@ -67,15 +67,36 @@ def check(response: httpx.Response) -> httpx.Response:
     raise found
 
 
+_NOBODY: Final = (
+    "no server answers at {shown} ({reason}); start one with 'rowcast serve', or give the address "
+    "of another (--url)"
+)
+_NAME: Final = (
+    "the certificate of {shown} is not for this name ({reason}); use a name that the certificate "
+    "has"
+)
+_AUTHORITY: Final = (
+    "the certificate of {shown} is not trusted ({reason}); name the file of its authority: "
+    "ROWCAST_AUTHORITY for commands, authority= in Python"
+)
+_PLAIN: Final = (
+    "{shown} does not speak TLS ({reason}); begin it with http:, or give the port of HTTPS"
+)
+_OF_TLS: Final = (
+    ("Hostname mismatch", _NAME),
+    ("IP address mismatch", _NAME),
+    ("CERTIFICATE_VERIFY_FAILED", _AUTHORITY),
+    ("WRONG_VERSION_NUMBER", _PLAIN),
+)
+"""Words of the reasons why TLS failed, and what is told of each; the first found decides."""
+
+
 def nobody(url: str, failure: Exception) -> Problem:
     """Return the Problem for a server that does not respond."""
     parts = urlsplit(url)
     shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()  # without the password
-    found = Problem(
-        0,
-        {"code": "busy"},
-        f"no server answers at {shown} ({str(failure) or type(failure).__name__}); start one with "
-        "'rowcast serve', or give the address of another (--url)",
-    )
+    reason = str(failure) or type(failure).__name__
+    told = next((say for word, say in _OF_TLS if word in reason), _NOBODY)
+    found = Problem(0, {"code": "busy"}, told.format(shown=shown, reason=reason))
     found.is_unsent = isinstance(failure, httpx.ConnectError | httpx.ConnectTimeout)
     return found
