@@ -190,6 +190,7 @@ async def test_a_condition_that_fails_tells_the_current_cursor(doors):
         ("[1]", "invalid", "a map"),
         ("{}", "invalid", "no op"),
         ('{"op": 1}', "invalid", "no op"),
+        ('{"topic": "Dog/1"}', "invalid", "the command has no op; known are"),
         ('{"op": "subscirbe"}', "invalid", 'did you mean "subscribe"'),
         ('{"op": "put", "topic": "Dog/1"}', "invalid", "lacks the member 'value'"),
         ('{"op": "put", "topic": "Dog/1", "valeu": 1}', "invalid", 'did you mean "value"'),

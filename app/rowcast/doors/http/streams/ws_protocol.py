@@ -129,11 +129,9 @@ def _command(fields: Fields) -> Command:
     op = fields.get("op")
     command = COMMANDS.get(op) if isinstance(op, str) else None
     if command is None:
-        raise Error(
-            Code.INVALID,
-            f"there is no op {str(op)[:80]!r}{did_you_mean(str(op), COMMANDS)}; known are "
-            + ", ".join(COMMANDS),
-        )
+        near = did_you_mean(str(op), COMMANDS)
+        what = "the command has no op" if op is None else f"there is no op {str(op)[:80]!r}{near}"
+        raise Error(Code.INVALID, f"{what}; known are {', '.join(COMMANDS)}")
     known = (*_COMMON, *command.required, *command.optional)
     for name in fields:
         if name not in known:
