@@ -180,6 +180,13 @@ def test_put_sends_what_the_value_seems_to_be(server, value, content_type):
     )  # fmt: skip
 
 
+def test_text_for_a_table_is_told_to_be_no_json(server):
+    """O9: its sender chose no media type, so a list of them says nothing."""
+    server.answers = [httpx.Response(415, json={"title": "T", "code": "unsupported"})] * 2
+    assert "the value is text, and" in str(run("put", "Dog/1", "name=Rex").exception)
+    assert "T" == str(run("put", "Dog/1", "name=Rex", "--content-type", "text/x").exception)
+
+
 def test_a_wildcard_reaches_the_server_which_refuses_it(server):
     """Of 'Dog/#' a URL would keep 'Dog/', and the command do something else (O9)."""
     server.answers = [problem(400, "Malformed", "the topic 'Dog/#' holds a wildcard")]

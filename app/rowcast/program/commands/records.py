@@ -15,12 +15,16 @@ from rowcast.core.errors import Code, Error
 from rowcast.program.commands.output import MEDIA_TYPES, Format, write_body
 from rowcast.program.commands.server import UrlOption, client_of
 from rowcast_client.calls import cursor_of, topic_path
+from rowcast_client.problem import Problem
+
+TEXT: Final = "text/plain; charset=utf-8"
+_EXAMPLE: Final = """'{"name": "Rex"}', in quotation marks for the shell"""
 
 SUFFIXES: Final = {
     ".json": JSON,
     ".cbor": CBOR,
     ".msgpack": MSGPACK,
-    ".txt": "text/plain; charset=utf-8",
+    ".txt": TEXT,
 }
 """Content types of files, by the end of their name; all others are bytes."""
 
@@ -62,10 +66,7 @@ def put(
 
     Example: rowcast put Dog/1 '{"name": "Rex", "breed": "Labrador"}'
     """
-    body, guess = _value(value)
-    with client_of(url) as client:
-        headers = {"Content-Type": content_type or guess}
-        _tell_cursor(client.request("PUT", _url_path(path), body, headers))
+    _send("PUT", _url_path(path), value, content_type, url)
 
 
 def delete(
@@ -97,11 +98,8 @@ def pub(
 
     Example: rowcast pub chat/lobby '{"from": "ann", "text": "hello"}'
     """
-    body, guess = _value(value)
     method, query = ("PUT", "") if retain else ("POST", "?retain=false")
-    with client_of(url) as client:
-        headers = {"Content-Type": content_type or guess}
-        _tell_cursor(client.request(method, topic_path(topic) + query, body, headers))
+    _send(method, topic_path(topic) + query, value, content_type, url)
 
 
 def _url_path(text: str) -> str:
@@ -110,6 +108,22 @@ def _url_path(text: str) -> str:
     A '#' is part of it, as in a topic, and not a fragment, which would not reach the server.
     """
     return "/" + text.removeprefix("/").replace("#", "%23")
+
+
+def _send(method: str, path: str, value: str, content_type: str | None, url: str | None) -> None:
+    """Write a value, and print its cursor; say so if text was given where JSON is needed."""
+    body, guess = _value(value)
+    with client_of(url) as client:
+        try:
+            response = client.request(method, path, body, {"Content-Type": content_type or guess})
+        except Problem as problem:
+            if content_type or guess != TEXT or problem.code != Code.UNSUPPORTED:
+                raise
+            raise Error(
+                Code.UNSUPPORTED,
+                f"the value is text, and a table's record is JSON; write it as {_EXAMPLE}",
+            ) from problem
+        _tell_cursor(response)
 
 
 def _value(text: str) -> tuple[bytes, str]:
@@ -138,7 +152,7 @@ def _guess(body: bytes) -> str:
         body.decode()
     except UnicodeDecodeError:
         return RAW
-    return "text/plain; charset=utf-8"
+    return TEXT
 
 
 def _tell_cursor(response: Response) -> None:
