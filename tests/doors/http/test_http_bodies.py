@@ -96,3 +96,22 @@ async def test_what_curl_calls_a_form_is_one_only_with_fields(body, media_type):
         await rest.put("/loose/1", body, content_type="application/x-www-form-urlencoded")
         got = await rest.get("/loose/1")
     assert (got.body, got.headers["content-type"]) == (body, media_type)
+
+
+@pytest.mark.parametrize("coding", [b"gzip, chunked", b"GZIP", b"chunked", b"Chunked"])
+async def test_a_body_in_a_coding_that_is_not_read_is_refused(coding):
+    """Its bytes would be taken for the value, and stored as that of an undeclared topic."""
+    receive, _ = parts(1)
+    headers = {b"transfer-encoding": coding}
+    async with asgi() as rest:
+        route, parameters = Route("a/1", None, "1"), write_parameters(b"")
+        request = Request(
+            rest.edge.kernel, rest.edge, {}, headers, route, Caller(), parameters, receive, None
+        )
+        assert request.arrived_body() is None
+    if coding.lower() == b"chunked":
+        assert PART == len(await read_body(headers, receive, 10**6, 10))
+        return
+    with pytest.raises(Error) as caught:
+        await read_body(headers, receive, 10**6, 10)
+    assert (Code.UNSUPPORTED, True) == (caught.value.code, caught.value.detail["close"])

@@ -15,6 +15,7 @@ from rowcast.rows.compiled_table import CompiledTable
 FORM: Final = "application/x-www-form-urlencoded"
 JSON_PATCH: Final = "application/json-patch+json"
 _JSON: Final = JSON.encode()
+_CHUNKED: Final = b"chunked"
 _ARRAYS: Final = {
     CBOR: frozenset(range(0x80, 0xA0)),  # RFC 8949, 3.1: major type 4
     MSGPACK: frozenset({*range(0x90, 0xA0), 0xDC, 0xDD}),
@@ -33,13 +34,7 @@ async def read_body(
 
     ``check`` is called for each chunk with the number of buffered bytes.
     """
-    encoding = headers.get(b"content-encoding")
-    if encoding is not None and encoding.lower() != b"identity":
-        raise Error(
-            Code.UNSUPPORTED,
-            f"the Content-Encoding {encoding.decode('latin-1')[:60]!r} is not read; send it plain",
-            close=True,
-        )
+    _check_codings(headers)
     length = headers.get(b"content-length")
     if length is not None and length.isdigit() and int(length) > bytes_max:
         raise too_large(bytes_max)
@@ -52,6 +47,25 @@ async def read_body(
             f"the body did not arrive within {seconds_max:g} seconds; send it again, faster",
             close=True,
         ) from None
+
+
+def _check_codings(headers: Headers) -> None:
+    """Refuse a coded body, whose bytes would be taken for the value."""
+    encoding = headers.get(b"content-encoding")
+    if encoding is not None and encoding.lower() != b"identity":
+        raise Error(
+            Code.UNSUPPORTED,
+            f"the Content-Encoding {encoding.decode('latin-1')[:60]!r} is not read; send it plain",
+            close=True,
+        )
+    coding = headers.get(b"transfer-encoding", _CHUNKED)
+    if coding.lower() != _CHUNKED:  # the parser has looked at the last coding only
+        raise Error(
+            Code.UNSUPPORTED,
+            f"the Transfer-Encoding {coding.decode('latin-1')[:60]!r} is not read; send it plain, "
+            "in chunks or with its Content-Length",
+            close=True,
+        )
 
 
 async def _gather(receive: Receive, bytes_max: int, check: Callable[[int], None]) -> bytes:

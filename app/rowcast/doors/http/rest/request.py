@@ -91,7 +91,9 @@ class Request:
 
     def arrived_body(self) -> bytes | None:
         """Return the whole body if it has arrived; None: call ``body``."""
-        if self.read is None and b"content-encoding" not in self.headers:
+        known = self.headers
+        is_coded = b"content-encoding" in known or b"transfer-encoding" in known
+        if self.read is None and not is_coded:
             self.read = take_body(self.receive, self.edge.settings.body_bytes_max)
         return self.read
 
