@@ -8,6 +8,7 @@ twice, unless retention has removed them before.
 
 import asyncio
 import json
+import logging
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
@@ -21,7 +22,11 @@ from rowcast.store.store import Change
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel
 
+log = logging.getLogger("rowcast.results")
+
 OWNER: Final = "results-untold"
+RETRY_SECONDS: Final = 1.0
+"""Until rows are read again that the store could not read."""
 _NAMED: Final = ("user", "door", "client_id", "peer", "issuer")
 
 
@@ -70,8 +75,9 @@ class Untold:
 class Tellings:
     """Tells the hooks of one kernel, one result after another."""
 
-    def __init__(self, kernel: "Kernel") -> None:
+    def __init__(self, kernel: "Kernel", retry_seconds: float = RETRY_SECONDS) -> None:
         self._kernel = kernel
+        self._retry_seconds = retry_seconds
         self._untold: list[Untold] = []
         self._woken = asyncio.Event()
 
@@ -100,8 +106,13 @@ class Tellings:
         while True:
             self._woken.clear()
             while self._untold:
-                await self._tell(self._untold[0])
-                del self._untold[0]
+                try:
+                    await self._tell(self._untold[0])
+                except Error as error:
+                    log.warning("hooks are told of a large result later: %s", error.full)
+                    await asyncio.sleep(self._retry_seconds)
+                else:
+                    del self._untold[0]
             await self._woken.wait()
 
     async def _tell(self, untold: Untold) -> None:
