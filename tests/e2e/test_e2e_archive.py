@@ -129,13 +129,16 @@ def test_m2_a_durable_stream_is_whole(server):
 
 
 def test_m2_the_setting_is_refused_where_it_cannot_work(tmp_path):
-    """A node of a cluster archives nothing, and says so."""
+    """A node of a cluster has no archive of its own, and says so."""
     (tmp_path / "schema.graphql").write_text(SCHEMA)
     words = ["--set=log.archive=true", "--set=cluster.name=x", "--set=cluster.node=a"]
     words += ["--set=cluster.peers=a=127.0.0.1:6222", "--set=cluster.secret=" + "s" * 16]
     done = rowcast("serve", *words, "--data", tmp_path / "data", folder=tmp_path)
     assert done.returncode != 0
-    assert "log.archive is true, and a node of a cluster archives nothing" in done.stderr
+    assert (
+        "the archive of a cluster is not on the disk of one node; set log.archive_location"
+        in done.stderr
+    )
 
 
 def test_m2_workers_read_the_files_that_the_server_writes(tmp_path):

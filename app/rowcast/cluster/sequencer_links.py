@@ -237,7 +237,10 @@ class SequencerLink:
         elif epoch != links.store.epoch:
             problem = f"its tables are of the log {epoch}, and this log is {links.store.epoch}"
         elif schema != links.schema:
-            problem = "its schema is another one; give all nodes the same schema.graphql"
+            problem = (
+                "its schema, or the log.archive_location of its archive, is another one; give all "
+                "nodes the same schema.graphql and settings of the archive"
+            )
         elif after > log_.head.number:
             problem = "it is ahead of this node, which is behind the log"
         elif after < log_.trimmed:

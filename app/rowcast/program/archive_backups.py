@@ -154,10 +154,10 @@ def restore_stored(config: Config, epochs: tuple[str, str], position: int) -> in
     """Copy the archive of an epoch within its object store for a new one; the same otherwise."""
     old, new = (stored_archive(config, epoch) for epoch in epochs)
     index, count = ArchiveIndex(old), 0
-    for number in old.numbers():
+    for number in map(int, filter(str.isdecimal, old.folders())):
         index.renew(number)
         chain = [item for item in index.chain(number) if item.after < position]
-        source = old.source(number)
+        source = old.source(str(number))
         for item in chain:
             if item.last <= position:
                 old.copy(item.path, new)
@@ -165,7 +165,7 @@ def restore_stored(config: Config, epochs: tuple[str, str], position: int) -> in
             target = new.directory / str(number) / f"{item.after}-{position}.parquet"
             with old.open(item.path):  # it is in the cache then
                 new.cut(item.path, target, position, _facts(item, source, epochs[1], position))
-        new.begin(number, source)
+        new.begin(str(number), source)
         count += len(chain)
     return count
 

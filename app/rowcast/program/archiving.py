@@ -42,11 +42,12 @@ def archive_of(it: Parts) -> LogArchive | None:
     follows = isinstance(it.store, FollowerStore)
     if config.log.archive_location:
         _check_moved(config, epoch)
-        if not follows:
+        if config.cluster.name or not follows:
             _remove_others(config.data / _CACHE, epoch)
         place = files = stored_archive(config, epoch)
     bounds = ArchiverBounds(keep_seconds=config.log.archive_days * _DAY_SECONDS)
-    return LogArchive(it.store, place, files, bounds, writes=not follows)
+    shared = bool(config.cluster.name)
+    return LogArchive(it.store, place, files, bounds, writes=not follows, shared=shared)
 
 
 def stored_archive(config: Config, epoch: str) -> StoredArchive:

@@ -35,15 +35,24 @@ def check_cluster(config: Config) -> None:
         )
     elif config.workers.count:
         problem = "there are workers, which a node of a cluster does not have; leave --workers out"
-    elif config.log.archive:
+    elif config.log.archive and not config.log.archive_location:
         problem = (
-            "log.archive is true, and a node of a cluster archives nothing; leave it out, and set "
-            "history.keep_seconds to what is to be read"
+            "log.archive is true, and the archive of a cluster is not on the disk of one node; set "
+            "log.archive_location to a place in an object store, the same at all nodes"
         )
     elif not config.database_url.startswith("sqlite:"):
         problem = "store.url names no SQLite file, which each node has for itself"
     if problem:
         raise Error(Code.INVALID, f"this node cannot be started: {problem}")
+
+
+def agreed(config: Config, schema: str) -> str:
+    """Return what nodes of a cluster have in common: the schema, and the place of an archive.
+
+    A node without the archive of the others would trim what that does not have.
+    """
+    archive = config.log.archive_location if config.cluster.name and config.log.archive else None
+    return f"{schema}\n# log.archive_location: {archive.rstrip('/')}\n" if archive else schema
 
 
 def _is_private(cluster: Cluster) -> bool:
@@ -64,7 +73,8 @@ def tell_of_archive(data: Path, epoch: str) -> None:
     place = data / DIRECTORY / epoch
     if place.is_dir():
         log.warning(
-            "%s has archived events of this log, which a cluster does not read: its past begins "
-            "where the tables do, and cursors before that are told so; keep the files",
+            "%s has archived events of this log, which this cluster does not read: its past begins "
+            "where the tables do, and cursors before that are told so; keep the files, or have "
+            "them read (docs/cluster.md, A server becomes a cluster)",
             place,
         )

@@ -37,6 +37,7 @@ from rowcast.kernel.sequencing import SequencingCommitter
 from rowcast.log.engine import Engine
 from rowcast.log.replicated_log import ReplicatedLog
 from rowcast.net.relay import Client
+from rowcast.program.cluster_checks import agreed
 from rowcast.program.config import Config
 from rowcast.program.features import FEATURES
 from rowcast.program.following import Following, without_topics
@@ -147,7 +148,11 @@ class SequencerNode(Application):
         assert isinstance(committer, SequencingCommitter)  # noqa: S101 - made above
         tables = {table.name: table for table in self.schema.tables}
         self.links = SequencerLinks(
-            committer, self.store, self.log, tables.get, schema=self.schema.text
+            committer,
+            self.store,
+            self.log,
+            tables.get,
+            schema=agreed(self.config, self.schema.text),
         )
         unlogged = UnloggedEvents(committer, self.links.pass_on)
         self.links.on_events.append(unlogged.take)

@@ -38,6 +38,7 @@ from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.rows.system_rows import SystemRows
 from rowcast.kernel.write import Write
 from rowcast.net.relay import Client
+from rowcast.program.cluster_checks import agreed
 from rowcast.program.config import Config
 from rowcast.program.features import FEATURES, Plug
 from rowcast.program.main import Application
@@ -138,7 +139,7 @@ class Following(Application):
             tables.get,
             asyncio.get_running_loop(),
             reports,
-            schema=self.schema.text,
+            schema=agreed(self.config, self.schema.text),
         )
         unlogged = UnloggedEvents(committer, self.link.pass_on)
         self.link.on_events.append(unlogged.take)

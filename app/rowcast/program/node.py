@@ -32,7 +32,7 @@ from rowcast.journal.node_opening import (
 )
 from rowcast.log.engine import Engine
 from rowcast.program.admission import Watch, admitted, check_left, has_left
-from rowcast.program.cluster_checks import check_cluster, tell_of_archive
+from rowcast.program.cluster_checks import agreed, check_cluster, tell_of_archive
 from rowcast.program.cluster_nodes import FollowerNode, Membership, SequencerNode
 from rowcast.program.collector import Collector
 from rowcast.program.config import Config, variable
@@ -106,20 +106,22 @@ class Node:
             tables = await asyncio.to_thread(prepare_tables, url, schema.tables)
         await self._check(tables, engine)
         await asyncio.to_thread(mark, self.config.data, cluster.name, engine.epoch)
-        await asyncio.to_thread(tell_of_archive, self.config.data, engine.epoch)
-        self._member = self._membership(engine, key, schema.text, accepting, connecting)
+        if not self.config.log.archive:
+            await asyncio.to_thread(tell_of_archive, self.config.data, engine.epoch)
+        common = agreed(self.config, schema.text)
+        self._member = self._membership(engine, key, common, accepting, connecting)
         return True
 
     def _membership(
         self,
         engine: Engine,
         key: bytes,
-        schema: str,
+        common: str,
         accepting: ssl.SSLContext | None,
         connecting: ssl.SSLContext | None,
     ) -> Membership:
         cluster, life = self._cluster, secrets.token_hex(8)
-        digest = hashlib.sha256(schema.encode()).hexdigest()
+        digest = hashlib.sha256(common.encode()).hexdigest()
         place = beside(cluster.addresses[cluster.node])
         own = Holder(cluster.node, life, *place, digest)
         self.keeper = LeaseKeeper(engine, own, cluster.lease_seconds, self._told)

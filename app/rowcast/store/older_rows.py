@@ -44,8 +44,11 @@ class OlderRows(Protocol):
         ``trimmed`` is the last that the database lacks. Does not block.
         """
 
-    def look(self, number: int, trimmed: int) -> None:
-        """Note that another process has trimmed a part, and so archived it; on any thread."""
+    def look(self, number: int, name: str, trimmed: int) -> None:
+        """Note that another process has trimmed a part, and so archived it; on any thread.
+
+        ``name`` is the entry of the part.
+        """
 
     def walk(self, number: int, span: Span, check: Callable[[], None]) -> Iterator[Row]:
         """Yield archived rows of a part; ``check`` is called now and then, and may raise."""

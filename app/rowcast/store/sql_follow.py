@@ -24,7 +24,7 @@ _SEEN: Final = (
     f"SELECT max(CAST(value AS INTEGER)) FROM {META} WHERE name IN ('applied','{SWITCHED_IN}')"
 )
 """The last batch of which a snapshot has something: a switch is seen before its facts are."""
-_COUNTS: Final = f"SELECT id,records,events,bytes,trimmed,mixed FROM {TABLES}"
+_COUNTS: Final = f"SELECT id,name,records,events,bytes,trimmed,mixed FROM {TABLES}"
 
 
 class PartCounts(NamedTuple):
@@ -87,9 +87,9 @@ class Following:
         own = {part.table_id: part for part in (parts.general, *parts.tables.values())}
         rows = cursor.execute(_COUNTS).fetchall()
         if parts.older is not None:  # before anybody can learn that it was trimmed
-            for number, *_, trimmed, _mixed in rows:
-                parts.older.look(number, trimmed)
-        for number, records, events, size, trimmed, mixed in rows:
+            for number, name, *_, trimmed, _mixed in rows:
+                parts.older.look(number, name, trimmed)
+        for number, _name, records, events, size, trimmed, mixed in rows:
             part = own.get(number)
             if part is not None:
                 part.count = part.count if records is None else records

@@ -60,44 +60,44 @@ class StorePlace:
 
     # -- the place ---------------------------------------------------------------------------------
 
-    def numbers(self) -> list[int]:
-        """Return the parts that have files."""
+    def folders(self) -> list[str]:
+        """Return the folders that have files."""
         with self._answering():
             found = [path.name for path in self.store.iterdir()]
             if not found and not self.store.bucket.is_dir():
                 raise OSError("there is no such bucket")
-        return [int(name) for name in found if name.isdecimal()]
+        return found
 
-    def names(self, number: int) -> list[str]:
-        """Return the names of a part's files."""
+    def names(self, folder: str) -> list[str]:
+        """Return the names of a folder's files."""
         with self._answering():
-            return [path.name for path in (self.store / str(number)).iterdir()]
+            return [path.name for path in (self.store / folder).iterdir()]
 
-    def source(self, number: int) -> str:
-        """Return the name of a part; empty where there is none."""
+    def source(self, folder: str) -> str:
+        """Return the name of the part of a folder; empty where there is none."""
         with self._answering(), suppress(FileNotFoundError):
-            return (self.store / str(number) / SOURCE).read_text()
+            return (self.store / folder / SOURCE).read_text()
         return ""
 
-    def begin(self, number: int, name: str) -> None:
+    def begin(self, folder: str, name: str) -> None:
         """Note the name of a part."""
         with self._answering():
-            (self.store / str(number) / SOURCE).write_bytes(name.encode())
+            (self.store / folder / SOURCE).write_bytes(name.encode())
 
-    def put_aside(self, number: int) -> str:
+    def put_aside(self, folder: str) -> str:
         """Move what a part has to another beginning of its keys; return that."""
         with self._answering():
             there = {path.name for path in self.store.iterdir()}
-            names = (f"{number}.{again}" for again in range(1, 1 << 30))
+            names = (f"{folder}.{again}" for again in range(1, 1 << 30))
             aside = self.store / next(name for name in names if name not in there)
-            for path in (self.store / str(number)).iterdir():
+            for path in (self.store / folder).iterdir():
                 path.move(aside / path.name)
-        shutil.rmtree(self.directory / str(number), ignore_errors=True)
+        shutil.rmtree(self.directory / folder, ignore_errors=True)
         return str(aside)
 
-    def sweep(self, number: int) -> None:
-        """Remove unfinished files of a part from the cache."""
-        for path in (self.directory / str(number)).glob(f"*{_UNFINISHED}"):
+    def sweep(self, folder: str) -> None:
+        """Remove unfinished files of a folder from the cache."""
+        for path in (self.directory / folder).glob(f"*{_UNFINISHED}"):
             path.unlink(missing_ok=True)
 
     def size(self, path: Path) -> int:

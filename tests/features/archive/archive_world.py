@@ -24,7 +24,7 @@ class Archiving:
     """A server with an archive in a folder; small files and groups, so that a few events are many.
 
     ``files`` replaces the format; ``features`` those of the server; ``stored`` makes a place in a
-    store of an epoch.
+    store of an epoch. ``place`` is that of several servers, or of a node, and has folders by name.
     """
 
     def __init__(
@@ -37,16 +37,18 @@ class Archiving:
         file_bytes=40_000,
         features=(),
         stored=None,
+        place=None,
     ):
         self.folder = folder
         self.store = SqlStore(f"sqlite:///{folder / 'log.db'}")
         self.room = room = Server(store=self.store, undeclared="table", features=features)
         self.files = files or ParquetFiles(group_events=4)
         bounds = ArchiverBounds(OldestRoom(step, 10_000), file_bytes, 100, days * 86_400)
-        place = DiskPlace(folder / "archive" / room.store.epoch)
+        shared = place is not None
+        place = place or DiskPlace(folder / "archive" / room.store.epoch)
         if stored is not None:
             place = self.files = stored(room.store.epoch)
-        self.feature = LogArchive(room.store, place, self.files, bounds)
+        self.feature = LogArchive(room.store, place, self.files, bounds, shared=shared)
         self.feature.install(room.kernel)
         self.feature._executor.shutdown()
         self.feature.archiver._executor = Threads()

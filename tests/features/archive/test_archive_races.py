@@ -124,7 +124,7 @@ class Away(DiskPlace):
         self.asked, self.failing = threading.Event(), threading.Event()
         self.failing.set()
 
-    def numbers(self):
+    def folders(self):
         self.asked.set()
         self.failing.wait()
         raise ConnectionError("the network is gone")

@@ -252,7 +252,7 @@ async def test_m2_another_process_finds_what_was_merged(make):
     place, number = world.feature.index.place, next(iter(world.feature.index.numbers()))
     other = StorePlace(place.store, place.directory.with_name("other"))
     index = ArchiveIndex(other)
-    index.look(number, 35)
+    index.look(number, "Note", 35)
     assert len(index.chain(number)) > 3
     world.feature.archiver._bounds = ArchiverBounds()
     world.feature.archiver._merge_all(number)
@@ -283,4 +283,4 @@ async def test_m2_a_bucket_that_is_not_there_is_no_empty_archive(variables, monk
         monkeypatch.setenv(name, value)
     place = StorePlace(ObjectPath.of("s3://nobody/x"), tmp_path)
     with pytest.raises(ConnectionError, match="s3://nobody/x cannot be reached"):
-        place.numbers()
+        place.folders()

@@ -1,9 +1,14 @@
 """The index of an archive: which file has a number, from the names of files alone.
 
 A file ``<after>-<last>.parquet`` has all events of its part with numbers above ``after`` and up to
-``last``. The files of a part that count are a chain: each begins where the one before ends. What
-does not continue to the newest file is not read, and nothing is where the chain ends before what
-the log has trimmed: a cursor gets every event or is refused.
+``last``. The files of a part that count are a chain: each begins where the one before ends, or
+before that. What does not continue to the newest file is not read, and nothing is where the chain
+ends before what the log has trimmed: a cursor gets every event or is refused.
+
+Nodes of a cluster share a place, and one that was replaced may still write there. Its file has what
+its range says, as every node's has, because all have the same log; it has a name of its own,
+``<after>-<last>-<writer>.parquet``, so no file is ever another one; and what it removes is in a
+wider file. So what all writers leave may overlap, and lacks nothing.
 
 Where names cannot be read, because a store is away, the parts that were trimmed are closed: they
 are taken to be whole, and whoever reads them is refused until the names are known. One asks the
@@ -18,9 +23,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple, cast
 
+from rowcast.features.archive.archive_folders import ArchiveFolders
 from rowcast.features.archive.disk_place import ArchivePlace
 
-_NAME: Final = re.compile(r"([0-9]+)-([0-9]+)\.parquet")
+_NAME: Final = re.compile(r"([0-9]+)-([0-9]+)(-[0-9a-z]+)?\.parquet")
 
 
 class ArchivedRange(NamedTuple):
@@ -37,12 +43,15 @@ Chain = tuple[ArchivedRange, ...]
 class ArchiveIndex:
     """The files of one log, by the numbers of its parts."""
 
-    def __init__(self, place: ArchivePlace) -> None:
+    def __init__(self, place: ArchivePlace, writer: str | None = None) -> None:
+        """``writer`` names who writes, of several at one place, where folders have parts' names."""
         self.place = place
+        self._writer = writer
+        self._folders = ArchiveFolders(place, named=writer is not None)
         self._chains: dict[int, Chain] = {}
         self._closed: dict[int, int] = {}
         """Parts whose names could not be read, with the positions up to which they are trimmed."""
-        self._parts: Mapping[int, tuple[str, int]] = {}
+        self._parts: dict[int, tuple[str, int]] = {}
         self._cleans = False
         self._lock = Lock()
         self._opening = Lock()
@@ -89,7 +98,7 @@ class ArchiveIndex:
         there, whose number another one has got; where these are is returned. Raises OSError, and
         parts are closed then.
         """
-        self._parts, self._cleans = parts, clean
+        self._parts, self._cleans = dict(parts), clean
         try:
             aside = self._read(parts, clean=clean)
         except OSError as error:
@@ -101,10 +110,10 @@ class ArchiveIndex:
 
     def _read(self, parts: Mapping[int, tuple[str, int]], *, clean: bool) -> list[str]:
         aside: list[str] = []
-        for number in self.place.numbers():
-            if number in parts and self.place.source(number) not in {parts[number][0], ""}:
+        for number in self._folders.find(parts):
+            if number in parts and not self._folders.is_of(number, parts[number][0]):
                 if clean:
-                    aside.append(self.place.put_aside(number))
+                    aside.append(self.place.put_aside(str(number)))
                 continue
             if clean:
                 self._remove_rests(number)
@@ -124,22 +133,30 @@ class ArchiveIndex:
                 return []
             parts = {
                 number: (name, max(trimmed, self.closed(number)))
-                for number, (name, trimmed) in self._parts.items()
+                for number, (name, trimmed) in dict(self._parts).items()
             }
             return self.read(parts, clean=self._cleans)
         finally:
             self._opening.release()
 
-    def look(self, number: int, trimmed: int) -> None:
-        """Read the names of a part's files again, if those that are known are too few."""
-        if number in self._closed:
-            self._closed[number] = max(trimmed, self._closed[number])
-        elif self.archived(number) < trimmed or number not in self._chains:
-            with self._opening:
-                try:
-                    self.renew(number, trimmed)
-                except OSError:
-                    self._closed[number] = trimmed
+    def look(self, number: int, name: str, trimmed: int) -> None:
+        """Read the names of a part's files again, if those that are known are too few.
+
+        A place that is away is asked once: then all parts that are trimmed further are closed.
+        """
+        self._parts[number] = name, trimmed
+        self._folders.name(number, name)
+        if self.archived(number) >= trimmed:
+            return
+        if self._closed:
+            self._closed[number] = trimmed
+            return
+        with self._opening:
+            try:
+                self.renew(number, trimmed)
+            except OSError as error:
+                self._problem = error
+                self._closed[number] = trimmed
 
     def renew(self, number: int, trimmed: int = 0) -> None:
         """Read the names of a part's files again. Raises OSError."""
@@ -151,35 +168,38 @@ class ArchiveIndex:
                 self._chains.pop(number, None)
 
     def path(self, number: int, after: int, last: int) -> Path:
-        """Return the path of a part's file."""
-        return self.place.directory / str(number) / f"{after}-{last}.parquet"
+        """Return the path of a part's file, for this writer."""
+        writer = f"-{self._writer}" if self._writer else ""
+        name = f"{after}-{last}{writer}.parquet"
+        return self.place.directory / self._folders.own(number) / name
 
     def prepare(self, number: int, name: str) -> None:
         """Make the place of a part's files.
 
         One of a part whose number this one has got is put aside: its files are too old, or unread.
         """
-        known = self.place.source(number)
+        self._folders.name(number, name)
+        folder = self._folders.own(number)
+        known = self.place.source(folder)
         if known == name:
             return
         if known:
-            self.place.put_aside(number)
-        self.place.begin(number, name)
+            self.place.put_aside(folder)
+        self.place.begin(folder, name)
 
     def add(self, number: int, new: ArchivedRange) -> None:
-        """Note a new file, which begins where the last one ends, or else begins a new chain."""
+        """Note a new file, which continues the chain, or else begins a new one."""
         with self._lock:
-            chain = self.chain(number)
-            goes_on = chain and chain[-1].last == new.after
-            self._chains[number] = (*chain, new) if goes_on else (new,)
+            self._chains[number] = chain_of([*self.chain(number), new])
 
     def merge(self, number: int, new: ArchivedRange) -> Chain:
         """Note a file that has what others have; return those, to be removed."""
         with self._lock:
             chain = self.chain(number)
-            gone = tuple(x for x in chain if new.after <= x.after and x.last <= new.last)
+            inside = (x for x in chain if new.after <= x.after and x.last <= new.last)
+            gone = tuple(x for x in inside if x[:2] != new[:2])  # another node's is left to it
             left = [item for item in chain if item not in gone]
-            self._chains[number] = tuple(sorted([*left, new]))
+            self._chains[number] = chain_of([*left, new])
             return gone
 
     def unread(self, number: int) -> list[ArchivedRange]:
@@ -198,27 +218,43 @@ class ArchiveIndex:
             return oldest
 
     def _ranges(self, number: int) -> list[ArchivedRange]:
-        found = filter(None, map(_NAME.fullmatch, self.place.names(number)))
-        ranges = [(int(name[1]), int(name[2])) for name in found]
-        return [ArchivedRange(*both, self.path(number, *both)) for both in ranges]
+        ranges: list[ArchivedRange] = []
+        for folder in self._folders.of(number):
+            place = self.place.directory / folder
+            found = filter(None, map(_NAME.fullmatch, self.place.names(folder)))
+            ranges += [ArchivedRange(int(x[1]), int(x[2]), place / x[0]) for x in found]
+        return ranges
 
     def _remove_rests(self, number: int) -> None:
-        """Remove unfinished files, and those that were merged into others."""
-        self.place.sweep(number)
-        ranges = self._ranges(number)
-        for item in ranges:
-            wider = (x for x in ranges if x != item and x.after <= item.after)
-            if any(item.last <= x.last for x in wider):
+        """Remove unfinished files, and those whose events are all in another one.
+
+        Of those with one range the first by name stays, so whoever else does this leaves the same.
+        """
+        for folder in self._folders.of(number):
+            self.place.sweep(folder)
+        upto = -1
+        for item in sorted(self._ranges(number), key=lambda item: (item.after, -item.last, item)):
+            if item.last <= upto:
                 self.place.remove(item.path)
+            upto = max(upto, item.last)
 
 
 def chain_of(ranges: Iterable[ArchivedRange]) -> Chain:
     """Return the ranges that continue to the last one, oldest first.
 
-    Of two that begin or end together the longer counts: a crash may leave what was merged.
+    They may overlap; of those that go on the longest counts, so there are as few as can be.
     """
     chain: list[ArchivedRange] = []
-    for item in sorted(ranges, key=lambda item: (-item.last, item.after)):
-        if not chain or item.last == chain[-1].after:
+    longest: ArchivedRange | None = None
+    for item in sorted(ranges, key=lambda item: (-item.last, item)):
+        if not chain:
             chain.append(item)
-    return tuple(reversed(chain))
+            continue
+        if longest is not None and item.last < chain[-1].after:
+            chain.append(longest)
+            longest = None
+        if item.last < chain[-1].after:
+            break
+        if item.after < (longest or chain[-1]).after:
+            longest = item
+    return tuple(reversed(chain if longest is None else [*chain, longest]))

@@ -3,7 +3,8 @@
 Reads of the log ask it (``store/older_rows.py``), on their own threads. In memory are the summaries
 of files that were read last, and a few groups: the next page of a reader is in the same group. A
 file may be removed at any time: merged into another one, which is read instead, or too old, which
-the reader learns as it does of any trim.
+the reader learns as it does of any trim. A row has the number that its part had where it was
+written; a reader gets that of this process.
 """
 
 import logging
@@ -77,9 +78,9 @@ class ArchivedRows:
         """Return the number after which a part has all its rows, here or in the database."""
         return self._index.after(number, trimmed)
 
-    def look(self, number: int, trimmed: int) -> None:
+    def look(self, number: int, name: str, trimmed: int) -> None:
         """Look for new files of a part, which another process has trimmed."""
-        self._index.look(number, trimmed)
+        self._index.look(number, name, trimmed)
 
     def newest(self, item: ArchivedRange) -> int:
         """Return the greatest version in a file. Raises OSError."""
@@ -100,7 +101,7 @@ class ArchivedRows:
                     rows = self._of_group(item.path, file, index, topic)
                     for row in reversed(rows) if back else rows:
                         if after < cast("int", row[0]) <= upto:
-                            yield row
+                            yield row if row[1] == number else (row[0], number, *row[2:])
             after, upto = (after, item.after) if back else (item.last, upto)
 
     def since(self, number: int, version: int, check: Callable[[], None]) -> int | None:

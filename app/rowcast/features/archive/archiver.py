@@ -155,8 +155,11 @@ class Archiver:
         self._index.add(number, ArchivedRange(found.after, last, path))
 
     def _merge_all(self, number: int) -> None:
-        while self._merge(number):
-            pass
+        try:
+            while self._merge(number):
+                pass
+        except FileNotFoundError:  # a node that was replaced has merged it
+            self._index.renew(number, self._index.archived(number))
 
     def _facts(self, number: int, after: int, last: int) -> dict[str, object]:
         """Return what a file says of itself."""
@@ -171,6 +174,8 @@ class Archiver:
         if len(self._index.chain(number)) < 2:
             return False
         first, second = self._index.chain(number)[-2:]
+        if first.last != second.after:
+            return False  # a node that was replaced wrote one of them: events would be there twice
         sizes = [self._index.place.size(item.path) for item in (first, second)]
         if sizes[0] > 2 * sizes[1] or sum(sizes) > self._bounds.file_bytes:
             return False

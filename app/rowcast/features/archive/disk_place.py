@@ -24,23 +24,23 @@ class ArchivePlace(Protocol):
     def directory(self) -> Path:
         """Where files are read and written; each part has a directory in it."""
 
-    def numbers(self) -> list[int]:
-        """Return the parts that have files."""
+    def folders(self) -> list[str]:
+        """Return the folders that have files."""
 
-    def names(self, number: int) -> list[str]:
-        """Return the names of a part's files."""
+    def names(self, folder: str) -> list[str]:
+        """Return the names of a folder's files."""
 
-    def source(self, number: int) -> str:
-        """Return the name of a part; empty where there is none."""
+    def source(self, folder: str) -> str:
+        """Return the name of the part of a folder; empty where there is none."""
 
-    def begin(self, number: int, name: str) -> None:
-        """Make the place of a part's files; durable on return."""
+    def begin(self, folder: str, name: str) -> None:
+        """Make the place of a folder's files; durable on return."""
 
-    def put_aside(self, number: int) -> str:
-        """Let files of a part be those of none; return where they are."""
+    def put_aside(self, folder: str) -> str:
+        """Let files of a folder be those of none; return where they are."""
 
-    def sweep(self, number: int) -> None:
-        """Remove what an unfinished write of a part left."""
+    def sweep(self, folder: str) -> None:
+        """Remove what an unfinished write in a folder left."""
 
     def size(self, path: Path) -> int:
         """Return the bytes of a file."""
@@ -55,28 +55,28 @@ class DiskPlace:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
-    def numbers(self) -> list[int]:
-        """Return the parts that have files."""
+    def folders(self) -> list[str]:
+        """Return the folders that have files."""
         places = list(self.directory.iterdir()) if self.directory.is_dir() else []
-        return [int(place.name) for place in places if place.name.isdecimal()]
+        return [place.name for place in places]
 
-    def names(self, number: int) -> list[str]:
-        """Return the names of a part's files."""
+    def names(self, folder: str) -> list[str]:
+        """Return the names of a folder's files."""
         try:
-            return [path.name for path in self._of(number).iterdir()]
+            return [path.name for path in self._of(folder).iterdir()]
         except FileNotFoundError:
             return []
 
-    def source(self, number: int) -> str:
-        """Return the name of a part; empty where there is none."""
+    def source(self, folder: str) -> str:
+        """Return the name of the part of a folder; empty where there is none."""
         try:
-            return (self._of(number) / SOURCE).read_text(encoding="utf-8")
+            return (self._of(folder) / SOURCE).read_text(encoding="utf-8")
         except FileNotFoundError:
             return ""
 
-    def begin(self, number: int, name: str) -> None:
-        """Make the directory of a part's files."""
-        place = self._of(number)
+    def begin(self, folder: str, name: str) -> None:
+        """Make the directory of a folder's files."""
+        place = self._of(folder)
         parents = (self.directory, *self.directory.parents[:2])
         for path in (*reversed(parents[:2]), place):
             make_directory(path)
@@ -84,16 +84,16 @@ class DiskPlace:
         for path in (place, *parents):
             sync_directory(path)
 
-    def put_aside(self, number: int) -> str:
-        """Rename the directory of a part's files; return its new path."""
-        place = self._of(number)
-        free = (place.with_name(f"{number}.{again}") for again in range(1, 1 << 30))
+    def put_aside(self, folder: str) -> str:
+        """Rename the directory of a folder's files; return its new path."""
+        place = self._of(folder)
+        free = (place.with_name(f"{folder}.{again}") for again in range(1, 1 << 30))
         aside = next(path for path in free if not path.exists())
         return str(place.rename(aside))
 
-    def sweep(self, number: int) -> None:
-        """Remove unfinished files of a part."""
-        for path in self._of(number).glob("*.new"):
+    def sweep(self, folder: str) -> None:
+        """Remove unfinished files of a folder."""
+        for path in self._of(folder).glob("*.new"):
             path.unlink()
 
     def size(self, path: Path) -> int:
@@ -104,5 +104,5 @@ class DiskPlace:
         """Remove a file, if it is there."""
         path.unlink(missing_ok=True)
 
-    def _of(self, number: int) -> Path:
-        return self.directory / str(number)
+    def _of(self, folder: str) -> Path:
+        return self.directory / folder

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -24,10 +25,15 @@ from rowcast.store.store import Keep
 log = logging.getLogger("rowcast.archive")
 
 PATH: Final = "$SYS/archive"
+_WRITER_BYTES: Final = 6
+"""Of the name of whoever writes to a place that others have, too: one for each term."""
 
 
 class LogArchive(Feature):
-    """The archive of one server, in ``place``; ``writes``: not only read in this process."""
+    """The archive of one log, in ``place``; ``writes``: not only read in this process.
+
+    ``shared``: the nodes of a cluster have that place together.
+    """
 
     def __init__(
         self,
@@ -37,12 +43,13 @@ class LogArchive(Feature):
         bounds: ArchiverBounds | None = None,
         *,
         writes: bool = True,
+        shared: bool = False,
     ) -> None:
         self._store = store
         self._files = files
         self._bounds = bounds
         self._writes = writes
-        self.index = ArchiveIndex(place)
+        self.index = ArchiveIndex(place, secrets.token_hex(_WRITER_BYTES) if shared else None)
         self.rows = ArchivedRows(self.index, files)
         self._executor: ThreadPoolExecutor | None = None
 
@@ -66,13 +73,13 @@ class LogArchive(Feature):
         await self._kernel.reader.queue.read(self._look, ReadLane.SEARCH)
 
     def _look(self) -> None:
+        self._store.read_older(self.rows)  # first: what is trimmed from here on is looked for
         parts = self._store.log_parts()
         try:
             for aside in self.index.read(parts, clean=self._writes):
                 log.warning("archived events of a table that is no longer there are in %s", aside)
         except OSError as error:
             log.error("%s; reads of it are refused until it can be read", error)  # noqa: TRY400
-        self._store.read_older(self.rows)
 
     def _is_old(self, after: int, sources: Sequence[LogSource]) -> bool:
         """Whether reads after a position begin in files, which are then read in a slower lane."""
