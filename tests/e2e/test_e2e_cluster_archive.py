@@ -50,8 +50,10 @@ class Writer:
 
 
 def past(node):
-    """Return all that a node tells of the past: cursors, and what was written."""
+    """Return all that a node tells of the past: cursors and values; None if it is busy."""
     answer = node.request("GET", "/Counter/a?from=0")
+    if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+        return None
     answer.raise_for_status()
     assert "rowcast-trimmed" not in answer.headers
     return [(row["_seq"], row["value"]["n"]) for row in answer.json()]

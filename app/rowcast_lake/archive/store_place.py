@@ -12,6 +12,7 @@ What a store does not answer is a ConnectionError: retention waits, and reads ar
 """
 
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,6 +39,8 @@ from rowcast_lake.archive.log_files import ParquetFile, ParquetFiles, groups_of
 from rowcast_lake.stores.object_paths import ObjectPath
 
 _UNFINISHED: Final = ".new"
+_GONE: Final = re.compile("(NO_SUCH_KEY|RESOURCE_NOT_FOUND) during GetObject")
+"""In what pyarrow tells of an object that was removed after it was opened."""
 
 
 class StorePlace:
@@ -232,6 +235,8 @@ class StorePlace:
         except FileNotFoundError:
             raise
         except (OSError, pa.ArrowException) as error:
+            if _GONE.search(str(error)):
+                raise FileNotFoundError(str(error)) from error
             raise ConnectionError(f"{self.store} cannot be reached or written: {error}") from error
 
 

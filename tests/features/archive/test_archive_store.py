@@ -262,6 +262,32 @@ async def test_m2_another_process_finds_what_was_merged(make):
     world.close()
 
 
+async def test_m2_what_is_merged_while_it_is_fetched_is_read_from_the_merged_file(
+    make, monkeypatch
+):
+    """The store found it when it was opened, and does not when it is read."""
+    world = make(keep=5, file_bytes=0)
+    await written(world, 40)
+    await world.sweep()
+    place, number = world.feature.index.place, next(iter(world.feature.index.numbers()))
+    other = StorePlace(place.store, place.directory.with_name("other"))
+    index = ArchiveIndex(other)
+    index.look(number, "Note", 35)
+    world.feature.archiver._bounds = ArchiverBounds()
+    whole = ObjectPath.chunks
+
+    def merged_meanwhile(path, size):
+        monkeypatch.setattr(ObjectPath, "chunks", whole)
+        with path.files.open_input_stream(path.key) as stream:
+            world.feature.archiver._merge_all(number)
+            yield stream.read(size)
+
+    monkeypatch.setattr(ObjectPath, "chunks", merged_meanwhile)
+    rows = ArchivedRows(index, other).walk(number, Span(0, 35), lambda: None)
+    assert [*range(1, 36)] == [row[0] for row in rows]
+    world.close()
+
+
 async def test_m2_files_of_a_topic_table_that_is_no_more_are_put_aside_in_the_store(make):
     world = make(keep=2)
     world.store.define(TopicTable("mqtt_home", TopicRoot("home")))
