@@ -92,6 +92,20 @@ async def test_m2_what_a_server_archived_is_read_when_it_is_a_node(tmp_path):
     world.close()
 
 
+def test_m2_what_another_node_merged_alike_is_left_to_it(tmp_path):
+    """Each of two nodes would remove what the other one relies on."""
+    index = ArchiveIndex(DiskPlace(tmp_path), "a1")
+    index.prepare(1, "Note")
+    mine, others = (index.path(1, 0, 8).with_name(f"0-8-{name}.parquet") for name in ("a1", "b1"))
+    for path in (mine, others):
+        path.touch()
+    index.renew(1)
+    (known,) = index.chain(1)
+    new = ArchivedRange(0, 8, others if known.path == mine else mine)
+    assert () == index.merge(1, new)
+    assert [(0, 8)] == [item[:2] for item in index.chain(1)]
+
+
 class Away(DiskPlace):
     """A place that is away while ``asked`` is counted."""
 

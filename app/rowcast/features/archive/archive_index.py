@@ -28,6 +28,9 @@ from rowcast.features.archive.disk_place import ArchivePlace
 
 _NAME: Final = re.compile(r"([0-9]+)-([0-9]+)(-[0-9a-z]+)?\.parquet")
 
+_LISTS: Final = 5
+"""How often names are listed that change at each time: merges are rare."""
+
 
 class ArchivedRange(NamedTuple):
     """One file: all events of a part above one number and up to another."""
@@ -161,11 +164,29 @@ class ArchiveIndex:
     def renew(self, number: int, trimmed: int = 0) -> None:
         """Read the names of a part's files again. Raises OSError."""
         with self._lock:
-            chain = chain_of(self._ranges(number))
+            chain = self._listed(number)
             if chain and chain[-1].last >= trimmed:
                 self._chains[number] = chain
             else:
                 self._chains.pop(number, None)
+
+    def _listed(self, number: int) -> Chain:
+        """Return the chain of the names that are there.
+
+        A list that is read while files are merged may lack both the old and the new ones. So one
+        that begins later than what is known is believed when it is read again, and is the same.
+        """
+        known, ranges = self.chain(number), self._ranges(number)
+        begin = known[0].after if known else 0
+        for _ in range(_LISTS):
+            chain = chain_of(ranges)
+            if not chain or chain[0].after <= begin:
+                break
+            again = self._ranges(number)
+            if sorted(again) == sorted(ranges):
+                break
+            ranges = again
+        return chain_of(ranges)
 
     def path(self, number: int, after: int, last: int) -> Path:
         """Return the path of a part's file, for this writer."""
