@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 
 import hypothesis
 import pytest
@@ -9,6 +10,7 @@ import uvicorn.server
 
 from rowcast.core.compiled import CODE
 from serving import STARTER, Server
+from turns import LONG, long_ones_first
 
 WHOLE_PROGRAM = {"e2e", "interop", "browser"}
 """Rooms whose tests start the real server: a second or two each, so the quick part leaves them."""
@@ -70,6 +72,9 @@ def pytest_collection_modifyitems(config, items):
         config.hook.pytest_deselected(items=left_out)
         leaving = set(left_out)
         items[:] = [item for item in items if item not in leaving]
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if processes > 1:
+        items[:] = long_ones_first(items, lambda item: item.path.name in LONG, processes)
 
 
 def _turn(folder):
