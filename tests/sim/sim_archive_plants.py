@@ -102,7 +102,7 @@ def keep_the_numbers_of_other_nodes(monkeypatch):
 def believe_every_list(monkeypatch):
     """Names that are listed during a merge lack old and new ones."""
 
-    def listed(self, number):
+    def listed(self, number, _trimmed):
         return archive_index.chain_of(self._ranges(number))
 
     monkeypatch.setattr(ArchiveIndex, "_listed", listed)

@@ -106,10 +106,25 @@ class ArchiveIndex:
             aside = self._read(parts, clean=clean)
         except OSError as error:
             self._problem = error
-            self._closed = {number: trimmed for number, (_, trimmed) in parts.items() if trimmed}
+            with self._lock:
+                closed = {number: trimmed for number, (_, trimmed) in parts.items() if trimmed}
+                self._closed = self._trimmed_since(parts) | closed
             raise
-        self._closed, self._problem = {}, None
+        with self._lock:
+            self._closed, self._problem = self._trimmed_since(parts), None
         return aside
+
+    def _trimmed_since(self, parts: Mapping[int, tuple[str, int]]) -> dict[int, int]:
+        """Return the closed parts of which more was trimmed while names were read."""
+        return {
+            number: trimmed
+            for number, trimmed in self._closed.items()
+            if number not in parts or trimmed > parts[number][1]
+        }
+
+    def _close(self, number: int, trimmed: int) -> None:
+        with self._lock:
+            self._closed = {**self._closed, number: trimmed}
 
     def _read(self, parts: Mapping[int, tuple[str, int]], *, clean: bool) -> list[str]:
         aside: list[str] = []
@@ -152,35 +167,37 @@ class ArchiveIndex:
         if self.archived(number) >= trimmed:
             return
         if self._closed:
-            self._closed[number] = trimmed
+            self._close(number, trimmed)
             return
         with self._opening:
             try:
                 self.renew(number, trimmed)
             except OSError as error:
                 self._problem = error
-                self._closed[number] = trimmed
+                self._close(number, trimmed)
 
     def renew(self, number: int, trimmed: int = 0) -> None:
         """Read the names of a part's files again. Raises OSError."""
         with self._lock:
-            chain = self._listed(number)
+            chain = self._listed(number, trimmed)
             if chain and chain[-1].last >= trimmed:
                 self._chains[number] = chain
             else:
                 self._chains.pop(number, None)
 
-    def _listed(self, number: int) -> Chain:
+    def _listed(self, number: int, trimmed: int) -> Chain:
         """Return the chain of the names that are there.
 
-        A list that is read while files are merged may lack both the old and the new ones. So one
-        that begins later than what is known is believed when it is read again, and is the same.
+        A list that is read while another node merges may lack both the old files and the new one.
+        So one that begins later than what is known, or ends before what was trimmed, is believed
+        when it is read again, and is the same. So is the first one, of several writers.
         """
         known, ranges = self.chain(number), self._ranges(number)
-        begin = known[0].after if known else 0
         for _ in range(_LISTS):
             chain = chain_of(ranges)
-            if not chain or chain[0].after <= begin:
+            ends = chain[-1].last if chain else 0
+            begins = chain[0].after <= known[0].after if chain and known else self._writer is None
+            if begins and ends >= trimmed:
                 break
             again = self._ranges(number)
             if sorted(again) == sorted(ranges):
