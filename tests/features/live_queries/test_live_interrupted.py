@@ -6,6 +6,21 @@ from hasty_world import HastyMqtt, HastySse, HastyWs, run_hasty
 from query_world import WRITER
 
 from build import turns
+from rowcast.features.live_queries.related_past import Past
+
+TOWNS = """
+type Dog @table @export {
+  id: ID @primaryKey
+  owner_id: ID @indexed
+  owner: Owner @relationship(from: "owner_id")
+}
+type Owner @table @export {
+  id: ID @primaryKey
+  city_id: ID @indexed
+  city: City @relationship(from: "city_id")
+}
+type City @table @export { id: ID @primaryKey age: Int }
+"""
 
 
 @pytest.mark.parametrize("seed", [4, 184, *range(4)])
@@ -78,3 +93,29 @@ async def test_m3_who_resumes_after_all_others_left_has_the_steps_of_its_own_que
         second, heard = await watch(kernel, "$query/Dog/age=gt=1", WRITER, since)
         assert [("enter", "Dog/1")] == await heard()
         kernel.close(second)
+
+
+async def test_m3_a_related_record_that_moves_on_before_it_is_read_is_followed(monkeypatch):
+    """M3, A9: who resumes hears that a record left, although nothing leads to it any more."""
+    async with related(TOWNS) as opened:
+        for event in (
+            put("City/x", age=3),
+            put("City/y", age=4),
+            put("Owner/ben", city_id="x"),
+            put("Dog/1", owner_id="ben"),
+        ):
+            await opened.write(event)
+        kernel = opened.server.kernel
+        since, read = kernel.reader.announced(), Past._read
+        await opened.write(put("City/x", age=2))
+
+        async def late(past, node, where):
+            if node.table.name == "Owner":
+                monkeypatch.setattr(Past, "_read", read)
+                await opened.write(put("Owner/ben", city_id="y"))
+            return await read(past, node, where)
+
+        monkeypatch.setattr(Past, "_read", late)
+        reader, heard = await watch(kernel, "$query/Dog/owner.city.age!=2", WRITER, since)
+        assert [("leave", "Dog/1"), ("enter", "Dog/1")] == await heard() + await heard()
+        kernel.close(reader)

@@ -138,17 +138,21 @@ class Past:
         return within and event.kind in RETAINED
 
     async def _found(self, events: list[Event]) -> tuple[list[Record], int]:
-        """Return the records that refer to keys which may have changed, and their position."""
+        """Return the records that refer to keys which may have changed, and their position.
+
+        A record that refers to another one since is not found by its key any more: its event is
+        after the position, and leads to what refers to it.
+        """
         keys: list[set[Key]] = [set() for _ in self._plan.branches]
-        found: list[Record] = []
-        upto = self._position
+        found, known, upto = list[Record](), list(events), self._position
         await self._reader.caught_up()
         for number, node in enumerate(self._plan.nodes):
             records, position = await self._read(node, node.referring(keys))
             found += records
+            known += await self._events(upto, position)
             upto = max(upto, position)
             if number < len(keys):
-                keys[number] = await _moved(self._plan.branches[number], events, records)
+                keys[number] = await _moved(self._plan.branches[number], known, records)
         return found, upto
 
     async def _read(self, node: Node, where: Where | None) -> tuple[list[Record], int]:
@@ -175,7 +179,7 @@ class Past:
         self, events: list[Event], found: list[Record], upto: int
     ) -> tuple[list[Record], int]:
         """Return the records of which parts are told of those that may be concerned."""
-        others: list[Record] = []
+        others, events = list[Record](), list(events)
         for branch in reversed(self._plan.branches):  # from the query's table on
             holder = self._plan.holder(branch)
             if not branch.told:
@@ -190,6 +194,7 @@ class Past:
                 branch.node, of_others(branch.relation, keys) if keys else None
             )
             others += records
+            events += await self._events(upto, position)
             upto = max(upto, position)
         return others, upto
 
