@@ -61,5 +61,5 @@ async def test_subscriptions_that_a_session_loses_are_logged(hot, caplog):
     assert kept[1:] == [interest.topics.text for interest in refused]
     (line,) = caplog.messages
     assert line.startswith("c7 returned, and 2 of its subscriptions are left out, such as '$query/")
-    assert "'$query/Gone/a=1' names neither a table" in line
+    assert "'$query/Gone/a=1' names neither a declared table" in line
     kernel.close(reader)

@@ -179,9 +179,10 @@ class LiveQueries(QueryPoints):
                 return entry.shape.table, asked[len(path) + 1 :], 0
         raise Error(
             Code.NOT_FOUND,
-            f"{text[:200]!r} names neither a table nor a query of the schema; a live query is "
-            f"{QUERY_PREFIX}TABLE/CONDITIONS, such as '{QUERY_PREFIX}Sensor/temp=gt=80', or "
-            f"{QUERY_PREFIX}NAME/#{did_you_mean(asked, self._named.names)}",
+            f"{text[:200]!r} names neither a declared table nor a query of the schema, and nothing "
+            f"else has live queries; one is {QUERY_PREFIX}TABLE/CONDITIONS, such as "
+            f"'{QUERY_PREFIX}Sensor/temp=gt=80', or {QUERY_PREFIX}NAME/#"
+            f"{did_you_mean(asked, self._named.names)}",
             filter=text,
         )
 
