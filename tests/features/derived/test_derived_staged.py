@@ -138,6 +138,7 @@ async def test_w4_a_run_that_is_cancelled_while_it_is_staged_changes_nothing(wor
     assert 2 * COUNT == len(world.log())
 
 
+@pytest.mark.interpreted
 async def test_w4_a_run_waits_for_another_large_result(world):
     """W4: it does not fail for it."""
     committer = world.server.committer
