@@ -24,10 +24,13 @@ KINDS = {
     "related-parts": partial(run_related, select=True),
     "selected-windows": partial(run_case, window=True, select=True),
     "related-selected-windows": partial(run_related, window=True, select=True),
+    "alone": partial(run_case, alone=True),
+    "alone-windows": partial(run_case, window=True, alone=True),
     "hasty": run_hasty,
 }
-"""What is asked: a limit, conditions on related records, and selected parts of these; and any of it
-by readers that leave while their records are read."""
+"""What is asked: a limit, conditions on related records, and selected parts of these; by readers
+that are all away while there is one of another query; and any of it by readers that leave while
+their records are read."""
 
 
 async def _run(arguments):

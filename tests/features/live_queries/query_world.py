@@ -49,6 +49,8 @@ FEW = 6
 """Records of a table without a window."""
 SETTLED = 12
 """Turns of the loop after which everything that is due has happened, as a rule."""
+OTHERS = 3
+"""Conditions of readers that come while all others are away."""
 PATIENCE = 20
 """How often more turns are given to a reader that lacks something."""
 
@@ -250,6 +252,8 @@ class OldMqtt(Mqtt):
             del self.records[packet.topic]
 
 
+STREAMS = (Sse, Ws)
+"""Doors whose readers leave nothing behind, as a session of MQTT is."""
 DOORS = (Sse, Ws, Mqtt, OldMqtt)
 
 
@@ -334,6 +338,23 @@ class World:
             await reader.ask(self.conditions)
         await self.settle()
 
+    async def leave_to_another(self, writes, conditions):
+        """Cut all readers off; one of another query goes on from there before they return."""
+        for reader in self.readers:
+            await reader.cut()
+        await turns(SETTLED)
+        for event in writes:
+            await self.write(event)
+        other = Sse(self)
+        other.cursor, other.complete = self.readers[0].cursor, True  # it goes on from there, too
+        await other.ask(conditions)
+        await turns(SETTLED)
+        await other.cut()
+        await turns(SETTLED)
+        for reader in self.readers:
+            await reader.ask(self.conditions)
+        await self.settle()
+
     async def close(self):
         for reader in self.readers:
             await reader.cut()
@@ -351,8 +372,13 @@ async def world(table, **options):
         await opened.close()
 
 
-async def ask_anything(opened, chance, *, window, select):
+async def ask_anything(opened, chance, doors, *, window, select):
     """Open readers of conditions that REST answers, or of a window of them, maybe of parts."""
+    await opened.open(await answered(opened, chance, window=window, select=select), doors)
+
+
+async def answered(opened, chance, *, window, select):
+    """Return random conditions that REST answers."""
     while True:
         parts = (
             [random_conditions(chance, opened.table)] if chance.random() < 0.5 or not window else []
@@ -362,12 +388,16 @@ async def ask_anything(opened, chance, *, window, select):
         asked = "&".join(parts)
         answer = await opened.rest.get(f"/{opened.path}/?{asked}")
         if answer.status == 200:
-            await opened.open(asked)
-            return
+            return asked
 
 
-async def run_case(seed, writes, cuts, table=None, *, window=False, select=False, **options):
-    """Run one random case; raises AssertionError with what differs."""
+async def run_case(
+    seed, writes, cuts, table=None, *, window=False, select=False, alone=False, **options
+):
+    """Run one random case; raises AssertionError with what differs.
+
+    ``alone``: often all readers are away, and then one of another query is there.
+    """
     chance = random.Random(seed)
     table = table or random_table(chance)
     records = chance.choice(RECORDS) if window else FEW
@@ -377,17 +407,20 @@ async def run_case(seed, writes, cuts, table=None, *, window=False, select=False
     async with world(table, **options) as opened:
         for _ in range(chance.randrange(8 + 4 * (records if window else 0))):
             await opened.write(random_write(chance, table, records))
-        await ask_anything(opened, chance, window=window, select=select)
+        asking = {"window": window, "select": select}
+        await ask_anything(opened, chance, STREAMS if alone else DOORS, **asking)
         await opened.check()
-        await write_and_check(opened, chance, writes, cuts, records)
+        others = [await answered(opened, chance, **asking) for _ in range(OTHERS * alone)]
+        await write_and_check(opened, chance, writes, cuts, records, others=others)
     assert 0 == len(opened.server.live_queries)
     assert 0 == len(opened.server.live_queries.windows)
 
 
-async def write_and_check(opened, chance, writes, cuts, records, write=None):
+async def write_and_check(opened, chance, writes, cuts, records, write=None, others=()):
     """Write, sometimes while readers are away, and compare each time.
 
-    ``write`` makes a random event; without, it is one of the table.
+    ``write`` makes a random event; without, it is one of the table. ``others``: conditions of a
+    reader that is there meanwhile, half of the times.
     """
     left = cuts
 
@@ -402,7 +435,10 @@ async def write_and_check(opened, chance, writes, cuts, records, write=None):
             left -= 1
             much = chance.choice((5, 5, records))
             some = [some_write() for _ in range(chance.randrange(much))]
-            await opened.cut_and_return(chance, some)
+            if others and chance.random() < 0.5:
+                await opened.leave_to_another(some, chance.choice(others))
+            else:
+                await opened.cut_and_return(chance, some)
         else:
             await opened.write(some_write())
             await opened.settle()

@@ -49,6 +49,13 @@ async def test_m3_a_window_of_selected_parts_is_that_of_rest(seed):
     await run_case(seed, writes=40, cuts=8, window=True, select=True)
 
 
+@pytest.mark.parametrize("window", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+async def test_m3_who_comes_back_after_another_query_has_what_rest_answers(seed, window):
+    """M3: what was found out for another reader's query is not taken for this one's."""
+    await run_case(seed, writes=40, cuts=20, window=window, alone=True)
+
+
 @pytest.mark.parametrize("name", PEOPLE)
 @pytest.mark.parametrize("seed", range(3))
 async def test_m3_m9_a_window_of_selected_parts_within_the_rights_of_the_caller(name, seed):
