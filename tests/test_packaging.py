@@ -6,7 +6,7 @@ import tomllib
 
 import yaml
 
-from house import ROOT
+from house import ROOT, relative, text_files
 from rowcast.auth.anonymous import anonymous_from
 from rowcast.core.callers import NONE
 from rowcast.program.config import load_config
@@ -68,6 +68,13 @@ def test_what_compiles_is_locked_at_the_versions_of_the_tests():
     assert {} == {name: version for name, version in tools.items() if everything[name] != version}
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
     assert {re.match(r"[\w-]+", text)[0] for text in groups["compile"]} <= tools.keys()
+
+
+def test_lock_files_name_no_address():
+    """They name hashes: where packages come from is up to who installs them."""
+    locks = [path for path in text_files() if path.suffix == ".lock" or "-lock." in path.name]
+    assert len(locks) > 1
+    assert [] == [relative(path) for path in locks if "://" in path.read_text("utf-8")]
 
 
 def test_the_image_is_built_with_compiled_modules():
