@@ -4,50 +4,22 @@ What a collection shows is what REST answers, with the writes of its own that ar
 """
 
 import json
-import shutil
-import subprocess
-from pathlib import Path
 from random import Random
 
 import pytest
+from node_process import MARKS, UI, NodeProcess
 
-from serving import Server, environment
+from serving import Server
 
-NODE = shutil.which("node")
-HERE = Path(__file__).parent
-UI = HERE.parent.parent / "app" / "rowcast" / "doors" / "http" / "ui"
-pytestmark = [
-    pytest.mark.interop,
-    pytest.mark.slow,
-    pytest.mark.skipif(not NODE, reason="Node.js is not installed"),
-]
+pytestmark = MARKS
 
 
-class Collected:
-    """A process of Node with one collection."""
+class Collected(NodeProcess):
+    """A program with one collection."""
 
     def __init__(self, url, table, where="", **options):
-        script = HERE / "rowcast_collection.mjs"
-        words = [NODE, script, UI / "collection.js", url, table, where, json.dumps(options)]
-        self.process = subprocess.Popen(
-            list(map(str, words)), stdin=-1, stdout=-1, text=True, env=environment()
-        )
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.kill()
-        self.process.wait()
-
-    def do(self, what, **members):
-        self.process.stdin.write(json.dumps({"do": what} | members) + "\n")
-        self.process.stdin.flush()
-
-    def next(self):
-        return json.loads(self.process.stdout.readline())
+        words = UI / "collection.js", url, table, where, json.dumps(options)
+        super().__init__("rowcast_collection.mjs", *words)
 
     def ask(self, what, **members):
         self.do(what, **members)

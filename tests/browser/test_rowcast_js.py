@@ -5,56 +5,29 @@ Browsers use its WebSocket (tests/browser/test_live_page.py); Node 20 has none, 
 
 import json
 import re
-import shutil
-import subprocess
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 from threading import Thread
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from node_process import MARKS, UI, NodeProcess
 
-from serving import Server, environment
+from serving import Server
 
-NODE = shutil.which("node")
-HERE = Path(__file__).parent
-CLIENT = HERE.parent.parent / "app" / "rowcast" / "doors" / "http" / "ui" / "rowcast.js"
+CLIENT = UI / "rowcast.js"
 CODE_BYTES_MAX = 10_000
-pytestmark = [
-    pytest.mark.interop,
-    pytest.mark.slow,
-    pytest.mark.skipif(not NODE, reason="Node.js is not installed"),
-]
+pytestmark = MARKS
 
 
-class Client:
-    """A process of Node with one client."""
+class Client(NodeProcess):
+    """A program with one client."""
 
     def __init__(self, url, **options):
-        command = [NODE, HERE / "rowcast_client.mjs", CLIENT, url, json.dumps(options)]
-        self.process = subprocess.Popen(
-            list(map(str, command)), stdin=-1, stdout=-1, text=True, env=environment()
-        )
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.kill()
-        self.process.wait()
-
-    def do(self, what, **members):
-        self.process.stdin.write(json.dumps({"do": what} | members) + "\n")
-        self.process.stdin.flush()
+        super().__init__("rowcast_client.mjs", CLIENT, url, json.dumps(options))
 
     def call(self, verb, *args):
         self.do("call", verb=verb, args=args)
         return self.next()
-
-    def next(self):
-        return json.loads(self.process.stdout.readline())
 
     def events(self, count):
         """Return so many events, the states between them left out."""

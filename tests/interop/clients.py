@@ -6,16 +6,26 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 from paho.mqtt.client import Client
 
 from serving import PATIENCE_SECONDS
 
+MODULES = Path(__file__).parent / "node_modules"
+
 
 def needs(program: str) -> pytest.MarkDecorator:
     """Return the mark that skips a test where the program is not installed."""
     return pytest.mark.skipif(not shutil.which(program), reason=f"{program} is not installed")
+
+
+def library(*names: str) -> tuple[Path, pytest.MarkDecorator]:
+    """Return the place of what npm installs here, and the mark that skips where it did not."""
+    place = MODULES.joinpath(*names)
+    reason = f"{'/'.join(names)} is not there: run npm ci in tests/interop"
+    return place, pytest.mark.skipif(not place.exists(), reason=reason)
 
 
 def run(*command: object, given: bytes | None = None) -> bytes:

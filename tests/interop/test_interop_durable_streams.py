@@ -7,12 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from clients import needs
+from clients import library, needs
 
 from serving import Server
 
 HERE = Path(__file__).parent
-SUITE = HERE / "node_modules" / "@durable-streams" / "server-conformance-tests"
+_, INSTALLED = library("@durable-streams", "server-conformance-tests")
 SECONDS = 300
 """The suite takes one minute; five on a busy machine."""
 pytestmark = [
@@ -20,9 +20,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(2 * SECONDS),
     needs("node"),
-    pytest.mark.skipif(
-        not SUITE.exists(), reason="the suite is not there: run npm ci in tests/interop"
-    ),
+    INSTALLED,
 ]
 RUN = """
 import { runConformanceTests } from "@durable-streams/server-conformance-tests"

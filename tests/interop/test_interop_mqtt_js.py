@@ -5,15 +5,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from clients import Program, needs
+from clients import Program, library, needs
 
 HERE = Path(__file__).parent
+_, INSTALLED = library("mqtt")
 pytestmark = [
     pytest.mark.interop,
     needs("node"),
-    pytest.mark.skipif(
-        not (HERE / "node_modules" / "mqtt").exists(), reason="npm ci was not run in tests/interop"
-    ),
+    INSTALLED,
 ]
 VERSIONS = {"3.1": 3, "3.1.1": 4, "5": 5}
 PLACES = {

@@ -6,19 +6,17 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from clients import needs
+from clients import library, needs
 
 HERE = Path(__file__).parent
 UI = HERE.parent.parent / "app" / "rowcast" / "doors" / "http" / "ui"
-LIBRARY = HERE / "node_modules" / "@tanstack" / "db"
+_, INSTALLED = library("@tanstack", "db")
 SECONDS = 60
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.slow,
     needs("node"),
-    pytest.mark.skipif(
-        not LIBRARY.exists(), reason="the library is not there: run npm ci in tests/interop"
-    ),
+    INSTALLED,
 ]
 
 

@@ -5,23 +5,20 @@
 
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
-from clients import needs
+from clients import library, needs
 
 from rowcast.program.client_types import typescript
 from rowcast.schema import parse_schema
 
-COMPILER = Path(__file__).parent / "node_modules" / "typescript" / "bin" / "tsc"
+COMPILER, INSTALLED = library("typescript", "bin", "tsc")
 SECONDS = 120
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.slow,
     needs("node"),
-    pytest.mark.skipif(
-        not COMPILER.exists(), reason="the compiler is not there: run npm ci in tests/interop"
-    ),
+    INSTALLED,
 ]
 SCHEMA = """
 type Dog @table @export {
