@@ -243,16 +243,22 @@ async def test_m2_a_damaged_file_of_the_cache_is_fetched_again(make):
     world.close()
 
 
+def another_process(world):
+    """Return the number of the part, and another process' place and index of the same files."""
+    place, number = world.feature.index.place, next(iter(world.feature.index.numbers()))
+    other = StorePlace(place.store, place.directory.with_name("other"))
+    index = ArchiveIndex(other)
+    index.look(number, "Note", 35)
+    return number, other, index
+
+
 @pytest.mark.slow
 async def test_m2_another_process_finds_what_was_merged(make):
     """A worker's index is older: the file it names is gone, and the rows are in another one."""
     world = make(keep=5, file_bytes=0)
     await written(world, 40)
     await world.sweep()
-    place, number = world.feature.index.place, next(iter(world.feature.index.numbers()))
-    other = StorePlace(place.store, place.directory.with_name("other"))
-    index = ArchiveIndex(other)
-    index.look(number, "Note", 35)
+    number, other, index = another_process(world)
     assert len(index.chain(number)) > 3
     world.feature.archiver._bounds = ArchiverBounds()
     world.feature.archiver._merge_all(number)
@@ -269,10 +275,7 @@ async def test_m2_what_is_merged_while_it_is_fetched_is_read_from_the_merged_fil
     world = make(keep=5, file_bytes=0)
     await written(world, 40)
     await world.sweep()
-    place, number = world.feature.index.place, next(iter(world.feature.index.numbers()))
-    other = StorePlace(place.store, place.directory.with_name("other"))
-    index = ArchiveIndex(other)
-    index.look(number, "Note", 35)
+    number, other, index = another_process(world)
     world.feature.archiver._bounds = ArchiverBounds()
     whole = ObjectPath.chunks
 

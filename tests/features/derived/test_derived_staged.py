@@ -99,14 +99,19 @@ async def test_w4_a_large_result_is_staged_and_seen_at_one_position(world):
     assert COUNT - 10 == sum(event.kind == DELETE for event in world.log())
 
 
-async def test_w4_a_run_that_is_killed_while_it_is_staged_leaves_nothing(world):
-    """W4: it is begun again with the server, and what was staged of it is never seen."""
+async def staging(world):
+    """Commit a result, and begin another one, of which the first page is staged."""
     world.rows = rows(1)
     await world.look()
     world.rows, world.time = rows(2), world.time + 60
     world.pages = asyncio.Queue()
     world.jobs.look()
     await world.pages.get()
+
+
+async def test_w4_a_run_that_is_killed_while_it_is_staged_leaves_nothing(world):
+    """W4: it is begun again with the server, and what was staged of it is never seen."""
+    await staging(world)
     await world.pages.get()
     await world.kill()
     world.rows = rows(3)
@@ -120,12 +125,7 @@ async def test_w4_a_run_that_is_killed_while_it_is_staged_leaves_nothing(world):
 
 async def test_w4_a_run_that_is_cancelled_while_it_is_staged_changes_nothing(world):
     """W4: late, it would be in the way of the next run; its table is stale until then."""
-    world.rows = rows(1)
-    await world.look()
-    world.rows, world.time = rows(2), world.time + 60
-    world.pages = asyncio.Queue()
-    world.jobs.look()
-    await world.pages.get()
+    await staging(world)
     topic = "$SYS/jobs/Mean"
     await world.kernel.write(Event(topic, DELETE, b"", qos=1, retain=True), ANN)
     assert ({1}, COUNT) == world.counts()
