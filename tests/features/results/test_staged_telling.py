@@ -1,6 +1,7 @@
 """Hooks that are told of writes hear of each row of a staged result, at their pace (G18, M5)."""
 
 import asyncio
+import itertools
 
 import pytest
 from test_bulk_commit import World, dogs
@@ -10,7 +11,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE
 from rowcast.features.hooks.bounds import HookBounds
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.features.results.telling import OWNER
+from rowcast.features.results.telling import OWNER, Tellings
 from rowcast.store.sqlite import SqlStore
 
 MANY = {f"d{number:04}": "new" for number in range(2_500)}
@@ -131,4 +132,23 @@ async def test_m5_results_are_refused_while_listeners_are_far_behind(tmp_path):
     assert refused.value.code is Code.BUSY
     await world.settle(32)
     assert (await world.write(dogs(a="x", b="x"), cut="0badcafe:99", caller=ANN)).written == 2
+    world.close()
+
+
+async def test_g18_m5_rows_that_cannot_be_read_are_told_later(tmp_path, monkeypatch, caplog):
+    world = Told(tmp_path, waits=False)
+    await world.write(dogs(**MANY))
+    world.tellings = Tellings(world.room.kernel, retry_seconds=0)
+    world.tellings.restore(world.facts())
+    read, reads = world.room.kernel.reader.read, itertools.count()
+
+    async def refused_at_first(*arguments):
+        if next(reads) in {0, 2}:
+            raise Error(Code.BUSY, "the store is busy")
+        return await read(*arguments)
+
+    monkeypatch.setattr(world.room.kernel.reader, "read", refused_at_first)
+    await world.settle(2_500)
+    assert [topic for _, topic, _ in world.told] == [f"Dog/{key}" for key in MANY]
+    assert 2 == caplog.text.count("hooks are told of a large result later: the store is busy")
     world.close()
