@@ -17,11 +17,12 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from killing import GONE
 
+from rowcast.core.limits import HTTP_LIMIT_LINKED_RECORDS_MAX
 from rowcast.features.derived.places import RunPlaces
 from serving import Server, environment, wait_until
 from talking import Events, Mqtt
@@ -87,12 +88,13 @@ class Watcher(threading.Thread):
 
 
 class Reader(Watcher):
-    """Reads the whole table over and over."""
+    """Reads the whole table over and over, in one page, so as of one position."""
 
     def watch(self) -> None:
+        limit = min(2 * self.size, HTTP_LIMIT_LINKED_RECORDS_MAX)
         with self.server.client() as client:
             while not self.stopping.is_set():
-                answer = client.get(f"/Hourly/?limit({2 * self.size})")
+                answer = client.get(f"/Hourly/?limit({limit})")
                 if answer.status_code != 200:
                     continue
                 rows = answer.json()
@@ -228,11 +230,12 @@ def run(folder: Path, kills: int, seed: int, size: int = ROWS) -> dict[str, int]
     figures = Counter[str]()
     (folder / "jobs").mkdir()
     (folder / "jobs" / "hourly.py").write_text(f"ROWS = {size}\n{JOB}")
-    with Server(folder, SCHEMA) as server:
+    with Server(folder, SCHEMA) as server, ExitStack() as watching:
         write(server, 1)
         takes = finish(server, 1, size)
         watchers = [it(server, size) for it in (Reader, Stream, Session)]
         for watcher in watchers:
+            watching.callback(watcher.stopping.set)  # it outlives no failure
             watcher.start()
         number = 1
         for _ in range(kills):
