@@ -9,7 +9,9 @@ from build import ANN, Listener
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.topics import TopicFilter
+from rowcast.features.derived import commit
 from rowcast.features.derived.commit import ResultBounds
+from rowcast.kernel.result_writing import write_result
 from rowcast.store.sqlite import SqlStore
 
 COUNT = 2_500
@@ -138,27 +140,25 @@ async def test_w4_a_run_that_is_cancelled_while_it_is_staged_changes_nothing(wor
     assert 2 * COUNT == len(world.log())
 
 
-@pytest.mark.interpreted
-async def test_w4_a_run_waits_for_another_large_result(world):
+async def test_w4_a_run_waits_for_another_large_result(world, monkeypatch):
     """W4: it does not fail for it."""
     committer = world.server.committer
     other = committer.begin_staged(world.table(), 10)
     world.rows = rows(1, 20)
     refused = Listener(world.server, "$stale/#")
-    begin = committer.begin_staged
     tried = []
 
-    def beginning(*arguments):
-        if tried:
-            committer.abandon(other)
+    async def writing(*arguments):
         tried.append(1)
         try:
-            return begin(*arguments)
+            await write_result(*arguments)
         except Error as error:
+            committer.abandon(other)
+            assert 10 == error.detail["retry_after_seconds"]
             error.detail["retry_after_seconds"] = 0
             raise
 
-    committer.begin_staged = beginning
+    monkeypatch.setattr(commit, "write_result", writing)
     await world.look()
     assert 2 == len(tried)
     assert ("done", []) == ((await world.row())["state"], refused.topics)
