@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import uvicorn
@@ -136,10 +137,14 @@ class HttpServer(Server):
 
     @property
     def counts(self):
-        """What must be the same before and after a connection: tasks, filters, streams."""
+        """How many tasks, by their names, filters and streams there are."""
         tasks = [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
-        names = sorted(getattr(t.get_coro(), "__qualname__", "") for t in tasks)
-        return (names, self.kernel.bus.subscriptions, len(self.edge.watch), len(self.edge.watch))
+        names = Counter(getattr(t.get_coro(), "__qualname__", "") for t in tasks)
+        return names + Counter(filters=self.kernel.bus.subscriptions, streams=len(self.edge.watch))
+
+    async def leave_nothing(self, before):
+        """Wait until there is nothing more than before, when earlier tasks may not have ended."""
+        await self.until(lambda: self.counts <= before)
 
     async def until(self, condition):
         """Let the loop run until something holds."""

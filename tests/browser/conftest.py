@@ -62,8 +62,8 @@ def opened(chromium, server):
 
 
 def _complaint(said, complaints):
-    """Note what is wrong; the browser also logs each refusal, which the page itself shows."""
-    expected = ("Failed to load resource", "net::ERR_CONNECTION_REFUSED")
+    """Note what is wrong; the browser also logs each failed connection, which the page shows."""
+    expected = ("Failed to load resource", "WebSocket connection to", "net::ERR_CONNECTION_REFUSED")
     if said.type == "error" and not any(part in said.text for part in expected):
         complaints.append(said.text)
 

@@ -364,4 +364,4 @@ async def test_many_connects_and_aborts_leave_nothing(doors):
         writer.write(f"GET {url} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n".encode())
         await reader.read(100)
         writer.transport.abort()
-    await doors.until(lambda: doors.counts == before)
+    await doors.leave_nothing(before)

@@ -149,7 +149,7 @@ async def test_a_reader_that_stops_holds_little_and_is_cut_off_in_the_end(doors)
             await doors.write("Dog/1")
             await healthy.next()
     await doors.until(lambda: len(doors.edge.watch) == 0)
-    await doors.until(lambda: doors.counts == before)
+    await doors.leave_nothing(before)
 
 
 async def cut_off(doors):
@@ -253,7 +253,7 @@ async def test_a_thousand_connects_and_aborts_leave_nothing(doors):
         if number % 3:
             await reader.read(100)
         writer.transport.abort()
-    await doors.until(lambda: doors.counts == before)
+    await doors.leave_nothing(before)
     assert 0 == len(doors.server.server_state.connections)
 
 

@@ -144,7 +144,7 @@ async def test_a_peer_that_stops_reading_is_cut_off_in_the_end(doors):
         for _ in range(200):
             await doors.write("Dog/1", PUT, big)
         await doors.until(lambda: len(doors.edge.watch) == 0)
-    await doors.until(lambda: doors.counts == before)
+    await doors.leave_nothing(before)
 
 
 async def test_a_slow_peer_gets_all_that_is_logged(doors):
@@ -187,7 +187,7 @@ async def test_a_thousand_connects_and_aborts_leave_nothing(doors):
         if number % 3:
             await reader.read(100)
         writer.transport.abort()
-    await doors.until(lambda: doors.counts == before)
+    await doors.leave_nothing(before)
     assert 0 == len(doors.server.server_state.connections)
 
 
