@@ -84,10 +84,11 @@ def start_ours(
     undeclared: str = "route",
     revision: str = "",
     features: str = "",
+    schema: str = SCHEMA,
 ) -> Server:
     """Start Rowcast, of this checkout or of a revision of it."""
-    schema = directory / "schema.graphql"
-    schema.write_text(SCHEMA)
+    tables = directory / "schema.graphql"
+    tables.write_text(schema)
     mqtt_port, http_port = free_port(), free_port()
     command: list[str | Path] = [ROOT / ".venv/bin/rowcast"]
     env = {}
@@ -96,7 +97,7 @@ def start_ours(
         env["PYTHONPATH"] = str(root)
         command = [sys.executable, "-c", f"from {module} import main; main()"]
     command += ["serve", "--http-port", str(http_port), "--mqtt-port", str(mqtt_port)]
-    command += ["--data", directory / "data", "--schema", schema]
+    command += ["--data", directory / "data", "--schema", tables]
     command += ["--set", f"topics.undeclared={undeclared}"]
     if features:
         command += ["--resources", PEERS.parent / "features" / features]
