@@ -153,6 +153,18 @@ class HttpServer(Server):
                 await a_moment()
 
 
+class OneByOne:
+    """Turns of the loop that a test gives."""
+
+    def __init__(self):
+        self.waiting = []
+
+    async def take(self):
+        turn = asyncio.get_running_loop().create_future()
+        self.waiting.append(turn)
+        await turn
+
+
 class Blocks:
     """The blocks of an event stream, each as a dict of its fields; comments as ``comment``."""
 

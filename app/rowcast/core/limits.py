@@ -416,8 +416,8 @@ SHUTDOWN_SECONDS_MAX = 5
 SUBSCRIPTION_TOPICS_CACHED_MAX = 1_024
 """Cached topics with their matching filters, for a subscription of several filters; cleared when
 full."""
-STREAM_BATCH_EVENTS_MAX = 256
-"""Events joined into one send: one system call for a burst, small compared with a buffer."""
+STREAM_BATCH_EVENTS_MAX = 64
+"""Events joined into one send: one system call for a burst, encoded in half a millisecond."""
 SUBSCRIPTION_TAKE_BYTES_MAX = 256 * 1024
 """Payload bytes delivered at once: bounds the memory of one slow reader besides its queue."""
 STREAM_SEND_SECONDS = 30

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from http_server import STREAM, HttpServer
+from http_server import STREAM, HttpServer, OneByOne
 from memory_users import ann_and_bob
 from rowcast.auth.authenticator import Authenticator
 from rowcast.core.callers import NONE
@@ -348,3 +348,24 @@ async def test_a_stream_that_begins_while_the_server_stops_ends_at_once(doors):
     async with asyncio.timeout(1):
         await doors.edge(peer.scope, peer.receive, peer.send)
     assert b"" == peer.sent[-1]["body"]
+
+
+@pytest.mark.parametrize("door", ["sse", "ws"])
+async def test_streams_that_come_together_are_opened_one_in_a_turn(doors, door):
+    """C26: a crowd that opens streams does not stop others meanwhile."""
+    doors.edge.openings = turns = OneByOne()
+    open_one = {"sse": doors.sse, "ws": doors.ws}[door]
+
+    async def read(until):
+        async with open_one("/Dog/1"):
+            await until.wait()
+
+    over = asyncio.Event()
+    readers = [asyncio.create_task(read(over)) for _ in range(3)]
+    await doors.until(lambda: len(turns.waiting) == 3)
+    for opened, turn in enumerate(turns.waiting):
+        assert opened == len(doors.edge.watch)
+        turn.set_result(None)
+        await doors.until(lambda count=opened + 1: len(doors.edge.watch) == count)
+    over.set()
+    await asyncio.gather(*readers)

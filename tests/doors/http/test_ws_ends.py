@@ -10,7 +10,7 @@ import socket
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from http_server import HttpServer, ask, hear, say
+from http_server import HttpServer, OneByOne, ask, hear, say
 from rowcast.core.callers import NONE
 from rowcast.core.events import PUT
 from rowcast.doors.http.streams import websocket
@@ -189,6 +189,19 @@ async def test_a_thousand_connects_and_aborts_leave_nothing(doors):
         writer.transport.abort()
     await doors.leave_nothing(before)
     assert 0 == len(doors.server.server_state.connections)
+
+
+async def test_a_client_that_leaves_while_its_streams_are_opened_leaves_nothing(doors):
+    """C26."""
+    before = doors.counts
+    doors.edge.openings = turns = OneByOne()
+    _reader, writer = await asyncio.open_connection("127.0.0.1", doors.port)
+    writer.write(handshake("/Dog/"))
+    await doors.until(lambda: turns.waiting)
+    writer.transport.abort()
+    await doors.until(lambda: not doors.server.server_state.connections)
+    turns.waiting[0].set_result(None)
+    await doors.leave_nothing(before)
 
 
 async def test_the_order_over_all_subscriptions_is_that_of_the_log(doors):

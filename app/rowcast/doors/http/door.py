@@ -30,6 +30,7 @@ from rowcast.doors.http.streams.watch import Watch
 from rowcast.kernel.door import Door
 from rowcast.kernel.excluded_tables import Exclusions
 from rowcast.kernel.kernel import Kernel
+from rowcast.reads.loop_turns import LoopTurns
 from rowcast.subscriptions.subscription import Subscription
 
 
@@ -82,6 +83,8 @@ class HttpDoor(Door):
         self.closing = asyncio.Event()
         """Set when the server stops; closes streams."""
         self.flusher = Flusher()
+        self.openings = LoopTurns(rests_max=0)
+        """Streams are opened one in each turn of the loop: many may come in one moment."""
         self.watch = Watch(
             self.closing,
             settings.sse_heartbeat_seconds,

@@ -49,8 +49,8 @@ _HEARTBEAT: Final = b":\n\n"
 
 async def serve(edge: HttpDoor, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer a request for an event stream."""
-    headers = headers_of(scope)
-    caller = edge.caller(scope, "sse")
+    await edge.openings.take()
+    headers, caller = headers_of(scope), edge.caller(scope, "sse")
     hooks, stream = edge.kernel.hooks, EventStream(edge, scope["path"], send)
     hooks.connection(caller)
     try:

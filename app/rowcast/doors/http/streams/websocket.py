@@ -56,6 +56,7 @@ _OWN: Final = (OWN_STREAM,)
 async def serve(edge: HttpDoor, scope: Scope, receive: Receive, send: Send) -> None:
     """Serve one WebSocket; errors are sent after the handshake, where browsers can read them."""
     await receive()  # websocket.connect
+    await edge.openings.take()
     caller = edge.caller(scope, "ws")
     hooks = edge.kernel.hooks
     protocol, media_type = _spoken(scope)
@@ -81,7 +82,7 @@ async def serve(edge: HttpDoor, scope: Scope, receive: Receive, send: Send) -> N
         hooks.listeners.tell("refused", caller, reason=error.message, code=usual_status(error))
         await _refuse(send, error, protocol)
         return
-    await send({"type": "websocket.accept", "subprotocol": protocol, "headers": headers})
+    await _accept(socket, send, protocol, headers)
     channel = socket_channel_of(send, binary=media_type != JSON)
     hooks.connected(caller)
     connection: Socket | ResourceSocket = socket
@@ -105,6 +106,17 @@ def _spoken(scope: Scope) -> tuple[str | None, str]:
         return None, negotiate(text_of(headers_of(scope), b"accept"), FORMATS)
     except Error:
         return None, JSON
+
+
+async def _accept(
+    socket: "Socket", send: Send, protocol: str | None, headers: list[tuple[bytes, bytes]]
+) -> None:
+    """Finish the handshake; close the subscription if the client left while it was opened."""
+    try:
+        await send({"type": "websocket.accept", "subprotocol": protocol, "headers": headers})
+    except BaseException:
+        socket.kernel.close(socket.subscription)
+        raise
 
 
 async def _refuse(send: Send, error: Error, protocol: str | None) -> None:
