@@ -12,6 +12,7 @@ from bisect import bisect_right
 from sim_checks import Violation, require
 from sim_loop import SimLoop
 from sim_nodes import ANSWER_SECONDS, DECLARED, EPOCH, START, Follower, Leader, Tables
+from sim_results import SeenResults
 from sim_server import TABLES
 from sim_store import number_of
 
@@ -22,7 +23,6 @@ from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, RETAINED, Event
 from rowcast.core.facts import Change
 from rowcast.kernel.write import A_RECORD, UNAWAITED, Condition, Receipt, Write
 from rowcast.log.batch import Batch
-from rowcast.log.batch_content import decode_content
 
 TOPICS = ("Dog/1", "Dog/2", "Counter/7", "free/a", "free/b")
 HORIZON = 3.0
@@ -34,8 +34,7 @@ class World:
 
     def __init__(self, seed, *, results=False):
         self.results, self.chance = results, random.Random(seed + 2)
-        self.large, self.staged, self.silent = [], set(), set()
-        self._pages = 0, ()
+        self.large, self.seen = [], SeenResults(DECLARED.get)
         self.rng = random.Random(seed)
         self.loop = SimLoop(random.Random(seed + 1))
         self.loop._mixing = 0.0  # wires keep the order of what they carry
@@ -58,30 +57,14 @@ class World:
             batch = Batch.read(self.engine[self._decoded])
             require(batch.number == self._decoded + 1, "a batch without its number", batch.number)
             content = batch.content(DECLARED.get)
-            for event in (*content.events, *self._switched(content.operations)):
+            self.seen.gives_way(content.events)
+            for event in (*content.events, *self.seen.switched(content.operations)):
                 last = self.events[-1].seq if self.events else 0
                 require(event.seq > last, "numbers do not grow", last, event)
                 self.events.append(event)
                 self._seqs[event.seq] = event
             self._decoded += 1
         return self._seqs
-
-    def _switched(self, operations):
-        """Return the events of a result that all see from a batch on."""
-        for name, arguments in operations:
-            if name == "stage":
-                _, after, data = arguments
-                known = self._pages[1] if self._pages[0] == after else ()
-                page = decode_content(data, after, DECLARED.get).events
-                self._pages = after, (*known, *page)
-            elif name in {"abandon", "switch"}:
-                (_, events), self._pages = self._pages, (0, ())
-                if name == "switch":
-                    require(len(events) == arguments[2], "pages are missing", arguments)
-                    self.staged |= {event.seq for event in events}
-                    self.silent |= {event.seq for event in events[1:]}
-                    return events
-        return ()
 
     def seq_before(self, event):
         """Return the number of the record before an event; 0 without one."""
@@ -171,20 +154,31 @@ class World:
 
     async def _result(self, node, numbers, rows):
         """Write one of two pages; return whether it is acknowledged."""
-        committer, dog = node.committer, TABLES[0]
+        committer, dog, chance = node.committer, TABLES[0], self.chance
+        gives_way, contested = chance.random() < 0.6, chance.random() < 0.5
         try:
-            staged = committer.begin_staged(dog, len(numbers))
+            staged = committer.begin_staged(
+                dog, len(numbers), (lambda _topic: True) if gives_way else None
+            )
         except Error:
             return False
         try:
             for start in (0, rows):
                 some = [
-                    Event(f"Dog/{at if start else n}", PUT, b'{"n": %d}' % n, JSON, 1, True)
+                    Event(
+                        f"Dog/{at if bool(start) is contested else n}",
+                        PUT,
+                        b'{"n": %d}' % n,
+                        JSON,
+                        1,
+                        True,
+                    )
                     for at, n in enumerate(numbers[start : start + rows])
                 ]
-                await committer.stage(staged, [admitted(node, event) for event in some])
+                told = await committer.stage(staged, [admitted(node, event) for event in some])
+                self.seen.lost |= {number_of(one.event.payload) for one in told if one.late}
                 await self.loop.pause(self.chance.choice((0, 0.01, 0.1)))
-            await committer.switch(staged, lambda _last: (), lambda _topic: True)
+            await committer.switch(staged, lambda *_: (), lambda _topic: True)
         except Error:
             return False
         finally:
@@ -384,7 +378,7 @@ class World:
 
     def _check_heard(self, node):
         self.by_seq()
-        seqs = [event.seq for event in self.events if event.seq not in self.silent]
+        seqs = [event.seq for event in self.events if event.seq not in self.seen.silent]
         start = bisect_right(seqs, node.from_seq)
         wanted = seqs[start : start + len(node.heard)]
         require(node.heard == wanted, "announced out of order", node.name, node.heard, wanted)
@@ -400,7 +394,7 @@ class World:
             together = (first in found) == (second in found)
             require(together, "half of a group is in the log", first, second)
         for numbers, acknowledged in self.large:
-            there = [n in found for n in numbers]
+            there = [n in found for n in numbers if n not in self.seen.lost]
             require(len(set(there)) == 1, "half of a result is in the log", numbers, there)
             require(there[0] or not acknowledged, "a result is lost", numbers)
         self._check_times()
@@ -436,7 +430,7 @@ class World:
                 created.pop(event.topic, None)
                 continue
             time = json.loads(event.payload)["created"]
-            if event.seq in self.staged:  # decided before others wrote, and seen after them
+            if event.seq in self.seen.staged:  # decided before others wrote, and seen after them
                 created[event.topic] = time
             known = created.setdefault(event.topic, time)
             require(known == time, "a record was created twice", known, event)

@@ -8,6 +8,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.journal.follower_store import FollowerStore
 from rowcast.kernel.forwarding import ForwardingCommitter
 from rowcast.kernel.proposals import Proposal
+from rowcast.kernel.staged_commit import StagedCommits
 from rowcast.reads.record_cache import Unknown
 
 
@@ -145,7 +146,17 @@ def keep_records_of_before_a_switch(monkeypatch):
     monkeypatch.setattr(ForwardingCommitter, "_show", stale)
 
 
-RESULT_PLANTS = (sweep_at_the_start, announce_no_switch, keep_records_of_before_a_switch)
+def stage_beside_a_batch(monkeypatch):
+    """A page is decided on the records from before a batch that is being written."""
+    monkeypatch.setattr(StagedCommits, "_page_alone", StagedCommits._page)
+
+
+RESULT_PLANTS = (
+    sweep_at_the_start,
+    announce_no_switch,
+    keep_records_of_before_a_switch,
+    stage_beside_a_batch,
+)
 CLUSTER_PLANTS = (
     verify_no_record,
     judge_a_proposal_each_time_it_comes,

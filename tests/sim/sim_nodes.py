@@ -12,6 +12,7 @@ from memory_store import MemoryStore
 from rowcast.cluster.follower_link import FollowerLink
 from rowcast.cluster.sequencer_links import SequencerLinks
 from rowcast.core.errors import Code, Error
+from rowcast.core.events import RETAINED
 from rowcast.core.topics import TopicFilter
 from rowcast.journal.applying import InlineApplying
 from rowcast.journal.follower_store import FollowerStore
@@ -32,24 +33,48 @@ ANSWER_SECONDS = 0.6
 class Tables(MemoryStore):
     """Tables in memory that outlive a node's life."""
 
-    _staged = 0, ()
+    _staged = 0, (), ()
+    _gives_way = False
+    _given_way = ()
 
-    def stage(self, table, after, events):
+    def stage(self, table, after, page, *, gives_way=False):
         """Keep a page of a result."""
-        known = self._staged[1] if self._staged[0] == after else ()
-        self._staged = after, (*known, *events)
+        events, changes = page
+        if self._staged[0] != after:
+            self._staged, self._given_way = (after, (), ()), ()
+        _, known, facts = self._staged
+        self._staged, self._gives_way = (after, (*known, *events), (*facts, *changes)), gives_way
+
+    def commit(self, events, changes=(), applied=0):
+        """Write, and forget what is staged of the same records, and older."""
+        after, staged, facts = self._staged
+        newest = {event.topic: event.version for event in events if event.kind in RETAINED}
+        older = [one for one in staged if one.version < newest.get(one.topic, 0)]
+        if self._gives_way and older:
+            self._given_way = (*self._given_way, *older)
+            gone = {event.topic for event in older}
+            left = tuple(event for event in staged if event not in older)
+            self._staged = after, left, tuple(fact for fact in facts if fact.name not in gone)
+        return super().commit(events, changes, applied)
+
+    def given_way(self):
+        """Tell how many rows have lost."""
+        return len(self._given_way), 0, 0
 
     def switch(self, table, last, count, size):
         """Let all see it."""
-        (_, events), self._staged = self._staged, (0, ())
-        require(len(events) == count, "pages of a result are missing", len(events), count)
+        (_, events, changes), self._staged = self._staged, (0, (), ())
+        lost, self._given_way = len(self._given_way), ()
+        require(len(events) + lost == count, "pages of a result are missing", len(events), count)
         with self._lock:
             for event in events:
                 self._apply(event)
+            for change in changes:
+                self._change(change)
 
     def abandon(self):
         """Forget it."""
-        self._staged = 0, ()
+        self._staged, self._given_way = (0, (), ()), ()
 
     def finish_staged(self):
         """Do what a server of its own does, which nobody may do here."""

@@ -10,8 +10,10 @@ import pytest
 from store_cases import DOG, NUMBER, TABLES, Writer
 
 from rowcast.core.conditions import Condition, Operator
+from rowcast.core.facts import Change
 from rowcast.core.queries import Query
 from rowcast.core.topics import TopicFilter
+from rowcast.core.write_marks import ORIGIN
 from rowcast.journal.applier import restorer
 from rowcast.store.read_transaction import open_cut
 from rowcast.store.rewind import rewind
@@ -105,7 +107,7 @@ def test_a_staged_result_is_unseen_and_then_seen_whole_by_every_read(stores, tmp
     (tmp_path / "other.db").unlink()
     after = reference(tmp_path, EARLIER, result())
     for event in result():
-        writes.stage(DOG, AFTER, [event])
+        writes.stage(DOG, AFTER, ([event], ()))
         assert (seen(reads), cut(writes.path)) == before
     writes.switch(DOG, AFTER + 3, 3, 30)
     assert (seen(reads), cut(writes.path)) == after
@@ -125,7 +127,7 @@ def test_a_staged_result_is_unseen_and_then_seen_whole_by_every_read(stores, tmp
 def test_writes_between_the_switch_and_the_moves_are_later_than_the_result(stores, tmp_path):
     writes, reads = stores
     writes.commit(EARLIER)
-    writes.stage(DOG, AFTER, result())
+    writes.stage(DOG, AFTER, (result(), ()))
     meanwhile = [put(DOG, "d", 9, age=9), put(NUMBER, 7, 10)]
     writes.commit(meanwhile)  # and between the first page and the switch
     writes.switch(DOG, AFTER + 3, 3, 30)
@@ -147,7 +149,7 @@ def test_a_result_that_is_never_switched_is_swept(stores, tmp_path):
     writes, reads = stores
     writes.commit(EARLIER)
     before = seen(reads)
-    writes.stage(DOG, AFTER, result())
+    writes.stage(DOG, AFTER, (result(), ()))
     writes.abandon()
     assert before == seen(reads)
     while writes.move_staged(1):
@@ -158,7 +160,7 @@ def test_a_result_that_is_never_switched_is_swept(stores, tmp_path):
         assert (
             [] == file.execute("SELECT 1 FROM sqlite_master WHERE name GLOB '*staged*'").fetchall()
         )
-    writes.stage(DOG, 2 * AFTER, result(2 * AFTER))  # and another one takes its place
+    writes.stage(DOG, 2 * AFTER, (result(2 * AFTER), ()))  # and another one takes its place
     writes.switch(DOG, 2 * AFTER + 3, 3, 30)
     assert 2 * AFTER + 3 == seen(reads)["head"]
 
@@ -168,7 +170,7 @@ def test_a_page_and_a_switch_that_are_applied_twice_are_applied_once(stores, aga
     writes, _ = stores
     writes.commit(EARLIER)
     for _ in range(1 + again):
-        writes.stage(DOG, AFTER, result())
+        writes.stage(DOG, AFTER, (result(), ()))
     for _ in range(1 + again):
         writes.switch(DOG, AFTER + 3, 3, 30)
     assert 7 == writes.figures(DOG).events
@@ -182,7 +184,7 @@ def test_a_page_and_a_switch_that_are_applied_twice_are_applied_once(stores, aga
 def test_a_store_that_is_opened_again_has_all_of_a_result_or_nothing(tmp_path, switched):
     store = opened(tmp_path / "rowcast.db")
     store.commit(EARLIER)
-    store.stage(DOG, AFTER, result())
+    store.stage(DOG, AFTER, (result(), ()))
     if switched:
         store.switch(DOG, AFTER + 3, 3, 30)
         store.move_staged(1)
@@ -199,7 +201,7 @@ def test_a_store_that_is_opened_again_has_all_of_a_result_or_nothing(tmp_path, s
 def test_a_file_is_rewound_to_before_a_result_that_was_not_moved_yet(tmp_path, switched, position):
     store = opened(tmp_path / "rowcast.db")
     store.commit(EARLIER)
-    store.stage(DOG, AFTER, result())
+    store.stage(DOG, AFTER, (result(), ()))
     if switched:
         store.switch(DOG, AFTER + 3, 3, 30)
         store.move_staged(1)
@@ -208,4 +210,121 @@ def test_a_file_is_rewound_to_before_a_result_that_was_not_moved_yet(tmp_path, s
     store = opened(tmp_path / "rowcast.db")
     whole = [result()] if switched and position > AFTER else []
     assert reference(tmp_path, EARLIER, *whole)[0] == seen(store)
+    store.close()
+
+
+GONE = [Change("gone/1", f"Dog/{key}", b"staged") for key in ("b", "c")]
+"""Facts of a result."""
+PLACES = [(one.owner, one.name) for one in GONE]
+
+
+def test_facts_of_a_result_are_seen_with_it_and_newer_ones_after_it(stores):
+    writes, reads = stores
+    earlier = Change("gone/1", "Dog/b", b"earlier")
+    writes.commit(EARLIER, [earlier])
+    writes.stage(DOG, AFTER, (result(), GONE))
+    assert reads.facts(PLACES) == {PLACES[0]: b"earlier"}
+    writes.switch(DOG, AFTER + 3, 3, 30)
+    both = dict.fromkeys(PLACES, b"staged")
+    assert reads.facts(PLACES) == both
+    while writes.move_staged(1):
+        assert reads.facts(PLACES) == both
+    assert reads.facts(PLACES) == both
+    assert writes.states("gone/") == [("gone/1", f"Dog/{key}", b"staged") for key in ("b", "c")]
+
+
+@pytest.mark.parametrize("moves", range(6))
+def test_a_fact_that_is_written_while_those_of_a_result_are_moved_stays(stores, moves):
+    writes, reads = stores
+    writes.commit(EARLIER)
+    writes.stage(DOG, AFTER, (result(), GONE))
+    writes.switch(DOG, AFTER + 3, 3, 30)
+    for _ in range(moves):
+        writes.move_staged(1)
+    newer = Change("gone/1", "Dog/b", b"newer")
+    if moves % 2:
+        writes.commit([put(DOG, "d", AFTER + 9)], [newer])
+    else:
+        writes.commit((), [newer])
+    while True:
+        assert reads.facts(PLACES) == {PLACES[0]: b"newer", PLACES[1]: b"staged"}
+        if not writes.move_staged(1):
+            break
+    writes.commit((), [Change("gone/1", "", None)])
+    assert reads.facts(PLACES) == {}
+
+
+@pytest.mark.parametrize("moves", range(3))
+def test_all_facts_of_an_owner_go_while_those_of_a_result_are_moved(stores, moves):
+    writes, reads = stores
+    writes.commit(EARLIER)
+    writes.stage(DOG, AFTER, (result(), GONE))
+    writes.switch(DOG, AFTER + 3, 3, 30)
+    for _ in range(moves):
+        writes.move_staged(2)
+    writes.commit((), [Change("gone/1", "", None)])
+    while writes.move_staged(1):
+        assert reads.facts(PLACES) == {}
+    assert reads.facts(PLACES) == {}
+
+
+@pytest.mark.parametrize("ends", ["swept", "opened again", "another begins"])
+def test_facts_of_a_result_that_is_never_switched_are_never_seen(tmp_path, ends):
+    store = opened(tmp_path / "rowcast.db")
+    store.commit(EARLIER)
+    store.stage(DOG, AFTER, (result(), GONE))
+    if ends == "swept":
+        store.abandon()
+        while store.move_staged(1):
+            assert store.facts(PLACES) == {}
+    elif ends == "opened again":
+        store.close()
+        store = opened(tmp_path / "rowcast.db")
+        store.finish_staged()
+    else:
+        store.stage(DOG, 2 * AFTER, (result(2 * AFTER), ()))
+        store.switch(DOG, 2 * AFTER + 3, 3, 30)
+    assert store.facts(PLACES) == {}
+    assert store.states("gone/") == []
+    store.close()
+
+
+def stamped(event, version, origin=None):
+    event.version = version
+    if origin is not None:
+        event.properties = {**(event.properties or {}), ORIGIN: origin}
+    return event
+
+
+@pytest.mark.parametrize("end", ["once", "opened again"])
+def test_staged_rows_give_way_to_newer_writes_of_their_records(tmp_path, end):
+    """With their events and facts; a store that is opened again knows that they do."""
+    store = opened(tmp_path / "rowcast.db")
+    store.commit(EARLIER)
+    rows = [stamped(event, 500) for event in result()]
+    store.stage(DOG, AFTER, (rows, GONE), gives_way=True)
+    if end == "opened again":
+        store.close()
+        store = opened(tmp_path / "rowcast.db")
+    meanwhile = [
+        stamped(put(DOG, "b", 5), 499),
+        stamped(put(DOG, "c", 6), 501),
+        stamped(Writer(6).value(DOG, "d", {}), 700),
+        stamped(put(DOG, "new", 8), 500, ""),
+    ]
+    store.commit(meanwhile)
+    assert store.given_way() == (0, 1, 0)
+    store.switch(DOG, AFTER + 3, 3, sum(len(event.payload) for event in rows))
+    while store.move_staged(1):
+        """Nothing else has to be done."""
+    log = store.read(0, 99, [DOG])
+    assert [event.seq for event in log] == [1, 2, 3, 4, 5, 6, 7, 8, AFTER + 1, AFTER + 3]
+    figures = store.figures(DOG)
+    assert (figures.events, figures.bytes) == (10, sum(len(event.payload) for event in log))
+    found = {one.topic: one.seq for one in store.scan(DOG, EVERY, "", 9).records}
+    assert found == {
+        "Dog/a": 1, "Dog/b": AFTER + 1, "Dog/c": 6, "Dog/d": 7, "Dog/new": AFTER + 3,
+    }  # fmt: skip
+    assert store.count(DOG) == 5
+    assert store.facts(PLACES) == {PLACES[0]: b"staged"}
     store.close()

@@ -21,7 +21,7 @@ from rowcast.log.batch import Batch
 from rowcast.log.batch_content import Operation
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.transcoder import Transcoder
-from rowcast.store.store import Keep
+from rowcast.store.store import Keep, StagedPage
 
 log = logging.getLogger("rowcast.applier")
 
@@ -55,7 +55,7 @@ class Tables(Protocol):
     def trim(self, source: LogSource, keep: Keep, now_seconds: float, limit: int) -> int:
         """Delete old events."""
 
-    def stage(self, table: Table, after: int, events: Sequence[Event]) -> None:
+    def stage(self, table: Table, after: int, page: StagedPage, *, gives_way: bool = False) -> None:
         """Keep an invisible page of a large result."""
 
     def switch(self, table: Table, last: int, count: int, size: int) -> None:

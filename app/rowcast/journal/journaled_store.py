@@ -34,7 +34,7 @@ from rowcast.store.older_rows import OlderRows, Oldest, OldestRoom
 from rowcast.store.read_limit import ReadLimit
 from rowcast.store.records import Layout
 from rowcast.store.sqlite import SqlStore
-from rowcast.store.store import Figures, Keep, Lag, Page, Scan
+from rowcast.store.store import Figures, Keep, Lag, Page, Scan, StagedPage
 
 T = TypeVar("T")
 _VERSION: Final = attrgetter("version")
@@ -195,11 +195,9 @@ class JournaledStore:
         """
         self.append(self.pack((), (), (operations.abandon(),)))
 
-    def _operate(
-        self, operation: Operation, changes: Sequence[Change] = (), *, hasty: bool = False
-    ) -> "Future[list[int]]":
+    def _operate(self, operation: Operation, *, hasty: bool = False) -> "Future[list[int]]":
         """Append an operation; return what will have its result once it is applied."""
-        packed = self.pack((), changes, (operation,))
+        packed = self.pack((), (), (operation,))
         result = self.tail.result(self._log.head.number + 1, hasty=hasty)
         self.append(packed)
         return result
@@ -223,13 +221,18 @@ class JournaledStore:
             self._last_version = version
 
     def stage(
-        self, table: Table, after: int, events: Sequence[Event], changes: Sequence[Change] = ()
+        self, table: Table, after: int, page: StagedPage, *, gives_way: bool = False
     ) -> "Future[list[int]]":
         """Log an invisible page of a large result; done once the tables have it.
 
+        ``page``: its events, and changes of facts. ``gives_way``: newer writes win over its rows.
         It is BUSY as soon as the tables cannot be written, as on a full disk.
         """
-        return self._operate(operations.stage(table, after, events), changes, hasty=True)
+        return self._operate(operations.stage(table, after, page, gives_way=gives_way), hasty=True)
+
+    def given_way(self) -> tuple[int, int, int]:
+        """Return how many puts and deletions of what is staged have given way, and their bytes."""
+        return self._caught_up().given_way()
 
     def switch(
         self, table: Table, last: int, counts: tuple[int, int], changes: Sequence[Change]

@@ -12,6 +12,7 @@ from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, TopicRoot, TopicTable
 from rowcast.log.batch_content import (
     ABANDON,
+    GIVE_WAY,
     STAGE,
     SWITCH,
     Content,
@@ -20,7 +21,7 @@ from rowcast.log.batch_content import (
     decode_content,
     encode_content,
 )
-from rowcast.store.store import Keep
+from rowcast.store.store import Keep, StagedPage
 
 Argument = str | int | float | bytes | None
 Arguments = tuple[Argument, ...]
@@ -44,7 +45,7 @@ class Operates(Protocol):
     def trim(self, source: LogSource, keep: Keep, now_seconds: float, limit: int) -> int:
         """Delete old events."""
 
-    def stage(self, table: Table, after: int, events: Sequence[Event]) -> None:
+    def stage(self, table: Table, after: int, page: StagedPage, *, gives_way: bool = False) -> None:
         """Keep an invisible page of a large result."""
 
     def switch(self, table: Table, last: int, count: int, size: int) -> None:
@@ -80,9 +81,13 @@ def trim(source: LogSource, keep: Keep, now_seconds: float, limit: int) -> Opera
     return Operation("trim", (*_source(source), *limits))
 
 
-def stage(table: Table, after: int, events: Sequence[Event]) -> Operation:
-    """Return the operation that keeps a page of a result, whose numbers follow ``after``."""
-    return Operation(STAGE, (table.name, after, encode_content(Content(events), after)))
+def stage(table: Table, after: int, page: StagedPage, *, gives_way: bool = False) -> Operation:
+    """Return the operation that keeps a page of a result, whose numbers follow ``after``.
+
+    ``page``: its events, and changes of facts. ``gives_way``: newer writes win over its rows.
+    """
+    told = (Operation(GIVE_WAY, ()),) if gives_way else ()
+    return Operation(STAGE, (table.name, after, encode_content(Content(*page, told), after)))
 
 
 def switch(table: Table, last: int, count: int, size: int) -> Operation:
@@ -122,11 +127,13 @@ def _stage(
     name, after, data = arguments
     table = table_of(cast("str", name))
     if table is not None:
-        events = decode_content(cast("bytes", data), cast("int", after), table_of).events
+        content = decode_content(cast("bytes", data), cast("int", after), table_of)
+        events, changes, operations, _ = content
         for event in events:
             if event.kind != DELETE:
                 restore(event)
-        tables.stage(table, cast("int", after), events)
+        gives_way = any(item.name == GIVE_WAY for item in operations)
+        tables.stage(table, cast("int", after), (events, changes), gives_way=gives_way)
         return len(events)
     return 0
 

@@ -35,7 +35,9 @@ async def delete_expired(
     total = 0
     while True:
         records = await kernel.reader.expired(now(), commit_records)
-        deletions = (delete_unchanged(kernel, record, caller) for record in records)
+        replaced = kernel.committer.gives_way_at  # by a result that is being staged
+        ending = (record for record in records if not replaced(record.topic))
+        deletions = (delete_unchanged(kernel, record, caller) for record in ending)
         ended = sum(await asyncio.gather(*deletions))  # in one commit
         total += ended
         if len(records) < commit_records or not ended:

@@ -24,12 +24,16 @@ CONCERNED: Final = frozenset({STAGE, SWITCH, ABANDON})
 
 
 class Reads(Protocol):
-    """The part of the store that is used; it waits until the tables have what is in the log."""
+    """What is read of a store; it waits until the tables have what is in the log."""
 
     def read(
         self, after: int, limit: int, sources: Sequence[LogSource] | None = None
     ) -> list[Event]:
         """Return events of these sources."""
+
+
+class Follows(Reads, Protocol):
+    """The part of the store of a follower that is used."""
 
     def declared(self, name: str) -> Table | None:
         """Return the declared table of a name."""
@@ -49,7 +53,7 @@ class Shown(NamedTuple):
 class FollowedStages:
     """The result that is being staged; used by the thread on which calls are made in order."""
 
-    def __init__(self, store: Reads) -> None:
+    def __init__(self, store: Follows) -> None:
         self._store = store
         self._after = 0
         self._topics: set[str] = set()
@@ -76,25 +80,30 @@ class FollowedStages:
         self._after, self._topics = 0, set()
         if table is None:
             return None
-        first = self._first(table, announced)
-        if first is None:  # its events have left the history; readers hear that from the log
-            first = Event(f"{table.path}/", PUT, b"", None, 1, True, table, seq=cast("int", last))
+        first = first_shown(self._store, table, announced, cast("int", last))
         has = topics.__contains__ if len(topics) == count else _everywhere
         return Shown(first, table.path or "", has)
 
-    def _first(self, table: Table, announced: int) -> Event | None:
-        """Return the first event of the result, which the tables have."""
-        for _ in range(STAGED_SWITCH_TRIES):
-            try:
-                found = self._store.read(announced, 1, [table])
-            except Error as error:  # nobody may read a record of before, once it is announced
-                log.warning("the tables do not have a large result yet: %s", error.full)
-            except Exception:  # its readers must go to the log all the same
-                log.exception("the first event of a large result could not be read")
-                break
-            else:
-                return found[0] if found else None
-        return None
+
+def first_shown(store: Reads, table: Table, announced: int, last: int) -> Event:
+    """Return the first event of a result, once the tables have it; its readers hear of that one.
+
+    ``announced``: the position before it. ``last``: its last number.
+    """
+    for _ in range(STAGED_SWITCH_TRIES):
+        try:
+            found = store.read(announced, 1, [table])
+        except Error as error:  # nobody may read a record of before, once it is announced
+            log.warning("the tables do not have a large result yet: %s", error.full)
+        except Exception:  # its readers must go to the log all the same
+            log.exception("the first event of a large result could not be read")
+            break
+        else:
+            if found:
+                return found[0]
+            break
+    # None is left in the history, or all have given way; readers hear that from the log.
+    return Event(f"{table.path}/", PUT, b"", None, 1, True, table, seq=last)
 
 
 def _everywhere(_topic: str) -> bool:

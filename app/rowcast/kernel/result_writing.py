@@ -9,12 +9,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from rowcast.core.errors import Error
+from rowcast.core.errors import Code, Error
 from rowcast.core.limits import COMMIT_BACKLOG_EVENTS_MAX
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.result_bounds import ChangeBounds, too_many_changes
 from rowcast.kernel.result_changes import Changes
+from rowcast.kernel.staged_commit import GivenWay
 from rowcast.kernel.write import Group, Outcome, Write, resolver
 from rowcast.store.store import Change
 
@@ -46,11 +47,8 @@ ELSEWHERE: Final = "it removes records of other tables, or at topics that none d
 
 def together_because(kernel: "Kernel", table: Table) -> str:
     """Return why a result is written in one batch, however large; empty if it can be staged."""
-    if not kernel.committer.stages:
-        return "this store keeps no pages that nobody sees"
-    if kernel.synced.concern(TopicFilter.below(table.path or "")):
-        return "topics of its table are synced with other sites"
-    return ""
+    del table
+    return "" if kernel.committer.stages else "this store keeps no pages that nobody sees"
 
 
 async def write_result(
@@ -87,10 +85,15 @@ async def _kept(kernel: "Kernel", changes: Sequence[Change]) -> None:
 async def _write_staged(kernel: "Kernel", made: Changes, commit: Commit) -> None:
     """Stage the changes of a result and switch to them; raises the Error that refuses it."""
     (table,) = made.tables.values()
-    committer = kernel.committer
-    staged = committer.begin_staged(table, made.count)
+    committer, synced = kernel.committer, _is_synced(kernel, table)
+    staged = committer.begin_staged(table, made.count, made.has if synced else None)
 
-    def concluded(last: int) -> Sequence[Change]:
+    def concluded(last: int, given_way: GivenWay) -> Sequence[Change]:
+        if not synced and _is_synced(kernel, table):
+            why = "topics of its table are synced with other sites since it was begun; try again"
+            raise Error(Code.BUSY, why, retry_after_seconds=1)
+        commit.written -= given_way.puts
+        commit.removed -= given_way.deletions
         return [*commit.conclude(last), *commit.untold(staged.after, last)]
 
     try:
@@ -99,6 +102,11 @@ async def _write_staged(kernel: "Kernel", made: Changes, commit: Commit) -> None
         await committer.switch(staged, concluded, made.has, commit.seen)
     finally:
         committer.abandon(staged)
+
+
+def _is_synced(kernel: "Kernel", table: Table) -> bool:
+    """Whether other sites compare versions of its records, so that newer writes must win here."""
+    return kernel.synced.concern(TopicFilter.below(table.path or ""))
 
 
 async def _write_together(kernel: "Kernel", made: Changes, commit: Commit) -> None:

@@ -7,7 +7,10 @@ all of them visible at once: the log then continues after the last of these numb
 wait for the switch as for any batch; subscribers read the events from the log at their own pace.
 
 A write of one of its records after the record's page was decided is overwritten, because the switch
-is later. A transaction that is never switched leaves no trace; there is at most one at a time.
+is later. Where versions decide, because sites compare them, it is the other way: a transaction that
+gives way is of the time at which it began, and each of its writes loses against one that is newer,
+whether that comes before its page is decided or after. Either way, a transaction that is never
+switched leaves no trace; there is at most one at a time.
 """
 
 import asyncio
@@ -16,11 +19,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from itertools import count
-from typing import Protocol, cast
+from typing import Final, NamedTuple, Protocol, cast
 
 from rowcast.bus.bus import Bus
 from rowcast.core.errors import Code, Error
-from rowcast.core.events import Event
+from rowcast.core.events import Event, Record
 from rowcast.core.result_limits import (
     STAGED_GAP,
     STAGED_GIVE_BACK_SECONDS,
@@ -32,22 +35,35 @@ from rowcast.core.transaction_parts import PART
 from rowcast.kernel.batch import Batch
 from rowcast.kernel.commit_queue import CommitQueue
 from rowcast.kernel.decide import decide_all
+from rowcast.kernel.followed_stages import Reads, first_shown
 from rowcast.kernel.group_commit import GroupCommit
-from rowcast.kernel.write import Outcome, Write
+from rowcast.kernel.last_write_wins import stamp_of
+from rowcast.kernel.write import Current, Outcome, Write
 from rowcast.reads.record_cache import RecordCache
-from rowcast.store.store import Change
+from rowcast.store.store import Change, StagedPage
 
 log = logging.getLogger("rowcast.commit")
 
-Conclude = Callable[[int], Sequence[Change]]
-"""Returns the changes of facts of a large transaction, whose last number it is given."""
+
+class GivenWay(NamedTuple):
+    """How many decided writes of a large transaction have given way to newer ones."""
+
+    puts: int
+    deletions: int
+
+
+NOTHING: Final = GivenWay(0, 0)
+
+Conclude = Callable[[int, GivenWay], Sequence[Change]]
+"""Returns the changes of facts of a large transaction, whose last number it is given, and what of
+it has given way; called by the writer thread. Raises the Error that refuses it."""
 
 
 def _nothing() -> None:
     """Do nothing more."""
 
 
-class Stages(Protocol):
+class Stages(Reads, Protocol):
     """A store that takes large transactions; called by the writer thread."""
 
     @property
@@ -55,9 +71,12 @@ class Stages(Protocol):
         """Whether it does now."""
 
     def stage(
-        self, table: Table, after: int, events: Sequence[Event], changes: Sequence[Change]
+        self, table: Table, after: int, page: StagedPage, *, gives_way: bool
     ) -> "Future[list[int]]":
-        """Log an invisible page; done once the tables have it."""
+        """Log an invisible page, of events and facts; done once the tables have it."""
+
+    def given_way(self) -> tuple[int, int, int]:
+        """Return how many puts and deletions have given way, and their bytes; raises BUSY."""
 
     def switch(
         self, table: Table, last: int, counts: tuple[int, int], changes: Sequence[Change]
@@ -74,15 +93,26 @@ class Stages(Protocol):
 class Staged:
     """One large transaction, for one table."""
 
-    def __init__(self, table: Table, after: int, total: int, version: int) -> None:
+    def __init__(
+        self,
+        table: Table,
+        after: int,
+        total: int,
+        version: int,
+        has: Callable[[str], bool] | None = None,
+    ) -> None:
         self.table = table
+        self.gives_way = has is not None
+        """Whether it loses against newer writes."""
+        self.has = has or _has_none
+        """Whether it may write at a topic, if it gives way."""
         self.after = after
         """The number after which it has its own."""
         self.total = total
         """How many writes it has; it may have fewer events."""
         self.version = version
         """The version of all its events: they are of the time at which it began."""
-        self.events = self.bytes = 0
+        self.events = self.bytes = self.returns = 0
         self.first: Event | None = None
         self.switching: asyncio.Task[None] | None = None
         """The switch, once it has begun; it completes even if its waiter is cancelled."""
@@ -130,8 +160,13 @@ class StagedCommits(CommitQueue):
     def _stage_store(self) -> Stages:
         return cast("Stages", self._store)
 
-    def begin_staged(self, table: Table, total: int) -> Staged:
-        """Begin one of so many writes; raises BUSY while there is another one."""
+    def begin_staged(
+        self, table: Table, total: int, gives_way: Callable[[str], bool] | None = None
+    ) -> Staged:
+        """Begin one of so many writes; raises BUSY while there is another one.
+
+        ``gives_way``: newer writes win over its own; it tells whether it may write at a topic.
+        """
         if self._staged is not None:
             raise Error(
                 Code.BUSY,
@@ -139,18 +174,36 @@ class StagedCommits(CommitQueue):
                 retry_after_seconds=10,
             )
         after = max(self.reach, self._store.head()) + STAGED_GAP
-        self._staged = Staged(table, after, total, self._clock.tick())
+        self._staged = Staged(table, after, total, self._clock.tick(), gives_way)
+        self._staged.returns = self._clock.returns
         return self._staged
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether a transaction is in progress that gives way to newer writes."""
+        return self._staged is not None and self._staged.gives_way
+
+    def gives_way_at(self, topic: str) -> bool:
+        """Whether a transaction in progress may write at a topic, and would give way to others.
+
+        So the server does not write there by itself, to remove what the transaction replaces.
+        """
+        return self._staged is not None and self._staged.has(topic)
 
     async def stage(self, staged: Staged, writes: list[Write]) -> list[Outcome]:
         """Decide a page of its writes and stage it; raises the Error of one that is refused."""
         for write in writes:
             write.event.version = staged.version
+            if staged.gives_way:
+                write.check(_newer)
+                write.follows = True
         work = GroupCommit(Batch(writes))
-        work.current.epoch, work.current.now = self._store.epoch, self._clock.last
-        ask = work.collect(self._cache, self._clock)
-        page = partial(self._stage_page, staged, work, ask)
-        applied = await self._loop.run_in_executor(self._executor, page)
+        if staged.gives_way:
+            alone = self._loop.create_task(self._page_alone(staged, work))
+            alone.add_done_callback(_hear)
+            applied = await asyncio.shield(alone)
+        else:
+            applied = await self._page(staged, work)
         if applied is not None:
             waiting = asyncio.wrap_future(applied)
             done, _ = await asyncio.wait((waiting,), timeout=STAGED_PAGE_SECONDS)
@@ -160,6 +213,22 @@ class StagedCommits(CommitQueue):
         for listener in self.after_append:
             listener(work.outcomes)
         return work.outcomes
+
+    async def _page_alone(self, staged: Staged, work: GroupCommit) -> "Future[list[int]] | None":
+        """Stage a page while nobody writes, so that no newer write is missed."""
+        await self.claim()
+        try:
+            if self._staged is not staged:  # its waiter was cancelled
+                raise Error(Code.BUSY, "the result was given up")
+            return await self._page(staged, work)
+        finally:
+            self.unclaim()
+
+    async def _page(self, staged: Staged, work: GroupCommit) -> "Future[list[int]] | None":
+        work.current.epoch, work.current.now = self._store.epoch, self._clock.last
+        ask = work.collect(self._cache, self._clock)
+        page = partial(self._stage_page, staged, work, ask)
+        return await self._loop.run_in_executor(self._executor, page)
 
     def _stage_page(
         self, staged: Staged, work: GroupCommit, ask: list[tuple[Table | None, str]]
@@ -175,7 +244,8 @@ class StagedCommits(CommitQueue):
         if not events:
             return None
         staged.note(events)
-        return self._stage_store.stage(staged.table, staged.after, events, changes)
+        page, gives_way = (events, changes), staged.gives_way
+        return self._stage_store.stage(staged.table, staged.after, page, gives_way=gives_way)
 
     async def switch(
         self,
@@ -199,7 +269,10 @@ class StagedCommits(CommitQueue):
             if next(self._numbers) > staged.after:
                 why = "others have written too much meanwhile; try again"
                 raise Error(Code.BUSY, why, retry_after_seconds=1)
-            append = partial(self._append_switch, staged, conclude(staged.last))
+            if staged.gives_way and staged.returns != self._clock.returns:
+                why = "the clock was set back meanwhile, by which newer writes are known; try again"
+                raise Error(Code.BUSY, why, retry_after_seconds=1)
+            append = partial(self._append_switch, staged, conclude)
             await self._loop.run_in_executor(self._executor, append)
             self._staged = None
             self._numbers = count(staged.last + 1)
@@ -210,9 +283,13 @@ class StagedCommits(CommitQueue):
         finally:
             self.unclaim()
 
-    def _append_switch(self, staged: Staged, changes: Sequence[Change]) -> None:
-        self._reserve(staged.last)
+    def _append_switch(self, staged: Staged, conclude: Conclude) -> None:
         store = self._stage_store
+        given_way = NOTHING
+        if staged.gives_way:  # with all that was written before: nobody writes now
+            given_way = GivenWay(*store.given_way()[:2])
+        changes = conclude(staged.last, given_way)
+        self._reserve(staged.last)
         store.switch(staged.table, staged.last, (staged.events, staged.bytes), changes)
         for _ in range(STAGED_SWITCH_TRIES):
             try:
@@ -220,7 +297,9 @@ class StagedCommits(CommitQueue):
             except Error as error:  # nobody may read a record of before, once it is announced
                 log.warning("the tables do not have a large result yet: %s", error.full)
             else:
-                return
+                break
+        if staged.gives_way:  # also that one may have
+            staged.first = first_shown(store, staged.table, self.announced, staged.last)
 
     @property
     def reach(self) -> int:
@@ -253,6 +332,25 @@ class StagedCommits(CommitQueue):
         if isinstance(error, Error):
             log.warning("the staged part of a large result cannot be removed yet: %s", error.full)
             self._loop.call_later(self.give_back_seconds, self._give_back)
+
+
+def _newer(write: Write, record: Record | None, current: Current) -> int:
+    """Return the version of a newer write at the topic of a staged one; a check."""
+    known = current.tombstones.get(write.event.topic, (0, ""))
+    if record is not None:
+        known = stamp_of(record, current.epoch)
+    newer = known > stamp_of(write.event, current.epoch) and known[0] <= current.ceiling
+    return known[0] if newer else 0
+
+
+def _hear(page: "asyncio.Task[Future[list[int]] | None]") -> None:
+    """Take its Error, if nobody waits for it any more."""
+    if not page.cancelled():
+        page.exception()
+
+
+def _has_none(_topic: str) -> bool:
+    return False
 
 
 def _tell_seen(seen: Callable[[], None], switching: "asyncio.Task[None]") -> None:

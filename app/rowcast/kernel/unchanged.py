@@ -23,7 +23,8 @@ class Unchanged:
 
     def leaves(self, write: Write, record: Record | None) -> bool:
         """Whether a put would change nothing, and nothing else decides about it."""
-        alone = not (write.checks or write.deciders)
+        notes = 1 if write.follows else 0  # what notes which writes it had seen refuses nothing
+        alone = not write.checks and len(write.deciders) <= notes
         return alone and record is not None and self(write, record, Current()) > 0
 
     def __call__(self, write: Write, record: Record | None, _current: Current) -> int:

@@ -25,6 +25,9 @@ RETAIN_FLAG: Final = 0b100
 
 STAGE: Final = "stage"
 """The one operation whose arguments may be bytes: it has the events of an invisible page."""
+GIVE_WAY: Final = "give_way"
+"""In the content of a page: whoever writes one of its records before the switch, with a newer
+version, wins over its row."""
 SWITCH: Final = "switch"
 """The operation that makes the staged events visible, up to a number."""
 ABANDON: Final = "abandon"

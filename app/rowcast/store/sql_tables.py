@@ -49,6 +49,7 @@ FORMER: Final = "rowcast_former"
 LOG: Final = "rowcast_log"
 META: Final = "rowcast_meta"
 STAGED: Final = "rowcast_staged"
+STAGED_FACTS: Final = "rowcast_states_unseen"
 STATES: Final = "rowcast_states"
 TABLES: Final = "rowcast_tables"
 TIMES: Final = "rowcast_times"
@@ -331,6 +332,14 @@ def _own_tables(metadata: MetaData) -> None:
         metadata,
         Column("owner", Text(), primary_key=True),
         Column("name", Text(), primary_key=True),
+        Column("value", LargeBinary(), nullable=False),
+        sqlite_with_rowid=False,
+    )
+    SqlTable(
+        STAGED_FACTS,
+        metadata,
+        Column("name", Text(), primary_key=True),
+        Column("owner", Text(), primary_key=True),
         Column("value", LargeBinary(), nullable=False),
         sqlite_with_rowid=False,
     )

@@ -29,7 +29,6 @@ from rowcast.store.records import Key
 from rowcast.store.sql_commit import (
     WRITE_FACT,
     LogPartition,
-    Share,
     note,
     split,
     write_batch,
@@ -39,13 +38,13 @@ from rowcast.store.sql_database import Database
 from rowcast.store.sql_follow import Following, Report, counts_of
 from rowcast.store.sql_migrate import make_own_tables, open_tables
 from rowcast.store.sql_reads import SqlReads
-from rowcast.store.sql_staged import Staging
+from rowcast.store.sql_staged import Lost, Staging
 from rowcast.store.sql_statements import LogStatement
 from rowcast.store.sql_states import StateStatements
 from rowcast.store.sql_tables import META, TABLES
 from rowcast.store.sql_times import Times
 from rowcast.store.sql_views import Views
-from rowcast.store.store import Change, Keep, Lag
+from rowcast.store.store import Change, Keep, Lag, StagedPage
 from rowcast.store.store_limits import USUAL, StoreLimits
 
 T = TypeVar("T")
@@ -178,8 +177,8 @@ class SqlStore(SqlReads):
         shares = split(events, self._parts.of, self._parts.by_level)
         version = max(map(_VERSION, events))
         with self._database.writing() as cursor:
-            if self.staging.switched:
-                self._fold(cursor, shares)
+            if self.staging.table:
+                self.staging.meet(cursor, shares, events, self.epoch)
             existed = write_batch(cursor, shares, events, self._log)
             if version > self._last_version:
                 cursor.execute(WRITE_FACT, ("last_version", str(version)))
@@ -187,7 +186,7 @@ class SqlStore(SqlReads):
             if second > self._times.last:
                 self._times.write(cursor, second, events[0].seq)
             if changes:
-                self._states.write(cursor, changes)
+                self._write_facts(cursor, changes)
             if any(share.mixed and not share.part.mixed for share in shares):
                 self._changes_parts(cursor)
             self._note_applied(cursor, applied)
@@ -200,16 +199,14 @@ class SqlStore(SqlReads):
         self._applied = applied or self._applied
         return existed
 
-    def _fold(self, cursor: Cursor, shares: Sequence[Share]) -> None:
-        """Have staged rows in their table that events of a batch are about."""
-        for share in shares:
-            if share.part.rows.name == self.staging.table:
-                share.part.count += self.staging.fold(cursor, share.keys)
+    def _write_facts(self, cursor: Cursor, changes: Sequence[Change]) -> None:
+        self.staging.forget(cursor, changes)
+        self._states.write(cursor, changes)
 
     def _change(self, changes: Sequence[Change], applied: int) -> None:
         if changes or applied:
             with self._database.writing() as cursor:
-                self._states.write(cursor, changes)
+                self._write_facts(cursor, changes)
                 self._note_applied(cursor, applied)
             self._applied = applied or self._applied
 
@@ -257,16 +254,24 @@ class SqlStore(SqlReads):
 
     # -- staged events -----------------------------------------------------------------------------
 
-    def stage(self, table: Table, after: int, events: Sequence[Event]) -> None:
-        """Stage a page of a result for one table: events with numbers after ``after``."""
-        self.staging.write(self._parts.of(table), after, events)
+    def stage(self, table: Table, after: int, page: StagedPage, *, gives_way: bool = False) -> None:
+        """Stage a page of a result for one table: events with numbers after ``after``, and facts.
+
+        ``gives_way``: whoever writes one of its records meanwhile, with a newer version, wins.
+        """
+        self.staging.write(self._parts.of(table), after, page, gives_way=gives_way)
+
+    def given_way(self) -> Lost:
+        """Return which rows of what is staged have given way to newer writes."""
+        with self._database.reading() as cursor:
+            return self.staging.lost(cursor)
 
     def switch(self, table: Table, last: int, count: int, size: int) -> None:
         """Let all see what is staged for a table; no effect when that is done, or nothing is."""
         part = self._parts.of(table)
         if self.staging.switched or self.staging.table != part.rows.name:
             return
-        self.staging.switch(part, count, size, self._applied + 1)
+        count, size = self.staging.switch(part, count, size, self._applied + 1)
         part.events += count
         part.bytes += size
         self.touched[part.table_id] = part

@@ -18,7 +18,8 @@ are created and dropped: a branch means its table's part and the general part up
 the table; None means all undeclared topics. So no event is moved when a table is created, and reads
 of a branch may return events of others without a table: the caller filters by topic.
 
-A store knows neither callers, protocols, versions nor validity.
+A store knows neither callers, protocols nor validity, and compares versions only where a staged
+result gives way to newer writes (``sql_staged.py``).
 """
 
 from collections.abc import Callable, Sequence
@@ -36,6 +37,8 @@ from rowcast.core.topics import TopicFilter
 from rowcast.store.read_limit import ReadLimit
 
 T = TypeVar("T")
+StagedPage = tuple[Sequence[Event], Sequence[Change]]
+"""A page of a large result that nobody sees yet: its events, and changes of facts."""
 
 
 @dataclass(frozen=True, slots=True)

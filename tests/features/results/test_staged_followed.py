@@ -50,8 +50,10 @@ class Follower(Server):
 class Both:
     """A server, and one that follows it."""
 
+    make = Staged
+
     def __init__(self, path):
-        self.leader = Staged(path)
+        self.leader = self.make(path)
         self.room = self.leader.room
         self.batches = []
         self.room.store.on_appended = self.batches.append

@@ -17,6 +17,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.bridges.messages import PRODUCER, Sender, event_of, message_of
 from rowcast.features.sites.feature import Sites
 from rowcast.kernel.last_write_wins import stamp_of
+from rowcast.kernel.write import UNAWAITED, Write
 
 SYNCED = "Dog/#", "u/#"
 ALWAYS = 10_000_000
@@ -58,9 +59,10 @@ def greatest(*vectors):
 class Site:
     """One server, and the truth about it."""
 
-    def __init__(self, name, ahead_seconds=0.0, synced=SYNCED, **options):
+    def __init__(self, name, ahead_seconds=0.0, synced=SYNCED, store=None, **options):
+        """``store``: one that takes large results, else it is in memory."""
         self.name = name
-        self.server = Server(store=MemoryStore(name), now=NOW + ahead_seconds)
+        self.server = Server(store=store or MemoryStore(name), now=NOW + ahead_seconds)
         self.feature = Sites([TopicFilter(text) for text in synced], **options)
         self.feature.install(self.server.kernel)
         self.heard = Listener(self.server)
@@ -68,6 +70,8 @@ class Site:
         self.rows = set()
         """Names of the rows that there must be."""
         self.sent = 0
+        self.result = None
+        """The result that is being staged, and what its rows had seen, by topic."""
 
     @property
     def kernel(self):
@@ -113,6 +117,55 @@ class World:
             truth.show(stamp, {})
         self._post(site)
         return receipt.event.version
+
+    # -- large results -----------------------------------------------------------------------------
+
+    async def stage(self, name, topics, kind=PUT, payload=b"{}"):
+        """Stage rows of a result, those of its first page or of a further one."""
+        site = self.sites[name]
+        committer = site.kernel.committer
+        if site.result is None:
+            table = site.kernel.registry.shapes["Dog"].table
+            site.result = committer.begin_staged(table, 99, lambda _: True), {}
+        staged, rows = site.result
+        truths = {topic: site.truth.setdefault(topic, Truth()) for topic in topics}
+        seen = {topic: dict(truth.known) for topic, truth in truths.items()}
+        payload = b"" if kind == DELETE else payload
+        writes = []
+        for topic in topics:
+            event = Event(topic, kind, payload, JSON if payload else None, 1, True)
+            writes.append(Write(event, ANN, UNAWAITED, passed=True, part_of="a result"))
+            site.kernel.writes.admit(writes[-1])
+        for outcome in await committer.stage(staged, writes):
+            newer = site.truth[outcome.event.topic].current > (staged.version, name)
+            assert bool(outcome.late) is newer
+            if not newer:
+                rows[outcome.event.topic] = seen[outcome.event.topic]
+
+    async def switch(self, name):
+        """Let all see the rows of a site's result, without those that have lost meanwhile."""
+        site = self.sites[name]
+        (staged, rows), site.result = site.result, None
+        told = []
+
+        def conclude(_last, given_way):
+            told.append(sum(given_way))
+            return ()
+
+        await site.kernel.committer.switch(staged, conclude, lambda _: True)
+        stamp, left = (staged.version, name), 0
+        for topic, seen in rows.items():
+            truth = site.truth[topic]
+            if truth.current > stamp:
+                continue
+            left += 1
+            self.seen[topic, stamp] = seen
+            truth.known = {}  # what came after its page loses here without having been met
+            truth.show(stamp, seen)
+        assert told == [len(rows) - left]
+        self._post(site)
+
+    # -- the network -------------------------------------------------------------------------------
 
     def _post(self, site, marks=True):
         """Put what a site has logged since on its way to all others."""

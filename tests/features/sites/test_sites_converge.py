@@ -7,6 +7,7 @@ from site_world import DELETE, MESSAGE, PATCH, PUT, Site, World
 
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.last_write_wins import stamp_of
+from rowcast.store.sqlite import SqlStore
 
 TOPICS = "Dog/1", "Dog/2", "u/1"
 SITES = "0000000a", "0000000b", "0000000c"
@@ -59,7 +60,11 @@ async def some_write(it, dice, number):
 
 
 async def check(seed):
-    it = await play(seed)
+    await converged(await play(seed))
+
+
+async def converged(it):
+    """Require that all sites have the same, and a row of each write that is lost unseen."""
     first, *others = await it.states(*TOPICS)
     assert [first] * 2 == others
     for site in it.sites.values():
@@ -89,6 +94,62 @@ async def test_more_orders_and_delays(first):
     """K3."""
     for seed in range(first, first + 30):
         await check(seed)
+
+
+class Results:
+    """A site whose tables take large results; one is begun, staged page by page, and switched."""
+
+    def __init__(self, path, dice):
+        more = [dice.uniform(-5, 5) for _ in SITES]
+        self.dice = dice
+        self.store = SqlStore(path / f"{dice.random()}.db", epoch=SITES[0], synced=False)
+        first, *others = zip(SITES, more, strict=True)
+        self.it = World(Site(*first, store=self.store), *(Site(*other) for other in others))
+
+    async def step(self):
+        """Stage a page, or switch to what is staged; most pages are of topics that others write."""
+        it, dice, (name, *_) = self.it, self.dice, SITES
+        it[name].server.time += dice.uniform(0, 1)
+        staged = it[name].result
+        if staged is not None and dice.random() < 0.4:
+            await it.switch(name)
+            return
+        left = {"Dog/1", "Dog/2"} - (set(staged[1]) if staged is not None else set())
+        if left:
+            some = dice.sample(sorted(left), dice.randint(1, len(left)))
+            known = {topic: it[name].truth.get(topic) for topic in some}
+            gone = [
+                topic for topic, truth in known.items() if truth and await it[name].value(topic)
+            ]
+            kind, some = (DELETE, gone) if gone and dice.random() < 0.3 else (PUT, some)
+            await it.stage(name, some, kind, b'{"name":"r%d"}' % dice.randint(0, 999))
+
+    async def play(self):
+        """Let a site write results while all write, and what they send is delayed and repeated."""
+        it, dice = self.it, self.dice
+        left = dice.randint(5, 25)
+        while left or it.letters or it[SITES[0]].result:
+            if left and (not it.letters or dice.random() < 0.5):
+                left -= 1
+                await (self.step() if dice.random() < 0.5 else some_write(it, dice, left))
+                continue
+            if not it.letters:
+                await it.switch(SITES[0])
+                continue
+            letter = it.letters.pop(dice.randrange(len(it.letters)))
+            if dice.random() < 0.2:
+                it.letters.append(letter)
+                continue
+            await it.deliver(letter, marked=dice.random() < 0.5)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS_USUAL))
+async def test_sites_converge_while_one_stages_large_results(seed, tmp_path):
+    """K3, M5: newer writes win over staged rows here as elsewhere, and are overwritten nowhere."""
+    results = Results(tmp_path, random.Random(seed))
+    await results.play()
+    await converged(results.it)
+    results.store.close()
 
 
 async def test_k3_retained_messages_of_scenario_a_b_c_converge():

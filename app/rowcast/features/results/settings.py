@@ -23,8 +23,8 @@ class ResultSection(Section):
     changes_max: Annotated[Number, Field(ge=1, le=RESULT_CHANGES_MAX_MAX)] = Field(
         default=RESULT_CHANGES_MAX,
         description="Rows that one result writes or removes; rows that are as before do not "
-        "count. In tables with topics that are synced with other sites, it is 50,000 at most: all "
-        "other writers wait while these are committed.",
+        "count. A result that removes records of another table changes 50,000 at most: all other "
+        "writers wait while these are committed.",
     )
 
 

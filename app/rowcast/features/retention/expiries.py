@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from math import inf
+from typing import Final
 
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Error
@@ -25,6 +26,9 @@ from rowcast.kernel.seams import ExpirySource
 from rowcast.kernel.write import Outcome, Receipt
 
 log = logging.getLogger("rowcast.expiries")
+
+GIVEN_WAY_SECONDS: Final = 1.0
+"""Between two looks while a result may replace what is over: minutes, and it stays until then."""
 
 Later = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
 """Calls a function after a delay in seconds: ``loop.call_later``."""
@@ -44,6 +48,8 @@ class EndOfRecords:
         """Delete expired records; return the next expiry."""
         await delete_expired(self._kernel, self._now, commit_records=self._ended_together)
         soonest = await self._kernel.reader.next_expiry()
+        if soonest is not None and self._kernel.committer.gives_way:
+            soonest = max(soonest, self._now() + GIVEN_WAY_SECONDS)
         return inf if soonest is None else soonest
 
 
