@@ -10,6 +10,7 @@ from test_e2e_archive_store import use
 
 from clusters import Cluster
 from object_store import BUCKET, object_store
+from postgres_server import running_postgres
 from rowcast_lake.stores.object_paths import ObjectPath
 from serving import PATIENCE_SECONDS, wait_until
 from talking import Events
@@ -90,9 +91,12 @@ def until_archived(node, upto):
     wait_until(lambda: any((x["last"] or 0) >= upto for x in rows(node)), "they are archived")
 
 
-def test_m2_nodes_share_an_archive(tmp_path, settings, monkeypatch):
+@pytest.mark.parametrize("engine", ["nats", "postgres"])
+def test_m2_nodes_share_an_archive(tmp_path, settings, monkeypatch, engine):
     """A sequencer that dies as it archives, a node from nothing, cursors, and a store away."""
-    with ExitStack() as store:
+    with ExitStack() as store, ExitStack() as log:
+        if engine == "postgres":
+            settings["cluster.engine"] = log.enter_context(running_postgres()).url
         port = use(store.enter_context(object_store()), monkeypatch)
         with Cluster(tmp_path, **settings) as cluster:
             writer = Writer(cluster)
