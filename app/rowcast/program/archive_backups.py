@@ -21,12 +21,15 @@ from rowcast.core.errors import Code, Error
 from rowcast.features.archive.archive_index import ArchivedRange, ArchiveIndex
 from rowcast.features.archive.disk_place import SOURCE, DiskPlace
 from rowcast.log.segment import sync_directory
-from rowcast.program.archiving import DIRECTORY, file_format, stored_archive
+from rowcast.program.archiving import DIRECTORY, StoredArchive, file_format, stored_archive
 from rowcast.program.config import Config
 from rowcast.store.private import make_directory, make_file
 
 ATTEMPTS: Final = 100
 """How often the files of a part are listed while a server merges them: it merges now and then."""
+
+_READER: Final = "restore"
+"""Who reads folders of names, and writes none."""
 
 LogParts = Mapping[int, tuple[str, int]]
 """Name and trimmed position of each part, by its number."""
@@ -150,24 +153,66 @@ def restore_archive(place: Path, data: Path, epochs: tuple[str, str], position: 
     return count
 
 
-def restore_stored(config: Config, epochs: tuple[str, str], position: int) -> int:
-    """Copy the archive of an epoch within its object store for a new one; the same otherwise."""
+def restore_stored(
+    config: Config, epochs: tuple[str, str], position: int, parts: LogParts, *, shared: bool
+) -> int:
+    """Copy the archive of an epoch within its object store for a new one; the same otherwise.
+
+    ``parts`` are those of the restored log. ``shared``: nodes of a cluster wrote it, into folders
+    of names. What is made has folders of numbers, which a server of its own reads, and nodes too.
+    """
     old, new = (stored_archive(config, epoch) for epoch in epochs)
-    index, count = ArchiveIndex(old), 0
-    for number in map(int, filter(str.isdecimal, old.folders())):
-        index.renew(number)
-        chain = [item for item in index.chain(number) if item.after < position]
-        source = old.source(str(number))
-        for item in chain:
-            if item.last <= position:
-                old.copy(item.path, new)
-                continue
-            target = new.directory / str(number) / f"{item.after}-{position}.parquet"
-            with old.open(item.path):  # it is in the cache then
-                new.cut(item.path, target, position, _facts(item, source, epochs[1], position))
-        new.begin(str(number), source)
-        count += len(chain)
-    return count
+    index = ArchiveIndex(old, _READER if shared else None)
+    index.read(parts, clean=False)
+    numbers = sorted(set(index.numbers()) & set(parts))
+    copy = _StoredCopy(index, (old, new), epochs[1], position)
+    for number in numbers:
+        new.begin(str(number), parts[number][0])
+    return sum(copy.part(number, parts[number]) for number in numbers)
+
+
+class _StoredCopy:
+    """Copies files within a store for another epoch, while a server may still merge them."""
+
+    def __init__(
+        self,
+        index: ArchiveIndex,
+        places: tuple[StoredArchive, StoredArchive],
+        epoch: str,
+        position: int,
+    ) -> None:
+        self._index = index
+        self._old, self._new = places
+        self._epoch = epoch
+        self._position = position
+
+    def part(self, number: int, part: tuple[str, int]) -> int:
+        """Copy the files of a part up to the position; return their number. Raises BUSY."""
+        name, trimmed = part
+        for _ in range(ATTEMPTS):
+            chain = [x for x in self._index.chain(number) if x.after < self._position]
+            try:
+                for item in chain:
+                    self._file(item, number, name)
+            except FileNotFoundError:  # merged meanwhile, or too old
+                self._index.renew(number, trimmed)
+            else:
+                return len(chain)
+        raise Error(
+            Code.BUSY,
+            f"the archived files of {name} in {self._old.directory.name} change all the time; try "
+            "again, with a longer history.sweep_seconds at the server that writes them",
+        )
+
+    def _file(self, item: ArchivedRange, number: int, name: str) -> None:
+        last = min(item.last, self._position)
+        target = self._new.directory / str(number) / f"{item.after}-{last}.parquet"
+        if item.last <= self._position:
+            self._old.copy(item.path, self._new, target)
+            return
+        with self._old.open(item.path):  # it is in the cache then
+            facts = _facts(item, name, self._epoch, self._position)
+            self._new.cut(item.path, target, self._position, facts)
 
 
 def _facts(item: ArchivedRange, source: str, epoch: str, last: int) -> dict[str, object]:

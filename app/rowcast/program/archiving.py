@@ -28,8 +28,8 @@ _DAY_SECONDS: Final = 86_400
 class StoredArchive(ArchivePlace, FileFormat, Protocol):
     """An archive in an object store."""
 
-    def copy(self, path: Path, other: "StoredArchive") -> None:
-        """Copy a file to another place of the store. Raises OSError."""
+    def copy(self, path: Path, other: "StoredArchive", target: Path) -> None:
+        """Copy a file to ``target`` of another place of the store. Raises OSError."""
 
 
 def archive_of(it: Parts) -> LogArchive | None:

@@ -42,9 +42,18 @@ from rowcast.store.sql_database import FILE_NAME, file_of
 
 MANIFEST: Final = "manifest.json"
 SCHEMA: Final = "schema.graphql"
+STORED: Final = "archive_location"
+"""In the manifest: the object store with the archive of the log, whose files are not copied."""
 FILES: Final = "files"
 """The directory of the other files within a backup."""
 _UNFINISHED: Final = ".unfinished"
+
+
+_NO_STORE: Final = (
+    "events of this log are archived at {0}, and no object store is named; give --set "
+    "log.archive_location={0}, whose files are copied there for the restored log, or leave out "
+    "what was archived: --no-archive"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +93,7 @@ def back_up(config: Config, target: Path, previous: Path | None = None) -> dict[
         back_up_archive(config.data, part, copied.epoch, parts, copied.head, earlier)
         for file in _others(config.data, source):
             _copy(file, part / FILES / file.name)
-        manifest = _manifest(part, copied)
+        manifest = _manifest(part, copied) | _stored_at(config)
         _write(part / MANIFEST, json.dumps(manifest, indent=2) + "\n")
         part.rename(target)
     except OSError as error:
@@ -115,6 +124,12 @@ def _manifest(place: Path, copied: Copied) -> dict[str, object]:
         "log_reaches_back_to": f"{copied.epoch}:{copied.reaches}",
         "files": {str(file.relative_to(place)): digest_of(file) for file in files},
     }
+
+
+def _stored_at(config: Config) -> dict[str, object]:
+    """Return what a manifest says of an archive that is not in the backup."""
+    log = config.log
+    return {STORED: log.archive_location} if log.archive and log.archive_location else {}
 
 
 def _write(file: Path, text: str) -> None:
@@ -183,7 +198,9 @@ def restore(
     longer has the position.
     """
     place, data = place.absolute(), data.absolute()
-    verify(place, archive=archive)
+    manifest = verify(place, archive=archive)
+    if archive and not same_log and not stored and STORED in manifest:
+        raise Error(Code.INVALID, _NO_STORE.format(manifest[STORED]))
     with _unfinished(_free(data / FILE_NAME)) as part:
         _copy(place / FILE_NAME, part)
         before = look_at(part)
@@ -194,7 +211,8 @@ def restore(
         epochs = before.epoch, epoch
         files = restore_archive(place, data, epochs, position) if archive else 0
         if archive and stored and not same_log:
-            files += restore_stored(stored, epochs, position)
+            shared = (place / FILES / CLUSTER).exists()
+            files += restore_stored(stored, epochs, position, parts_of(part), shared=shared)
     return Restored(data, epoch, position, before, files)
 
 

@@ -39,8 +39,8 @@ from rowcast_lake.archive.log_files import ParquetFile, ParquetFiles, groups_of
 from rowcast_lake.stores.object_paths import ObjectPath
 
 _UNFINISHED: Final = ".new"
-_GONE: Final = re.compile("(NO_SUCH_KEY|RESOURCE_NOT_FOUND) during GetObject")
-"""In what pyarrow tells of an object that was removed after it was opened."""
+_GONE: Final = re.compile("(NO_SUCH_KEY|RESOURCE_NOT_FOUND) during (Get|Copy)Object")
+"""In what pyarrow tells of an object that was removed after it was opened, or listed."""
 
 
 class StorePlace:
@@ -162,10 +162,13 @@ class StorePlace:
         self._files.cut(path, target, upto, facts)
         self._send(target)
 
-    def copy(self, path: Path, other: "StorePlace") -> None:
-        """Copy a file to another place of the store, which does it itself. Raises OSError."""
+    def copy(self, path: Path, other: "StorePlace", target: Path) -> None:
+        """Copy a file to ``target`` of another place of the store, which does it itself.
+
+        Raises OSError; FileNotFoundError if it is gone.
+        """
         with self._answering():
-            self._object(path).copy(other.store / path.parent.name / path.name)
+            self._object(path).copy(other.store / target.parent.name / target.name)
 
     # -- the cache ---------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from rowcast.program.commands.options import (
 
 if TYPE_CHECKING:
     from rowcast.program.backups import Restored
+    from rowcast.program.config import Config
 
 SameLogOption = Annotated[
     bool,
@@ -65,6 +66,9 @@ def backup(
     manifest = back_up(chosen, place, previous)
     print(manifest["cursor"])
     print(f"{place}: written until {manifest['written_at']}", file=sys.stderr)
+    if stored := manifest.get("archive_location"):
+        epoch = str(manifest["cursor"]).partition(":")[0]
+        print(f"archived events stay at {stored}/{epoch}; a restore needs them", file=sys.stderr)
 
 
 def restore(
@@ -96,14 +100,18 @@ def restore(
         raise Error(Code.INVALID, "--same-log goes on at the end of the backup; leave out --to")
     stored = chosen if chosen.log.archive_location else None
     made = make(place, chosen.data, to, schema, same_log=same_log, archive=archive, stored=stored)
-    _tell(made, place, what="" if not to else ", without the last {} events of its log")
+    what = "" if not to else ", without the last {} events of its log"
+    _tell(made, place, what, stored if archive and not same_log else None)
 
 
-def _tell(made: "Restored", place: Path, what: str) -> None:
-    """Print where a restored log ends, and what its clients notice."""
+def _tell(made: "Restored", place: Path, what: str, stored: "Config | None") -> None:
+    """Print where a restored log ends, what of its archive is there, and what clients notice."""
     print(f"{made.epoch}:{made.position}")
     lost = made.before.head - made.position
     print(f"{made.data}: restored from {place}{what.format(lost)}", file=sys.stderr)
+    if stored and not made.archived:
+        url, epoch = stored.log.archive_location, made.before.epoch
+        print(f"{url} has no archived events of {epoch}", file=sys.stderr)
     if made.archived:
         print(
             f"{made.archived} archived files; they are read with log.archive: true", file=sys.stderr
