@@ -478,3 +478,6 @@ HTTP_HEAD_SECONDS_MAX = 20
 connections and keep them that long."""
 HTTP_HEAD_BYTES_MAX = 64 * 1024
 """Request line and headers: four times the maximum of browsers and proxies."""
+HTTP_DRAINED_BYTES_MAX = 64 * 1024 * 1024
+"""Of a body after its answer, such as 413: a client that sends all before it reads gets the answer,
+one that sends without end is closed."""

@@ -16,13 +16,23 @@ async def hello(_scope, _receive, send):
     await send({"type": "http.response.body", "body": b"hello"})
 
 
+async def names_of_fields(scope, receive, send):
+    """Read the body, and answer the names of the header fields."""
+    while (await receive()).get("more_body"):
+        pass
+    body = b" ".join(name for name, _ in scope["headers"])
+    headers = [(b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
 HURRIED = {"head_seconds_max": 0.05}
 
 
 @asynccontextmanager
-async def connected(limits=None, **settings):
+async def connected(limits=None, application=hello, **settings):
     config = uvicorn.Config(
-        hello, http=RequestHeadLimits, log_config=None, lifespan="off", **settings
+        application, http=RequestHeadLimits, log_config=None, lifespan="off", **settings
     )
     config.load()
     state = ServerState()
@@ -135,7 +145,7 @@ UNREADABLE = {
     "TLS": (b"\x16\x03\x01\x02\x00\x01", b"begins with no method"),
     "MQTT": (b"\x10\x0e\x00\x04MQTT", b"begins with no method"),
     "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"begins with no method"),
-    "a method": (b"get / HTTP/1.1\r\n\r\n", b"begins with no method"),
+    "half a line": (b"FOO / HT", b"begins with no method"),
     "a line end": (b"GET / HTTP/1.1\nHost: a\n\n", b"the request line cannot be read"),
     "a version": (b"GET / HTTP/7\r\nHost: a\r\n\r\n", b"the request line cannot be read"),
     "a space": (b"GET /a b HTTP/1.1\r\nHost: a\r\n\r\n", b"the request line cannot be read"),
@@ -221,3 +231,53 @@ async def test_a_body_counts_for_no_head():
         assert (await reader.readuntil(b"0\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
         writer.write(b"TP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    ("method", "told"),
+    [("FOO", b"the method FOO is not known here"), ("get", b"in capitals: GET, not get")],
+)
+async def test_a_method_that_is_not_known_is_answered_501(method, told):
+    """RFC 9110, 9.1: and not as bytes that are no HTTP."""
+    async with connected() as (reader, writer):
+        writer.write(f"{method} /Dog/1 HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 501 Not Implemented\r\n")
+    assert told in answer
+
+
+CHUNKED = b"PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n%b\r\n2\r\n{}\r\n0\r\n%b"
+
+
+async def test_fields_after_the_body_are_none_of_the_head():
+    """RFC 9110, 6.5.1: a proxy that removes a field from heads does not look for it there."""
+    trailers = b"X-Forwarded-For: 127.0.0.1\r\nIf-Match: *\r\n\r\n"
+    async with connected(application=names_of_fields) as (reader, writer):
+        for part in (CHUNKED % (b"", trailers), CHUNKED % (b"Connection: close\r\n", trailers)):
+            writer.write(part)
+        answer = await reader.read()
+    assert answer.count(b"HTTP/1.1 200 ") == 2
+    assert b"host transfer-encoding\r\n".strip() in answer
+    assert b"if-match" not in answer
+    assert b"x-forwarded-for" not in answer
+
+
+@pytest.mark.parametrize("trailer", [b"A: " + b"b" * 3_000, b"A: b\r\n" * 500])
+async def test_fields_after_the_body_are_bounded(trailer):
+    async with connected(LIMIT, application=names_of_fields) as (reader, writer):
+        writer.write(CHUNKED % (b"", b""))
+        await writer.drain()
+        await _passes(0.05)
+        writer.write(trailer)
+        answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 431 ")
+    assert b"trailers may have 1000 bytes" in answer
+
+
+async def test_a_body_without_end_is_not_read_for_ever_after_its_answer():
+    async with connected({"drained_bytes_max": 1_000}) as (reader, writer):
+        writer.write(b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 9000000\r\n\r\n")
+        assert (await reader.readuntil(b"0\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+        with suppress(ConnectionResetError):
+            writer.write(b"x" * 1_001)
+            assert b"" == await asyncio.wait_for(reader.read(), 5)

@@ -9,17 +9,28 @@ import asyncio
 import sys
 from typing import Any
 
-from httptools import HttpParserCallbackError
+from httptools import HttpParserCallbackError, HttpParserInvalidMethodError
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from rowcast.core.limits import HTTP_HEAD_BYTES_MAX, HTTP_HEAD_SECONDS_MAX
+from rowcast.core.limits import HTTP_DRAINED_BYTES_MAX, HTTP_HEAD_BYTES_MAX, HTTP_HEAD_SECONDS_MAX
 from rowcast.doors.http.messages.unreadable import (
+    NOT_IMPLEMENTED,
     TooLong,
     check_size,
     check_upgrade,
+    method_of,
     sentence_of,
     too_long,
+    trailers_too_long,
+    unknown_method,
 )
+
+
+class _Dropping(list[tuple[bytes, bytes]]):
+    """The fields of a head that is complete; what is added is dropped."""
+
+    def append(self, field: tuple[bytes, bytes], /) -> None:
+        """Drop a field."""
 
 
 class RequestHeadLimits(HttpToolsProtocol):
@@ -36,15 +47,21 @@ class RequestHeadLimits(HttpToolsProtocol):
         *arguments: Any,
         head_seconds_max: float = HTTP_HEAD_SECONDS_MAX,
         head_bytes_max: int = HTTP_HEAD_BYTES_MAX,
+        drained_bytes_max: int = HTTP_DRAINED_BYTES_MAX,
         **named: Any,
     ) -> None:
         super().__init__(*arguments, **named)
         self._head_seconds_max = head_seconds_max
         self._head_bytes_max = head_bytes_max
+        self._drained_bytes_max = drained_bytes_max
         self._head_since = self.loop.time()
         self._head_bytes = 0
         """Bytes of a head that were read before those of ``_data_bytes``."""
         self._data_bytes = 0
+        self._rest_bytes = 0
+        """Bytes since the last part of a body: of trailers, or read past after the answer."""
+        self._data = b""
+        """What is being parsed, for the reason why it cannot be."""
         self._idle_since = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -54,13 +71,31 @@ class RequestHeadLimits(HttpToolsProtocol):
         self._look_in(min(self._head_seconds_max, self.timeout_keep_alive))
 
     def data_received(self, data: bytes) -> None:
-        """Count the bytes of a head."""
+        """Count the bytes of a head, and those that belong to no body."""
+        self._data = data
         self._data_bytes = len(data)
+        cycle: Any = self.cycle
+        body_bytes = len(cycle.body) if cycle is not None else 0
         super().data_received(data)
+        self._data = b""
         if self._head_since:
             self._head_bytes += len(data)
             if self._head_bytes > self._head_bytes_max and not self.transport.is_closing():
                 self._refuse(*too_long(len(self.url), self._head_bytes, self._head_bytes_max))
+        elif self.cycle is not None and self.cycle.more_body:
+            self._count_rest(self.cycle is cycle and len(cycle.body) == body_bytes)
+
+    def _count_rest(self, is_no_body: bool) -> None:
+        """Bound the trailers of a body, and what is read past after the answer."""
+        cycle: Any = self.cycle
+        self._rest_bytes = self._rest_bytes + self._data_bytes if is_no_body else 0
+        most = self._drained_bytes_max if cycle.response_complete else self._head_bytes_max
+        if self._rest_bytes <= most or self.transport.is_closing():
+            return
+        if cycle.response_started:
+            self.transport.close()
+        else:
+            self._refuse(*trailers_too_long(most))
 
     def on_message_begin(self) -> None:
         """Start the timeout of this head.
@@ -76,13 +111,19 @@ class RequestHeadLimits(HttpToolsProtocol):
         self._head_since = self.loop.time()
 
     def on_headers_complete(self) -> None:
-        """Stop the timeout: the body has its own limits (``bodies``)."""
+        """Stop the timeout: the body has its own limits (``bodies``).
+
+        Fields after the body must not count as those of the head, which proxies judge (RFC 9110,
+        6.5.1), so from here on the parser adds them to a list that drops them.
+        """
         self._head_since = 0.0
+        self._rest_bytes = 0
         if max(0, self._head_bytes) + self._data_bytes > self._head_bytes_max:
             check_size(self.url, self.headers, self._head_bytes_max)
         if self.parser.should_upgrade():
             check_upgrade(self.url, self.headers)
         super().on_headers_complete()
+        self.headers = _Dropping(self.headers)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the timer."""
@@ -106,6 +147,8 @@ class RequestHeadLimits(HttpToolsProtocol):
         cause = failure.__context__ if isinstance(failure, HttpParserCallbackError) else failure
         if isinstance(cause, TooLong):
             self._refuse(cause.status, cause.sentence)
+        elif isinstance(cause, HttpParserInvalidMethodError) and (method := method_of(self._data)):
+            self._refuse(NOT_IMPLEMENTED, unknown_method(method))
         else:
             super().send_400_response(sentence_of(str(cause or "")))
 

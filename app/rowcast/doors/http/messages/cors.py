@@ -15,9 +15,10 @@ from urllib.parse import urlsplit
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import CORS_PREFLIGHT_SECONDS
 from rowcast.doors.http.messages.asgi import HeaderList, Headers, Message, Send, text_of
+from rowcast.doors.http.messages.unreadable import METHODS
 
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-METHODS: Final = b"GET, HEAD, PUT, PATCH, POST, DELETE, OPTIONS"
+_METHODS: Final = ", ".join(METHODS).encode()
 _EXPOSED: Final = (
     b"allow, etag, link, location, retry-after, "
     b"event-format, rowcast-after, rowcast-count, rowcast-late, rowcast-position, "
@@ -130,7 +131,7 @@ def _answer(origin: bytes, *, credentials: bool) -> HeaderList:
 def preflight(headers: Headers) -> HeaderList:
     """Return the headers of the answer to a preflight request."""
     return [
-        (b"access-control-allow-methods", METHODS),
+        (b"access-control-allow-methods", _METHODS),
         (
             b"access-control-allow-headers",
             headers.get(b"access-control-request-headers", _DEFAULT_HEADERS),

@@ -4,6 +4,7 @@ Nothing of such a request reaches a door, so it is answered with plain text. The
 what the parser missed, since the one who reads it looks at bytes: of a script, a proxy, a device.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -13,6 +14,15 @@ URI_TOO_LONG: Final = "414 URI Too Long"
 """RFC 9110, 15.5.15."""
 HEADERS_TOO_LARGE: Final = "431 Request Header Fields Too Large"
 """RFC 6585, 5."""
+NOT_IMPLEMENTED: Final = "501 Not Implemented"
+"""RFC 9110, 9.1 and 15.6.2."""
+
+METHODS: Final = ("GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "OPTIONS")
+"""The methods that are offered somewhere."""
+_REQUEST_LINE: Final = re.compile(
+    rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}) [^ \r\n]+ HTTP/1\.[01]\r?\n"
+)
+"""A line that only lacks a known method (RFC 9112, 3)."""
 
 _BOTH: Final = (
     "the request has both Content-Length and Transfer-Encoding, of which a proxy may read the one "
@@ -86,6 +96,27 @@ def too_long(url_bytes: int, head_bytes: int, bytes_max: int) -> tuple[str, str]
         HEADERS_TOO_LARGE,
         f"the header fields are too large: {together}; send fewer or shorter ones",
     )
+
+
+def trailers_too_long(bytes_max: int) -> tuple[str, str]:
+    """Return the status and the sentence for what follows a body and has too many bytes."""
+    return (
+        HEADERS_TOO_LARGE,
+        f"what follows the body is too large: trailers may have {bytes_max} bytes, and are ignored",
+    )
+
+
+def method_of(data: bytes) -> str:
+    """Return the method of a request line at the start of data; empty: there is none."""
+    found = _REQUEST_LINE.match(data)
+    return found[1].decode() if found else ""
+
+
+def unknown_method(method: str) -> str:
+    """Return what is told of a method that the parser does not know."""
+    if method.upper() in METHODS:
+        return f"methods are written in capitals: {method.upper()}, not {method}"
+    return f"the method {method} is not known here; there are {', '.join(METHODS)}"
 
 
 def check_size(url: bytes, headers: Sequence[tuple[bytes, bytes]], bytes_max: int) -> None:
