@@ -80,22 +80,27 @@ class Model:
     def write_on(self, hot, cool):
         if hot:
             self.calm_since = None
-        elif cool and self.flapping:
+        elif cool:
+            self.cool()
+
+    def cool(self):
+        """Turn it off, or let a flapping one rest; return whether that was told."""
+        if self.flapping:
             if self.calm_since is None:
                 self.calm_since = self.now
-        elif cool:
-            recent = [at for at in self.raises if self.now - at < self.periods.flap]
-            if len(recent) >= self.periods.flaps:
-                self.flapping, self.calm_since = True, self.now
-                self.tell_unless_shelved()
-            else:
-                self.turn_off()
+            return False
+        recent = [at for at in self.raises if self.now - at < self.periods.flap]
+        if len(recent) >= self.periods.flaps:
+            self.flapping, self.calm_since = True, self.now
+            self.tell_unless_shelved()
+        else:
+            self.turn_off()
+        return True
 
     def delete(self):
         shelved, self.shelf_end, self.held_since = self.shelf_end is not None, None, None
-        if self.on:
-            self.turn_off()
-        elif shelved:
+        told = self.on and self.cool()
+        if shelved and not told:
             self.tell()
         self.tick()
         self.reset_if_normal()

@@ -128,6 +128,19 @@ async def test_flapping_is_bounded_and_ends_with_calm():
     assert "cleared" == it.states()[-1]
 
 
+async def test_flapping_is_bounded_where_the_record_is_deleted_each_time():
+    it = await world(sensor(0))
+    for _ in range(100):
+        await it.write(85)
+        await it.after(0.1)
+        await it.delete()
+        await it.after(0.1)
+    most = alarm_limits.ALARM_FLAPS_MAX
+    assert ["raised", "cleared"] * (most - 1) + ["raised", "raised"] == it.states()
+    await it.after(61)
+    assert "cleared" == it.states()[-1]
+
+
 async def test_rows_are_watched_and_queried_like_others():
     """M11: by a filter below the path, and over REST."""
     it = await world(sensor(0))

@@ -155,7 +155,7 @@ class AlarmStates:
         now = self._pass(self._held.get(name), at)
         held = self._held.get(name)
         if held is not None:
-            self._take(name, rule, topic, deletion(held.alarm, now), now)
+            self._take(name, rule, topic, deletion(held.alarm, now, held.timing), now)
 
     def change(self, name: str, at: float, act: Callable[[Alarm, float], Step], user: str) -> None:
         """Apply what somebody does to an alarm now; raises NOT_FOUND for a normal one."""

@@ -113,7 +113,12 @@ def observe(alarm: Alarm | None, now: float, timing: Timing, *, hot: bool, cool:
         return alarm, _NOTHING
     if alarm.phase is Phase.PENDING:
         return _calmed(alarm), _NOTHING
-    if not cool or alarm.calm_since:
+    return _cooled(alarm, now, timing) if cool else (alarm, _NOTHING)
+
+
+def _cooled(alarm: Alarm, now: float, timing: Timing) -> Step:
+    """Clear an active alarm, at once or, if it is flapping, when it has been calm."""
+    if alarm.calm_since:
         return alarm, _NOTHING
     if alarm.flapping:
         return replace(alarm, calm_since=now), _NOTHING
@@ -124,16 +129,19 @@ def observe(alarm: Alarm | None, now: float, timing: Timing, *, hot: bool, cool:
     return _clear(alarm, now)
 
 
-def delete(alarm: Alarm | None, now: float) -> Step:
+def delete(alarm: Alarm | None, now: float, timing: Timing) -> Step:
     """Apply the deletion of the record: nothing holds any more, and nothing is shelved."""
     if alarm is None:
         return None, _NOTHING
     shelved = alarm.shelved
     alarm = replace(alarm, shelved_until=0.0, shelved_by="")
+    after: Alarm | None = alarm
+    happened: Happened | None = _NOTHING
     if alarm.phase is Phase.ACTIVE:
-        return _clear(alarm, now)
-    after = _calmed(alarm) if alarm.phase is Phase.PENDING else alarm
-    return after, Happened.UNSHELVED if shelved else _NOTHING
+        after, happened = _cooled(alarm, now, timing)
+    elif alarm.phase is Phase.PENDING:
+        after = _calmed(alarm)
+    return after, happened or (Happened.UNSHELVED if shelved else _NOTHING)
 
 
 def expire(alarm: Alarm, now: float, timing: Timing) -> Step:
