@@ -84,6 +84,21 @@ def test_a_path_may_begin_at_home(write, monkeypatch):
     assert Path("/home/someone/rows") == load_config(write("data: ~/rows"), {}).data
 
 
+@pytest.mark.parametrize(
+    "name", ["tls.certificate", "security.jwt.key_file", "authority", "snapshots.directory"]
+)
+def test_an_empty_path_is_none_where_there_may_be_none(name):
+    """A variable that is set to nothing, as in a file for containers; not the directory itself."""
+    variable = "ROWCAST_" + name.replace(".", "__").upper()
+    assert load_config(env={variable: ""}) == load_config(env={})
+
+
+@pytest.mark.parametrize("name", ["data", "schema", "resources"])
+def test_an_empty_path_is_refused_where_there_must_be_one(name):
+    with pytest.raises(Error, match=f"{name} should be a path, not ''"):
+        load_config(env={}, overrides={name: ""})
+
+
 def test_settings_cannot_be_changed():
     with pytest.raises(ValueError, match="frozen"):
         Config().http.port = 1

@@ -43,6 +43,18 @@ def network_name(value: str) -> str:
         ) from None
 
 
+def _named_place(value: object) -> object:
+    """Refuse empty text, which would be the working directory."""
+    if isinstance(value, str) and not value.strip():
+        raise ValueError("should be a path")
+    return value
+
+
+def _no_place(value: object) -> object:
+    """Return None for empty text too: a variable of the environment that is set to nothing."""
+    return None if isinstance(value, str) and not value.strip() else nothing(value)
+
+
 def local_place(path: Path) -> Path:
     """Refuse a URL, which would become a directory of that name."""
     if is_url(str(path)):
@@ -58,8 +70,8 @@ Seconds = Annotated[float, BeforeValidator(not_a_switch), Field(gt=0, le=CONFIG_
 Count = Annotated[Number, Field(ge=0, le=CONFIG_NUMBER_MAX)]
 CountOfBytes = Annotated[Number, Field(ge=1, le=CONFIG_NUMBER_MAX)]
 PortOrNone = Annotated[Annotated[Number, Field(ge=0, le=65_535)] | None, BeforeValidator(nothing)]
-Place = Annotated[Path, AfterValidator(local_place)]
-PlaceOrNone = Annotated[Place | None, BeforeValidator(nothing)]
+Place = Annotated[Path, BeforeValidator(_named_place), AfterValidator(local_place)]
+PlaceOrNone = Annotated[Place | None, BeforeValidator(_no_place)]
 
 
 class Section(BaseModel):

@@ -26,7 +26,7 @@ from rowcast import features
 from rowcast.core.errors import Code, Error
 from rowcast.core.sign_in import CREDENTIALS
 from rowcast.core.suggestions import did_you_mean
-from rowcast.kernel.settings import Place, Section
+from rowcast.kernel.settings import Place, PlaceOrNone, Section
 from rowcast.program.client_settings import DEFAULT_FILE
 from rowcast.program.credentials import PREFIX
 from rowcast.program.settings.client_events import ClientEventsSettings
@@ -137,7 +137,7 @@ class Config(FeatureSections):
         default="",
         description="Server that the client commands use; by default `http.host` and `http.port`.",
     )
-    authority: Path | None = Field(
+    authority: PlaceOrNone = Field(
         default=None,
         description="File with authorities that the client commands trust besides the system's "
         "(PEM); by default `tls.certificateAuthority`.",
