@@ -171,8 +171,8 @@ def topic_path(topic: str) -> str:
 
 
 def cursor_of(response: httpx.Response) -> str:
-    """Return the cursor in a response's ETag; empty without one."""
-    return str(response.headers.get("ETag", "")).removeprefix("W/").strip('"')
+    """Return the cursor in a response's ETag, which may name the format; empty without one."""
+    return str(response.headers.get("ETag", "")).removeprefix("W/").strip('"').partition(".")[0]
 
 
 # -- parts -----------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ def _negotiated(accept: str, offered: tuple[str, ...]) -> str:
     ranked = [(_rank(members, offer), offer) for offer in offered]
     best, choice = max(ranked, key=lambda pair: pair[0])  # the first of equals
     if best[0] == 0:
-        known = ", ".join(offered)
+        known = ", ".join(dict.fromkeys(offered))
         raise Error(Code.NOT_ACCEPTABLE, f"Accept allows none of what is offered here: {known}.")
     return choice
 

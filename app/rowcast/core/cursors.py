@@ -3,6 +3,10 @@
 The same token is the REST ETag and position header, the SSE ``id``, the WebSocket ``since`` and the
 MQTT user property ``seq`` (M1). ``epoch`` names the log, so that a token of another log is
 recognised and not taken for a position of this one. Clients treat it as opaque.
+
+The ETag of a record in another format than its usual one has the format's suffix,
+``epoch:seq.cbor``, since a strong validator differs between representations (RFC 9110, 8.8.1). As
+a cursor it means the same.
 """
 
 import re
@@ -10,7 +14,7 @@ from dataclasses import dataclass
 
 from rowcast.core.errors import Code, Error
 
-_CURSOR = re.compile(r"([0-9a-f]{8}):(0|[1-9][0-9]{0,18})")
+_CURSOR = re.compile(r"([0-9a-f]{8}):(0|[1-9][0-9]{0,18})(?:\.[a-z]{1,8})?")
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -15,7 +15,7 @@ from rowcast.core.cursors import Cursor, parse_cursor
 from rowcast.core.durations import parse_duration
 from rowcast.core.errors import Code, Error
 
-_CURSOR: Final = re.compile(r'"?[0-9a-f]{8}:[0-9]+"?')
+_CURSOR: Final = re.compile(r'"?[0-9a-f]{8}:[0-9]+(?:\.[a-z]{1,8})?"?')
 _ZONE: Final = re.compile(r" (?=\d\d:?\d\d$)")
 """The plus sign of a time zone, as it arrives in a query that was not percent-encoded."""
 _YEAR: Final = re.compile(r"[12][0-9]{3}")

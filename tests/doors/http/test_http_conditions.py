@@ -49,6 +49,62 @@ async def test_if_none_match(rest, path, tags, status):
         assert (got.status, got.etag) == (status, ONE)
 
 
+FORMATS = [
+    ("application/json", ""),
+    ("*/*", ""),
+    ("application/cbor", ".cbor"),
+    ("application/x-msgpack", ".msgpack"),
+    ("text/csv", ".csv"),
+    ("application/x-ndjson", ".ndjson"),
+]
+
+
+@pytest.mark.parametrize(("accept", "suffix"), FORMATS)
+@pytest.mark.parametrize("path", ["/Dog/1", "/Dog/1?meta"])
+async def test_each_format_has_an_etag_of_its_own(rest, path, accept, suffix):
+    """RFC 9110, 8.8.1: a cache that has JSON asks for CBOR with the ETag of JSON (9111, 4.1)."""
+    etag = f'"{EPOCH}:1{suffix}"'
+    for _ in range(2):  # from the store, then from memory
+        assert (await rest.get(path, accept=accept)).etag == etag
+        got = await rest.get(path, accept=accept, if_none_match=etag)
+        assert (got.status, got.etag) == (304, etag)
+    for _, other in FORMATS:
+        got = await rest.get(path, accept=accept, if_none_match=f'"{EPOCH}:1{other}"')
+        assert got.status == (304 if other == suffix else 200)
+
+
+async def test_a_topic_has_the_etag_of_its_cursor_in_the_format_it_was_written_in(rest):
+    await rest.put("/home/x", b"\xa1aa\x01", content_type="application/cbor")
+    assert (await rest.get("/home/x")).etag == TWO
+    assert (await rest.get("/home/x", accept="application/cbor")).etag == TWO
+    assert (await rest.get("/home/x", accept="application/json")).etag == f'"{EPOCH}:2.json"'
+    assert (await rest.get("/home/x.json")).etag == f'"{EPOCH}:2.json"'
+
+
+@pytest.mark.parametrize("quoted", ['"%s"', "%s"])
+async def test_a_condition_that_a_record_is_unchanged_takes_the_etag_of_any_format(rest, quoted):
+    """A client may read CBOR and write JSON."""
+    tag = quoted % f"{EPOCH}:1.cbor"
+    assert (await rest.get("/Dog/1", if_match=tag)).status == 200
+    assert (await rest.put("/Dog/1", b'{"name":"Bo"}', if_none_match=tag)).status == 412
+    assert (await rest.put("/Dog/1", b'{"name":"Bo"}', if_match=tag)).status == 204
+    assert (await rest.put("/Dog/1", b'{"name":"Bo"}', if_match=tag)).status == 412
+
+
+async def test_a_format_is_offered_once(rest):
+    await rest.put("/home/x", b"{}", content_type="application/json")
+    got = await rest.get("/home/x", accept="image/png")
+    assert (got.status, got.value["detail"].count("application/json")) == (406, 1)
+
+
+@pytest.mark.parametrize("query", ["from", "_from"])
+async def test_the_etag_of_any_format_is_a_cursor(rest, query):
+    await rest.put("/Dog/1", b'{"name":"Bo"}')
+    got = await rest.get(f"/Dog/1?{query}={EPOCH}:1.cbor")
+    assert got.status == 200
+    assert b'"Bo"' in got.body
+
+
 @pytest.mark.parametrize("tags", ["x", '"x', "", '"a" "b"', '"a";'])
 async def test_tags_that_are_none(rest, tags):
     assert (await rest.get("/Dog/1", if_none_match=tags)).status == 400

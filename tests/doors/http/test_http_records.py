@@ -380,12 +380,12 @@ async def test_hidden_attributes_cannot_be_guessed(rest):
     ],
 )
 async def test_a_part_of_a_record(rest, path, expected):
-    """B8: its ETag is the record's."""
+    """B8: its ETag is the record's, with the suffix of another format."""
     put = await rest.put("/Dog/1", b'{"name":"Rex","age":3,"owner":{"name":"Ann"}}')
     await rest.put("/Dog/a.b", b'{"name":"Dot"}')
     got = await rest.get(path)
     assert (got.status, got.value) == (200, expected)
-    assert "a.b" in path or got.etag == put.etag
+    assert "a.b" in path or got.etag.replace(".cbor", "") == put.etag
     assert (await rest.get(path, if_none_match=got.etag)).status == 304
 
 

@@ -119,7 +119,7 @@ _PARAMETERS: Final[Document] = {
 _KEY: Final[Document] = {"$ref": "#/components/parameters/idempotencyKey"}
 _HEADERS: Final[Document] = {
     "ETag": {
-        "description": "The record's cursor in quotation marks.",
+        "description": "The record's cursor, in quotation marks; an unusual format has a suffix.",
         "schema": {"type": "string"},
     },
     "Position": {

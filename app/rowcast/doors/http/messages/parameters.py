@@ -19,7 +19,7 @@ READ: Final = ("meta", "count")
 WRITE: Final = ("retain", "atomic", "upsert")
 QUERY_WRITE: Final = ("dry_run",)
 _CONFIRM: Final = re.compile(r"confirm=([0-9]{1,12})")
-_CURSOR: Final = re.compile(r"[0-9a-f]{8}(?::|%3[Aa])[0-9]+")
+_CURSOR: Final = re.compile(r"[0-9a-f]{8}(?::|%3[Aa])[0-9]+(?:\.[a-z]{1,8})?")
 _SWITCH: Final = {"": True, "true": True, "false": False}
 
 

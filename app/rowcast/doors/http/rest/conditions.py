@@ -1,7 +1,9 @@
 """Conditional requests (RFC 9110, section 13): ETags are cursors, so conditions are positions.
 
 The kernel checks a write's condition in the order of commits: of two writers with the same ETag
-only one succeeds (A16, B9).
+only one succeeds (A16, B9). An ETag has a suffix in another format than the record's usual one, so
+that a cache never takes one for the other; a condition that a record be unchanged is about the
+record, so there the suffix does not count.
 """
 
 import re
@@ -18,7 +20,8 @@ from rowcast.kernel.kernel import Kernel
 from rowcast.kernel.write import Condition
 
 _TAGS: Final = re.compile(
-    r'[ \t,]*(?:(W/)?"([\x21\x23-\x7e\x80-\xff]*)"|([0-9a-f]{8}:[0-9]{1,19}))[ \t]*(?=,|\Z)'
+    r'[ \t,]*(?:(W/)?"([\x21\x23-\x7e\x80-\xff]*)"|([0-9a-f]{8}:[0-9]{1,19}(?:\.[a-z]{1,8})?))'
+    r"[ \t]*(?=,|\Z)"
 )
 """One entity tag (RFC 9110, 8.8.3), or a cursor without its quotation marks."""
 
@@ -74,17 +77,22 @@ def _not_after(version: int, date: bytes) -> bool:
 
 
 def check_read_condition(headers: Headers, etag: bytes) -> None:
-    """Raise PRECONDITION unless If-Match of a read has this ETag."""
+    """Raise PRECONDITION unless If-Match of a read has this ETag, whatever its suffix."""
     header = headers.get(b"if-match")
     if header is None:
         return
     tags = tags_of(header, "If-Match")
+    version = _without_suffix(etag.decode().strip('"'))
     if tags is not None and not any(
-        not weak and f'"{text}"'.encode("latin-1") == etag for weak, text in tags
+        not weak and _without_suffix(text) == version for weak, text in tags
     ):
         raise Error(
             Code.PRECONDITION, f"the record's ETag is {etag.decode()}, which If-Match does not name"
         )
+
+
+def _without_suffix(text: str) -> str:
+    return text.partition(".")[0]
 
 
 def is_conditional(headers: Headers) -> bool:

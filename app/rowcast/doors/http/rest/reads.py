@@ -195,7 +195,9 @@ async def _send_record(request: Request, record: Record, reading: Reading) -> No
 async def _send_parts(request: Request, record: Record, reading: Reading) -> None:
     """Respond with the selected parts of a record."""
     headers, send = request.headers, request.send
-    validators = validators_of(request.kernel, record)
+    media_type = reading.media_type or negotiate(request.accept, RECORD_TYPES)
+    other = None if media_type == JSON else media_type
+    validators = validators_of(request.kernel, record, other)
     etag = validators[0][1]
     check_read_condition(headers, etag)
     conditional = b"if-none-match" in headers or b"if-modified-since" in headers
@@ -209,7 +211,6 @@ async def _send_parts(request: Request, record: Record, reading: Reading) -> Non
         )
         await send(EMPTY)
         return
-    media_type = reading.media_type or negotiate(request.accept, RECORD_TYPES)
     value = await _parts(request, record, reading.path, media_type, select)
     await _check_selected(request, record, select)
     body = encode([value] if media_type == NDJSON else value, media_type)

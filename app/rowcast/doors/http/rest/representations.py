@@ -6,7 +6,16 @@ A hot GET is then a lookup in the record cache and two prebuilt messages.
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from rowcast.codecs import CSV, JSON, NDJSON, RAW, content_type_header, encode, negotiate
+from rowcast.codecs import (
+    CSV,
+    JSON,
+    NDJSON,
+    RAW,
+    codec_for,
+    content_type_header,
+    encode,
+    negotiate,
+)
 from rowcast.codecs.media_range import parse
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Record
@@ -112,7 +121,9 @@ def _make(kernel: Kernel, record: Record, media_type: str | None) -> Representat
         content_type = safe_media_type(transcoder.media_type(record))
     else:
         content_type = content_type_header(media_type)
-    validators = [*validators_of(kernel, record), *SELECTED]
+    usual = _choose(transcoder, record, None)
+    other = None if media_type == usual else media_type or transcoder.media_type(record)
+    validators = [*validators_of(kernel, record, other), *SELECTED]
     headers = [
         (b"content-type", content_type.encode("ascii")),
         (b"content-length", str(len(body)).encode()),
@@ -129,15 +140,24 @@ def _make(kernel: Kernel, record: Record, media_type: str | None) -> Representat
     )
 
 
-def validators_of(kernel: Kernel, record: Record) -> HeaderList:
-    """Return the validators of a record; the ETag is the first."""
+def validators_of(kernel: Kernel, record: Record, other: str | None) -> HeaderList:
+    """Return the validators of a record; the ETag is the first.
+
+    ``other`` is the media type, if it is not the record's usual one. Its ETag has a suffix: a cache
+    that has the record as JSON, and is asked for CBOR, asks here with the ETag that it has (RFC
+    9111, 4.1), and would give out JSON after a 304.
+    """
     cursor = kernel.cursor(record.seq).encode()
+    suffix = b"" if other is None else b"." + (codec_for(other).suffix or "own").encode()
     if not record.seq:  # from a hook: no record of this log
         said = f"{record.content_type}:".encode() + record.payload
         cursor = blake2b(said, digest_size=16).hexdigest().encode()
-        return [(b"etag", b'"' + cursor + b'"'), (b"last-modified", http_date(record.version))]
+        return [
+            (b"etag", b'"' + cursor + suffix + b'"'),
+            (b"last-modified", http_date(record.version)),
+        ]
     return [
-        (b"etag", b'"' + cursor + b'"'),
+        (b"etag", b'"' + cursor + suffix + b'"'),
         (b"last-modified", http_date(record.version)),
         (b"rowcast-position", cursor),
         (b"rowcast-version", str(record.version).encode()),
