@@ -268,6 +268,16 @@ async def asked(server, text, caller):
     ]
 
 
+@pytest.mark.parametrize(
+    ("path", "first"),
+    [("/Owner/ann/dogs/1", "/Owner/ann/dogs"), ("/Dog/1/owner/dogs", "/Dog/1/owner")],
+)
+async def test_a_path_beyond_a_relationship_is_told_where_it_ends(rest, path, first):
+    got = await rest.get(path)
+    assert got.status == 404
+    assert f"a path ends with its first relationship, at {first!r}" in got.value["detail"]
+
+
 async def test_rights_of_the_other_table_hold():
     """M9, L12: another's owner is as absent; what is masked is neither shown nor compared."""
     server = Rightful(OWNED)

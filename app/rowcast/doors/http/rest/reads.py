@@ -117,6 +117,7 @@ async def _get_record(request: Request) -> None:
         return
     if request.topic.startswith(SYSTEM):
         raise _no_system_row(request)
+    _check_followed(request)
     raise missing or Error(Code.NOT_FOUND, f"there is no record at {path_of(request.topic)!r}")
 
 
@@ -144,6 +145,24 @@ async def _send_related(request: Request) -> bool:
         raise Error(Code.NOT_FOUND, f"{path_of(topic)!r} has no {name}")
     await _send_record(request, page.records[0], Reading(page.records[0].topic))
     return True
+
+
+def _check_followed(request: Request) -> None:
+    """Raise for a path that goes on after a relationship, such as ``Owner/ann/dogs/1``."""
+    table, related = request.route.table, request.kernel.registry.related
+    if table is None:
+        return
+    levels = local_id(table, request.topic).split("/")
+    for at, name in enumerate(levels[1:-1], 2):
+        relation = relation_of(table, name, related)
+        if relation is not None:
+            where, rest = path_of(request.topic), "/" + "/".join(levels[at:])
+            raise Error(
+                Code.NOT_FOUND,
+                f"there is no record at {where!r}; a path ends with its first relationship, at "
+                f"{where.removesuffix(rest)!r}, and each related record is at a path of its own, "
+                f"below {path_of(relation.table.topic(''))!r}",
+            )
 
 
 def _no_system_row(request: Request) -> Error:
