@@ -340,6 +340,9 @@ def _syntax_error(payload: bytes, fault: orjson.JSONDecodeError) -> Error:
     where, reason = f"line {fault.lineno}, column {fault.colno}", fault.msg
     if "depth limit" in reason or "allocate" in reason:  # orjson runs out of room before its depth
         return Error(Code.TOO_LARGE, f"In the JSON, at {where}, {model.TOO_DEEP}")
+    if "infinity" in reason:
+        told = "a number is beyond 1.8E+308; send it as text, which a Decimal takes"
+        return Error(Code.INVALID, f"In the JSON, at {where}, {told}.")
     try:
         payload.decode("utf-8")
     except UnicodeDecodeError as broken:

@@ -181,8 +181,8 @@ class CompiledTable:
                 return event
             raise Error(
                 Code.UNSUPPORTED,
-                f"the table {self.table.name} takes values, not {said}; send JSON, CBOR or "
-                "MessagePack, with its Content-Type",
+                f"the table {self.table.name} takes values, not {said}; send JSON in UTF-8, "
+                "CBOR or MessagePack, with its Content-Type",
             )
         if said is None and self.open and not may_be_json(event.payload):
             event.content_type = RAW
