@@ -272,9 +272,10 @@ def test_all_facts_of_an_owner_go_while_those_of_a_result_are_moved(stores, move
 def test_facts_of_a_result_that_is_never_switched_are_never_seen(tmp_path, ends):
     store = opened(tmp_path / "rowcast.db")
     store.commit(EARLIER)
-    store.stage(DOG, AFTER, (result(), GONE))
+    store.stage(DOG, AFTER, (result(), GONE), gives_way=True)
     if ends == "swept":
         store.abandon()
+        store.commit([put(DOG, "b", 5), put(NUMBER, 7, 6)])
         while store.move_staged(1):
             assert store.facts(PLACES) == {}
     elif ends == "opened again":
@@ -311,6 +312,7 @@ def test_staged_rows_give_way_to_newer_writes_of_their_records(tmp_path, end):
         stamped(put(DOG, "c", 6), 501),
         stamped(Writer(6).value(DOG, "d", {}), 700),
         stamped(put(DOG, "new", 8), 500, ""),
+        stamped(put(NUMBER, 7, 9), 900),
     ]
     store.commit(meanwhile)
     assert store.given_way() == (0, 1, 0)

@@ -298,7 +298,9 @@ class StagedCommits(CommitQueue):
                 log.warning("the tables do not have a large result yet: %s", error.full)
             else:
                 break
-        if staged.gives_way:  # also that one may have
+        if staged.events == sum(given_way):
+            staged.first = None  # nobody has anything to hear
+        elif staged.gives_way:  # also that one may have
             staged.first = first_shown(store, staged.table, self.announced, staged.last)
 
     @property

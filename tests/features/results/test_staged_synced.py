@@ -4,6 +4,7 @@ Pages, and writes between them, come one at a time.
 """
 
 import asyncio
+from math import inf
 
 import pytest
 from test_bulk_commit import dogs
@@ -17,8 +18,8 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.lineage import client_of
 from rowcast.core.topics import TopicFilter
+from rowcast.features.retention.expiries import EndOfRecords
 from rowcast.features.sites.feature import Sites
-from rowcast.kernel.expired_records import delete_expired
 from rowcast.kernel.known_versions import seen_by
 from rowcast.kernel.last_write_wins import put_stamp, stamp_of
 from rowcast.kernel.staged_commit import GivenWay
@@ -147,6 +148,22 @@ async def test_k3_what_comes_from_other_sites_is_compared_by_version_and_origin(
     for key in "abcd":
         stamps = [stamp_of(event, EPOCH) for event in world.at(key)]
         assert stamps == sorted(stamps)
+    world.store.close()
+
+
+async def test_k3_of_a_result_of_which_nothing_is_left_nobody_hears(tmp_path):
+    world = Synced(tmp_path)
+    staged = await world.begin()
+    await world.page(staged, a="r", b="r")
+    for key in "abc":
+        await world.put(key)
+    world.heard.events.clear()
+    assert await world.switch(staged) == GivenWay(2, 0)
+    assert world.heard.events == []
+    assert set(world.records().values()) == {"by hand"}
+    await world.put("a", "later")
+    assert [event.seq for event in world.heard.events] == [staged.last + 1]
+    assert world.room.store.head() == world.log()[-1].seq == staged.last + 1
     world.store.close()
 
 
@@ -283,14 +300,17 @@ async def test_a_record_that_ends_while_a_result_replaces_it_is_not_ended_before
     staged = room.committer.begin_staged(lease, 1, lambda topic: topic == "Lease/a")
     await room.committer.stage(staged, [_admitted(kernel, "Lease/a", "renewed")])
     world.time(70)
-    assert await delete_expired(kernel, room.now) == 1
+    ends = EndOfRecords(kernel, room.now)
+    assert await ends.expire_due() == room.now() + 1  # "a" is over, and looked at again later
+    assert not [one for one in room.store.expired(room.now(), 9) if one.topic != "Lease/a"]
     assert room.committer.gives_way
     await world.switch(staged)
     page = room.store.scan(lease, TopicFilter("Lease/#"), "", 9)
     assert [(one.topic, one.decoded["name"]) for one in page.records] == [("Lease/a", "renewed")]
-    assert await delete_expired(kernel, room.now) == 0
+    assert await ends.expire_due() == NOW + 110
     world.time(111)
-    assert await delete_expired(kernel, room.now) == 1
+    assert await ends.expire_due() == inf
+    assert not room.store.expired(room.now(), 9)
     assert not room.committer.gives_way
     world.store.close()
 
