@@ -26,11 +26,12 @@ import sys
 import pyarrow as pa
 from rowcast_lake.spark.options import Options
 from rowcast_lake.spark import sink
-url, number, rows = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+url, number, rows, those = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 options = Options({"url": url, "table": "Hourly", "job": "hourly"})
-bringer = sink.Bringer(options, replace=True, part_rows=100)
+bringer = sink.Bringer(options, replace=True, part_rows=max(100, rows // 10))
 print("begin", flush=True)
-some = [{"id": str(n), "round": number, "text": "x" * 300} for n in range(rows)]
+some = [{"id": str(n), "round": number, "text": "x" * 300} for n in range(rows)
+        if eval(those)]
 messages = [bringer.bring(iter([pa.RecordBatch.from_pylist(some)]))]
 bringer.commit(messages, f"0badcafe:{number}")
 print("done", flush=True)
@@ -62,8 +63,15 @@ class Reader(threading.Thread):
 
 def begin(server: Server, number: int) -> "subprocess.Popen[str]":
     """Start a job, and wait until it is about to bring the first rows."""
+    return begin_job(server, number, ROWS)
+
+
+def begin_job(
+    server: Server, number: int, rows: int, those: str = "True"
+) -> "subprocess.Popen[str]":
+    """Start a job of so many rows, of which it brings ``those``; wait as ``begin`` does."""
     job = subprocess.Popen(
-        [sys.executable, "-c", JOB, server.url, str(number), str(ROWS)],
+        [sys.executable, "-c", JOB, server.url, str(number), str(rows), those],
         env=environment(),
         stdout=subprocess.PIPE,
         text=True,
@@ -138,10 +146,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kills", type=int, nargs="?", default=50)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--sites", action="store_true", help="large ones, at two synced sites")
     given = parser.parse_args()
+    if given.sites:
+        from kill_results_sites import run as run_sites  # which needs this module
     print(f"seed {given.seed}")
     with tempfile.TemporaryDirectory() as folder:
-        print(run(Path(folder), given.kills, given.seed))
+        play = run_sites if given.sites else run
+        print(play(Path(folder), given.kills, given.seed))
 
 
 if __name__ == "__main__":
