@@ -38,3 +38,8 @@ def parse_cursor(text: str) -> Cursor:
             " such as '3f9a1c2e:1042'",
         )
     return Cursor(match[1], int(match[2]))
+
+
+def is_cursor(text: str) -> bool:
+    """Whether a text is a cursor, and nothing else."""
+    return _CURSOR.fullmatch(text) is not None

@@ -80,6 +80,26 @@ async def test_both_ways_each_message_is_delivered_once(folders):
             assert 2 == len(said(world, "u/1"))
 
 
+async def test_servers_that_subscribe_at_each_other_make_no_loop(folders):
+    """H34: each copy would be stored and delivered to the other one, without end."""
+    async with server(folders[1]) as cloud, server(folders[0]) as edge:
+        for one, other in ((edge, cloud), (cloud, edge)):
+            await one.gateway.change("b", to(other) | {"out": [], "in": [{"filter": "#"}]})
+            await one.until(lambda one=one: one.bridge.connected)
+        await edge.say("u/1", b"from the edge")
+        await edge.put("Dog/1", b'{"name":"Rex"}')
+        await cloud.say("u/2", b"the end")
+        for world in (edge, cloud):
+            await world.until(lambda world=world: b"the end" in said(world, "u/2"))
+            await world.until(lambda world=world: said(world, "Dog/1"))
+        for _ in range(20):
+            await edge.idle()
+            await cloud.idle()
+        for world in (edge, cloud):
+            assert len(said(world, "u/1")) <= 2
+            assert len(said(world, "Dog/1")) == 1
+
+
 async def test_a_value_that_waited_does_not_win_over_a_newer_one(folders):
     """H36, E26: the edge was cut off while the cloud wrote."""
     async with server(folders[1]) as cloud, server(folders[0]) as edge:

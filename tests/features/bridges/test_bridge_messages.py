@@ -74,13 +74,25 @@ def test_a_message_from_there_is_an_event(payload, retain, kind):
     """H33."""
     event = heard(payload, retain, content_type="text/plain", message_expiry_interval=5)
     assert (kind, "text/plain", bool(retain)) == (event.kind, event.content_type, event.retain)
-    assert ({"message_expiry_interval": 5}, "$gateway/b") == (event.properties, event.client)
+    path = {"user_property": [["rowcast-path", EPOCH]]}
+    assert ({"message_expiry_interval": 5} | path, "$gateway/b") == (event.properties, event.client)
 
 
 def test_what_was_here_before_is_nothing_new():
     """H34: a circle of any length ends where it began."""
     assert heard(user_property=[("rowcast-path", f"11111111,{EPOCH},22222222")]) is None
-    assert heard(user_property=[("rowcast-path", "11111111")]) is not None
+    event = heard(user_property=[("rowcast-path", "11111111"), ("mine", "1")])
+    said = event.properties["user_property"]
+    assert [["mine", "1"], ["rowcast-path", f"11111111,{EPOCH}"]] == said
+
+
+def test_a_position_says_which_log_a_message_comes_from():
+    """H34: a Rowcast server gives it to its subscribers, and this may be one at both ends."""
+    assert heard(user_property=[("seq", f"{EPOCH}:17")]) is None
+    event = heard(user_property=[("seq", "11111111:17"), ("seq", "17")])
+    assert [["seq", "17"], ["rowcast-path", f"11111111,{EPOCH}"]] == (
+        event.properties["user_property"]
+    )
 
 
 def test_a_stamp_from_there_is_kept():

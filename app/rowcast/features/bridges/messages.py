@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from rowcast.codecs import JSON
+from rowcast.core.cursors import is_cursor, parse_cursor
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, EXPIRY, MESSAGE, PUT, SNAPSHOT, Event
 from rowcast.core.write_marks import put_mark
@@ -24,6 +25,8 @@ HISTORICAL: Final = "rowcast-historical"
 """Delivered late; the value is its time of writing."""
 PATH: Final = "rowcast-path"
 """The logs that it has been in, to prevent loops (H34)."""
+POSITION: Final = "seq"
+"""The position of a message in the log of a Rowcast server, as its subscribers get it."""
 VERSION: Final = "rowcast-version"
 ORIGIN: Final = "rowcast-origin"
 PRODUCER: Final = "rowcast-producer"
@@ -123,10 +126,22 @@ def _marks(event: Event, sender: Sender, *, again: bool, waited: bool) -> list[t
         marks.append((AGAIN, "1"))
     if waited:
         marks.append((HISTORICAL, str(version)))
-    been = [value for name, value in _pairs(given.get("user_property"))
-            if name == PATH and value]  # fmt: skip
-    marks.append((PATH, ",".join([*been, epoch])))
+    marks.append((PATH, ",".join(_been(_pairs(given.get("user_property")), epoch))))
     return marks
+
+
+def _been(pairs: Pairs, *here: str) -> list[str]:
+    """Return the logs that a message has been in, once each.
+
+    Those of its path, and that of the position with which a Rowcast server delivers to subscribers.
+    """
+    logs = [log for name, value in pairs if name == PATH for log in value.split(",") if log]
+    positions = [value for name, value in pairs if _is_position(name, value)]
+    return list(dict.fromkeys([*logs, *(parse_cursor(each).epoch for each in positions), *here]))
+
+
+def _is_position(name: str, value: str) -> bool:
+    return name == POSITION and is_cursor(value)
 
 
 def _pairs(given: object) -> list[tuple[str, str]]:
@@ -138,11 +153,13 @@ def event_of(
 ) -> Event | None:
     """Return the event of a message from another broker; None for a loop.
 
-    ``properties`` are gmqtt's. Raises INVALID for a malformed stamp.
+    It keeps the path that it came by, with this log: another server that subscribes here may be one
+    that this one subscribes at. ``properties`` are gmqtt's. Raises INVALID for a malformed stamp.
     """
     pairs = _pairs(properties.get("user_property"))
     told = dict(pairs)
-    if epoch in told.get(PATH, "").split(","):
+    been = _been(pairs)
+    if epoch in been:
         return None
     retain = bool(properties.get("retain"))
     kind = MESSAGE if not retain else PUT if payload else DELETE
@@ -153,9 +170,9 @@ def event_of(
         value = _first(properties, name)
         if value is not None:
             kept[name] = value
-    if pairs:
-        kept["user_property"] = [list(pair) for pair in pairs]
-    event.properties = kept or None
+    others = [list(pair) for pair in pairs if pair[0] != PATH and not _is_position(*pair)]
+    kept["user_property"] = [*others, [PATH, ",".join([*been, epoch])]]
+    event.properties = kept
     if VERSION in told:
         put_stamp(event, told[VERSION], told.get(ORIGIN, ""))
         if SEEN_MARK in told:
