@@ -17,10 +17,9 @@ from rowcast.core.events import CURRENT, RESET, SNAPSHOT
 from rowcast.core.limits import (
     CLIENT_ANSWER_SECONDS,
     CLIENT_SILENCE_SECONDS,
-    RECONNECT_SECONDS_MAX,
-    RECONNECT_SECONDS_MIN,
 )
 from rowcast_client.events import Event, Frame, Frames, read_fields
+from rowcast_client.pace import Pace
 from rowcast_client.problem import Problem
 
 CONNECTING: Final = "connecting"
@@ -45,6 +44,15 @@ class Place(TypedDict, total=False):
     """At a time, absolute or relative: ``-1h``."""
 
 
+def beginning(place: Place) -> tuple[str, dict[str, object]]:
+    """Return the cursor of a place, or the other words that say where to begin; raises INVALID."""
+    words = {key.rstrip("_"): value for key, value in place.items() if value not in {"", None}}
+    cursor = str(words.pop("since", ""))
+    if cursor and words:
+        raise Error(Code.INVALID, f"since and {next(iter(words))} exclude each other")
+    return cursor, words
+
+
 class Following:
     """One subscription: its next request, the parser of its events, and its reconnects."""
 
@@ -62,11 +70,8 @@ class Following:
     ) -> None:
         if not filters:
             raise Error(Code.INVALID, "a subscription has a filter at least, such as 'Dog/#'")
-        words = {key.rstrip("_"): value for key, value in place.items() if value not in {"", None}}
-        self.cursor = str(words.pop("since", ""))
+        self.cursor, words = beginning(place)
         """The cursor to resume from: after the last event returned."""
-        if self.cursor and words:
-            raise Error(Code.INVALID, f"since and {next(iter(words))} exclude each other")
         self._place = [(key, str(value)) for key, value in words.items()]
         self._params = [("topic", text) for text in filters]
         if name != "json":
@@ -75,9 +80,7 @@ class Following:
         self._params += [(word, "true") for word, wanted in asked if wanted]
         if conflate:
             self._params.append(("conflate", conflate))
-        self._chance = chance
-        self._met = patient
-        self._pause: float = RECONNECT_SECONDS_MIN
+        self._pace = Pace(patient=patient, chance=chance)
         self._frames = Frames()
         self._media_type = ""
         self._shown = False
@@ -96,7 +99,7 @@ class Following:
 
     def opened(self, headers: Mapping[str, str]) -> Iterator[Event]:
         """Begin to read a connection; yields ``reset`` if records returned before are obsolete."""
-        self._met, self._pause = True, RECONNECT_SECONDS_MIN
+        self._pace.met()
         self._frames = Frames()
         self._media_type = headers.get("event-format", "")
         if self.cursor:
@@ -126,11 +129,5 @@ class Following:
 
     def ended(self, problem: Problem | None = None) -> float:
         """Return the seconds to wait before the next connection; raises a final problem."""
-        if problem is not None and (problem.is_final or not self._met):
-            raise problem
-        pause = self._pause * (1 + self._chance())
-        if self._frames.retry_seconds:  # of the connection that ended: already has jitter
-            pause = min(self._frames.retry_seconds, RECONNECT_SECONDS_MAX)
-            self._frames.retry_seconds = 0
-        self._pause = min(self._pause * 2, RECONNECT_SECONDS_MAX)
-        return max(pause, problem.retry_after if problem else 0)
+        asked, self._frames.retry_seconds = self._frames.retry_seconds, 0
+        return self._pace.ended(problem, asked)  # what the server asked for ends with its stream
