@@ -312,3 +312,13 @@ async def test_a_numbered_write_that_comes_again_has_no_effect(doors):
         first, again = await ask(peer, id=1, **write), await ask(peer, id=2, **write)
     assert (first["cursor"], True) == (again["cursor"], again["repeat"])
     assert (first["version"], True) == (again["version"], again["created"])
+
+
+async def test_a_numbered_patch_that_comes_again_has_no_effect(doors):
+    """M8: as over HTTP."""
+    async with doors.ws("/Dog/1?start=new") as peer:
+        await hear(peer)
+        await ask(peer, id=1, op="put", topic="Cat/1", value={"name": "x"})
+        write = {"op": "patch", "topic": "Cat/1", "value": {"name": "y"}, "producer": "m:1:7"}
+        first, again = await ask(peer, id=2, **write), await ask(peer, id=3, **write)
+    assert (first["cursor"], True) == (again["cursor"], again["repeat"])

@@ -358,7 +358,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         ),
         "unsubscribe": Command(_unsubscribe, ("subscription",)),
         "put": Command(_put, ("topic", "value"), (*_CONDITIONS, *_STAMP)),
-        "patch": Command(_patch, ("topic", "value"), _CONDITIONS),
+        "patch": Command(_patch, ("topic", "value"), (*_CONDITIONS, "producer")),
         "delete": Command(_delete, ("topic",), (*_CONDITIONS, *_STAMP)),
         "message": Command(_message, ("topic", "value"), _STAMP),
         "get": Command(_get, ("topic",)),
