@@ -9,27 +9,42 @@
         async for event in rows.subscribe("Dog/#"):
             print(event.kind, event.topic, event.value)
 
-``SyncRowcast`` is the same without asyncio. ``format="cbor"`` or ``"msgpack"`` keeps dates,
-decimals and bytes as such. A lost connection is reopened, with exponential backoff and jitter, and
-resumes at the cursor: no event is lost or delivered twice. Skipped events are reported by an event
-``gap``; after ``reset`` the stream starts over: ``snapshot`` events, then ``current``.
+``Socket`` has subscriptions, writes and a will on one WebSocket, ``Presence`` a record that says
+whether a program is there. ``SyncRowcast``, ``SyncSocket`` and ``SyncPresence`` are the same
+without asyncio. ``format="cbor"`` or ``"msgpack"`` keeps dates, decimals and bytes as such. A lost
+connection is reopened, with exponential backoff and jitter, and resumes at the cursor: no event is
+lost or delivered twice. Skipped events are reported by an event ``gap``; after ``reset`` the stream
+starts over: ``snapshot`` events, then ``current``.
 """
 
 from rowcast_client.asynchronous import Rowcast, Subscription
 from rowcast_client.blocking import SyncRowcast, SyncSubscription
+from rowcast_client.blocking_websocket import SyncPresence, SyncSocket, SyncSocketSubscription
+from rowcast_client.bounds import SocketBounds
 from rowcast_client.calls import Answer, HistoryReads, Page, Written
 from rowcast_client.events import Event
+from rowcast_client.link import Will
+from rowcast_client.presence import Presence
 from rowcast_client.problem import Problem
+from rowcast_client.websocket import Socket, SocketSubscription
 
 __all__ = [
     "Answer",
     "Event",
     "HistoryReads",
     "Page",
+    "Presence",
     "Problem",
     "Rowcast",
+    "Socket",
+    "SocketBounds",
+    "SocketSubscription",
     "Subscription",
+    "SyncPresence",
     "SyncRowcast",
+    "SyncSocket",
+    "SyncSocketSubscription",
     "SyncSubscription",
+    "Will",
     "Written",
 ]

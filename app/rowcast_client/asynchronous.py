@@ -21,7 +21,7 @@ from rowcast_client.calls import (
     WriteOptions,
     Written,
 )
-from rowcast_client.connection import http_options
+from rowcast_client.connection import http_options, way_of
 from rowcast_client.events import Event
 from rowcast_client.following import CONNECTING, LIVE, TIMEOUT, WAITING, Following, Place, State
 from rowcast_client.problem import Problem, check, nobody
@@ -54,6 +54,8 @@ class Rowcast:
         self._wait = wait
         self._chance = chance
         options = http_options(url, user, password, token, authority)
+        self.way = way_of(url, user, password, token, options, format)
+        """How sockets reach the server."""
         self._http = httpx.AsyncClient(transport=transport, **options)
         self._streams: set[AsyncGenerator[Event, None]] = set()
         """The streams of subscriptions; referenced here, so that garbage collection closes none of

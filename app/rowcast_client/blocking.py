@@ -19,7 +19,7 @@ from rowcast_client.calls import (
     WriteOptions,
     Written,
 )
-from rowcast_client.connection import http_options
+from rowcast_client.connection import http_options, way_of
 from rowcast_client.events import Event
 from rowcast_client.following import CONNECTING, LIVE, TIMEOUT, WAITING, Following, Place, State
 from rowcast_client.problem import Problem, check, nobody
@@ -48,6 +48,8 @@ class SyncRowcast:
         self._wait = wait
         self._chance = chance
         options = http_options(url, user, password, token, authority)
+        self.way = way_of(url, user, password, token, options, format)
+        """How sockets reach the server."""
         self._http = httpx.Client(transport=transport, **options)
 
     def __enter__(self) -> Self:

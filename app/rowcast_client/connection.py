@@ -1,12 +1,15 @@
-"""Arguments of httpx for both clients: the URL, trusted certificates, credentials.
+"""How both clients reach a server: the URL, trusted certificates, credentials.
 
 The Spark source trusts the same certificates.
 """
 
 import ssl
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import urlsplit
+from typing import Any, Final, Protocol
+from urllib.parse import unquote, urlsplit
 
 import httpx
 
@@ -14,6 +17,43 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.limits import CLIENT_ANSWER_SECONDS, CLIENT_CONNECTIONS_MAX
 
 LOCAL: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a client's sockets reach its server."""
+
+    url: str
+    """The URL of the server, without a name and password."""
+    format: str
+    """The format of values: ``json``, ``cbor`` or ``msgpack``."""
+    headers: Mapping[str, str] = field(repr=False)
+    """The credentials."""
+    trust: ssl.SSLContext | None
+    """Trusted certificates; None without TLS."""
+    proxied: bool
+    """Whether the environment's proxy is used, if there is one."""
+
+
+class Client(Protocol):
+    """A client of either kind."""
+
+    way: Way
+
+
+def way_of(
+    url: str, user: str, password: str, token: str, options: Mapping[str, Any], name: str
+) -> Way:
+    """Return the way of a client with these options of HTTP, and a format."""
+    parts = urlsplit(url.rstrip("/"))
+    if not user and parts.username:
+        user, password = unquote(parts.username), unquote(parts.password or "")
+    headers = dict(options["headers"])
+    if user and not token:
+        headers["Authorization"] = f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}"
+    bare = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    trust = options["verify"] if parts.scheme == "https" else None
+    return Way(bare, name, headers, trust, options["trust_env"])
 
 
 def http_options(

@@ -98,5 +98,6 @@ def nobody(url: str, failure: Exception) -> Problem:
     reason = str(failure) or type(failure).__name__
     told = next((say for word, say in _OF_TLS if word in reason), _NOBODY)
     found = Problem(0, {"code": "busy"}, told.format(shown=shown, reason=reason))
-    found.is_unsent = isinstance(failure, httpx.ConnectError | httpx.ConnectTimeout)
+    refused = httpx.ConnectError | httpx.ConnectTimeout | ConnectionRefusedError
+    found.is_unsent = isinstance(failure, refused)
     return found

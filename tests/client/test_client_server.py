@@ -326,11 +326,12 @@ async def test_nobody_there_is_told_at_once(program):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("named", [True, False])
-async def test_the_example_of_the_manual_prints_what_it_says(program, named):
+@pytest.mark.parametrize("number", range(2))
+async def test_the_examples_of_the_manual_print_what_it_says(program, named, number):
     """O10, O3: docs/clients.md, typed as it stands there: with an address, and without."""
     text = DOCUMENT.read_text(encoding="utf-8")
-    code = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
-    printed = re.search(r"It prints:\n\n```\n(.*?)```", text, re.DOTALL)[1]
+    example = r"```python\n(import asyncio\n.*?)```\n\nIt prints:\n\n```\n(.*?)```"
+    code, printed = re.findall(example, text, re.DOTALL)[number]
     if not named:  # the server of the README, which here has a free port
         code = code.replace("http://127.0.0.1:9926", url_of(program))
     child = await asyncio.create_subprocess_exec(
