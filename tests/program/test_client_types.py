@@ -1,5 +1,6 @@
 """``rowcast generate``: types that refuse what the schema or a role's rights do not allow."""
 
+import inspect
 import subprocess
 import sys
 
@@ -12,6 +13,8 @@ from rowcast.core.callers import NONE
 from rowcast.program.cli import command
 from rowcast.program.client_types import python, typescript
 from rowcast.schema import parse_schema
+from rowcast_client import Event, Socket, SocketSubscription, SyncSocket, SyncSocketSubscription
+from rowcast_client.websocket import Condition, Watching
 
 SCHEMA = """
 type Dog @table @export {
@@ -101,14 +104,96 @@ def test_an_item_is_null_only_where_the_schema_allows_it():
     assert "list[str] | None" in text and "list[str | None] | None" in text
 
 
+def checked(folder, text):
+    """Return what mypy says of a program."""
+    (folder / "tables_of.py").write_text(text)
+    asked = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "tables_of.py"]
+    return subprocess.run(asked, cwd=folder, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.parametrize("program", [RIGHT, *WRONG])
 @pytest.mark.slow
 def test_mypy_refuses_wrong_programs(tmp_path, program):
     text = python(parse_schema(SCHEMA), frozenset({"guest"}))
-    (tmp_path / "tables_of.py").write_text(f"{text}{program}\n")
-    asked = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "tables_of.py"]
-    done = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = checked(tmp_path, f"{text}{program}\n")
     assert done.returncode == (0 if program == RIGHT else 1), done.stdout + done.stderr
+
+
+HEADS = ("async def program{n}(socket: TypedSocket)", "def program{n}(socket: TypedSyncSocket)")
+HEARD = (
+    (
+        'async for event in socket.live("Dog", "age=gt=3", sort="-age", limit=10, commits=True): '
+        'name: str = event.value["name"] if event.value else event.kind'
+    ),
+    (
+        'async for event in socket.subscribe("Dog/#", start="new", conflate="1s"): '
+        'age: int | None = event.value.get("age") if event.value else None'
+    ),
+    (
+        'async for event in socket.subscribe("$query/Names/#"): '
+        'name: str = event.value["name"] if event.value else ""'
+    ),
+    'async for event in socket.live("Dog", select="name"): some: object = event.value',
+    'async for event in socket.subscribe("home/#"): some: object = event.value',
+    (
+        'receipt = await socket.put("Dog/1", {"name": "Rex"}, if_none_match="*"); '
+        'await socket.patch("Dog/1", {"age": 4}, if_match=receipt.cursor)'
+    ),
+)
+WRONGLY_HEARD = (
+    'async for event in socket.live("Dgo"): pass',
+    'async for event in socket.live("Bill"): pass',
+    'async for event in socket.live("Dog", limt=3): pass',
+    'async for event in socket.live("Dog"): event.value["name"]',
+    'async for event in socket.live("Dog"): (event.value or {"name": 1})["chip"]',
+    'async for event in socket.subscribe("Dog/#"): n: int = (event.value or {"name": 1})["name"]',
+    'async for event in socket.subscribe("$query/Names/#"): event.value and event.value["age"]',
+    'async for event in socket.subscribe("Dog/#", start="old"): pass',
+    'await socket.put("Dog/1", {"name": "Rex", "agee": 3})',
+)
+
+
+@pytest.mark.slow
+def test_mypy_knows_the_records_that_a_socket_brings(tmp_path):
+    """O10: of live queries and subscriptions, over one WebSocket."""
+    lines = python(parse_schema(SCHEMA + QUERIES), frozenset({"guest"})).splitlines()
+    wrong = {}
+    for n, program in enumerate((*HEARD, *WRONGLY_HEARD)):
+        for head in HEADS:
+            said = program if "async" in head else program.replace("async ", "")
+            said = said if "async" in head else said.replace("await ", "")
+            lines.append(f"{head.format(n=f'{n}_{len(lines)}')} -> None:")
+            lines.append(f"    {said}")
+            if program in WRONGLY_HEARD:
+                wrong[len(lines)] = said
+    done = checked(tmp_path, "\n".join(lines) + "\n")
+    told = {int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line}
+    assert told == set(wrong), done.stdout + done.stderr
+
+
+def test_a_typed_socket_has_what_the_client_has():
+    """O10: no method and no option that is not there."""
+    types = {}
+    exec(python(parse_schema(SCHEMA + QUERIES)), types)  # text of the function under test
+    for typed, real in (("TypedSocket", Socket), ("TypedSyncSocket", SyncSocket)):
+        names = {name for name in vars(types[typed]) if not name.startswith("_")}
+        assert {"subscribe", "live", "put", "patch", "delete", "publish", "get"} == names
+        for name in names - {"subscribe", "live"}:
+            ours = inspect.signature(getattr(types[typed], name))
+            assert [*ours.parameters] == [*inspect.signature(getattr(real, name)).parameters]
+    for ours, theirs in (("WatchingOptions", Watching), ("LiveOptions", Condition)):
+        assert types[ours].__annotations__.keys() <= all_options(theirs)
+    for ours, real in (
+        ("Following", SocketSubscription),
+        ("SyncFollowing", SyncSocketSubscription),
+        ("Told", Event),
+    ):
+        names = {name for name in vars(types[ours]) if not name.startswith("_")}
+        assert names <= {*dir(real)}
+
+
+def all_options(options):
+    return set(options.__annotations__)
 
 
 def test_check_fails_for_an_older_file(tmp_path, monkeypatch):

@@ -20,6 +20,7 @@ from rowcast.core.named_queries import NamedQuery
 from rowcast.core.queries import Projection
 from rowcast.core.query_text import parse_query
 from rowcast.core.tables import Attribute, Role, Table, is_kept
+from rowcast.program.client_types_socket import HEAD, socket_types
 from rowcast.schema import Schema
 
 Roles = frozenset[str] | None
@@ -286,21 +287,24 @@ _PYTHON = {
 
 
 def python(schema: Schema, roles: Roles = None) -> str:
-    """Return a module of one TypedDict for each form of a record."""
+    """Return a module of one TypedDict for each form of a record, and the sockets with them."""
     head = f"rowcast generate python, of schema {digest(schema, roles)}. Do not edit."
-    lines = [f'"""{head}"""', "", "from typing import NotRequired, TypedDict", ""]
+    lines = [f'"""{head}"""', "", HEAD]
     found = shapes(schema, roles)
+    queries = query_shapes(schema, found)
     for shape in found:
         lines += _py_class(shape.name, shape.read, shape.open)
         if shape.writable:
             lines += _py_class(f"{shape.name}Insert", shape.insert, shape.open)
             lines += _py_class(f"{shape.name}Patch", shape.patch, shape.open)
-    for query in query_shapes(schema, found):
+    for query in queries:
         name = f"{query.name}Record"
         if query.known and query.selected is None:
             lines.append(f"{name} = {query.table.name}")
         else:
             lines += _py_class(name, query.selected or (), not query.known)
+    tables = [(one.path, one.name, one.writable) for one in found]
+    lines += socket_types(tables, [query.name for query in queries])
     return "\n".join(lines) + "\n"
 
 
