@@ -84,7 +84,7 @@ class Got(Protocol):
 _CLASS = '''
 
 class {name}(Protocol):
-    """A socket of rowcast_client: ``socket = cast({name}, {real}(rows))``."""
+    """A socket of rowcast_client: ``typed = cast({name}, socket)`` of an open {real}."""
 
 {overloads}
     {put} put(
