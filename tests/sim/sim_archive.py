@@ -4,7 +4,8 @@ Each node has tables of its own, with numbers of its own for the parts of the lo
 the place of the archive may be interrupted before each call, for as long as another node needs to
 take over, to archive, and to merge. A trim is in the log, which takes it only from who has the
 newest term. Whoever reads, at any node and moment, gets every event once, in order, or is refused
-while the place is away.
+while the place is away. Where the archive has an age limit, the clocks of the nodes differ: then a
+reader is told of what was removed, and all of that is too old by one of the clocks.
 
 Nodes are threads that pass one baton on, so a seed is a replay.
 """
@@ -13,16 +14,15 @@ import asyncio
 import random
 from concurrent.futures import Executor, Future
 from copy import copy
-from pathlib import Path
 from threading import Event, Thread
 
+from sim_archive_place import Place
 from sim_checks import Violation
 
 from rowcast.core.errors import Error
 from rowcast.features.archive.archive_index import ArchiveIndex
 from rowcast.features.archive.archived_rows import ArchivedRows
 from rowcast.features.archive.archiver import Archiver, ArchiverBounds
-from rowcast.features.archive.file_format import Group
 from rowcast.store.older_rows import Oldest, OldestRoom, Span
 from rowcast.store.store import Keep
 
@@ -34,14 +34,15 @@ PIECE = 6
 """Events that a node applies at a time at most."""
 READS = 0.3
 """How often a thread that only reads has the baton."""
+KEPT_SECONDS = 600
+"""The age limit of the archive, where it has one; a step of a run is a second."""
+SKEWS = (0, 20, -20)
+"""How far the clocks of the nodes are ahead, in seconds."""
+PER_SECOND = 1_000_000
+"""Of versions."""
 WAITED_SECONDS = 60
 """For a thread that has the baton; it only computes."""
 _NOTHING = Keep(events=KEEP)
-
-
-def hash_of(name):
-    """Return a number for a name, which is the same in every process."""
-    return sum(name.encode())
 
 
 class Killed(BaseException):
@@ -123,112 +124,6 @@ class Lock:
         self.release()
 
 
-class Place:
-    """Files that all nodes see, with a turn before each call; a place and a format."""
-
-    directory = Path("/archive")
-
-    def __init__(self, world):
-        self._world = world
-        self.files: dict[Path, list[tuple[object, ...]]] = {}
-        self.sources: dict[str, str] = {}
-
-    def _turn(self):
-        self._world.turn()
-        if self._world.away:
-            raise ConnectionError("the place is away")
-
-    def folders(self):
-        self._turn()
-        return sorted({path.parent.name for path in self.files} | set(self.sources))
-
-    def names(self, folder):
-        """List names in two pages; what is merged meanwhile may be in none of them."""
-        found = []
-        for page in (0, 1):
-            self._turn()
-            here = [path.name for path in self.files if path.parent.name == folder]
-            found += [name for name in here if hash_of(name) % 2 == page]
-        return found
-
-    def source(self, folder):
-        self._turn()
-        return self.sources.get(folder, "")
-
-    def begin(self, folder, name):
-        self._turn()
-        self.sources[folder] = name
-
-    def put_aside(self, folder):
-        self._turn()
-        for path in [path for path in self.files if path.parent.name == folder]:
-            del self.files[path]
-        return f"{folder}.1"
-
-    def sweep(self, folder):
-        """Nothing is left of what is not whole."""
-
-    def size(self, path):
-        self._turn()
-        return len(self._found(path))
-
-    def remove(self, path):
-        self._turn()
-        self.files.pop(path, None)
-
-    def _found(self, path):
-        try:
-            return self.files[path]
-        except KeyError:
-            raise FileNotFoundError(path) from None
-
-    # -- the format
-
-    def open(self, path):
-        self._turn()
-        return File(self._found(path))
-
-    def groups(self, path):
-        self._turn()
-        return File(self._found(path)).groups()
-
-    def write(self, path, rows, facts):
-        """Put a file, and look for it, as in a store; what is another one's is no good."""
-        self._turn()
-        rows = list(rows)
-        if facts["after"] >= facts["last"] or any(
-            not facts["after"] < row[0] <= facts["last"] for row in rows
-        ):
-            raise Violation(f"{path} has other events than its name says")
-        self.files[path] = rows
-        self._turn()
-        if self._found(path) is not rows:
-            del self.files[path]
-            raise OSError("it is not there as it was sent")
-
-    def merge(self, paths, path, facts):
-        self.write(path, [row for each in paths for row in self.open(each).all], facts)
-
-
-class File:
-    """An open file, which stays readable when it is removed."""
-
-    def __init__(self, rows):
-        self.all = rows
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def groups(self):
-        return (Group(self.all[0][0], self.all[-1][0], 0),)
-
-    def rows(self, _index, _topic=None):
-        return list(self.all)
-
-
 class Inline(Executor):
     """Does work at once."""
 
@@ -264,11 +159,15 @@ class Node:
         self.index._lock, self.index._opening = Lock(world), Lock(world)
         self.older = ArchivedRows(self.index, world.place, footers=1, groups=0)
         self.archiver = Archiver(
-            self.index, self.older, world.place, self.oldest, Inline(), lambda: 0, "epoch",
-            ArchiverBounds(STEP, world.file_rows),
+            self.index, self.older, world.place, self.oldest, Inline(), self.now, "epoch",
+            ArchiverBounds(STEP, world.file_rows, KEPT_SECONDS / 2, world.keep_seconds),
         )  # fmt: skip
         self.upto = len(world.log)
         """What it knows of the log."""
+
+    def now(self):
+        """Return the time by the clock of this node."""
+        return self.world.clock + self.world.skews[self.name]
 
     def load(self, *, clean):
         """Learn which files there are."""
@@ -300,7 +199,9 @@ class Node:
         number, rows = self.number[source], self.rows[source]
         after = max(self.older.archived(number), self.trimmed[source])
         beyond = rows[: max(0, min(len(rows) - KEEP, room.events))]
-        chosen = [(seq, number, source, "put", 0) for seq in beyond if seq > after]
+        chosen = [
+            (seq, number, source, "put", self.world.versions[seq]) for seq in beyond if seq > after
+        ]
         return Oldest(number, source, after, len(beyond), chosen)
 
     # -- what it does in its role
@@ -327,6 +228,7 @@ class Node:
                 self.append("event", rng.choice(PARTS), 0)
             for part in PARTS:
                 self.trim(part)
+            self.remove_old()
             self.check()
 
     def read(self):
@@ -341,7 +243,10 @@ class Node:
         world = self.world
         if self.term != world.terms:
             raise Replaced
-        world.seq += kind == "event"
+        if kind == "event":
+            world.seq += 1
+            newest = world.versions.get(world.seq - 1, 0)
+            world.versions[world.seq] = max(newest + 1, int(self.now() * PER_SECOND))
         world.log.append((world.seq, kind, part, count))
         self.upto = len(world.log)
 
@@ -354,15 +259,33 @@ class Node:
             self.world.archived += 1
             self.apply(self.upto)
 
+    def remove_old(self):
+        """Remove what is too old. What another node has removed is no problem."""
+        asyncio.run(self.archiver.clean())
+        problem = self.archiver.problem
+        if "cannot be removed" in problem and not self.world.was_away:
+            raise Violation(f"{self.name}: {problem}")
+
+    def told(self, part):
+        """Return after which number all of a part is there; what is not must be too old."""
+        world = self.world
+        gone = self.older.after(self.number[part], self.trimmed[part])
+        least = (world.clock + max(SKEWS) - world.keep_seconds) * PER_SECOND
+        newest = max((seq for seq in world.seqs(part, self.applied) if seq <= gone), default=0)
+        if newest and (not world.keep_seconds or world.versions[newest] > least):
+            raise Violation(f"{self.name}: a reader of {part} is told that {newest} is gone")
+        world.gone += newest > 0
+        return gone
+
     def check(self):
-        """Read all of a part, as of what the tables have now."""
+        """Read all of a part that is there, as of what the tables have now."""
         for part in PARTS:
             number, rows, trimmed = self.number[part], list(self.rows[part]), self.trimmed[part]
-            wanted = [x[0] for x in self.world.log[: self.applied] if x[1:3] == ("event", part)]
-            if self.older.after(number, trimmed):
-                raise Violation(f"{self.name}: a reader of {part} is told of a trim at {trimmed}")
+            every = self.world.seqs(part, self.applied)
             for back in (False, True):
-                span = Span(0, trimmed, back)
+                gone = self.told(part)
+                wanted = [seq for seq in every if seq > gone]
+                span = Span(gone, trimmed, back)
                 try:
                     found = list(self.older.walk(number, span, self.world.turn))
                 except Error as error:
@@ -372,29 +295,38 @@ class Node:
                 if any(row[1] != number for row in found):
                     raise Violation(f"{self.name}: events of {part} are those of another part")
                 seqs = [row[0] for row in (reversed(found) if back else found)]
-                if seqs + rows != wanted:
+                if self.told(part) > gone:
+                    continue  # as any reader that looks after it has read
+                if seqs + [seq for seq in rows if seq > gone] != wanted:
                     raise Violation(f"{self.name}, {part}: {seqs} and {rows}, not {wanted}")
-            self.world.read += len(wanted)
+            self.world.read += len(every)
 
 
 class World:
     """Nodes, their log, and the place."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, keep_seconds=0):
         self.rng = random.Random(seed)
         self.log: list[tuple[int, str, str, int]] = []
-        self.seq, self.terms, self.read, self.archived = 0, 0, 0, 0
+        self.seq, self.terms, self.read, self.archived, self.gone = 0, 0, 0, 0, 0
+        self.clock, self.keep_seconds = 0, keep_seconds
+        self.versions: dict[int, int] = {}
         self.away, self.was_away = False, False
         self.working = None
         self.file_rows = self.rng.choice((8, 30, 1_000))
         self.told: list[str] = []
         self.place = Place(self)
         names = "abc"[:NODES]
+        self.skews = dict(zip(names, SKEWS, strict=True))
         self.numbers = {name: self.rng.sample(range(1, 9), len(PARTS)) for name in names}
         self.nodes = [Node(self, name) for name in names]
         self.actors = {node.name: self._actors(node, node.follow) for node in self.nodes}
         self.paused: list[Actor] = []
         """Sequencers that were replaced, and do not know it."""
+
+    def seqs(self, part, upto):
+        """Return the numbers of a part's events, of so many entries of the log."""
+        return [entry[0] for entry in self.log[:upto] if entry[1:3] == ("event", part)]
 
     def trace(self, text):
         """Note what happens."""
@@ -416,6 +348,7 @@ class World:
         rng = self.rng
         self._replace(self.nodes[0])
         for _ in range(steps):
+            self.clock += 1
             chance = rng.random()
             if chance < 0.01:
                 self._replace(rng.choice(self.nodes))
@@ -452,9 +385,12 @@ class World:
         self.trace(f"{node.name} takes over")
 
 
-def run(seed, steps=2_000):
-    """Run a seed; return what there was: events, trims, events that were read, and files."""
-    world = World(seed)
+def run(seed, steps=2_000, keep_seconds=0):
+    """Run a seed; return what there was: events, trims, events that were read, and files.
+
+    The last is how often a reader was told of what is gone.
+    """
+    world = World(seed, keep_seconds)
     try:
         world.run(steps)
     except BaseException as error:
@@ -465,7 +401,8 @@ def run(seed, steps=2_000):
         if isinstance(error, Violation):
             raise Violation(f"seed {seed}: {error}; {world.told[-8:]}") from error
         raise
-    return world.seq, world.archived, world.read, sorted(map(str, world.place.files))
+    files = sorted(map(str, world.place.files))
+    return world.seq, world.archived, world.read, files, world.gone
 
 
 def _end(actor):

@@ -108,6 +108,35 @@ def believe_every_list(monkeypatch):
     monkeypatch.setattr(ArchiveIndex, "_listed", listed)
 
 
+def take_back_what_was_told(monkeypatch):
+    """While names are not known all files are taken to be there, also those that were too old."""
+    after = ArchiveIndex.after
+
+    def forgetful(self, number, trimmed):
+        return 0 if number in self._closed else after(self, number, trimmed)
+
+    monkeypatch.setattr(ArchiveIndex, "after", forgetful)
+
+
+def stop_at_a_file_that_is_gone(monkeypatch):
+    """A node that was replaced has removed a file, and nothing is removed any more."""
+    monkeypatch.setattr(
+        Archiver,
+        "_remove_old",
+        lambda self: [
+            self._remove_older(number, self._now() - self._bounds.keep_seconds)
+            for number in self._index.numbers()
+        ],
+    )
+
+
+def remove_what_is_old_in_part(monkeypatch):
+    """The age of a file is that of its first event."""
+    monkeypatch.setattr(
+        ArchivedRows, "newest", lambda self, item: self._files.open(item.path).all[0][4]
+    )
+
+
 class _Any(int):
     """A number that no check changes."""
 

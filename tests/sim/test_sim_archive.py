@@ -1,16 +1,29 @@
 """Nodes that share an archive: every reader gets every event, on every seed (M2, K12)."""
 
 import pytest
-from sim_archive import run
-from sim_archive_plants import ARCHIVE_PLANTS
+from sim_archive import KEPT_SECONDS, run
+from sim_archive_plants import (
+    ARCHIVE_PLANTS,
+    remove_what_is_old_in_part,
+    stop_at_a_file_that_is_gone,
+    take_back_what_was_told,
+)
 from sim_checks import Violation
 
 QUICK = 8
 ALL = 150
 SEEDS_TO_NOTICE = 150
+AGED = (8, 11, 14, 17)
+"""Seeds on which files are removed while there are readers, with an age limit."""
+AGED_PLANTS = (
+    (remove_what_is_old_in_part, 8),
+    (stop_at_a_file_that_is_gone, 104),
+    (take_back_what_was_told, 116),
+)
+"""Mistakes with what is too old, each with a seed that notices it."""
 NOTICED_BY = {
     "refuse_files_that_overlap": 2,
-    "name_files_alike": 1,
+    "name_files_alike": 20,
     "remove_before_the_merged_file_is_there": 1,
     "trim_what_could_not_be_written": 3,
     "merge_what_overlaps": 12,
@@ -21,8 +34,9 @@ NOTICED_BY = {
 
 @pytest.mark.parametrize("seed", range(QUICK))
 def test_readers_of_a_shared_archive_get_every_event(seed):
-    events, trims, read, _files = run(seed)
+    events, trims, read, _files, gone = run(seed)
     assert min(events, trims, read) > 0
+    assert not gone
 
 
 @pytest.mark.slow
@@ -31,8 +45,28 @@ def test_readers_of_a_shared_archive_get_every_event_on_more_seeds(seed):
     run(seed)
 
 
+@pytest.mark.parametrize("seed", AGED)
+def test_readers_are_told_of_what_was_too_old_for_a_shared_archive(seed):
+    """Whichever node removed it, and nothing else is gone."""
+    assert run(seed, keep_seconds=KEPT_SECONDS)[4] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(ALL))
+def test_readers_are_told_of_what_was_too_old_on_more_seeds(seed):
+    run(seed, keep_seconds=KEPT_SECONDS)
+
+
 def test_a_run_of_an_archive_is_a_replay():
     assert run(1) == run(1)
+
+
+@pytest.mark.parametrize(("plant", "seed"), AGED_PLANTS, ids=lambda it: getattr(it, "__name__", it))
+def test_a_mistake_with_what_is_too_old_is_noticed(monkeypatch, plant, seed):
+    plant(monkeypatch)
+    with pytest.raises(Violation):
+        for each in (seed, *range(SEEDS_TO_NOTICE)):
+            run(each, keep_seconds=KEPT_SECONDS)
 
 
 @pytest.mark.parametrize("plant", ARCHIVE_PLANTS, ids=lambda plant: plant.__name__)

@@ -114,6 +114,11 @@ class StorePlace:
             self._object(path).remove()
         path.unlink(missing_ok=True)
 
+    def give_up(self, path: Path) -> None:
+        """Remove a file from the cache: another node has merged it, or it was too old."""
+        with suppress(OSError):
+            path.unlink()
+
     # -- the files ---------------------------------------------------------------------------------
 
     def open(self, path: Path) -> ParquetFile:

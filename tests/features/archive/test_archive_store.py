@@ -313,3 +313,22 @@ async def test_m2_a_bucket_that_is_not_there_is_no_empty_archive(variables, monk
     place = StorePlace(ObjectPath.of("s3://nobody/x"), tmp_path)
     with pytest.raises(ConnectionError, match="s3://nobody/x cannot be reached"):
         place.folders()
+
+
+async def test_m2_what_another_node_has_removed_leaves_the_cache(make):
+    """A node that follows keeps no copy of what is too old, or merged."""
+    world = make(keep=5, file_bytes=0)
+    await written(world, 30)
+    await world.sweep()
+    every(world)
+    index = world.feature.index
+    (number,) = index.numbers()
+    oldest, *rest = index.chain(number)
+    assert oldest.path.exists()
+    (
+        index.place.store / oldest.path.parent.name / oldest.path.name
+    ).remove()  # as another node does
+    index.renew(number, rest[-1].last)
+    assert not oldest.path.exists()
+    assert tuple(rest) == index.chain(number)
+    world.close()

@@ -142,3 +142,20 @@ def test_m2_nodes_agree_on_the_place():
     assert first == of({"log.archive_location": "s3://lake/x/"})
     assert first != of({"log.archive_location": "s3://lake/y"})
     assert first != of({"log.archive": "false"}) == "type Dog @table { id: ID }"
+
+
+def test_m2_what_is_forgotten_is_the_file_that_is_too_old(tmp_path):
+    """A reader may find that it was merged meanwhile: the merged file has younger events."""
+    place = DiskPlace(tmp_path)
+    place.begin(folder_of("Dog"), "Dog")
+    for name in ("0-5-a", "5-9-a"):
+        (tmp_path / folder_of("Dog") / f"{name}.parquet").touch()
+    index = ArchiveIndex(place, "b")
+    index.read({1: ("Dog", 9)}, clean=False)
+    old, young = index.chain(1)
+    (tmp_path / folder_of("Dog") / "0-9-a.parquet").touch()
+    index.renew(1, 9)
+    merged = index.chain(1)
+    index.forget(1, old)
+    assert merged == index.chain(1) != (old, young)
+    assert [(0, 9)] == [item[:2] for item in merged]

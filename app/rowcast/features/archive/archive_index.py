@@ -54,6 +54,8 @@ class ArchiveIndex:
         self._chains: dict[int, Chain] = {}
         self._closed: dict[int, int] = {}
         """Parts whose names could not be read, with the positions up to which they are trimmed."""
+        self._begins: dict[int, int] = {}
+        """After which number a part had all its events when its names were last known."""
         self._parts: dict[int, tuple[str, int]] = {}
         self._cleans = False
         self._lock = Lock()
@@ -87,8 +89,8 @@ class ArchiveIndex:
 
     def after(self, number: int, trimmed: int) -> int:
         """Return the number after which all events of a part are in its files, or in the log."""
-        if number in self._closed:
-            return 0
+        if number in self._closed:  # what was too old when they were last known does not come again
+            return self._begins.get(number, 0)
         chain = self.chain(number)
         return min(chain[0].after, trimmed) if chain and chain[-1].last >= trimmed else trimmed
 
@@ -180,10 +182,7 @@ class ArchiveIndex:
         """Read the names of a part's files again. Raises OSError."""
         with self._lock:
             chain = self._listed(number, trimmed)
-            if chain and chain[-1].last >= trimmed:
-                self._chains[number] = chain
-            else:
-                self._chains.pop(number, None)
+            self._count(number, chain if chain and chain[-1].last >= trimmed else (), trimmed)
 
     def _listed(self, number: int, trimmed: int) -> Chain:
         """Return the chain of the names that are there.
@@ -245,15 +244,22 @@ class ArchiveIndex:
         chain = self.chain(number)
         return [item for item in self._ranges(number) if item not in chain]
 
-    def forget(self, number: int) -> ArchivedRange:
-        """Note that a part's oldest file is to be removed; return it."""
+    def forget(self, number: int, gone: ArchivedRange) -> None:
+        """Note that a file of a part is to be removed, and no other: a reader may have renewed."""
         with self._lock:
-            oldest, *rest = self.chain(number)
-            if rest:
-                self._chains[number] = tuple(rest)
-            else:
-                del self._chains[number]
-            return oldest
+            self._count(number, tuple(item for item in self.chain(number) if item != gone))
+
+    def _count(self, number: int, chain: Chain, trimmed: int = 0) -> None:
+        """Let these files of a part count; what is kept here of others is given up."""
+        before = self.chain(number)
+        for item in {*before} - {*chain}:
+            self.place.give_up(item.path)
+        if chain:
+            self._begins[number], self._chains[number] = chain[0].after, chain
+        else:
+            known = self._begins.get(number, 0)
+            self._begins[number] = max(trimmed, known, before[-1].last if before else 0)
+            self._chains.pop(number, None)
 
     def _ranges(self, number: int) -> list[ArchivedRange]:
         ranges: list[ArchivedRange] = []

@@ -196,10 +196,17 @@ class Archiver:
     def _remove_old(self) -> None:
         oldest = self._now() - self._bounds.keep_seconds
         for number in self._index.numbers():
-            while chain := self._index.chain(number):
-                if seconds_of(self._rows.newest(chain[0])) >= oldest:
-                    break
-                self._index.place.remove(self._index.forget(number).path)
-            for item in self._index.unread(number):  # from before a gap
-                if seconds_of(self._rows.newest(item)) < oldest:
-                    self._index.place.remove(item.path)
+            try:
+                self._remove_older(number, oldest)
+            except FileNotFoundError:  # a node that was replaced has removed or merged it
+                self._index.renew(number)
+
+    def _remove_older(self, number: int, oldest: float) -> None:
+        while chain := self._index.chain(number):
+            if seconds_of(self._rows.newest(chain[0])) >= oldest:
+                break
+            self._index.forget(number, chain[0])
+            self._index.place.remove(chain[0].path)
+        for item in self._index.unread(number):  # from before a gap, or of a node that was replaced
+            if seconds_of(self._rows.newest(item)) < oldest:
+                self._index.place.remove(item.path)

@@ -48,6 +48,9 @@ class ArchivePlace(Protocol):
     def remove(self, path: Path) -> None:
         """Remove a file, if it is there."""
 
+    def give_up(self, path: Path) -> None:
+        """Keep no copy of a file that is not read any more. Raises nothing."""
+
 
 class DiskPlace:
     """A directory of this machine."""
@@ -103,6 +106,9 @@ class DiskPlace:
     def remove(self, path: Path) -> None:
         """Remove a file, if it is there."""
         path.unlink(missing_ok=True)
+
+    def give_up(self, path: Path) -> None:
+        """Do nothing: there are no copies."""
 
     def _of(self, folder: str) -> Path:
         return self.directory / folder
