@@ -208,3 +208,25 @@ def test_three_nodes_become_five_and_three_again(tmp_path):
         assert len(cluster.names) == 3
         written["three"] = until_put(cluster.running[0], "three", n=1).headers["etag"]
         check(cluster, written)
+
+
+def test_one_of_three_nodes_does_not_go_on_alone(tmp_path):
+    """K12: its own log would have other entries under the numbers of the one of all."""
+    with Cluster(tmp_path) as cluster:
+        etag = until_put(cluster.settle(), "before", n=1).headers["etag"]
+        until_same(cluster)
+        for node in cluster.running:
+            node.stop()
+        first = cluster.nodes["a"]
+        peers = first.settings["cluster.peers"]
+        first.settings["cluster.peers"] = peers.partition(",")[0]
+        first.launch()
+        words = "which has further nodes; alone it would write a second history"
+        wait_until(lambda: words in first.log, "it says why it does not start")
+        assert first.process.wait(PATIENCE_SECONDS) != 0
+        first.settings["cluster.peers"] = peers
+        for node in cluster.nodes.values():
+            node.launch()
+        cluster.settle()
+        for node in cluster.running:
+            assert node.request("GET", "/Dog/before").headers["etag"] == etag

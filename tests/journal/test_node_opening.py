@@ -23,7 +23,7 @@ from rowcast.journal.spooled_applying import SpooledApplying
 from rowcast.log.followed_log import FollowedLog
 from rowcast.log.log import Head
 from rowcast.log.replicated_log import Spool
-from rowcast.program.membership_mark import check_alone, locked, mark, marked
+from rowcast.program.membership_mark import check_alone, check_others, locked, mark, marked
 from serving import wait_until
 
 EPOCH = "0123abcd"
@@ -235,6 +235,16 @@ def test_tables_of_one_cluster_are_not_those_of_another(tmp_path):
     (tmp_path / "cluster.json").write_text("{")
     with pytest.raises(Error, match="cannot be read"):
         check_alone(tmp_path)
+
+
+def test_one_of_several_nodes_is_no_cluster_of_one(tmp_path):
+    mark(tmp_path, "home", EPOCH)
+    check_others(tmp_path)
+    for _ in range(2):  # a node from before that was noted, and each later start
+        mark(tmp_path, "home", EPOCH, several=True)
+    with pytest.raises(Error, match="alone it would write a second history") as caught:
+        check_others(tmp_path)
+    assert caught.value.code is Code.CONFLICT
 
 
 def test_one_directory_is_one_node(tmp_path):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from rowcast.core.errors import Code, Error
-from rowcast.program.membership_mark import is_left, mark_left, marked
+from rowcast.program.membership_mark import check_others, is_left, mark_left, marked
 from rowcast.program.settings.cluster import Cluster
 
 log = logging.getLogger("rowcast.cluster")
@@ -54,10 +54,15 @@ def has_left(cluster: Cluster, data: Path) -> Error:
     return _left(cluster.node, data)
 
 
-def check_left(data: Path, node: str) -> None:
-    """Raise CONFLICT where a node has left: nothing of it is to start."""
+def check_begin(data: Path, cluster: Cluster) -> None:
+    """Raise CONFLICT where nothing of a node is to start.
+
+    It has left, or it would keep the log of several nodes alone.
+    """
     if is_left(data):
-        raise _left(node, data)
+        raise _left(cluster.node, data)
+    if cluster.starts_nats and len(cluster.peers) == 1:
+        check_others(data)
 
 
 def _left(node: str, data: Path) -> Error:

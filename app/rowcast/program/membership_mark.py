@@ -15,12 +15,18 @@ from rowcast.core.errors import Code, Error
 from rowcast.store.private import make_directory, make_file, open_to_append
 
 FILE: Final = "cluster.json"
+_LEFT: Final = "left"
+_SEVERAL: Final = "several"
+"""In the file: the node has left its cluster; its cluster has further nodes."""
 LOCK: Final = "cluster.lock"
 """Beside it: the file that a node locks for its life."""
 
 
-def mark(data: Path, name: str, epoch: str) -> None:
-    """Note that tables belong to a cluster. Raises CONFLICT if they belong to another one."""
+def mark(data: Path, name: str, epoch: str, *, several: bool = False) -> None:
+    """Note that tables belong to a cluster. Raises CONFLICT if they belong to another one.
+
+    ``several``: it has further nodes, which have the same log.
+    """
     known = marked(data)
     if known not in {"", name}:
         raise Error(
@@ -31,6 +37,8 @@ def mark(data: Path, name: str, epoch: str) -> None:
     if not known:
         make_file(data / FILE)
         (data / FILE).write_text(json.dumps({"name": name, "epoch": epoch}) + "\n")
+    if several:
+        _note(data, _SEVERAL)
 
 
 def marked(data: Path) -> str:
@@ -48,13 +56,34 @@ def marked(data: Path) -> str:
 
 def mark_left(data: Path) -> None:
     """Note that a node has left its cluster."""
+    _note(data, _LEFT)
+
+
+def _note(data: Path, word: str) -> None:
     known = json.loads((data / FILE).read_text())
-    (data / FILE).write_text(json.dumps(known | {"left": True}) + "\n")
+    if word not in known:
+        (data / FILE).write_text(json.dumps(known | {word: True}) + "\n")
+
+
+def _is_noted(data: Path, word: str) -> bool:
+    return bool(marked(data)) and word in json.loads((data / FILE).read_text())
 
 
 def is_left(data: Path) -> bool:
     """Whether the node whose tables these are has left its cluster."""
-    return bool(marked(data)) and "left" in json.loads((data / FILE).read_text())
+    return _is_noted(data, _LEFT)
+
+
+def check_others(data: Path) -> None:
+    """Raise CONFLICT where one of several nodes would keep a log that the others do not have."""
+    if _is_noted(data, _SEVERAL):
+        raise Error(
+            Code.CONFLICT,
+            f"the tables in {data} are those of a node of the cluster {marked(data)}, which has "
+            "further nodes; alone it would write a second history under the same cursors. Name "
+            "all of them with --peer; if most are gone for good, restore all from a backup of this "
+            'one (docs/cluster.md, "Backup and restore of a cluster")',
+        )
 
 
 def check_alone(data: Path) -> None:

@@ -31,7 +31,7 @@ from rowcast.journal.node_opening import (
     replace_tables,
 )
 from rowcast.log.engine import Engine
-from rowcast.program.admission import Watch, admitted, check_left, has_left
+from rowcast.program.admission import Watch, admitted, check_begin, has_left
 from rowcast.program.cluster_checks import agreed, check_cluster, tell_of_archive
 from rowcast.program.cluster_nodes import FollowerNode, Membership, SequencerNode
 from rowcast.program.collector import Collector
@@ -86,7 +86,7 @@ class Node:
         Raises Error when this node cannot be one.
         """
         cluster = self._cluster
-        check_left(self.config.data, cluster.node)
+        check_begin(self.config.data, cluster)
         schema = load_schema(self.config.schema_file)
         url = self.config.database_url
         self._closing.enter_context(locked(self.config.data))
@@ -105,7 +105,8 @@ class Node:
                 return False
             tables = await asyncio.to_thread(prepare_tables, url, schema.tables)
         await self._check(tables, engine)
-        await asyncio.to_thread(mark, self.config.data, cluster.name, engine.epoch)
+        several, data = len(cluster.peers) > 1, self.config.data
+        await asyncio.to_thread(mark, data, cluster.name, engine.epoch, several=several)
         if not self.config.log.archive:
             await asyncio.to_thread(tell_of_archive, self.config.data, engine.epoch)
         common = agreed(self.config, schema.text)
