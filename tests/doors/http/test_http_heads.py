@@ -281,3 +281,23 @@ async def test_a_body_without_end_is_not_read_for_ever_after_its_answer():
         with suppress(ConnectionResetError):
             writer.write(b"x" * 1_001)
             assert b"" == await asyncio.wait_for(reader.read(), 5)
+
+
+async def pieces(_scope, receive, send):
+    """Answer in pieces, whose length is not known before."""
+    await receive()
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    for piece in (b"one ", b"two ", b"three"):
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+@pytest.mark.parametrize("application", [pieces, names_of_fields])
+async def test_a_client_of_http_1_0_gets_no_chunks(application):
+    """RFC 9112, 6.1: it ends with the connection."""
+    async with connected(application=application) as (reader, writer):
+        writer.write(b"POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}")
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    assert b"HTTP/1.1 200 " == head[:13]
+    assert b"transfer-encoding" not in head
+    assert body == (b"one two three" if application is pieces else b"expect content-length")

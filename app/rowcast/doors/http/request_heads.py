@@ -33,6 +33,19 @@ class _Dropping(list[tuple[bytes, bytes]]):
         """Drop a field."""
 
 
+class _ToTheEnd(int):
+    """The length of a body that ends with its connection, which nothing is longer than.
+
+    A client of HTTP/1.0 reads no chunks (RFC 9112, 6.1), and no 100 (RFC 9110, 10.1.1).
+    """
+
+    def __lt__(self, _length: int) -> bool:
+        return False
+
+    def __sub__(self, _length: int) -> "_ToTheEnd":
+        return self
+
+
 class RequestHeadLimits(HttpToolsProtocol):
     """uvicorn's HTTP/1.1 with a timeout and a size limit for request heads.
 
@@ -124,6 +137,11 @@ class RequestHeadLimits(HttpToolsProtocol):
             check_upgrade(self.url, self.headers)
         super().on_headers_complete()
         self.headers = _Dropping(self.headers)
+        if self.scope["http_version"] == "1.0" and self.cycle is not None:
+            cycle: Any = self.cycle
+            cycle.chunked_encoding = False
+            cycle.expected_content_length = _ToTheEnd()
+            cycle.waiting_for_100_continue = False
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the timer."""

@@ -126,7 +126,7 @@ def patch_type_of(headers: Headers, body: bytes, shape: CompiledTable | None) ->
     if asked.startswith(JSON_PATCH) or not is_structured(said):
         raise Error(
             Code.UNSUPPORTED,
-            f"a patch is a merge patch (RFC 7396), not {(said or '')[:60]!r}; send "
+            f"a patch is a merge patch (RFC 7396), not {(asked or said or '')[:60]!r}; send "
             "application/merge-patch+json, CBOR or MessagePack",
         )
     return codec_for(said).media_type
