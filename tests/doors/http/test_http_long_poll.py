@@ -7,6 +7,9 @@ import pytest
 
 from asgi import EPOCH, asgi
 from build import turns
+from rowcast.core.callers import SERVER
+from rowcast.core.errors import Code, Error
+from rowcast.core.events import PUT, Event
 
 NEVER = 3_600.0
 
@@ -133,3 +136,17 @@ async def test_without_waiting_it_is_history(rest):
 async def test_other_words_are_refused(rest, more):
     """P5."""
     assert (await rest.get(f"/Dog/?since={EPOCH}:2&live=true{more}")).status == 400
+
+
+async def test_who_may_no_longer_sign_in_gets_nothing_that_comes(rest):
+    """L8: a poll waits for longer than a request takes."""
+    task = await polling(rest, f"/Dog/?since={EPOCH}:2&live=true")
+
+    def gone(_caller):
+        raise Error(Code.DENIED, "ben is disabled")
+
+    rest.edge.kernel.access.judges.append(gone)
+    rest.edge.kernel.access.changed()
+    await rest.edge.kernel.write(Event("Dog/3", PUT, b'{"name":"Bo"}', retain=True), SERVER)
+    got = await task
+    assert (got.status, got.value["detail"]) == (403, "ben is disabled")

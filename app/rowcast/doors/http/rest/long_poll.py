@@ -10,6 +10,7 @@ import asyncio
 from rowcast.core.read_limits import LONG_POLL_EVENTS
 from rowcast.doors.http.rest.history import Answer, answer_to
 from rowcast.doors.http.rest.request import Request
+from rowcast.kernel.reauthorization import stay
 from rowcast.reads.read_queue import asker_now
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
@@ -47,6 +48,8 @@ async def _send_next(
         if events or not await _rings(request, rung, until):
             await answer.send_events(events, events[-1].seq if more else None)
             return
+        # who waited may have been disabled meanwhile, or its token may be over (L5, L8)
+        request.caller = stay(request.kernel, subscription, request.caller)
         period = answer.after_window()
         asker_now().renew()  # the query timeout applies to each read
 
