@@ -47,6 +47,21 @@ class Reauthorization:
                 caller = judge(caller)
         return caller
 
+    def writer(self, caller: Caller) -> Caller:
+        """Return who wrote something that is due only now, with its current rights (L8).
+
+        Raises for a removed or disabled user; a changed password, or a token that is over, does not
+        invalidate earlier writes. The server's own callers are no users.
+        """
+        if caller.user.startswith("$"):
+            return caller
+        try:
+            return self.current(caller)
+        except Error as error:
+            if error.code is Code.DENIED or self.removed(caller.user):
+                raise
+            return caller
+
     def removed(self, user: str) -> bool:
         """Whether a user has been removed for good."""
         return any(removed(user) for removed in self.removals)

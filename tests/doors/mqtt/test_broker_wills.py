@@ -268,6 +268,29 @@ async def test_a_refused_will_is_not_published(world):
     assert [] == world.store.states("will/")
 
 
+@pytest.mark.parametrize(
+    ("code", "is_published"), [(Code.DENIED, False), (Code.UNAUTHENTICATED, True)]
+)
+async def test_a_will_is_not_published_whose_user_is_disabled_meanwhile(
+    world, heard, code, is_published
+):
+    """L8: nobody is connected who could be told; a changed password takes back nothing."""
+    await heard.subscribe()
+    (await leaving(world, 60)).lose()
+
+    def judge(caller):
+        if caller.client_id == "w":
+            raise Error(code, "w is disabled")
+        return caller
+
+    world.kernel.access.judges.append(judge)
+    world.kernel.access.changed()
+    await world.pass_time(60)
+    assert ([b"gone"] if is_published else []) == await heard()
+    assert [] == world.store.states("will/")
+    assert (0 if is_published else 1) == world.broker.refusals
+
+
 async def test_stopping_publishes_the_wills_that_wait_for_nothing(world, heard):
     """D31, MQTT-3.1.2-8: the server ends the connection, which the client did not wish."""
     await heard.subscribe()

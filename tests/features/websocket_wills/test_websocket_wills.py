@@ -7,7 +7,7 @@ import pytest
 from build import turns
 from http_server import HttpServer, ask, say
 from rowcast.core.callers import ALL, NONE, Caller
-from rowcast.core.errors import Code
+from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.features.websocket_wills.feature import WillsOfWebSockets
@@ -151,6 +151,21 @@ async def test_a_will_is_not_written_for_who_may_not_write(doors, heard):
     wills = doors.kernel.service(WebSocketWills)
     event = Event("Chat/ann", PUT, b"1", "application/json", 1, True)
     key = await wills.put("", event, Caller("ann", NONE, "ws"))
+    wills.lost(key)
+    await settled(doors)
+    assert [] == heard
+
+
+async def test_a_will_is_not_written_for_who_is_disabled_meanwhile(doors, heard):
+    """L8."""
+    wills = doors.kernel.service(WebSocketWills)
+    event = Event("Chat/ann", PUT, b"1", "application/json", 1, True)
+    key = await wills.put("", event, Caller("ann", ALL, "ws"))
+
+    def judge(caller):
+        raise Error(Code.DENIED, f"{caller.user} is disabled")
+
+    doors.kernel.access.judges.append(judge)
     wills.lost(key)
     await settled(doors)
     assert [] == heard

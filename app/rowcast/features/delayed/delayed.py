@@ -242,7 +242,7 @@ class Delayed:
             client_id = facts.get("client_id", event.client)  # an earlier version stored none
             caller = caller_of(facts, "delayed", cast("str", client_id))
             try:
-                caller = self._as_now(caller)
+                caller = self._kernel.access.writer(caller)
             except Error as error:
                 self._kernel.listeners.refused(caller, "write", event.topic, error)
                 ended(error)
@@ -250,22 +250,6 @@ class Delayed:
         else:  # an earlier version stored no rights
             caller = Caller(str(facts["user"]), ALL, "server", event.client)
         self._kernel.writes.carry_out(Write(event, caller, ended, changes=(gone,), passed=True))
-
-    def _as_now(self, caller: Caller) -> Caller:
-        """Return the writer with its current rights (L8).
-
-        Raises for a removed or disabled user; a changed password does not invalidate earlier
-        writes. The server's own callers are no users.
-        """
-        access = self._kernel.access
-        if caller.user.startswith("$"):
-            return caller
-        try:
-            return access.current(caller)
-        except Error as error:
-            if error.code is Code.DENIED or access.removed(caller.user):
-                raise
-            return caller
 
     def _ended(self, waiting: Waiting, outcome: Outcome) -> None:
         """Handle a write's outcome; retries if the disk refused it."""

@@ -119,6 +119,12 @@ class WebSocketWills:
                 loop = asyncio.get_running_loop()
                 loop.call_later(self._retry_seconds, self._write, key, value)
 
+        try:
+            caller = self._kernel.access.writer(caller)
+        except Error as error:  # disabled or removed since
+            self._kernel.listeners.refused(caller, "write", event.topic, error)
+            done(error)
+            return
         self._kernel.submit(event, caller, done, None, (Change(OWNER, key, None),))
 
 

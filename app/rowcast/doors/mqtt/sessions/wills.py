@@ -103,7 +103,13 @@ class Wills:
                 self._loop.call_later(WILL_RETRY_SECONDS, self._submit, due)
 
         event = event_of_will(due.will, due.client_id)
-        self._kernel.submit(event, due.caller, done, None, (gone,))
+        try:
+            caller = self._kernel.access.writer(due.caller)
+        except Error as error:  # disabled or removed while the will was pending
+            self._kernel.listeners.refused(due.caller, "write", event.topic, error)
+            done(error)
+            return
+        self._kernel.submit(event, caller, done, None, (gone,))
 
     def drop(self, *changes: Change) -> None:
         """Remove wills of sessions that are no longer saved; retries soon on failure."""
