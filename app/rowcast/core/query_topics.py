@@ -7,7 +7,8 @@ client can end what it began.
 """
 
 import re
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from rowcast.core.topics import ALL_BELOW, ONE_LEVEL
@@ -18,6 +19,10 @@ _SPELT: Final = re.compile(r"(.+)/[+#]\?(.*)", re.DOTALL)
 _SIGNS: Final = str.maketrans({sign: f"%{ord(sign):02X}" for sign in "/+#\0"})
 """Characters that mean something in a filter, as a URL writes them."""
 _OPERATORS: Final = frozenset("=<>(")
+_OPERATOR: Final = re.compile(r"[=<>(&|!\[]")
+"""What comes after the first attribute of conditions, or before it."""
+_PATH_SIGNS: Final = str.maketrans({sign: f"%{ord(sign):02X}" for sign in "%=<>(&|![+#\0"})
+"""Characters that mean something in conditions, as they are written in the path before them."""
 
 
 def query_filter(path: str, conditions: str) -> str:
@@ -33,14 +38,33 @@ def named_filter(text: str) -> str:
     return text if spelt is None else query_filter(spelt[1], spelt[2])
 
 
-def query_of(topic: str, conditions: str) -> str | None:
-    """Return the filter of a live query on a table's records; None if ``topic`` is not all of them.
+def query_of(topic: str, conditions: str, leads: Callable[[str], bool]) -> str | None:
+    """Return the filter of a live query on the records at a topic; None if there are none such.
 
-    ``topic`` names them as ``Sensor/``, ``Sensor/+`` or ``Sensor/#``.
+    ``topic`` names them as ``Sensor/``, ``Sensor/+`` or ``Sensor/#``, or is a record's relationship
+    (``Owner/ann/dogs``), which ``leads`` tells.
     """
     path, slash, rest = topic.rpartition("/")
-    whole = bool(slash) and rest in {"", ONE_LEVEL, ALL_BELOW}
-    return query_filter(path, conditions) if whole else None
+    if not slash or rest not in {"", ONE_LEVEL, ALL_BELOW}:
+        path = topic if leads(topic) else ""
+    return query_filter(path.translate(_PATH_SIGNS), conditions) if path else None
+
+
+class Way(NamedTuple):
+    """What follows a table's path in the name of a live query: ``ann/dogs/age=gt=2``."""
+
+    levels: tuple[str, ...]
+    """What is before the conditions, a record's relationship or the begin of ids: ``("ann",
+    "dogs")``."""
+    conditions: str
+
+
+def way_of(text: str) -> Way:
+    """Divide what follows a table's path; a ``/`` within conditions comes after an operator."""
+    found = _OPERATOR.search(text)
+    head = text if found is None else text[: found.start()]
+    *levels, first = head.split("/")
+    return Way(tuple(map(unquote, levels)), first + text[len(head) :])
 
 
 def conditions_of(text: str) -> str:

@@ -33,6 +33,8 @@ class Relation:
     many: bool
     listed: bool = False
     """Whether the value here is a list of keys."""
+    lists: bool = False
+    """Whether the value there is one: of a relationship that is followed backwards."""
 
     def keys(self, value: object, record_id: object) -> list[object]:
         """Return the values here by which the other records are found."""
@@ -71,6 +73,11 @@ def relation_of(table: Table, name: str, tables: Tables) -> Relation | None:
         listed = through.type is Type.LIST
         return Relation(name, other, _path(table, through), ID_PATH, many, listed)
     return Relation(name, other, ID_PATH, _path(other, through), many)
+
+
+def backwards(relation: Relation, table: Table) -> Relation:
+    """Return the way back to ``table``, from which a relationship leads."""
+    return Relation(relation.name, table, relation.other, relation.own, True, lists=relation.listed)
 
 
 def _path(table: Table, attribute: Attribute) -> Path:

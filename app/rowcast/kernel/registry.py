@@ -12,6 +12,7 @@ from rowcast.core.bounded import ClearedCache
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
 from rowcast.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
+from rowcast.core.relations import relation_of
 from rowcast.core.tables import Table
 from rowcast.core.topics import DELAYED_PREFIX, check_topic
 from rowcast.kernel.resource import OVERRIDABLE, Resource
@@ -197,6 +198,15 @@ class Registry:
                 return entry.shape is not None and entry.view is None and not entry.resource
             path = path.rpartition("/")[0]
         return False
+
+    def leads(self, topic: str) -> bool:
+        """Whether a topic is a record's relationship to several others, as ``Owner/ann/dogs``."""
+        topic, _, name = topic.rpartition("/")
+        found = self._find(topic) if topic and name else None
+        if found is None or found.table is None or not found.record_id or found.view is not None:
+            return False
+        relation = relation_of(found.table, name, self.related)
+        return relation is not None and relation.many
 
     def entry(self, path: str) -> Entry | None:
         """Return the entry at exactly this path."""

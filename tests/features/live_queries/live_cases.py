@@ -14,7 +14,7 @@ if __name__ == "__main__":
 
 from hasty_world import run_hasty
 from query_world import DOORS, run_case
-from related_world import run_related
+from related_world import run_related, run_relationship
 
 KINDS = {
     "conditions": run_case,
@@ -24,6 +24,7 @@ KINDS = {
     "related-parts": partial(run_related, select=True),
     "selected-windows": partial(run_case, window=True, select=True),
     "related-selected-windows": partial(run_related, window=True, select=True),
+    "relationship": run_relationship,
     "alone": partial(run_case, alone=True),
     "alone-windows": partial(run_case, window=True, alone=True),
     "hasty": run_hasty,

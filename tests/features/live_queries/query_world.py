@@ -141,7 +141,8 @@ class Sse(Connection):
         headers = [(b"accept", b"text/event-stream")]
         if self.cursor:
             headers.append((b"last-event-id", self.cursor.encode()))
-        self.begin(self.scope("http", f"/{self.world.path}/", conditions, headers))
+        path = f"/{self.world.at or self.world.path + '/'}"
+        self.begin(self.scope("http", path, conditions, headers))
 
     def hear(self):
         while self.sent:
@@ -165,7 +166,7 @@ class Ws(Connection):
         self.forget()
         self.begin(self.scope("websocket", "/", ""))
         await self.inbox.put({"type": "websocket.connect"})
-        table = f"{self.world.path}/+"
+        table = self.world.at or f"{self.world.path}/+"
         command = {"id": 1, "op": "subscribe", "topic": table, "where": conditions}
         since = {"since": self.cursor} if self.cursor else {}
         await self.say(id=0, op="subscribe", topic=f"{self.world.path}/#", start="new")
@@ -205,7 +206,7 @@ class Mqtt(Reader):
         self.known = True
 
     def filter(self, conditions):
-        return f"$query/{self.world.path}/{quote(conditions, safe='')}"
+        return f"$query/{self.world.at or self.world.path}/{quote(conditions, safe='')}"
 
     async def cut(self):
         self.hear()
@@ -242,7 +243,7 @@ class OldMqtt(Mqtt):
         self.known = True
 
     def filter(self, conditions):
-        return f"{self.world.path}/+?{conditions}"
+        return f"{self.world.at or self.world.path}/+?{conditions}"
 
     def _take(self, packet):
         if packet.payload:
@@ -274,8 +275,12 @@ class Admission(Authenticator):
 class World:
     """A server with one table, and maybe others, and readers of one query."""
 
-    def __init__(self, table, *, caller=None, others=(), **options):
-        self.table, self.path = table, table.path
+    def __init__(self, table, *, caller=None, others=(), at="", rows="", **options):
+        """Have readers of the table, of the relationship ``at`` that leads to it, or of ``rows``.
+
+        These are the path of rows of ``$SYS``.
+        """
+        self.table, self.path, self.at = table, rows or table.path, at
         self.server = Server((table, *others), topics=TopicSettings(), **options)
         if caller is None:
             self.edge = self.server.make_edge()
@@ -287,6 +292,10 @@ class World:
             self.server.open_mqtt(authenticator=Admission(caller))
         self.rest = Asgi(self.edge, self.server.store)
         self.readers = []
+
+    def peer(self, version):
+        """Return a client of MQTT that has not said anything yet."""
+        return Peer(self.server, version)
 
     async def write(self, event):
         """Write, or be refused; both are fine."""
@@ -311,10 +320,13 @@ class World:
 
     async def answer(self):
         """Return what REST answers, by topic."""
-        answer = await self.rest.get(f"/{self.path}/?{self.conditions}")
+        answer = await self.rest.get(f"/{self.at or self.path + '/'}?{self.conditions}")
+        if self.at and answer.status in {403, 404}:
+            return {}  # the record from which the relationship leads is gone
         assert answer.status == 200, answer.body
         rows = json.loads(answer.body)
-        return {self.table.topic(row["id"]): row for row in rows}
+        topic = self.table.topic if self.path == self.table.path else f"{self.path}/{{}}".format
+        return {topic(row["id"]): row for row in rows}
 
     async def check(self):
         """Compare what the readers hold with REST."""

@@ -47,7 +47,12 @@ def random_related(chance, table, depth=0):
         inner = joint.join(parts)
         return f"[{inner}]" if depth else inner
     way = chance.choice(WAYS[table]) + "." if chance.random() < 0.8 else ""
-    return f"{way}age{chance.choice(('=gt=', '=le=', '==', '!='))}{chance.randint(0, 3)}"
+    return way + random_condition(chance)
+
+
+def random_condition(chance):
+    """Return a condition on an attribute that each table has."""
+    return f"age{chance.choice(('=gt=', '=le=', '==', '!='))}{chance.randint(0, 3)}"
 
 
 PARTS = {

@@ -4,7 +4,14 @@ import random
 
 from query_world import DOORS, FEW, world, write_and_check
 from random_queries import SPARE, random_window
-from related_queries import KEYS, TABLES, random_parts, random_related, random_write_of_any
+from related_queries import (
+    KEYS,
+    TABLES,
+    random_condition,
+    random_parts,
+    random_related,
+    random_write_of_any,
+)
 
 from rowcast.features.live_queries.feature import LiveQueriesOfTables
 
@@ -47,3 +54,42 @@ async def run_related(
     assert 0 == len(opened.server.live_queries)
     assert 0 == len(opened.server.live_queries.views)
     return heard
+
+
+WAYS = (("Owner/{}/dogs", "Dog", "abcd"), ("Dog/{}/friends", "Dog", "12345"))
+WAYS += (("City/{}/owners", "Owner", "xyz"), ("Owner/{}/dogs", "Dog", "a"))
+"""Relationships that lead to several records, where they lead, and from which records."""
+
+
+async def run_relationship(seed, writes, cuts, tables=TABLES, doors=DOORS, **options):
+    """Run one random case of the records of a relationship; return what the readers heard."""
+    chance = random.Random(seed)
+    way, name, keys = chance.choice(WAYS)
+    others = [table for table in tables.values() if table.name != name]
+    if "features" not in options:
+        live = LiveQueriesOfTables(spare_records_min=chance.choice(SPARE))
+        options = options | {"features": [live]}
+    at = way.format(chance.choice(keys))
+    async with world(tables[name], others=others, at=at, **options) as opened:
+        for _ in range(chance.randrange(30)):
+            await opened.write(random_write_of_any(chance))
+        asked = _asked_there(chance, name)
+        while 200 != (await opened.rest.get(f"/{name}/?{asked}")).status:
+            asked = _asked_there(chance, name)
+        await opened.open(asked, doors)
+        await opened.check()
+        await write_and_check(opened, chance, writes, cuts, FEW, random_write_of_any)
+        heard = [kind for reader in opened.readers for kind in reader.heard]
+    assert 0 == len(opened.server.live_queries)
+    assert 0 == len(opened.server.live_queries.views)
+    return heard
+
+
+def _asked_there(chance, name):
+    """Return random conditions, and maybe a window, and selected parts."""
+    asked = random_related(chance, name) if chance.random() < 0.3 else random_condition(chance)
+    if chance.random() < 0.3:
+        asked = f"{asked}&{random_window(chance, TABLES[name])}"
+    if chance.random() < 0.3:
+        asked = f"{asked}&{random_parts(chance, name)}"
+    return asked

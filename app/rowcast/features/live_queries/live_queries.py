@@ -8,20 +8,18 @@ from typing import Final
 
 from rowcast.core.callers import SERVER, Caller
 from rowcast.core.errors import Code, Error
-from rowcast.core.queries import Query, related_tables
+from rowcast.core.queries import related_tables
 from rowcast.core.query_limits import (
     LIVE_QUERIES_MAX,
     WINDOW_SPARE_RECORDS_MIN,
     WINDOWS_RECORDS_MAX,
 )
-from rowcast.core.query_text import parse_query
-from rowcast.core.query_topics import QUERY_PREFIX, conditions_of
-from rowcast.core.query_windows import Extent, extent_of
+from rowcast.core.query_windows import Extent
 from rowcast.core.relation_limits import LIVE_RELATED_KEYS_MAX
 from rowcast.core.relations import related_conditions
-from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
+from rowcast.features.live_queries.asked import asked_of, parsed
 from rowcast.features.live_queries.definitions import Definitions
 from rowcast.features.live_queries.query_stage import QueryStage
 from rowcast.features.live_queries.related_past import Limits
@@ -80,11 +78,13 @@ class LiveQueries(QueryPoints):
     def plan(self, interest: SubscribedFilter, caller: Caller) -> None:
         """Set the query that an interest names; raises INVALID, NOT_FOUND, DENIED."""
         kernel, text = self._kernel, interest.topics.text
-        table, conditions, since = self._asked(text)
-        query, extent = self._parsed(text, table, conditions)
+        asked = asked_of(text, kernel.registry, self._named)
+        table, related_ones = asked.table, kernel.registry.related
+        query, extent = parsed(asked, text, related_ones, self._spare_records_min)
         visibility = kernel.visibility
         related = tuple(related_tables(table, query.where, query.select))
         self._check((table, *related), caller)
+        asked.check(visibility, caller)
         made = LiveQuery(
             table,
             TopicFilter.below(table.path or ""),
@@ -95,7 +95,7 @@ class LiveQueries(QueryPoints):
                 for one in (table, *related)
             ),
             sight=kernel.rights.sight(caller),
-            since=since,
+            since=asked.since,
             related=related,
         )
         if query.select is not None or any(related_conditions(query.where)):
@@ -103,16 +103,6 @@ class LiveQueries(QueryPoints):
         elif extent is not None:
             made = replace(made, window=self._seat(text, made, extent, caller))
         interest.query = made
-
-    def _parsed(self, text: str, table: Table, conditions: str) -> tuple[Query, Extent | None]:
-        """Return the query of a filter's conditions, and its window."""
-        try:
-            related = self._kernel.registry.related
-            query = parse_query(conditions_of(conditions), table, tables=related)
-            return query, extent_of(query, self._spare_records_min)
-        except Error as error:
-            error.detail["filter"] = text
-            raise
 
     def _check(self, tables: tuple[Table, ...], caller: Caller) -> None:
         """Raise an Error unless the caller's door offers the tables, and it may read them."""
@@ -164,27 +154,6 @@ class LiveQueries(QueryPoints):
         values = TableValues(table, kernel.transcoder)
         make = partial(Window, asked, kernel.reader, kernel.visibility, values)
         return Seat(asked.key, self.windows, make, replay)
-
-    def _asked(self, text: str) -> tuple[Table, str, int]:
-        """Return the table and the conditions that a filter names, and since when it does."""
-        asked = text.removeprefix(QUERY_PREFIX)
-        known = self._named.get(asked)
-        if known is not None:
-            return known.table, known.conditions, self._named.since(asked)
-        path = asked
-        while "/" in path:
-            path = path.rpartition("/")[0]
-            entry = self._kernel.registry.entry(path)
-            if entry is not None and entry.shape is not None and entry.view is None:
-                return entry.shape.table, asked[len(path) + 1 :], 0
-        raise Error(
-            Code.NOT_FOUND,
-            f"{text[:200]!r} names neither a declared table nor a query of the schema, and nothing "
-            f"else has live queries; one is {QUERY_PREFIX}TABLE/CONDITIONS, such as "
-            f"'{QUERY_PREFIX}Sensor/temp=gt=80', or {QUERY_PREFIX}NAME/#"
-            f"{did_you_mean(asked, self._named.names)}",
-            filter=text,
-        )
 
     # -- readers -----------------------------------------------------------------------------------
 

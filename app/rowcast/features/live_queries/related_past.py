@@ -243,13 +243,11 @@ class Past:
         for branch in self._plan.branches:
             counted, keys = counts[branch.number], set[Key]()
             async for old, new in each(list(self._concerned(branch.node, event, moved))):
-                for key, more in ((branch.led_to(old, then), -1), (branch.led_to(new, now), 1)):
-                    if key is None:
-                        continue
+                for led, more in ((branch.led_to(old, then), -1), (branch.led_to(new, now), 1)):
                     if branch.told:
-                        keys.add(key)
-                    elif add(counted, key, more):
-                        keys ^= {key}
+                        keys.update(led)
+                    else:
+                        keys ^= add(counted, led, more)
             moved[branch.number] = keys
         steps = await self._steps(event, moved, then, now)
         return Steps(event.seq, steps) if steps else None
@@ -303,9 +301,10 @@ async def _moved(branch: Branch, events: Sequence[Event], records: Sequence[Reco
     async for event in each(events):
         if is_in(event, branch.node.table.name):
             before = before_of(event)
-            old = None if isinstance(before, Unsure) else branch.led_to(before, anything)
+            old = () if isinstance(before, Unsure) else branch.led_to(before, anything)
             new = branch.led_to(event, anything)
             if old != new or branch.told or branch.node.branches:
-                found |= {key for key in (old, new) if key is not None}
-    keys = {branch.led_to(record, anything) async for record in each(records)}
-    return found | {key for key in keys if key is not None}
+                found.update(old, new)
+    async for record in each(records):
+        found.update(branch.led_to(record, anything))
+    return found

@@ -64,20 +64,18 @@ class Branch:
     def own_keys(self, value: object, record_id: object) -> list[Key]:
         """Return the keys by which a record of this side leads to the other."""
         found = reach(self.relation.own, value, record_id)
-        if not self.relation.listed:
-            items: Sequence[object] = (found,)
-        else:
-            items = found if isinstance(found, list | tuple) else ()
-        keys = (key_of(item) for item in items if item is not None)
-        return [key for key in keys if key is not None]
+        return _keys(found, listed=self.relation.listed)
 
-    def led_to(self, record: Record | None, has: Has) -> Key | None:
-        """Return the key that leads to a record of the other side; None if it does not match."""
+    def led_to(self, record: Record | None, has: Has) -> Sequence[Key]:
+        """Return the keys that lead to a record of the other side; none if it does not match.
+
+        There is one, unless the relationship is followed backwards.
+        """
         if record is None or not self.node.holds(record, has):
-            return None
+            return ()
         values = self.node.values
         found = reach(self.relation.other, values.value(record), values.id(record))
-        return None if found is None else key_of(found)
+        return _keys(found, listed=self.relation.lists)
 
 
 class Node:
@@ -247,8 +245,18 @@ class Plan:
             old, new = branch.led_to(before, has), branch.led_to(event, has)
             if old != new:
                 gone, come = add(counts[number], old, -1), add(counts[number], new, 1)
-                moved |= {number} if gone or come else set()
+                moved |= {number} if gone ^ come else set()
         return moved
+
+
+def _keys(found: object, *, listed: bool) -> list[Key]:
+    """Return a value as a key, or the items of a list, each once."""
+    if not listed:
+        items: Iterable[object] = (found,)
+    else:
+        items = found if isinstance(found, list | tuple) else ()
+    keys = (key_of(item) for item in items if item is not None)
+    return list(dict.fromkeys([key for key in keys if key is not None]))
 
 
 def of_others(relation: Relation, keys: Iterable[Key]) -> Where:
@@ -266,15 +274,17 @@ def has_of(counts: Counts) -> Has:
     return lambda number, key: key in counts[number]
 
 
-def add(counted: dict[Key, int], key: Key | None, more: int) -> bool:
-    """Count more, or fewer records of a key; return whether it is new, or gone."""
-    if key is None:
-        return False
-    old = counted.get(key, 0)
-    counted[key] = old + more
-    if not counted[key]:
-        del counted[key]
-    return not old or not old + more
+def add(counted: dict[Key, int], keys: Iterable[Key], more: int) -> set[Key]:
+    """Count more, or fewer records of some keys; return those that are new, or gone."""
+    moved: set[Key] = set()
+    for key in keys:
+        old = counted.get(key, 0)
+        counted[key] = old + more
+        if not counted[key]:
+            del counted[key]
+        if not old or not old + more:
+            moved.add(key)
+    return moved
 
 
 def _holds(where: Where | None, value: object, record_id: object, has: Has) -> bool:

@@ -11,7 +11,7 @@ A URL has them in its path and query, a WebSocket's ``subscribe`` as members:
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl
@@ -63,8 +63,17 @@ class Request:
 # -- parsing -------------------------------------------------------------------------------------
 
 
-def request_of(scope: Scope, now_seconds: float, last_event_id: str | None = None) -> Request:
-    """Parse a URL; raises INVALID.
+def _nowhere(_topic: str) -> bool:
+    return False
+
+
+def request_of(
+    scope: Scope,
+    now_seconds: float,
+    last_event_id: str | None = None,
+    leads: Callable[[str], bool] = _nowhere,
+) -> Request:
+    """Parse a URL; raises INVALID. ``leads`` tells whether a topic is a record's relationship.
 
     A client's cursor (``Last-Event-ID``) overrides the URL's start, because a browser repeats the
     URL when it reconnects.
@@ -88,7 +97,7 @@ def request_of(scope: Scope, now_seconds: float, last_event_id: str | None = Non
     # A resource's own stream has ids of its own, so a kept one is only read where it is a cursor.
     start = StartPosition(since=str(kept)) if kept else start_position(fields, now_seconds)
     if conditions:
-        filters.insert(0, _query(topic, conditions))
+        filters.insert(0, _query(topic, conditions, leads))
     whole = "" if conditions else topic
     return Request(
         topic, _filters(whole, filters), start, _media_type(named), **switches, conflate=pace
@@ -169,16 +178,16 @@ def _parts(query: str) -> Iterator[str]:
     yield query[begin:]
 
 
-def _query(topic: str, conditions: str) -> str:
+def _query(topic: str, conditions: str, leads: Callable[[str], bool]) -> str:
     """Return the filter of the records of a table that satisfy conditions."""
     name = conditions.partition("=")[0]
-    found = query_of(topic, conditions)
+    found = query_of(topic, conditions, leads)
     if found is None:
         meant = did_you_mean(name, _PARAMETERS)
         raise Error(
             Code.INVALID,
             f"a stream has no parameter {name[:80]!r}{meant}; conditions on records follow the "
-            "path of a table, as in /Sensor/?temp=gt=80",
+            "path of a table, as in /Sensor/?temp=gt=80, or of a relationship to several records",
         )
     return found
 

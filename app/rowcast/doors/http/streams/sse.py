@@ -36,7 +36,7 @@ from rowcast.doors.http.streams.channels import EventChannel, Gone
 from rowcast.doors.http.streams.custom_events import serve_resource
 from rowcast.doors.http.streams.deltas import Deltas
 from rowcast.doors.http.streams.frames import Frames, Once
-from rowcast.doors.http.streams.openings import accepted, request_of
+from rowcast.doors.http.streams.openings import Request, accepted, request_of
 from rowcast.doors.http.streams.stream_writer import StreamWriter
 from rowcast.doors.http.uvicorn_fastpath import cut, event_channel_of, leave_word
 from rowcast.kernel.hook_points import HookPoints
@@ -45,6 +45,10 @@ from rowcast.subscriptions.addressed import Replayed
 from rowcast.subscriptions.subscription import Pair, Subscription
 
 _HEARTBEAT: Final = b":\n\n"
+
+
+def _request(edge: HttpDoor, scope: Scope, last_event_id: str | None) -> Request:
+    return request_of(scope, edge.kernel.now(), last_event_id, edge.kernel.registry.leads)
 
 
 async def serve(edge: HttpDoor, scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,7 +60,7 @@ async def serve(edge: HttpDoor, scope: Scope, receive: Receive, send: Send) -> N
     try:
         edge.kernel.reader.shedding.check_connect()
         await hooks.connect(caller)
-        request = request_of(scope, edge.kernel.now(), text_of(headers, b"last-event-id"))
+        request = _request(edge, scope, text_of(headers, b"last-event-id"))
         media_type = request.format or accepted(text_of(headers, b"accept"))
         frames = Frames(edge.kernel, media_type, meta=request.meta, delta=request.delta)
         resource = resource_at(edge.kernel, request, caller)

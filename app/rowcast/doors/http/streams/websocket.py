@@ -65,7 +65,7 @@ async def serve(edge: HttpDoor, scope: Scope, receive: Receive, send: Send) -> N
     try:
         edge.kernel.reader.shedding.check_connect()
         await hooks.connect(caller)
-        request = request_of(scope, edge.kernel.now())
+        request = request_of(scope, edge.kernel.now(), leads=edge.kernel.registry.leads)
         media_type = request.format or media_type
         resource = resource_at(edge.kernel, request, caller)
         socket = Socket(edge, scope, caller, media_type, request)

@@ -178,12 +178,13 @@ def _filter(socket: "Socket", fields: Fields) -> str:
         None if select is None else f"select({_quoted(select)})",
     ]
     texts = [part for part in parts if part not in {None, ""}]
-    found = query_of(topic, "&".join(texts)) if all(isinstance(it, str) for it in texts) else None
+    asked = "&".join(texts) if all(isinstance(it, str) for it in texts) else None
+    found = None if asked is None else query_of(topic, asked, socket.kernel.registry.leads)
     if found is None:
         raise Error(
             Code.INVALID,
             "where is text, the conditions of a URL such as 'temp=gt=80', beside a topic such as "
-            "Sensor/+, all records of a table",
+            "Sensor/+, all records of a table, or Owner/ann/dogs, those of a relationship",
         )
     return found
 

@@ -1,0 +1,141 @@
+"""What the filter of a live query names: a table, a part of it, or a query of the schema (M3)."""
+
+import re
+from dataclasses import dataclass, replace
+from typing import Final
+from urllib.parse import unquote
+
+from rowcast.core.callers import Caller
+from rowcast.core.conditions import ID_PATH, Condition, Operator, Where, join
+from rowcast.core.errors import Code, Error
+from rowcast.core.queries import Query
+from rowcast.core.query_text import parse_query
+from rowcast.core.query_topics import QUERY_PREFIX, Way, conditions_of, way_of
+from rowcast.core.query_windows import Extent, extent_of
+from rowcast.core.relations import Tables, backwards, relation_of, through
+from rowcast.core.suggestions import did_you_mean
+from rowcast.core.tables import Table
+from rowcast.core.topic_tables import PREFIX
+from rowcast.core.values import parse_id
+from rowcast.features.live_queries.definitions import Definitions
+from rowcast.kernel.registry import Entry, Registry
+from rowcast.kernel.visibility import Visibility
+
+_COUNTS: Final = re.compile(r"(?:^|&)(?:group|count|sum|avg|min|max)(?:[(\[&]|%28|%5[Bb]|$)")
+"""A part of conditions that asks for numbers in place of records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a filter names, and since which position it does."""
+
+    table: Table
+    conditions: str
+    since: int = 0
+    within: Where | None = None
+    """What the records satisfy beside the conditions."""
+    holder: Query | None = None
+    """What the caller compares of the table whose records lead to them, if one does."""
+    held: Table | None = None
+    """That table."""
+
+    def check(self, visibility: Visibility, caller: Caller) -> None:
+        """Raise INVALID if what leads to the records is an attribute that it may not compare."""
+        if self.held is not None and self.holder is not None:
+            visibility.narrowed(caller, self.held, self.holder)
+
+
+def asked_of(text: str, registry: Registry, named: Definitions) -> Asked:
+    """Return what a filter names; raises NOT_FOUND, and INVALID."""
+    asked = text.removeprefix(QUERY_PREFIX)
+    known = named.get(asked)
+    if known is not None:
+        return Asked(known.table, known.conditions, named.since(asked))
+    path = asked
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        entry = registry.entry(path) or registry.entry(unquote(path))
+        if entry is not None and (table := _declared(entry)) is not None:
+            try:
+                return _of_table(table, way_of(asked[len(path) + 1 :]), registry.related)
+            except Error as error:
+                error.detail["filter"] = text
+                raise
+    raise _nothing_at(text, asked, named)
+
+
+def _nothing_at(text: str, asked: str, named: Definitions) -> Error:
+    """Return the Error of a filter that names nothing which has live queries."""
+    first = asked.partition("/")[0]
+    if first.startswith(PREFIX):
+        return Error(
+            Code.UNSUPPORTED,
+            f"rows of {first[:80]} are messages, which retention removes without an event, so no "
+            f"live query can follow them; subscribe to {first[:80]}/# and select there, or GET "
+            f"/{first[:80]}/ with the same conditions",
+            filter=text,
+        )
+    return Error(
+        Code.NOT_FOUND,
+        f"{text[:200]!r} names neither a declared table nor a query of the schema, and nothing "
+        f"else has live queries; one is {QUERY_PREFIX}TABLE/CONDITIONS, such as "
+        f"'{QUERY_PREFIX}Sensor/temp=gt=80', or {QUERY_PREFIX}NAME/#"
+        f"{did_you_mean(asked, named.names)}",
+        filter=text,
+    )
+
+
+def _declared(entry: Entry) -> Table | None:
+    return entry.shape.table if entry.shape is not None and entry.view is None else None
+
+
+def _of_table(table: Table, way: Way, tables: Tables) -> Asked:
+    """Return the records of a table, those whose ids begin alike, or those of a relationship."""
+    if not way.levels:
+        return Asked(table, way.conditions)
+    *levels, name = way.levels
+    relation = relation_of(table, name, tables) if levels else None
+    if relation is None:
+        prefix = "".join(f"{level}/" for level in way.levels)
+        return Asked(table, way.conditions, within=Condition(ID_PATH, Operator.STARTS_WITH, prefix))
+    record_id = "/".join(levels)
+    if not relation.many:
+        raise Error(
+            Code.INVALID,
+            f"{name} of {table.name} {record_id[:80]!r} is one record, which has no conditions; "
+            f"subscribe to a query of {relation.table.name}, or to the record at its own topic",
+        )
+    one = Condition(ID_PATH, Operator.EQ, parse_id(table, record_id))
+    return Asked(
+        relation.table,
+        way.conditions,
+        within=through(backwards(relation, table), one),
+        holder=Query(Condition(relation.own, Operator.IN, ())),
+        held=table,
+    )
+
+
+def parsed(asked: Asked, text: str, tables: Tables, spare: int) -> tuple[Query, Extent | None]:
+    """Return the query that is asked for, and its window; raises INVALID, and TOO_LARGE."""
+    try:
+        conditions = conditions_of(asked.conditions)
+        check_of_records(conditions)
+        query = parse_query(conditions, asked.table, tables=tables)
+        extent = extent_of(query, spare)
+    except Error as error:
+        error.detail["filter"] = text
+        raise
+    if asked.within is None:
+        return query, extent
+    parts = [asked.within] if query.where is None else [asked.within, query.where]
+    return replace(query, where=join(parts, all_of=True)), extent
+
+
+def check_of_records(conditions: str) -> None:
+    """Raise INVALID for a query that returns numbers in place of records."""
+    if _COUNTS.search(conditions):
+        raise Error(
+            Code.INVALID,
+            "a live query follows records, and has neither groups nor counts; GET the same "
+            "conditions with group(...) or count when they are wanted, or follow the records",
+        )
