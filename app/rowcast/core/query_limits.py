@@ -10,6 +10,8 @@ QUERY_INDEX_CHANGES_MAX: Final = 64
 """Changed intervals of one index that are compared one by one, before it is sorted anew: a
 comparison costs a ten thousandth of sorting ten thousand."""
 
+LIVE_ROWS_MAX: Final = 10_000
+"""Rows of ``$SYS`` that one live query holds: they are in memory, some hundred bytes each."""
 WINDOW_RECORDS_MAX: Final = 1_000
 """Records up to the end of one live window (``limit``): what a page shows, and what is sent to its
 reader in one piece."""

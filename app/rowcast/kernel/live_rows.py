@@ -44,7 +44,7 @@ class LiveRows:
         ``happened`` is the reason, for clients of MQTT 5.
         """
         topic = f"{path}/{name}"
-        if not self._bus.named(path, name) or not _is_topic(topic):
+        if not self._bus.named(path, name) or not is_topic(topic):
             return
         entry = self._registry.route(topic).entry
         if entry is None or entry.resource is None or not issubclass(entry.resource, SystemRows):
@@ -68,7 +68,7 @@ class LiveRows:
                 page = [
                     _event(topic, row)
                     for topic, row in found
-                    if row is not None and _is_topic(topic)
+                    if row is not None and is_topic(topic)
                 ]
                 if page:
                     yield page
@@ -85,7 +85,8 @@ class LiveRows:
         ]
 
 
-def _is_topic(topic: str) -> bool:
+def is_topic(topic: str) -> bool:
+    """Whether a row of this topic has events: a name that a client gave may be no valid topic."""
     try:
         check_topic(topic)
     except Error:

@@ -15,7 +15,7 @@ from rowcast.kernel.registry import Registry
 from rowcast.kernel.resource import Incoming, Resource
 from rowcast.kernel.row_views import Views
 from rowcast.kernel.seams import Seams
-from rowcast.subscriptions.live_query import RIGHTS_CHANGE
+from rowcast.subscriptions.live_query import RIGHTS_CHANGE, UNLOGGED
 from rowcast.subscriptions.offered import check_offered, check_published
 from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.stage import Stage, chained
@@ -194,8 +194,10 @@ class Watching(Seams):
         self.attach_caller(subscription, caller)
         subscription.resume(position, allowed)
         self._attach_queries(subscription, caller)
-        if anew:
-            subscription.begin_anew(anew, RIGHTS_CHANGE)
+        for logged, reason in ((True, RIGHTS_CHANGE), (False, UNLOGGED)):
+            some = [it for it in anew if it.query is not None and it.query.logged is logged]
+            if some:
+                subscription.begin_anew(some, reason)
         return _left_out(refused, caller)
 
     def open_stream(

@@ -38,6 +38,9 @@ RIGHTS_CHANGE: Final = "what you may read may have changed since"
 REDEFINED: Final = "the schema has other conditions for this query since"
 """Why a named query begins anew."""
 
+UNLOGGED: Final = "these rows are in no log, so what has changed since is not known"
+"""Why a live query of rows of ``$SYS`` begins anew when its reader returns."""
+
 STEP: Final[EventCache[Step]] = EventCache("step")
 
 
@@ -178,6 +181,8 @@ class LiveQuery:
     """The window, if it has a limit, or conditions on related records."""
     related: tuple[Table, ...] = ()
     """The other tables that its conditions are on."""
+    logged: bool = True
+    """Whether the log has what happens to its records; not to rows of ``$SYS``."""
     lacking: set[str] = field(default_factory=set)
     """Topics of records that the reader has not got, because they were written while the current
     ones were read: their events follow."""
@@ -199,10 +204,12 @@ class LiveQuery:
     @property
     def tables(self) -> tuple[Table, ...]:
         """The tables whose events concern it."""
-        return (self.table, *self.related)
+        return (self.table, *self.related) if self.logged else ()
 
     def lost(self, position: int) -> str:
         """Return why nobody can continue after a position that a client has; empty if it can."""
+        if not self.logged:
+            return UNLOGGED
         return self.redefined(position) if self.exact else RIGHTS_CHANGE
 
     def redefined(self, position: int) -> str:
@@ -214,6 +221,8 @@ class LiveQuery:
 
         Else its rights may have changed since, which no event tells.
         """
+        if not self.logged:
+            return False
         if before is None:
             return self.exact
         return (self.exact and before.exact) or self.sight is before.sight

@@ -138,8 +138,12 @@ class SubscribedFilter:
 
     @property
     def tells_parts(self) -> bool:
-        """Whether it is a live query that tells selected parts of records."""
-        return self.query is not None and self.query.query.select is not None
+        """Whether it is a live query that tells selected parts of records, or rows of ``$SYS``.
+
+        They are made for its reader.
+        """
+        query = self.query
+        return query is not None and (query.query.select is not None or not query.logged)
 
     def selects(self, topic: str) -> bool:
         """Whether events at a topic may match."""

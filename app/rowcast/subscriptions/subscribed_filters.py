@@ -114,8 +114,8 @@ class SubscribedFilters:
             self.replays[interest.topics.text] = interest
         if interest.query is not None:
             self.queries[interest.topics.text] = interest
-            for table in interest.query.tables:
-                source = TopicFilter.below(table.path or "")
+            others = (TopicFilter.below(table.path or "") for table in interest.query.related)
+            for source in (interest.query.source, *others):
                 self._queried[source.text] = source
         self._changed()
 

@@ -22,6 +22,8 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.alarms.alarm_states import AlarmStates
 from rowcast.schema import parse_schema
 from rowcast.store.store import Keep
+from rowcast.subscriptions.live_query import step_of
+from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 READER = Caller("rita", Grants(read=True, write=True), "http")
 
@@ -372,3 +374,35 @@ async def test_p5_a_filter_of_an_alarm_that_no_table_has_is_refused(below, rest)
     bare = await world(Table("Dog", "Dog", (KEY,)))
     with pytest.raises(Error, match="the schema declares none"):
         bare.server.kernel.authorise_watch(TopicFilter(filter_), READER)
+
+
+async def test_v5_m3_alarms_that_satisfy_conditions_are_followed():
+    """V5, M3: a live query holds what a list with the same conditions has."""
+    it = await world()
+    kernel = it.server.kernel
+    reader, held, steps = Subscription(kernel.reader), {}, []
+    conditions = "severity==major&active==true"
+    kernel.watch(reader, SubscribedFilter(TopicFilter(f"$query/$SYS/alarms/{conditions}")), ANN)
+
+    async def check():
+        await it.turn()
+        for event, _ in reader.take(100):
+            kind = str(step_of(event) or event.kind)
+            steps.append(kind)
+            if kind == "leave":
+                del held[event.topic]
+            elif event.topic:
+                held[event.topic] = json.loads(event.payload)
+        rows = await kernel.resource("$SYS/alarms/", ANN).get(
+            parse_query(conditions, Table("$SYS/alarms", None))
+        )
+        assert list(held.values()) == rows
+
+    await check()
+    for work in (
+        it.write(85), it.after(5.2), it.after(0.2), it.patch({"acknowledged": True}),
+        it.patch({"shelved_for": "9s"}), it.after(9.2), it.write(70), it.after(100.2),
+    ):  # fmt: skip
+        await work
+        await check()
+    assert ["current", "enter", "change", "change", "change", "leave"] == steps

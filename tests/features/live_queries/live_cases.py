@@ -15,6 +15,7 @@ if __name__ == "__main__":
 from hasty_world import run_hasty
 from query_world import DOORS, run_case
 from related_world import run_related, run_relationship
+from rows_world import run_rows
 
 KINDS = {
     "conditions": run_case,
@@ -25,6 +26,7 @@ KINDS = {
     "selected-windows": partial(run_case, window=True, select=True),
     "related-selected-windows": partial(run_related, window=True, select=True),
     "relationship": run_relationship,
+    "rows": run_rows,
     "alone": partial(run_case, alone=True),
     "alone-windows": partial(run_case, window=True, alone=True),
     "hasty": run_hasty,

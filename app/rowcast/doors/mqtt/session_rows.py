@@ -38,6 +38,7 @@ def session_rows(broker: Broker) -> type[SystemRows]:
         """One row for each session, its client connected or not."""
 
         path = SESSIONS
+        followed = ("client_id", "event", "connected", "user", "peer", "door", "created")
 
         def names(self) -> Sequence[str]:
             return [session.client_id for session in broker.sessions]

@@ -23,6 +23,7 @@ def user_rows(directory: Directory) -> type[SystemRows]:
         """One row for each user."""
 
         path = USERS
+        followed = ("name", "roles", "grants", "attributes", "disabled", "created")
 
         def names(self) -> Sequence[str]:
             return directory.users.names
@@ -53,6 +54,7 @@ def role_rows(directory: Directory) -> type[SystemRows]:
         """One row for each role; the administrators' always exists."""
 
         path = ROLES
+        followed = ("name", "grants", "note")
 
         def names(self) -> Sequence[str]:
             return [ADMIN, *directory.users.roles]

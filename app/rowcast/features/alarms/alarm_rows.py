@@ -42,15 +42,14 @@ def alarm_rows(alarms: Alarms) -> type[SystemRows]:
         """One row for each alarm that is not normal."""
 
         path = ALARM_ROWS
+        followed = None
 
         def names(self) -> Sequence[str]:
             return alarms.states.names()
 
         def row(self, name: str, *, whole: bool) -> Facts | None:  # noqa: ARG002 - it is short
-            held = alarms.states.get(name)
-            if held is None or not self._sees(name):
-                return None
-            return facts_of(name, held.rule, held.alarm)
+            held = alarms.states.get(name) if self._sees(name) else None
+            return None if held is None else facts_of(name, held.rule, held.alarm)
 
         def _sees(self, name: str) -> bool:
             """Whether the caller may know of the alarm: whoever may read the record may."""

@@ -21,6 +21,7 @@ def webhook_rows(webhooks: Webhooks) -> type[SystemRows]:
         """One row for each notification that was not accepted."""
 
         path = DELIVERIES
+        followed = None
 
         def names(self) -> Sequence[str]:
             return webhooks.names()

@@ -19,6 +19,7 @@ def delayed_rows(delayed: Delayed) -> type[SystemRows]:
         """One row for each delayed write."""
 
         path = PATH
+        followed = None
 
         def names(self) -> Sequence[str]:
             return delayed.names()

@@ -77,8 +77,8 @@ def _nothing_at(text: str, asked: str, named: Definitions) -> Error:
         )
     return Error(
         Code.NOT_FOUND,
-        f"{text[:200]!r} names neither a declared table nor a query of the schema, and nothing "
-        f"else has live queries; one is {QUERY_PREFIX}TABLE/CONDITIONS, such as "
+        f"{text[:200]!r} names neither a declared table nor a query of the schema, and beside rows "
+        f"of $SYS nothing else has live queries; one is {QUERY_PREFIX}TABLE/CONDITIONS, such as "
         f"'{QUERY_PREFIX}Sensor/temp=gt=80', or {QUERY_PREFIX}NAME/#"
         f"{did_you_mean(asked, named.names)}",
         filter=text,

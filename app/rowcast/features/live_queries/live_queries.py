@@ -27,6 +27,7 @@ from rowcast.features.live_queries.related_plan import Plan
 from rowcast.features.live_queries.related_view import RelatedQuery, RelatedView, RelatedViews
 from rowcast.features.live_queries.related_window import RelatedWindow
 from rowcast.features.live_queries.shared_view import Room, Seat, SharedViews
+from rowcast.features.live_queries.system_queries import SystemQueries
 from rowcast.features.live_queries.table_queries import TableQueries
 from rowcast.features.live_queries.table_values import TableValues
 from rowcast.features.live_queries.window import Window, WindowQuery
@@ -65,6 +66,7 @@ class LiveQueries(QueryPoints):
         self._tables: dict[str, TableQueries] = {}
         room = Room(window_records_max)
         self.windows = SharedViews[Window](room)
+        self.systems = SystemQueries(kernel, room)
         self.views = RelatedViews(room, related_keys_max, related_limits)
         self._spare_records_min = spare_records_min
         self._counts: Counter[str] = Counter()
@@ -78,6 +80,9 @@ class LiveQueries(QueryPoints):
     def plan(self, interest: SubscribedFilter, caller: Caller) -> None:
         """Set the query that an interest names; raises INVALID, NOT_FOUND, DENIED."""
         kernel, text = self._kernel, interest.topics.text
+        interest.query = self.systems.plan(text, caller)
+        if interest.query is not None:
+            return
         asked = asked_of(text, kernel.registry, self._named)
         table, related_ones = asked.table, kernel.registry.related
         query, extent = parsed(asked, text, related_ones, self._spare_records_min)

@@ -16,6 +16,7 @@ from typing import Final
 from rowcast.core.callers import Caller
 from rowcast.core.event_cache import EventCache
 from rowcast.core.events import DELETE, RETAINED, SNAPSHOT, Event, Record
+from rowcast.features.live_queries.shared_view import steps_of
 from rowcast.features.live_queries.table_queries import TableQueries
 from rowcast.kernel.query_points import QueryReader
 from rowcast.kernel.visibility import Visibility
@@ -81,10 +82,11 @@ class QueryStage:
             event, interest = pair
             if not _concerns_queries(interest) or not event.topic:
                 others.append(pair)
-                if isinstance(event, Gap) and event.last:
-                    anew |= self._missed(interest)
+                if isinstance(event, Gap):
+                    anew |= self._missed(event, interest)
                 continue
-            plain = self._plain(interest)
+            is_report = not event.seq and bool(steps_of(event))  # a copy, for queries alone
+            plain = None if is_report else self._plain(interest)
             if plain is not None:
                 others.append((event, plain))
             through += self._passed(others)
@@ -108,11 +110,13 @@ class QueryStage:
         known = self._reader.interests
         return known.as_one(tuple([item for item in interest.merged if item is not ANY_QUERY]))
 
-    def _missed(self, interest: SubscribedFilter | None) -> dict[str, SubscribedFilter]:
+    def _missed(self, gap: Gap, interest: SubscribedFilter | None) -> dict[str, SubscribedFilter]:
         """Return the queries whose events may be among missed ones."""
-        if interest is None or _concerns_queries(interest):
-            return dict(self._reader.interests.queries)
-        return {}
+        if interest is not None and not _concerns_queries(interest):
+            return {}
+        logged = bool(gap.last)
+        known = self._reader.interests.queries.items()
+        return {name: it for name, it in known if logged or (it.query and not it.query.logged)}
 
     # -- steps -------------------------------------------------------------------------------------
 
@@ -134,6 +138,8 @@ class QueryStage:
         elif event.kind == SNAPSHOT:
             for record in self._visibility.records(self._caller, [event]):
                 yield record, interest
+        elif event.kind in RETAINED and not event.seq:
+            yield from self._row_steps(event, anew)
         elif event.kind in RETAINED and event.table is not None:
             table = self._tables.get(event.table.name)
             if table is None:
@@ -144,6 +150,18 @@ class QueryStage:
                         yield from _told(told, item)
                 elif (step := self._step(table, event, item, anew)) is not None:
                     yield from _told(step, item)
+
+    def _row_steps(self, event: Event, anew: dict[str, SubscribedFilter]) -> Iterator[Pair]:
+        """Yield what a change of a row of ``$SYS`` is to the reader's queries of such rows."""
+        for view, steps in steps_of(event).items():
+            item = self._reader.interests.queries.get(view.query.name)
+            window = None if item is None or item.query is None else item.query.window
+            if item is None or window is None or window.key != view.query.key:
+                continue
+            if steps is None:
+                anew[view.query.name] = item
+            elif view.query.name not in anew:
+                yield from ((step, item) for step in steps)
 
     def _concerned(
         self, table: TableQueries, event: Event, interest: SubscribedFilter | None

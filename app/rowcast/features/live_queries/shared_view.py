@@ -8,7 +8,7 @@ one (``window.py``), and so is a query with conditions on related records (``rel
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Final, Generic, TypeVar
 
 from rowcast.core.conditions import Where
@@ -25,6 +25,11 @@ from rowcast.subscriptions.reader import Reader
 _Steps = dict["SharedView", list[Event] | None]
 
 _STEPS: Final[EventCache[_Steps]] = EventCache("steps of shared views")
+
+
+def steps_of(event: Event) -> Mapping["SharedView", list[Event] | None]:
+    """Return what an event means to the views that it was offered; None: that is not known."""
+    return _STEPS.of(event, None) or {}
 
 
 class SharedView(ABC):
@@ -68,6 +73,10 @@ class SharedView(ABC):
     @abstractmethod
     def _take(self, event: Event) -> list[Event] | None:
         """Return the steps of an event; None if they are not known."""
+
+    def close(self) -> None:
+        """End it, after its last reader."""
+        self.forget()
 
     def forget(self) -> None:
         """Know nothing any more: there are events that it is not given."""
@@ -161,6 +170,7 @@ class SharedViews(Generic[View]):
         if view.readers:
             return None
         self._room.leave(view.records)
+        view.close()
         return self._views.pop(key)
 
 

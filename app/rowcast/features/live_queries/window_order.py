@@ -57,6 +57,9 @@ class WindowOrder:
         self._bytes_max = bytes_max
         self._shrink()
 
+    def __len__(self) -> int:
+        return len(self._entries)
+
     def copy(self, more: int = 0) -> "WindowOrder":
         """Return a copy that has room for some more."""
         most = self._most + more

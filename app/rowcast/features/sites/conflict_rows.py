@@ -24,6 +24,7 @@ class ConflictRows(SystemRows):
     """One row for each write that lost; extended with what it reads from."""
 
     path = PATH
+    followed = None
     conflicts: ClassVar[Conflicts]
 
     @classmethod
@@ -42,11 +43,12 @@ class ConflictRows(SystemRows):
     async def get(self, query: Query | None = None) -> object:
         """Return one, or those that match a query; what the caller may not read is absent."""
         self.kernel.authorise_read(self.topic, self.caller)
-        if self.id and not self._may_read(self.id):
+        if self.id and not self.may_list(self.id):
             return None
         return await super().get(query)
 
-    def _may_read(self, name: str) -> bool:
+    def may_list(self, name: str) -> bool:
+        """Whether the caller may read the topic of the write that lost."""
         row, visibility = self.conflicts.row(name), self.kernel.visibility
         if row is None or self.caller.grants.administer:
             return row is not None
@@ -54,7 +56,7 @@ class ConflictRows(SystemRows):
         table = self.table_of(topic)
         if table is not None and visibility.limits(self.caller, table):
             return False
-        return super()._may_read(name) and visibility.may_read(self.caller, topic)
+        return super().may_list(name) and visibility.may_read(self.caller, topic)
 
     async def delete(self) -> None:
         """Forget a row, or all of them."""

@@ -25,6 +25,7 @@ def failure_rows(
         """One row for each event for which all calls failed."""
 
         path = FAILURES
+        followed = None
 
         def names(self) -> Sequence[str]:
             return dead.names()

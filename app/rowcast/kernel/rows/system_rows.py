@@ -7,10 +7,11 @@ written; deleting one closes the object it represents, with the right to adminis
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
+from typing import ClassVar
 
 from rowcast.core.conditions import Condition, Group, Operator, Where, holds
 from rowcast.core.errors import Code, Error
@@ -34,6 +35,9 @@ class SystemRows(Resource):
     """Rows of one answer, and rows that are sorted."""
     slice_rows = SYSTEM_ROWS_SLICE
     """Rows that are made in one turn of the loop."""
+    followed: ClassVar[Collection[str] | None] = ()
+    """The members of which each change is reported, so that live queries may compare them; None:
+    all members."""
 
     def names(self) -> Sequence[str]:
         """Return the ids of all rows, the oldest first."""
@@ -60,7 +64,7 @@ class SystemRows(Resource):
             return None if row is None else project(query.select if query else None, row, self.id)
         return await self._listed(query or Query())
 
-    def _may_read(self, name: str) -> bool:
+    def may_list(self, name: str) -> bool:
         """Whether the caller may read one row of a list."""
         visibility = self.kernel.visibility
         return not visibility.filtered or visibility.may_read(self.caller, f"{self.path}/{name}")
@@ -81,7 +85,7 @@ class SystemRows(Resource):
         names = iter(self.names())
         while some := list(islice(names, self.slice_rows)):
             for name in some:
-                row = self.row(name, whole=False) if self._may_read(name) else None
+                row = self.row(name, whole=False) if self.may_list(name) else None
                 if row is None:
                     continue
                 known.update(dict.fromkeys(row))
@@ -97,7 +101,7 @@ class SystemRows(Resource):
             await asyncio.sleep(0)  # yield to the loop
         if seen < wanted or query.sort:  # then all rows were checked
             _check_names(query, known, self.topic, found=bool(seen))
-        page = answer(query, found).rows if query.sort else found[:limit]
+        page = answer(replace(query, where=where), found).rows if query.sort else found[:limit]
         return [project(query.select, row, name) for name, row in page]
 
 

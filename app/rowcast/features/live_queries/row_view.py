@@ -1,0 +1,306 @@
+"""A live query of rows of ``$SYS``, for all who read the same (M3, M11).
+
+Such rows are in no table and no log: their owner reports each change. So the view holds the rows
+that match, as of the newest report, and there is no past of them: a reader that was away, or slow,
+gets them again. A row is compared as a list of REST compares it, with the rights of its readers.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from rowcast.codecs import JSON, encode
+from rowcast.core.callers import Caller
+from rowcast.core.conditions import Where, holds
+from rowcast.core.errors import Code, Error
+from rowcast.core.evaluation import order_key, project
+from rowcast.core.events import PUT, Event, Record
+from rowcast.core.limits import SYSTEM_ROWS_SLICE
+from rowcast.core.queries import Query
+from rowcast.core.query_limits import LIVE_ROWS_MAX, WINDOW_BYTES_MAX, WINDOW_LOADS_MAX
+from rowcast.core.query_windows import Extent
+from rowcast.core.tables import Table
+from rowcast.features.live_queries.shared_view import Room, SharedView
+from rowcast.features.live_queries.window_order import Entry, WindowOrder, WindowStep
+from rowcast.kernel.live_rows import is_topic
+from rowcast.kernel.rows.system_rows import SystemRows
+from rowcast.reads.loop_turns import LOOP_TURN_ITEMS
+from rowcast.subscriptions.live_query import PARTS, UNLOGGED, Step, Unknown, as_step
+from rowcast.subscriptions.reader import Reader
+
+QOS: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RowQuery:
+    """What a view is about."""
+
+    name: str
+    """The filter that names it."""
+    key: str
+    """The same text for readers that see the same."""
+    path: str
+    query: Query
+    """With conditions as rows are compared (``system_rows.loosened``)."""
+    extent: Extent | None
+    caller: Caller
+    """One of the readers, or the server for all who see everything."""
+
+
+class RowSet:
+    """All rows that match, without an order."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self._records = {record.topic: record for record in records}
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """Return the rows."""
+        return list(self._records.values())
+
+    def has(self, topic: str) -> bool:
+        """Whether a row is known."""
+        return topic in self._records
+
+    def take(self, topic: str, entry: Entry | None) -> list[WindowStep]:
+        """Take a row as it is now, None if it does not match; return the steps."""
+        before = self._records.pop(topic, None)
+        if entry is None:
+            return [] if before is None else [WindowStep(Step.LEAVE, before)]
+        self._records[topic] = record = entry.record
+        if before is None:
+            return [WindowStep(Step.ENTER, record)]
+        return [] if before.payload == record.payload else [WindowStep(Step.CHANGE, record)]
+
+
+class OrderedRows:
+    """The first of all rows that match, in an order."""
+
+    def __init__(self, order: WindowOrder) -> None:
+        self._order = order
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """Return the rows of the window, in order."""
+        return [entry.record for entry in self._order.window]
+
+    def has(self, topic: str) -> bool:
+        """Whether a row is known."""
+        return self._order.has(topic)
+
+    def take(self, topic: str, entry: Entry | None) -> list[WindowStep] | None:
+        """Take a row as it is now, None if it does not match; return the steps.
+
+        None: too few are known to tell.
+        """
+        return self._order.take(topic, entry) if self._order.fits else None
+
+
+class RowView(SharedView):
+    """One query; ``rows`` makes a row as its readers see it.
+
+    ``loaded`` is called with the topics of its rows when they are known, ``left`` after its last
+    reader. ``rows_max`` bounds the rows that it holds, beside what ``room`` has.
+    """
+
+    def __init__(
+        self,
+        query: RowQuery,
+        reader: Reader,
+        rows: Callable[[str], SystemRows],
+        room: Room,
+        loaded: Callable[["RowView", Iterable[str]], None],
+        left: Callable[["RowView"], None],
+        rows_max: int = LIVE_ROWS_MAX,
+    ) -> None:
+        super().__init__(reader)
+        self._query = query
+        self._rows = rows
+        self._room = room
+        self._tell_loaded = loaded
+        self._left = left
+        self._rows_max = rows_max
+        self._known: RowSet | OrderedRows | None = None
+        self._held_rows = 0
+        """As many as are counted in the room."""
+
+    @property
+    def query(self) -> RowQuery:
+        """What it is about."""
+        return self._query
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it knows its rows."""
+        return self._known is not None
+
+    def has(self, topic: str) -> bool:
+        """Whether it has a row."""
+        return self._known is not None and self._known.has(topic)
+
+    def concerned(self, _table: Table) -> Where | None:
+        """Return its conditions."""
+        return self.query.query.where
+
+    def begin(self) -> None:
+        """Read the rows, so that readers who ask for none before are told of changes."""
+        self._loading = asyncio.get_running_loop().create_task(self._loaded(self._load()))
+        self._loading.add_done_callback(_retrieved)
+
+    def close(self) -> None:
+        """Forget the rows, after the last reader."""
+        if self._loading is not None:
+            self._loading.cancel()
+        super().close()
+        self._left(self)
+
+    # -- events ------------------------------------------------------------------------------------
+
+    def _take(self, event: Event) -> list[Event] | None:
+        if self._known is None:
+            return None
+        steps = self._known.take(event.topic, self.entry(event.topic))
+        if steps is None or len(self._known) > self._rows_max or not self._count(self._known):
+            self._know(None)
+            return None
+        return [as_step(step, record) for step, record in steps]
+
+    def forget(self) -> None:
+        """Know nothing any more: there are events that it is not given."""
+        super().forget()
+        self._know(None)
+
+    def entry(self, topic: str) -> Entry | None:
+        """Return a row at its place as it is now; None if it does not match, or may not be read."""
+        name = topic[len(self.query.path) + 1 :]
+        rows, query = self._rows(name), self.query.query
+        row = rows.row(name, whole=False) if rows.may_list(name) else None
+        if row is None or not holds(query.where, row, name):
+            return None
+        told = encode(project(query.select, row, name), JSON)
+        record = Event(topic, PUT, told, JSON, QOS, True)
+        PARTS.put(record, True)  # its bytes are in no log
+        return Entry(order_key(query.sort, row, name), record)
+
+    # -- what is known -----------------------------------------------------------------------------
+
+    def _know(self, known: RowSet | OrderedRows | None) -> None:
+        self._known = known
+        if known is None:
+            self._room.leave(self._held_rows)
+            self._held_rows = 0
+
+    def _count(self, known: RowSet | OrderedRows) -> bool:
+        """Count the rows that are held; return whether there is room for them."""
+        try:
+            self._room.enter(len(known) - self._held_rows)
+        except Error:
+            return False
+        self._held_rows = len(known)
+        return True
+
+    async def known(self) -> RowSet | OrderedRows:
+        """Return what is known; raises TOO_LARGE, and BUSY."""
+        for _ in range(WINDOW_LOADS_MAX):
+            if self._known is not None:
+                return self._known
+            await self._load_once(self._load)
+        raise Error(
+            Code.BUSY,
+            f"rows of {self.query.path} change faster than they can be read, or this server holds "
+            "as many rows of live queries as it may; narrow the query, or try again",
+            retry_after_seconds=1,
+        )
+
+    async def _load(self) -> None:
+        """Read the rows in slices, and take what has been reported meanwhile."""
+        rows = self._rows("")
+        await rows.refresh()
+        entries: dict[str, Entry] = {}
+        names = iter(list(rows.names()))
+        while some := list(islice(names, SYSTEM_ROWS_SLICE)):
+            for topic in filter(is_topic, [f"{self.query.path}/{name}" for name in some]):
+                self._put(entries, topic)
+            await asyncio.sleep(0)
+        if not self._has_all:
+            return
+        for event in self._held or ():
+            self._put(entries, event.topic)
+        known = self._made(entries)
+        if self._count(known):
+            self._know(known)
+            self._tell_loaded(self, entries)
+
+    def _put(self, entries: dict[str, Entry], topic: str) -> None:
+        entry = self.entry(topic)
+        if entry is None:
+            entries.pop(topic, None)
+            return
+        entries[topic] = entry
+        if len(entries) > self._rows_max:
+            raise Error(
+                Code.TOO_LARGE,
+                f"a live query holds {self._rows_max} rows of {self.query.path} at most, and more "
+                "match; narrow its conditions",
+            )
+
+    def _made(self, entries: dict[str, Entry]) -> RowSet | OrderedRows:
+        extent = self.query.extent
+        if extent is None:
+            return RowSet([entry.record for entry in entries.values()])
+        inorder = sorted(entries.values(), key=lambda entry: entry.key)
+        order = WindowOrder(extent, inorder, None, self._rows_max)
+        if not order.fits:
+            raise Error(
+                Code.TOO_LARGE,
+                f"the rows of this window have more than {WINDOW_BYTES_MAX} bytes; ask for a "
+                "smaller limit",
+            )
+        return OrderedRows(order)
+
+    # -- readers -----------------------------------------------------------------------------------
+
+    async def replay(self, since: int | None) -> "RowReplay":
+        """Begin with the rows as they are; raises Unknown for the past, TOO_LARGE, and BUSY."""
+        if since is not None:
+            raise Unknown(UNLOGGED)
+        known = await self.known()
+        return RowReplay(known.records, self.reader.announced())
+
+
+class RowReplay:
+    """The rows of a view as they were when it began; what is reported since follows."""
+
+    def __init__(self, records: Sequence[Record], position: int) -> None:
+        self.position = position
+        self.done = True
+        self.complete = not records
+        self.left_out: Sequence[str] = ()
+        self._records = records
+        self._at = 0
+
+    async def read(self) -> list[Event]:
+        """Return no steps: there is no past."""
+        return []
+
+    async def current(self) -> Sequence[Record]:
+        """Return the next rows: as many as one turn of the loop delivers."""
+        at, self._at = self._at, self._at + LOOP_TURN_ITEMS
+        if at:
+            await asyncio.sleep(0)
+        self.complete = self._at >= len(self._records)
+        return self._records[at : self._at]
+
+
+def _retrieved(task: asyncio.Task[None]) -> None:
+    """Take note of an error that nobody waits for."""
+    if not task.cancelled():
+        task.exception()
