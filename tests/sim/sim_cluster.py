@@ -23,6 +23,7 @@ from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, RETAINED, Event
 from rowcast.core.facts import Change
 from rowcast.kernel.write import A_RECORD, UNAWAITED, Condition, Receipt, Write
 from rowcast.log.batch import Batch
+from virtual import turns
 
 TOPICS = ("Dog/1", "Dog/2", "Counter/7", "free/a", "free/b")
 HORIZON = 3.0
@@ -393,6 +394,7 @@ class World:
         for first, second in self.groups:
             together = (first in found) == (second in found)
             require(together, "half of a group is in the log", first, second)
+        require(not self.seen.over_newer, "staged over newer writes", self.seen.over_newer)
         for numbers, acknowledged in self.large:
             there = [n in found for n in numbers if n not in self.seen.lost]
             require(len(set(there)) == 1, "half of a result is in the log", numbers, there)
@@ -470,5 +472,8 @@ def run(seed, *, results=False):
     try:
         return world.loop.run_until_complete(world.run())
     finally:
+        for task in asyncio.all_tasks(world.loop):  # what a violation has left
+            task.cancel()
+        world.loop.run_until_complete(turns())
         asyncio.set_event_loop(None)
         world.loop.close()
