@@ -16,7 +16,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.meta import meta_of
 from rowcast.features.results.results import BulkCommit, Order
 from rowcast.features.results.staged_rows import UploadBounds
-from serving import PATIENCE_SECONDS
+from serving import PATIENCE_SECONDS, until
 
 A_DOG = 67
 """Bytes of the page of one dog."""
@@ -310,8 +310,7 @@ async def test_one_result_of_a_job_at_a_time():
     world = World()
     world.room.writer.held = True
     first = asyncio.ensure_future(world.write(dogs(a="Rex")))
-    for _ in range(20):
-        await asyncio.sleep(0)
+    await until(lambda: world.results._committing)  # threads bring its rows
     with pytest.raises(Error, match="is being committed"):
         await world.write(dogs(a="Ida"), cut="0badcafe:2")
     world.room.writer.release()
