@@ -45,9 +45,8 @@ class Commit(Protocol):
 ELSEWHERE: Final = "it removes records of other tables, or at topics that none declares"
 
 
-def together_because(kernel: "Kernel", table: Table) -> str:
+def together_because(kernel: "Kernel") -> str:
     """Return why a result is written in one batch, however large; empty if it can be staged."""
-    del table
     return "" if kernel.committer.stages else "this store keeps no pages that nobody sees"
 
 
@@ -67,10 +66,7 @@ async def write_result(
 
 def _can_stage(kernel: "Kernel", made: Changes) -> bool:
     """Whether a result can be staged: all of it in one table."""
-    if made.elsewhere:
-        return False
-    (table,) = made.tables.values()
-    return not together_because(kernel, table)
+    return not (made.elsewhere or together_because(kernel))
 
 
 async def _kept(kernel: "Kernel", changes: Sequence[Change]) -> None:

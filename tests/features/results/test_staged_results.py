@@ -194,12 +194,11 @@ async def test_one_large_result_at_a_time(tmp_path):
 async def test_what_cannot_be_staged_is_bounded_and_says_so_before_the_upload(tmp_path):
     """M5: in the error, and in the row of the upload."""
     world = Staged(tmp_path, changes=10, together=3)
-    dog = world.room.registry.shapes["Dog"].table
     await world.results.declare("fits", "Dog", 10, 0, ANN)
-    assert (world.results.most(dog).changes, world.results.most(dog).why) == (10, "")
+    assert (world.results.most.changes, world.results.most.why) == (10, "")
     world.room.store.stages = False
     told = "this store keeps no pages that nobody sees"
-    assert (world.results.most(dog).changes, world.results.most(dog).why) == (3, told)
+    assert (world.results.most.changes, world.results.most.why) == (3, told)
     with pytest.raises(Error, match=rf"at least 4 new rows, .* at most 3\. .* here because {told}"):
         await world.results.declare("next", "Dog", 4, 0, ANN)
     receipt = await world.write(dogs(a="1", b="2", c="3"))

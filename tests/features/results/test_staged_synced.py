@@ -246,7 +246,7 @@ async def test_m5_a_synced_result_has_as_many_changes_as_any_other(tmp_path):
     """Rows that are as their records are no changes, though each says what it had seen."""
     world = Synced(tmp_path, changes=20, together=3)
     rows = {f"k{number}": "new" for number in range(20)}
-    assert (world.results.most(DOG).changes, world.results.most(DOG).why) == (20, "")
+    assert (world.results.most.changes, world.results.most.why) == (20, "")
     await world.results.declare("up", "Dog", 20, 0, ANN)
     assert (await world.write(dogs(**rows))).written == 20
     receipt = await world.write(dogs(**rows, one="x"), cut="0badcafe:2")

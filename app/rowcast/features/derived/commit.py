@@ -67,7 +67,7 @@ class Result:
         self._table = table
         self._bounds = bounds
         author = Author(*run, WRITER, "a job's result", alone=True)
-        most = replace(bounds.most(together_because(kernel, table)), mend=_MEND)
+        most = replace(bounds.most(together_because(kernel)), mend=_MEND)
         self._made = Changes(kernel, author, most, str(directory))
         self._closed = asyncio.Event()
 

@@ -97,7 +97,7 @@ class BulkCommit:
         kernel.rights.check_writer(found.path or "", caller)
         # An error counts the table's records, and some may be hidden: then the commit counts.
         known = rows if kernel.visibility.filtered else await kernel.reader.count(found)
-        most = self.most(found)
+        most = self.most
         if replaces:
             owner = owner_of(caller, replaces)
             most = await self._replacing(Memory.of(owner, await self._facts(owner)), found, most)
@@ -187,7 +187,7 @@ class BulkCommit:
         if not order.again and (known := memory.repeated(order.cut, order.upload)) is not None:
             return known
         table, directory = self._table(order.table), self._directory
-        most = self.most(table)
+        most = self.most
         if order.replace:
             most = await self._replacing(memory, table, most)
         author = Author(order.job, order.cut, caller)
@@ -205,9 +205,10 @@ class BulkCommit:
         finally:
             made.close()
 
-    def most(self, table: Table) -> Most:
-        """Return how many changes a result may have."""
-        return self._bounds.most(together_because(self._kernel, table))
+    @property
+    def most(self) -> Most:
+        """How many changes a result may have, unless it removes records of other tables."""
+        return self._bounds.most(together_because(self._kernel))
 
     async def _replacing(self, memory: Memory, table: Table, most: Most) -> Most:
         """Return how many changes a result may have that replaces earlier ones of its job.

@@ -44,7 +44,7 @@ def result_rows(results: BulkCommit) -> type[SystemRows]:
         def row(self, name: str, *, whole: bool) -> dict[str, object] | None:  # noqa: ARG002
             for upload in results.uploads:
                 if upload.name == name and upload.user == self.caller.user:
-                    most = results.most(upload.table)
+                    most = results.most
                     return {
                         "id": name,
                         "table": upload.table.name,
