@@ -5,19 +5,27 @@ files of the former log stay as they are.
 """
 
 import json
+import os
 import shutil
+import signal
 from contextlib import ExitStack
+from pathlib import Path
 
 import httpx
 import pytest
 from test_e2e_archive_store import use
+from test_e2e_cluster import put, until_same
 from test_e2e_cluster_archive import ROUND, Writer, objects, until_archived, until_same_past
 from test_e2e_cluster_archive import settings as settings
 
 from clusters import Cluster
 from object_store import object_store
 from postgres_server import running_postgres
-from serving import PATIENCE_SECONDS, Server, rowcast, wait_until
+from rowcast.journal.log_replay import last_number
+from rowcast.journal.opening import spool_directory
+from rowcast.store.backup import applied_in
+from rowcast.store.sql_database import FILE_NAME
+from serving import PATIENCE_SECONDS, Server, _children, rowcast, wait_until
 from talking import Events, Mqtt
 
 pytestmark = pytest.mark.timeout(5 * PATIENCE_SECONDS)
@@ -162,3 +170,27 @@ def test_o12_m2_a_node_is_restored_as_a_server_of_its_own(tmp_path, settings, mo
         )  # fmt: skip
         assert 0 == done.returncode, done.stderr
         assert "-not has no archived events of " in done.stderr
+
+
+def test_o12_k12_what_the_only_node_left_has_got_is_in_its_backup(tmp_path):
+    """It was killed before it had applied that, and without the others it would not begin."""
+    with Cluster(tmp_path / "nodes") as cluster:
+        sequencer, left = cluster.settle(), cluster.followers[0]
+        put(sequencer, "first", n=0)
+        until_same(cluster)
+        for pid in _children(left.process.pid):
+            if b"nats-server" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(pid, signal.SIGSTOP)
+        database = left.folder / "data" / FILE_NAME
+        spool = spool_directory(database)
+        for n in range(ROUND):
+            assert put(sequencer, f"d{n}", n=n).is_success
+        wait_until(lambda: last_number(spool) > applied_in(database), "it has got more")
+        for node in cluster.running:
+            node.kill()
+    got = last_number(spool)
+    assert got > applied_in(database)
+    options = ("--data", left.folder / "data", "--schema", left.schema_file)
+    done = rowcast("backup", tmp_path / "kept", *options)
+    assert 0 == done.returncode, done.stderr
+    assert got == applied_in(database) == applied_in(tmp_path / "kept" / FILE_NAME)

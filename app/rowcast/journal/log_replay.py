@@ -13,9 +13,13 @@ from typing import Final
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.tables import Table
+from rowcast.journal.applying import catch_up
 from rowcast.journal.opening import log_directory, open_journal, spool_directory
+from rowcast.journal.writer_lock import WriterLock
+from rowcast.log.local_log import LocalLog
 from rowcast.log.segment import SUFFIX, SegmentReader
 from rowcast.store.backup import applied_in
+from rowcast.store.sqlite import SqlStore
 
 WAIT_SECONDS: Final = 30.0
 """For a running server's applier, which is a tenth of a second behind at most."""
@@ -29,7 +33,7 @@ def replay_log(database: Path, tables: Sequence[Table], wait_seconds: float = WA
     when the applier does not follow, INVALID when the tables cannot be opened with this schema.
     """
     deadline = time.monotonic() + wait_seconds
-    _wait_for_node(database, deadline)
+    _wait_for_node(database, tables, deadline)
     replay_own_log(database, tables, deadline)
 
 
@@ -51,20 +55,48 @@ def replay_own_log(database: Path, tables: Sequence[Table], deadline: float) -> 
             store.close()
 
 
-def _wait_for_node(database: Path, deadline: float) -> None:
-    """Wait until the tables of a node of a cluster have what it has got of the log."""
+def _wait_for_node(database: Path, tables: Sequence[Table], deadline: float) -> None:
+    """Return when the tables of a node of a cluster have what it has got of the log.
+
+    One that runs is waited for; what one that was killed has got is applied here, because without
+    a majority of the others it would not begin again.
+    """
     spool = spool_directory(database)
     if not spool.is_dir() or not database.is_file():
         return
     number = last_number(spool)
     while applied_in(database) < number:
-        if time.monotonic() >= deadline:
-            raise Error(
-                Code.BUSY,
-                f"the tables lack batches up to {number} of the log; start the node, which applies "
-                "them, and try again",
-            )
-        time.sleep(_PAUSE_SECONDS)
+        try:
+            _apply(database, spool, tables)
+        except Error as error:
+            if error.code is not Code.BUSY:
+                raise
+            if time.monotonic() >= deadline:
+                raise Error(
+                    Code.BUSY,
+                    f"the tables lack batches up to {number} of the log, and the node does not "
+                    f"apply them; end it, and try again ({error.message})",
+                ) from error
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            return
+
+
+def _apply(database: Path, spool: Path, declared: Sequence[Table]) -> None:
+    """Apply what a node that has ended has got. Raises BUSY while it runs, or its applier."""
+    tables = SqlStore(database, synced=False)
+    lock = WriterLock(tables.path)
+    try:
+        lock.acquire(0)
+        tables.look_again()
+        tables.open(declared)
+        got = LocalLog(spool, tables.epoch, first=tables.applied() + 1, synced=False)
+        with closing(got):
+            if got.epoch == tables.epoch:
+                catch_up(tables, got, declared)
+    finally:
+        tables.close()
+        lock.release()
 
 
 def last_number(directory: Path) -> int:
