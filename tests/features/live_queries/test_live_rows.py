@@ -10,6 +10,7 @@ from rows_world import DOORS, NOTHING, PATH, RowMqtt, RowOldMqtt, Things, run_ro
 
 from asgi import Asgi
 from build import Server, turns
+from mqtt_server import Connect, Peer
 from rightful import ROOT, Rightful, person
 from rowcast.codecs import decode
 from rowcast.core.callers import ALL, Caller, Grants
@@ -350,3 +351,22 @@ async def test_m3_m11_rows_that_there_are_not(things):
     with pytest.raises(Error, match=r"did you mean.*rows that one follows are those of") as refused:
         await watch(things.server.kernel, "$query/$SYS/thinks/a==1", ANY)
     assert Code.NOT_FOUND == refused.value.code
+
+
+async def test_m3_d10_connected_sessions_are_followed():
+    """M3, D10: one enters when its client connects, and leaves with it."""
+    server = Server()
+    server.make_edge()
+    server.open_mqtt()
+    _, heard = await watch(server.kernel, "$query/$SYS/sessions/connected==true", ANY)
+    assert [("current", "")] == await heard()
+    peer = Peer(server, 5)
+    peer.send(Connect(5, "c", properties={"session_expiry_interval": 60}))
+    await turns(20)
+    assert ("enter", "$SYS/sessions/c") == (await heard())[0]
+    peer.lose()
+    await turns(20)
+    assert [("leave", "$SYS/sessions/c")] == await heard()
+    with pytest.raises(Error, match="changes of 'lag'"):
+        await watch(server.kernel, "$query/$SYS/sessions/lag=gt=1000", ANY)
+    await server.stop()
