@@ -24,13 +24,12 @@ from rowcast.mqtt.packets import (
     Subscribe,
     Subscription,
 )
-from serving import application
+from serving import PATIENCE_SECONDS, application
 
 ROUNDS = 20
 """How often a request is made; the least of the counts is taken."""
 WARM = 50
 """Requests before the first that counts, so that what is compiled or remembered once is there."""
-ANSWER_SECONDS = 20
 REPORTS = "rowcast-applier"
 """The thread that reads what the applier has written: once for each of its transactions, whatever
 their number of requests, and at any time."""
@@ -115,7 +114,7 @@ class Peer:
 
     async def answer(self):
         """Wait for an answer, which the server writes with one call."""
-        assert await asyncio.wait_for(self._reader.read(65536), ANSWER_SECONDS)
+        assert await asyncio.wait_for(self._reader.read(65536), PATIENCE_SECONDS)
 
     def close(self):
         self._writer.close()

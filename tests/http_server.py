@@ -17,6 +17,7 @@ from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.tables import Attribute, Logs, Table, Type
 from rowcast.doors.http.socket_pings import SocketPings
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
+from serving import PATIENCE_SECONDS
 
 TABLES = (
     Table("Dog", "Dog"),
@@ -35,6 +36,8 @@ TABLES = (
     ),
 )
 STREAM = {"accept": "text/event-stream"}
+GRACE_SECONDS = 10 * PATIENCE_SECONDS
+"""What uvicorn waits for before it cancels it: what does not end by itself fails a test."""
 
 
 async def refuse_fixed(scope, receive, send):
@@ -78,7 +81,7 @@ class HttpServer(Server):
             lifespan="off",
             log_config=None,
             access_log=False,
-            timeout_graceful_shutdown=2,
+            timeout_graceful_shutdown=GRACE_SECONDS,
         )
         self.server = uvicorn.Server(config)
         self.server.capture_signals = contextlib.nullcontext
@@ -86,7 +89,7 @@ class HttpServer(Server):
         while not self.server.started:  # noqa: ASYNC110 - uvicorn has no event for it
             await asyncio.sleep(0)
         self.port = self.server.servers[0].sockets[0].getsockname()[1]
-        self.http = http_client(base_url=f"http://127.0.0.1:{self.port}", timeout=10)
+        self.http = http_client(base_url=f"http://127.0.0.1:{self.port}", timeout=PATIENCE_SECONDS)
         self.caller = Caller("test", ALL)
         return self
 
@@ -148,7 +151,7 @@ class HttpServer(Server):
 
     async def until(self, condition):
         """Let the loop run until something holds."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not condition():
                 await a_moment()
 
@@ -190,7 +193,7 @@ class Blocks:
     async def next(self, count=1):
         """Return the next blocks that are events."""
         found = []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while len(found) < count:
                 block = await anext(self)
                 if "data" in block:
@@ -214,7 +217,7 @@ async def say(socket, **fields):
 
 async def hear(socket, count=1):
     """Return what a JSON socket brings next."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         return [json.loads(await socket.recv()) for _ in range(count)]
 
 

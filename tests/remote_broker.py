@@ -13,8 +13,8 @@ from typing import Self
 import pytest
 
 from free_ports import free_port
+from serving import PATIENCE_SECONDS
 
-PATIENCE_SECONDS = 10
 BINARY = shutil.which("mosquitto", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
 NEEDS_MOSQUITTO = [
     pytest.mark.interop,

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 IN_USE = "(Address already in use)"
 PATIENCE_SECONDS = 60.0
 """The one deadline of these tests: far beyond what a busy machine with two cores needs."""
+PROMPT_SECONDS = 15.0
+"""What is done at once is done within it; no time limit of the server ends anything so early."""
 PAUSE_SECONDS = 0.01
 """Between two looks at a condition."""
 ROWCAST = Path(sys.executable).parent / "rowcast"

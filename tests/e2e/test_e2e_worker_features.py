@@ -6,6 +6,8 @@ import pytest
 from test_e2e_workers import Served, by_workers
 from websockets.sync.client import connect
 
+from serving import PATIENCE_SECONDS
+
 SCHEMA = """
 type Ping @table @export {
   id: ID @primaryKey
@@ -88,13 +90,13 @@ def test_a_worker_replays_the_past(server):
 
 def heard(socket):
     while True:
-        yield json.loads(socket.recv(timeout=10))
+        yield json.loads(socket.recv(PATIENCE_SECONDS))
 
 
 def told(socket, **command):
     socket.send(json.dumps({"id": 1} | command))
     while True:
-        answer = json.loads(socket.recv(timeout=10))
+        answer = json.loads(socket.recv(PATIENCE_SECONDS))
         if answer.get("ack") == 1 or "error" in answer:
             return answer
 

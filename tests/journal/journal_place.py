@@ -11,6 +11,7 @@ from rowcast.journal.journaled_store import JournaledStore
 from rowcast.journal.opening import log_directory, open_log
 from rowcast.journal.tail import Tail
 from rowcast.store.sqlite import SqlStore
+from serving import PATIENCE_SECONDS
 
 LAG_SECONDS = 60
 """Tests stop the applier for as long as they need."""
@@ -37,7 +38,7 @@ class Whole(JournaledStore):
 
     def trim(self, *arguments):
         self.caught_up()
-        return super().trim(*arguments).result(10)
+        return super().trim(*arguments).result(PATIENCE_SECONDS)
 
     def figures(self, source):
         self.caught_up()

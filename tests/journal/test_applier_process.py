@@ -14,8 +14,7 @@ from rowcast.journal.applier_child import Child
 from rowcast.journal.applier_process import ProcessApplying
 from rowcast.journal.pipes import APPLY, NOTICE, SharedNumber, read_message, write_message
 from rowcast.journal.writer_lock import WriterLock
-
-ANSWER_SECONDS = 20
+from serving import PATIENCE_SECONDS
 
 
 class Untaken:
@@ -72,7 +71,7 @@ def applier(tmp_path):
         reported.append(waiting := Future())
         message = {"applied": number, "head": 0, "generation": 0, "counts": []}
         write_message(fake.write, message | {"results": {}, "problem": "", "skipped": 0})
-        assert number == waiting.result(ANSWER_SECONDS)
+        assert number == waiting.result(PATIENCE_SECONDS)
 
     applying.start((), 7, told)
     assert read_message(fake.read)

@@ -27,7 +27,7 @@ from rowcast.kernel.write import Write
 from rowcast.store.backup import applied_in
 from rowcast.store.sqlite import SqlStore
 from rowcast.store.store import Change, Keep
-from serving import wait_until
+from serving import PATIENCE_SECONDS, wait_until
 
 SCHEMA = "type Dog @table @export { id: ID @primaryKey  name: String  age: Int }"
 
@@ -94,7 +94,7 @@ def test_a_query_waits_for_what_was_written_when_it_was_asked(behind):
     asking.join(0.1)
     assert [] == found
     behind.resume()
-    asking.join(10)
+    asking.join(PATIENCE_SECONDS)
     assert ["Dog/a"] == [record.topic for record in found[0].records]
 
 
@@ -361,7 +361,7 @@ def test_who_waits_for_tables_is_told_why_they_cannot_be_written():
     waits.start()
     wait_until(lambda: tail._changed._waiters, "it waits")
     tail.take_applied(0, {}, "the disk is full")
-    waits.join(10)
+    waits.join(PATIENCE_SECONDS)
     assert ([False], "the disk is full") == (told, tail.problem)
     tail.take_applied(1, {})
     assert (True, "") == (tail.wait(1, 0), tail.problem)
@@ -394,9 +394,13 @@ def test_a_process_applies_what_is_appended(apart):
     assert [TopicTable("mqtt_u", TopicRoot("u"))] == apart.topic_tables()
     assert 2 == len(apart.read(0, 9, [TopicRoot("u")]))
     assert (1, 1) == (apart.count(dog), apart.figures(TopicRoot("u")).events)
-    assert 1 == apart.trim(TopicRoot("u"), Keep(events=0, seconds=0.001), 1e10, 9).result(10)
+    assert 1 == apart.trim(TopicRoot("u"), Keep(events=0, seconds=0.001), 1e10, 9).result(
+        PATIENCE_SECONDS
+    )
     assert 3 == apart.trimmed(TopicRoot("u"))
-    assert not apart.tidy(100).result(10) or not apart.tidy(100).result(10)
+    assert not apart.tidy(100).result(PATIENCE_SECONDS) or not apart.tidy(100).result(
+        PATIENCE_SECONDS
+    )
 
 
 @pytest.mark.slow

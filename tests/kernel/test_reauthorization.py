@@ -11,6 +11,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.reauthorization import renew
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
+from serving import PATIENCE_SECONDS
 
 
 async def test_l8_who_listens_hears_of_each_change():
@@ -39,7 +40,7 @@ async def test_l5_the_end_of_a_token_is_a_change():
     access.listen(over.set)
     access.expect(replace(ANN, until=room.kernel.now() + 10_000_000))  # the first does not win
     access.expect(replace(ANN, until=room.kernel.now()))
-    await asyncio.wait_for(over.wait(), 10)
+    await asyncio.wait_for(over.wait(), PATIENCE_SECONDS)
     access.stop()
 
 

@@ -9,6 +9,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.log.batch import Batch
 from rowcast.log.followed_log import FollowedLog
 from rowcast.log.log import Head
+from serving import PATIENCE_SECONDS
 
 ALL = 10**9
 
@@ -61,5 +62,5 @@ def test_who_waits_is_woken(log):
     reader = threading.Thread(target=lambda: woken.append(log.wait(4, 20.0)))
     reader.start()
     log.take(batch(5))
-    reader.join(20.0)
+    reader.join(PATIENCE_SECONDS)
     assert woken == [True]

@@ -9,8 +9,8 @@ import pytest
 from rowcast.core.limits import TCP_PROBE_SECONDS, TCP_PROBES
 from rowcast.net.listener import Listener
 from rowcast.net.probes import INHERITED
+from serving import PATIENCE_SECONDS
 
-UNTIL_SECONDS = 30
 OPTIONS = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT) if INHERITED else ()
 
 
@@ -32,7 +32,7 @@ async def test_a_crowd_is_accepted_some_in_each_turn_of_the_loop():
         for _ in range(20):  # they wait: the loop does not run meanwhile
             crowd.enter_context(socket.create_connection(("127.0.0.1", listener.port), 5))
         turns = []
-        async with asyncio.timeout(UNTIL_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while sum(turns) < 20:
                 before = len(made)
                 await asyncio.sleep(0)
@@ -53,7 +53,7 @@ async def test_connections_are_probed_as_their_listening_socket_says():
     listener = Listener(Accepted, "127.0.0.1", 0, silence_seconds=77)
     await listener.start()
     with socket.create_connection(("127.0.0.1", listener.port), 5):
-        async with asyncio.timeout(UNTIL_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             transport = await accepted
         near = transport.get_extra_info("socket")
         told = [

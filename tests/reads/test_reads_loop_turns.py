@@ -4,6 +4,7 @@ import asyncio
 from itertools import count
 
 from rowcast.reads.loop_turns import LoopTurns
+from serving import PATIENCE_SECONDS
 
 
 class Clock:
@@ -49,7 +50,7 @@ async def test_one_that_gives_up_is_passed_over():
     tasks[1].cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     assert [(name, item) for item in "abc" for name in "xz"] == seen
-    await asyncio.wait_for(turns_of(turns, "d", seen, "y"), 10)
+    await asyncio.wait_for(turns_of(turns, "d", seen, "y"), PATIENCE_SECONDS)
     assert ("y", "d") == seen[-1]
 
 

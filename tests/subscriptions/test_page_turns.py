@@ -9,6 +9,7 @@ from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.reads.store_reader import StoreReader
 from rowcast.store.store import Scan
+from serving import PATIENCE_SECONDS
 
 PAGE = 5
 
@@ -94,7 +95,7 @@ async def test_a_read_for_many_filters_that_is_given_up_lets_the_next_begin():
     first, second = (asyncio.create_task(room.reader.scan_all(scans, PAGE)) for _ in range(2))
     await asyncio.sleep(0)
     first.cancel()
-    assert 1 == len(await asyncio.wait_for(second, 10))
+    assert 1 == len(await asyncio.wait_for(second, PATIENCE_SECONDS))
 
 
 async def test_long_work_rests_while_a_write_is_in_hand():

@@ -11,6 +11,7 @@ from http_server import STREAM, HttpServer, a_moment, ask, hear, say
 from rowcast.codecs import decode, encode
 from rowcast.core.errors import Code, Error
 from rowcast.kernel.resource import Resource, Stream
+from serving import PATIENCE_SECONDS, PROMPT_SECONDS
 
 
 class Echo(Resource):
@@ -136,7 +137,7 @@ def timers():
 
 
 async def gone(condition):
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not condition():
             await a_moment()
 
@@ -341,7 +342,7 @@ async def test_a_resource_that_streams_itself_is_alone_in_its_url(doors):
 async def test_a_stop_of_the_server_ends_resources_too(doors):
     async with doors.ws("/Echo") as peer, doors.sse("/Dog/1") as stream:
         await stream.next()
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(PROMPT_SECONDS):
             await doors.stop()
             with pytest.raises(ConnectionClosed) as caught:
                 await peer.recv()

@@ -12,6 +12,7 @@ from rowcast.core.events import PUT, Event
 from rowcast.doors.http.rest import representations, writes
 from rowcast.doors.http.uvicorn_fastpath import write_whole
 from rowcast.features.rights.rule_syntax import rule_of
+from serving import PATIENCE_SECONDS
 
 LARGE = b'{"name":"' + b"x" * 50_000 + b'"}'
 
@@ -39,7 +40,7 @@ async def serving(edge, protocol="httptools", **options):
     async def ask(request):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(request)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             answer = await reader.read()
         writer.close()
         return answer

@@ -17,6 +17,7 @@ from rowcast.core.limits import HTTP_CALLERS_MAX
 from rowcast.doors import http
 from rowcast.doors.http.messages.cors import Origins
 from rowcast.kernel.seams import Page
+from serving import PATIENCE_SECONDS
 
 DOOR = Path(http.__file__).parent
 LIMIT = 100_000  # of asgi
@@ -338,7 +339,7 @@ async def test_a_slow_client_is_closed():
     ):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"PUT /loose HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             answer = await reader.read()
         assert answer.startswith(b"HTTP/1.1 400 ")
         assert b"connection: close" in answer
@@ -351,7 +352,7 @@ async def test_pipelined_requests_are_answered_in_order(rest):
         put = b'PUT /Dog/%d HTTP/1.1\r\nHost: x\r\nContent-Length: 14\r\n\r\n{"name":"Rex"}'
         get = b"GET /Dog/%d.name HTTP/1.1\r\nHost: x\r\n\r\n"
         writer.write(b"".join((put + get) % (number, number) for number in range(20)))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             found = b""
             while found.count(b'"Rex"') < 20:
                 found += await reader.read(65536)

@@ -9,6 +9,7 @@ from uvicorn.server import ServerState
 
 from rowcast.core.limits import HTTP_HEAD_BYTES_MAX
 from rowcast.doors.http.uvicorn_fastpath import RequestHeadLimits
+from serving import PROMPT_SECONDS
 
 
 async def hello(_scope, _receive, send):
@@ -98,7 +99,7 @@ async def test_a_connection_that_nobody_uses_any_more_is_closed():
         for _ in range(2):
             writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             assert (await reader.readuntil(b"0\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
-        assert b"" == await asyncio.wait_for(reader.read(), 5)
+        assert b"" == await asyncio.wait_for(reader.read(), PROMPT_SECONDS)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ async def test_what_is_no_request_keeps_no_connection_open(length, more):
         writer.write(head)
         assert (await reader.readuntil(b"0\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
         writer.write(more)
-        assert b"" == await asyncio.wait_for(reader.read(), 5)
+        assert b"" == await asyncio.wait_for(reader.read(), PROMPT_SECONDS)
 
 
 async def test_a_head_that_began_before_an_answer_may_be_finished():

@@ -17,6 +17,7 @@ from rowcast.core.callers import NONE, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.doors.http.login.signing_in import basic
 from rowcast.kernel.resource import Resource
+from serving import PATIENCE_SECONDS
 
 
 def authorization(name, password):
@@ -141,7 +142,10 @@ async def test_l14_where_nobody_has_a_name_no_such_page_writes(shown):
 @pytest.mark.parametrize("query", ["name=ticket=1", "xticket=1", "ticket=1"])
 async def test_l14_the_letters_of_a_ticket_sign_nobody_in(query):
     settings = {"authenticator": Authenticator("everywhere", ann_and_bob())}
-    async with HttpServer(settings=settings) as doors, http_client(timeout=10) as client:
+    async with (
+        HttpServer(settings=settings) as doors,
+        http_client(timeout=PATIENCE_SECONDS) as client,
+    ):
         url = f"http://127.0.0.1:{doors.port}/Dog/1?{query}"
         answer = await client.put(url, content=b"{}", headers=NAMED)
         assert 403 == answer.status_code
@@ -259,7 +263,7 @@ async def test_streams_and_sockets_take_a_name_too():
     settings = {"authenticator": Authenticator("nobody", ann_and_bob())}
     async with (
         HttpServer(settings=settings, grants=NONE) as doors,
-        http_client(timeout=10) as client,
+        http_client(timeout=PATIENCE_SECONDS) as client,
     ):
         url = f"http://127.0.0.1:{doors.port}/Dog/1"
         async with client.stream("GET", url, headers={**STREAM, "authorization": BOB}) as answer:

@@ -47,7 +47,7 @@ async def test_head_is_answered_as_get_begins_and_no_stream_remains(doors, url):
     before = doors.counts
     async with doors.sse(url) as stream:
         wanted = dict(stream.response.headers)
-    await doors.until(lambda: doors.counts == before)
+    await doors.leave_nothing(before)
     answer = await doors.http.head(url, headers=STREAM)
     assert (answer.status_code, answer.content) == (200, b"")
     for name in ("date", "transfer-encoding"):

@@ -12,6 +12,7 @@ from rowcast.auth.authenticator import Authenticator
 from rowcast.core.callers import NONE
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.core.limits import STREAM_SEND_SECONDS
+from serving import PROMPT_SECONDS
 
 
 @pytest.fixture
@@ -235,7 +236,7 @@ def _message(topic):
 async def test_a_stop_of_the_server_ends_streams_at_once(doors):
     async with doors.sse("/Dog/1") as stream:
         await stream.next()
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(PROMPT_SECONDS):
             await doors.stop()
             with pytest.raises(StopAsyncIteration):
                 await anext(stream)
@@ -326,7 +327,7 @@ async def test_a_stop_of_the_server_does_not_wait_for_a_reader_that_stopped(door
     await doors.until(lambda: len(peer.sent) == 3)
     await doors.write("Dog/1")
     await peer.stuck.wait()
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(PROMPT_SECONDS):
         doors.edge.closing.set()
         await serving
     assert 0 == len(doors.edge.watch)
@@ -345,7 +346,7 @@ async def test_a_server_that_tears_a_stream_down_may_do_so(doors):
 async def test_a_stream_that_begins_while_the_server_stops_ends_at_once(doors):
     doors.edge.closing.set()
     peer = StuckPeer(takes=9)
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(PROMPT_SECONDS):
         await doors.edge(peer.scope, peer.receive, peer.send)
     assert b"" == peer.sent[-1]["body"]
 

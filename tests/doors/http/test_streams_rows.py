@@ -8,6 +8,7 @@ from websockets.exceptions import ConnectionClosed
 
 from http_server import HttpServer
 from rowcast.doors.http.streams.rows import STREAMS
+from serving import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -18,7 +19,7 @@ async def doors():
 
 async def until(watcher, wanted):
     """Return the first of a table's events that is wanted."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             told = json.loads(await watcher.recv())
             if told["topic"] is not None and wanted(told):
@@ -32,7 +33,7 @@ async def test_a_stream_is_a_row_until_it_is_deleted(doors):
         assert ("ws", "/Dog/", ["Dog/#"]) == (row["door"], row["path"], row["filters"])
         assert 204 == (await doors.http.delete(f"/{STREAMS}/{row['id']}")).status_code
         with pytest.raises(ConnectionClosed) as caught:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 while True:
                     await peer.recv()
     assert (4403, "an administrator ended this stream") == (

@@ -9,6 +9,7 @@ from http_server import HttpServer, hear
 from rowcast.codecs import decode, encode
 from rowcast.core.events import DELETE, MESSAGE, PATCH
 from rowcast.store.store import Keep
+from serving import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ async def end_of(connecting):
     """Return the code and the reason with which the server closes."""
     async with connecting as peer:
         with pytest.raises(ConnectionClosed) as caught:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 while True:
                     await peer.recv()
     return caught.value.rcvd.code, caught.value.rcvd.reason

@@ -10,6 +10,7 @@ from rowcast.codecs import decode
 from rowcast.core.callers import NONE
 from rowcast.core.events import PUT
 from rowcast.kernel.resource import Resource
+from serving import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ async def end_of(connecting):
     """Return the code and the reason with which the server closes."""
     async with connecting as peer:
         with pytest.raises(ConnectionClosed) as caught:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 while True:
                     await peer.recv()
     return caught.value.rcvd.code, caught.value.rcvd.reason

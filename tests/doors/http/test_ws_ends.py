@@ -14,6 +14,7 @@ from http_server import HttpServer, OneByOne, ask, hear, say
 from rowcast.core.callers import NONE
 from rowcast.core.events import PUT
 from rowcast.doors.http.streams import websocket
+from serving import PATIENCE_SECONDS, PROMPT_SECONDS
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ async def end_of(connecting):
     """Return the code and the reason with which the server closes."""
     async with connecting as peer:
         with pytest.raises(ConnectionClosed) as caught:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 while True:
                     await peer.recv()
     return caught.value.rcvd.code, caught.value.rcvd.reason
@@ -104,7 +105,7 @@ async def test_a_message_that_is_too_large_closes_with_1009(doors):
 async def test_a_stop_of_the_server_closes_with_1012(doors):
     async with doors.ws("/Dog/1") as peer:
         await hear(peer)
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(PROMPT_SECONDS):
             await doors.stop()
             with pytest.raises(ConnectionClosed) as caught:
                 await peer.recv()

@@ -9,6 +9,7 @@ import pytest
 from http_server import HttpServer, hear, say
 from rowcast.kernel.pending_bytes import WriteBounds
 from rowcast.kernel.resource import Resource
+from serving import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ async def test_writes_do_not_wait_for_each_other(doors):
         for number in range(20):
             await say(peer, id=number, op="put", topic=f"Dog/{number}", value={})
         await say(peer, id="read", op="get", topic="Dog/19")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while sum(doors.committer.pending.values()) < 20:  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0)
         before = doors.committer.commits

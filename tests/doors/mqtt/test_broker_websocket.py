@@ -25,6 +25,7 @@ from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Connack, Disconnect, Suback
 from rowcast.mqtt.reasons import Reason
 from rowcast.mqtt.violations import Violation
+from serving import PATIENCE_SECONDS
 
 CONNECT = encode(Connect(5, "c"), 5)
 PING = encode(Pingreq(), 5)
@@ -92,7 +93,7 @@ async def web(world):
     yield made
     made.gate.set()
     made.leave()
-    await asyncio.wait_for(made.task, 5)
+    await asyncio.wait_for(made.task, PATIENCE_SECONDS)
 
 
 async def opened(web, version=5):

@@ -10,6 +10,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.gateway_limits import GATEWAY_HEARD_MAX
 from rowcast.features.bridges.link import Link
 from rowcast.features.bridges.remote import MQTT_3_1_1, MQTT_5, Remote
+from serving import PATIENCE_SECONDS
 
 pytestmark = NEEDS_MOSQUITTO
 RULES = "acl_file {folder}/rules\nmax_packet_size 2000\nmax_inflight_messages 0\n"
@@ -46,7 +47,7 @@ class Opened:
     async def publish(self, topic, payload=b"x", qos=1, retain=False, **properties):
         answer = asyncio.get_running_loop().create_future()
         self.link.publish(topic, payload, qos, retain, properties, answer.set_result)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             return await answer
 
 
@@ -60,7 +61,7 @@ async def test_each_message_is_told_of_when_the_broker_has_it(broker, version, q
     await asyncio.sleep(0)
     await writer.link.open()
     answers = [await writer.publish("free/1", b"%d" % number, qos) for number in range(20)]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         heard = [await reader.heard.get() for _ in range(20)]
     assert [None] * 20 == answers
     assert [("free/1", b"%d" % number, qos) for number in range(20)] == heard
@@ -92,7 +93,7 @@ async def test_before_mqtt_5_it_ends_the_connection(broker):
     opened, done = Opened(Remote("127.0.0.1", broker.port, MQTT_3_1_1)), []
     await opened.link.open()
     opened.link.publish("free/1", b"x" * 5000, 1, False, {}, done.append)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         assert "closed the connection" in await opened.ends.get()
     assert [] == done
     with pytest.raises(Error) as refused:
@@ -138,7 +139,7 @@ async def test_a_killed_broker_is_noticed(tmp_path):
         opened = Opened(Remote("127.0.0.1", broker.port))
         await opened.link.open()
         broker.kill()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             assert "closed the connection" in await opened.ends.get()
         await opened.link.close()
 
@@ -167,7 +168,7 @@ async def test_what_is_not_stored_yet_is_bounded(broker, version, qos):
     await writer.link.open()
     for _ in range(count):
         await writer.publish("free/slow", payload, 1)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await full.wait()
         for _ in range(10):
             await writer.publish("free/other")

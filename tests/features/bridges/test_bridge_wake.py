@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from rowcast.features.bridges.debounced_event import DebouncedEvent
+from serving import PATIENCE_SECONDS
 
 
 async def woken(wake):
@@ -40,10 +41,10 @@ async def test_gathered_news_wake_in_time(monkeypatch):
     wake = DebouncedEvent()
     for _ in range(3):
         wake.soon()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await wake.wait(None)
 
 
 async def test_it_wakes_when_the_time_is_over(wake):
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await wake.wait(0.001)

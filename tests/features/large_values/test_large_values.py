@@ -24,9 +24,9 @@ from rowcast.kernel.last_write_wins import put_stamp
 from rowcast.kernel.pending_bytes import WriteBounds
 from rowcast.net.worker_processes import WorkerProcesses
 from rowcast.schema import parse_schema
+from serving import PATIENCE_SECONDS
 
 BYTES_MIN = 100
-UNTIL_SECONDS = 30
 ENDING = Table(
     "Ending",
     "Ending",
@@ -53,7 +53,7 @@ class Workers:
         return await loop.run_in_executor(self._threads, self._work, function, arguments)
 
     def _work(self, function, arguments):
-        assert self.gate.wait(UNTIL_SECONDS)
+        assert self.gate.wait(PATIENCE_SECONDS)
         return function(*arguments)
 
     def stop(self):
@@ -89,7 +89,7 @@ def event(topic, payload, kind=PUT, content_type=None, **facts):
 
 
 async def until(condition):
-    async with asyncio.timeout(UNTIL_SECONDS):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not condition():  # noqa: ASYNC110 - of a thread
             await asyncio.sleep(0)
 

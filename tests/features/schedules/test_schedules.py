@@ -9,6 +9,7 @@ from memory_store import MemoryStore
 from rowcast import every, server
 from rowcast.features.hooks.hooks import COLLECTING, Hooks
 from rowcast.features.schedules.schedules import OWNER, Schedule, Schedules
+from serving import PATIENCE_SECONDS
 
 MINUTE = 60
 START = NOW // MINUTE * MINUTE + 10
@@ -162,7 +163,7 @@ async def test_they_go_by_the_clock_themselves(collected):
     schedules = Schedules(room.kernel, collected.collected(Schedule), room.now)
     schedules.restore([(OWNER, collected.collected(Schedule)[0].name, b"\0")])
     task = asyncio.create_task(schedules.run())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await done.wait()
     task.cancel()
     await asyncio.wait((task,))

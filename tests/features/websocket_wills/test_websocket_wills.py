@@ -13,6 +13,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.websocket_wills.feature import WillsOfWebSockets
 from rowcast.features.websocket_wills.wills import OWNER, WebSocketWills
 from rowcast.kernel.resource import Resource
+from serving import PATIENCE_SECONDS
 
 AWAY = {"op": "will", "topic": "Chat/ann", "value": {"here": False}, "retain": True}
 ANN = Caller("ann", ALL, "ws")
@@ -68,7 +69,7 @@ def heard(doors):
 async def settled(doors):
     """Wait until no connection has a will."""
     wills = doors.kernel.service(WebSocketWills)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while len(wills) or stored(doors):
             await turns(3)
         await doors.kernel.committer.settle()  # what is stored is announced
