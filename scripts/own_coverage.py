@@ -16,7 +16,10 @@ from coverage.exceptions import NoDataError
 
 ROOT = Path(__file__).parent.parent
 APP = ROOT / "app" / "rowcast"
-ROOMS = ("core", "schema", "codecs", "mqtt", "auth", "bus", "store", "kernel")
+ROOMS = (
+    "core", "schema", "codecs", "mqtt", "auth", "bus", "store", "writes", "seams", "routes",
+    "kernel",
+)  # fmt: skip
 ENOUGH = 100.0
 SETTINGS = """
 [run]

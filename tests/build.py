@@ -44,12 +44,12 @@ from rowcast.features.slow_subscribers.slow_subscribers import SlowSubscriptions
 from rowcast.features.undeclared_topics.feature import UndeclaredTopics
 from rowcast.features.undeclared_topics.topic_tables import OWNER as TOPIC_TABLES
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
-from rowcast.kernel.commit import Committer
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.registry import Registry
 from rowcast.reads.record_cache import RecordCache
+from rowcast.routes.registry import Registry
 from rowcast.store.sqlite import SqlStore
 from rowcast.subscriptions.reader import Reader
+from rowcast.writes.commit import Committer
 from virtual import Threads, VirtualLoop, turns
 
 NOW = 1_700_000_000.0

@@ -144,7 +144,7 @@ async def count(running, calls, request, sender, listeners):
                 await asyncio.sleep(0)
         found = Counter(calls.by_function)
         for name in WAITING:
-            del found[f"kernel/commit_queue.py:CommitQueue.{name}"]
+            del found[f"writes/commit_queue.py:CommitQueue.{name}"]
         if round_ >= WARM and (least is None or found.total() < least.total()):
             least = found
     return least

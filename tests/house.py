@@ -29,23 +29,28 @@ FLOORS = {
     "log": 2,
     "store": 2,
     "rows": 2,
+    "settings": 2,
     "journal": 3,
     "engines": 3,
     "reads": 3,
     "subscriptions": 4,
-    "kernel": 5,
-    "features": 6,
-    "cluster": 6,
-    "doors": 7,
-    "api": 7,
-    "models": 7,
-    "program": 8,
-    "lake.columns": 9,
-    "lake.stores": 9,
-    "lake.archive": 10,
-    "lake.snapshots": 10,
-    "lake.spark": 10,
-    "lake.commands": 11,
+    "writes": 5,
+    "seams": 6,
+    "routes": 7,
+    "kernel": 8,
+    "results": 9,
+    "features": 10,
+    "cluster": 10,
+    "doors": 11,
+    "api": 11,
+    "models": 11,
+    "program": 12,
+    "lake.columns": 13,
+    "lake.stores": 13,
+    "lake.archive": 14,
+    "lake.snapshots": 14,
+    "lake.spark": 14,
+    "lake.commands": 15,
 }
 """Each room and its floor (docs/architecture.md). ``api`` has one module; ``lake`` is
 the package ``rowcast_lake``, programs beside the server."""
@@ -54,10 +59,10 @@ NESTED = {"features", "doors", "lake"}
 """Rooms of rooms: each folder in them is a room of its own, ``features.rights``."""
 
 ONLY_WRITERS = {
-    "store.append": "app/rowcast/kernel/commit.py",
+    "store.append": "app/rowcast/writes/commit.py",
     "log.append": "app/rowcast/journal/journaled_store.py",
-    "store.reserve": "app/rowcast/kernel/commit.py",
-    "bus.publish": "app/rowcast/kernel/commit.py",
+    "store.reserve": "app/rowcast/writes/commit.py",
+    "bus.publish": "app/rowcast/writes/commit.py",
     "committer.submit": "app/rowcast/kernel/write_path.py",
     "committer.publish_unlogged": "app/rowcast/kernel/write_path.py",
 }
@@ -139,7 +144,7 @@ class Source:
     def floor(self) -> int:
         """Return the floor of its room; the ground for ``rowcast`` itself, the roof outside."""
         if not self.path.startswith(ROOMS):
-            return 11
+            return 15
         return floor_of(self.room) or 0
 
 

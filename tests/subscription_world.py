@@ -23,12 +23,12 @@ from rowcast.core.events import (
 )  # fmt: skip
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.write import Receipt
 from rowcast.reads.record_cache import RecordCache
 from rowcast.reads.source_heads import SourceHeads
 from rowcast.store.store import Keep
 from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
+from rowcast.writes.write import Receipt
 
 SMALL = {
     "queue_events": 3,

@@ -23,10 +23,10 @@ import rowcast
 from house import APP, FLOORS, ROOT, expect_none, relative
 from rowcast.core import events
 from rowcast.core.errors import Code
-from rowcast.kernel.resource import OVERRIDABLE
 from rowcast.program.cli import command, load_command
 from rowcast.program.config import config_keys, load_config
 from rowcast.program.settings.names import OTHER_NAMES
+from rowcast.routes.resource import OVERRIDABLE
 from rowcast.schema import parse_schema
 
 README = ROOT / "README.md"

@@ -236,7 +236,7 @@ def test_the_kernel_and_features_are_tied_no_more():
     ("check", "path", "text"),
     [
         pytest.param(
-            upward_imports, "app/rowcast/core/a.py", "import rowcast.kernel.door", id="above"
+            upward_imports, "app/rowcast/core/a.py", "import rowcast.seams.door", id="above"
         ),
         pytest.param(
             upward_imports, "app/rowcast/core/a.py", "from rowcast import main", id="from the root"
@@ -314,7 +314,7 @@ def test_a_bad_sample_is_noticed(check, path, text):
             "app/rowcast/program/cli.py",
             "from rowcast.program.main import serve\nfrom app import __version__",
         ),
-        (upward_imports, "app/rowcast/api.py", "from rowcast.kernel.resource import Resource"),
+        (upward_imports, "app/rowcast/api.py", "from rowcast.routes.resource import Resource"),
         (impure_imports, "app/rowcast/bus/a.py", "import asyncio"),
         (leaks, "app/rowcast/store/a.py", "import sqlalchemy"),
         (environment_reads, "app/rowcast/program/config.py", "import os\nos.environ"),

@@ -25,7 +25,7 @@ EXACTLY_ONCE = {"clean": 475, "durable": 1129}
 session to a subscriber whose session is clean, or durable."""
 CIRCLE = 5
 """Modules of the largest circle of imports; those for type checkers count."""
-CROSSINGS = {"kernel": 1, "doors.http": 85, "doors.mqtt": 48}
+CROSSINGS = {"kernel": 0, "doors.http": 85, "doors.mqtt": 48}
 """Imports between the rooms inside a room, and from them up to the room itself."""
 SIZES = {
     "functions over 30 lines": 59,

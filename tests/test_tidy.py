@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 import house
-from house import ROOT, STARTED_BY_NAME, Source, expect_none, relative, sources, text_files
+from house import FLOORS, ROOT, STARTED_BY_NAME, Source, expect_none, relative, sources, text_files
 
 FUNCTION_LINES_MAX = 60
 MODULE_LINES_MAX = 500
@@ -119,10 +119,10 @@ def _says_it_elsewhere(node: ast.AST) -> bool:
 
 
 def headless_modules(source: Source) -> Iterator[str]:
-    """A module of floors 0 to 5 begins with what it owns and why; a package with a line."""
+    """A module below the features begins with what it owns and why; a package with a line."""
     text = ast.get_docstring(source.tree) or ""
     wanted = 1 if source.is_package else HEADER_SENTENCES_MIN
-    if source.floor <= 5 and len(re.findall(r"[.;:](?=\s|$)", text)) < wanted:
+    if source.floor < FLOORS["features"] and len(re.findall(r"[.;:](?=\s|$)", text)) < wanted:
         yield f"{source.path}:1: begin with a paragraph: what it owns, why, what it must not know"
 
 
@@ -130,8 +130,8 @@ def headless_modules(source: Source) -> Iterator[str]:
 
 
 def loose_types(source: Source) -> Iterator[str]:
-    """No ``Any`` below floor 6; ``object`` says the same and is checked."""
-    if source.floor >= 6:
+    """No ``Any`` below the features; ``object`` says the same and is checked."""
+    if source.floor >= FLOORS["features"]:
         return
     for node in source.nodes:
         if isinstance(node, ast.ImportFrom) and node.module == "typing":
@@ -139,7 +139,7 @@ def loose_types(source: Source) -> Iterator[str]:
         else:
             loose = isinstance(node, ast.Attribute) and ast.unparse(node) == "typing.Any"
         if loose:
-            yield f"{source.path}:{node.lineno}: Any below floor 6; use object"
+            yield f"{source.path}:{node.lineno}: Any below the features; use object"
 
 
 def bare_ignores(source: Source) -> Iterator[str]:
@@ -209,7 +209,7 @@ def thawed_values(source: Source) -> Iterator[str]:
 
 def global_logging(source: Source) -> Iterator[str]:
     """Only the program configures logging."""
-    if source.floor >= 8:
+    if source.floor >= FLOORS["program"]:
         return
     for node in source.nodes:
         name = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
@@ -469,7 +469,7 @@ def test_a_bad_sample_is_noticed(rule, path, text):
         (loose_types, "app/rowcast/doors/http/a.py", "from typing import Any"),
         (module_state, "app/rowcast/a.py", "NAMES = {'a': 1}\n__all__ = ['b']\nx = NAMES['a']"),
         (nameless_bounds, "app/rowcast/a.py", "wait_for(x, timeout=STOP_SECONDS)\nget(timeout=0)"),
-        (second_writers, "app/rowcast/kernel/commit.py", "store.commit(events)"),
+        (second_writers, "app/rowcast/writes/commit.py", "store.commit(events)"),
         (second_writers, "app/rowcast/kernel/write_path.py", "self._committer.submit(writes)"),
         (sleeping_tests, "tests/a.py", "await asyncio.sleep(0)"),
         (fixed_ports, "tests/a.py", "serve(port=0)"),

@@ -27,7 +27,7 @@ from rowcast.features.hooks.hooks import COLLECTING, NO_OPTIONS, Hooks, Listener
 from rowcast.features.local_client.local_client import LocalClient
 from rowcast.features.schedules.schedules import Schedule, add_schedule
 from rowcast.features.triggers.trigger import Trigger, check_triggers
-from rowcast.kernel.resource import Incoming, Resource, Stream
+from rowcast.routes.resource import Incoming, Resource, Stream
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 __all__ = [

@@ -19,12 +19,12 @@ from rowcast.cluster.messages import (
     unpack,
     verdict_of,
 )
+from rowcast.cluster.proposals import PLACEHOLDER, Proposal, Read, Unit
+from rowcast.cluster.sequencing import Verdict
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.core.facts import Change
 from rowcast.journal.applying import Applied
-from rowcast.kernel.proposals import PLACEHOLDER, Proposal, Read, Unit
-from rowcast.kernel.sequencing import Verdict
 from rowcast.log.batch_content import Content
 from rowcast.store.sql_follow import PartCounts, Report
 

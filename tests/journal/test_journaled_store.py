@@ -23,10 +23,10 @@ from rowcast.journal.journaled_store import JournaledStore
 from rowcast.journal.log_replay import replay_log
 from rowcast.journal.opening import log_directory, open_journal
 from rowcast.journal.tail import Tail
-from rowcast.kernel.write import Write
 from rowcast.store.backup import applied_in
 from rowcast.store.sqlite import SqlStore
 from rowcast.store.store import Change, Keep
+from rowcast.writes.write import Write
 from serving import PATIENCE_SECONDS, wait_until
 
 SCHEMA = "type Dog @table @export { id: ID @primaryKey  name: String  age: Int }"

@@ -9,13 +9,13 @@ from store_cases import TABLES, Writer
 
 from memory_log import MemoryLog
 from rowcast.bus.bus import Bus
+from rowcast.cluster.sequencing import SequencingCommitter
 from rowcast.core.clock import HybridClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT
 from rowcast.journal.applying import InlineApplying
 from rowcast.journal.journaled_store import JournaledStore
 from rowcast.journal.opening import open_journal
-from rowcast.kernel.sequencing import SequencingCommitter
 from rowcast.log.batch import Batch, Body
 from rowcast.log.batch_content import Content
 from rowcast.reads.record_cache import RecordCache

@@ -12,10 +12,10 @@ from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.tables import Logs
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.admission import Admission, logs
-from rowcast.kernel.registry import Registry
-from rowcast.kernel.resource import Resource
 from rowcast.kernel.steps import Steps
-from rowcast.kernel.write import Write
+from rowcast.routes.registry import Registry
+from rowcast.routes.resource import Resource
+from rowcast.writes.write import Write
 
 
 def admit(event, tables=TABLES, resources=(), caller=ANN):

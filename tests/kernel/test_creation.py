@@ -11,7 +11,7 @@ from rowcast.codecs import RAW
 from rowcast.core.errors import Error
 from rowcast.core.events import PUT, Event
 from rowcast.core.tables import Table
-from rowcast.kernel.resource import Resource
+from rowcast.routes.resource import Resource
 
 
 def create(room, topic="Dog", payload=b"{}", content_type=None):

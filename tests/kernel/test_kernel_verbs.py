@@ -15,10 +15,10 @@ from rowcast.core.events import CURRENT, DELETE, MESSAGE, PATCH, PUT, RESET, SNA
 from rowcast.core.queries import Query
 from rowcast.core.tables import Logs
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.resource import Resource
-from rowcast.kernel.write import Condition, Receipt
 from rowcast.reads.record_cache import UNKNOWN
+from rowcast.routes.resource import Resource
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
+from rowcast.writes.write import Condition, Receipt
 
 STRANGER = Caller("rob", NONE, "http")
 READER = Caller("rob", Grants(read=True), "http")

@@ -5,8 +5,8 @@ import pytest
 from build import ANN, DOG, NOTE
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PATCH, PUT, Event
-from rowcast.kernel.write import UNAWAITED, Condition, Group, Receipt, Unawaited, Write
 from rowcast.rows.compiled_table import CompiledTable
+from rowcast.writes.write import UNAWAITED, Condition, Group, Receipt, Unawaited, Write
 
 
 @pytest.mark.parametrize(

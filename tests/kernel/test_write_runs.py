@@ -14,7 +14,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.retained.retaining import Retaining, RetainRules
-from rowcast.kernel.pending_bytes import WriteBounds
+from rowcast.writes.pending_bytes import WriteBounds
 from topic_watch import AT_ONCE
 
 READER = Caller("eve", Grants(read=True), "mqtt")

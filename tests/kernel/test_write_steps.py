@@ -11,11 +11,11 @@ from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.retained.retaining import Retaining, RetainRules
 from rowcast.kernel.admission import Admission
-from rowcast.kernel.resource import Resource
 from rowcast.kernel.steps import Steps
-from rowcast.kernel.write import Write
 from rowcast.kernel.write_path import WritePath
 from rowcast.reads.record_cache import UNKNOWN
+from rowcast.routes.resource import Resource
+from rowcast.writes.write import Write
 from topic_watch import AT_ONCE, on_disk
 
 STRANGER = Caller("eve", door="mqtt")

@@ -6,8 +6,8 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.core.tables import Attribute, Table, Type
 from rowcast.core.topic_tables import TopicRoot, branch_of
-from rowcast.kernel.write import Receipt
 from rowcast.reads.source_heads import SourceHeads
+from rowcast.writes.write import Receipt
 
 DOG = Table("Dog", "Dog", (Attribute("id", Type.ID, required=True, primary_key=True),))
 CAT = Table("Cat", "Cat", (Attribute("id", Type.ID, required=True, primary_key=True),))

@@ -21,8 +21,8 @@ from rowcast.codecs import JSON
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, RETAINED, Event
 from rowcast.core.facts import Change
-from rowcast.kernel.write import A_RECORD, UNAWAITED, Condition, Receipt, Write
 from rowcast.log.batch import Batch
+from rowcast.writes.write import A_RECORD, UNAWAITED, Condition, Receipt, Write
 from virtual import turns
 
 TOPICS = ("Dog/1", "Dog/2", "Counter/7", "free/a", "free/b")

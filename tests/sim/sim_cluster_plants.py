@@ -3,13 +3,13 @@
 import sim_nodes
 
 from rowcast.cluster.follower_link import FollowerLink
+from rowcast.cluster.forwarding import ForwardingCommitter
+from rowcast.cluster.proposals import Proposal
 from rowcast.cluster.sequencer_links import SequencerLinks
 from rowcast.core.errors import Code, Error
 from rowcast.journal.follower_store import FollowerStore
-from rowcast.kernel.forwarding import ForwardingCommitter
-from rowcast.kernel.proposals import Proposal
-from rowcast.kernel.staged_commit import StagedCommits
 from rowcast.reads.record_cache import Unknown
+from rowcast.writes.staged_commit import StagedCommits
 
 
 def verify_no_record(monkeypatch):

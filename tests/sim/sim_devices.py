@@ -12,7 +12,6 @@ from rowcast.core.cursors import parse_cursor
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, Event
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.write import Receipt
 from rowcast.mqtt.packets import (
     Connack,
     Connect,
@@ -24,6 +23,7 @@ from rowcast.mqtt.packets import (
     Subscription,
 )
 from rowcast.subscriptions.gaps import GapCause
+from rowcast.writes.write import Receipt
 
 PUBLISHES_IN_FLIGHT_MAX = 6
 POISON = "Counter/no-number"

@@ -10,19 +10,19 @@ import build
 from memory_log import MemoryLog
 from memory_store import MemoryStore
 from rowcast.cluster.follower_link import FollowerLink
+from rowcast.cluster.forwarding import ForwardingCommitter
 from rowcast.cluster.sequencer_links import SequencerLinks
+from rowcast.cluster.sequencing import SequencingCommitter
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import RETAINED
 from rowcast.core.topics import TopicFilter
 from rowcast.journal.applying import InlineApplying
 from rowcast.journal.follower_store import FollowerStore
 from rowcast.journal.journaled_store import JournaledStore
-from rowcast.kernel.forwarding import ForwardingCommitter
-from rowcast.kernel.pending_bytes import WriteBounds
-from rowcast.kernel.sequencing import SequencingCommitter
 from rowcast.log.followed_log import FollowedLog
 from rowcast.log.log import Head
 from rowcast.reads.before_image import Unsure, before_of
+from rowcast.writes.pending_bytes import WriteBounds
 
 START = 1_700_000_000
 EPOCH = "5eed5eed"

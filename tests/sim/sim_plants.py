@@ -4,16 +4,16 @@ from rowcast.bus.durable_filters import DurableFilters
 from rowcast.core.errors import Code, Error
 from rowcast.features.undeclared_topics import topic_tables
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
-from rowcast.kernel.announced_first import goes_first
-from rowcast.kernel.commit import Committer
-from rowcast.kernel.group_commit import GroupCommit
-from rowcast.kernel.write import FactsWrite, Receipt
 from rowcast.kernel.write_path import WritePath
 from rowcast.reads.record_cache import RecordCache
 from rowcast.subscriptions.backfill import CurrentRecords
 from rowcast.subscriptions.catch_up import CatchUp
 from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.subscription import Subscription
+from rowcast.writes.announced_first import goes_first
+from rowcast.writes.commit import Committer
+from rowcast.writes.group_commit import GroupCommit
+from rowcast.writes.write import FactsWrite, Receipt
 
 
 def announce_before_the_commit(monkeypatch):

@@ -19,7 +19,6 @@ from sim_writers import TOPICS, choose_kind, make_payload
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, Event
-from rowcast.kernel.write import Receipt
 from rowcast.mqtt.packets import (
     Connack,
     Connect,
@@ -36,6 +35,7 @@ from rowcast.mqtt.packets import (
     Unsubscribe,
     Will,
 )
+from rowcast.writes.write import Receipt
 
 IN_FLIGHT_MAX = 6
 """The server's Receive Maximum."""

@@ -19,11 +19,11 @@ from rowcast.features.retention.retention import Retention, RetentionSettings
 from rowcast.features.shared_subscriptions.group_table import OWNER as GROUPS
 from rowcast.features.undeclared_topics.topic_tables import OWNER as TOPIC_TABLES
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
-from rowcast.kernel.pending_bytes import WriteBounds
 from rowcast.reads.loop_turns import LoopTurns
 from rowcast.reads.read_queue import ReadQueue
 from rowcast.reads.record_cache import RecordCache
 from rowcast.store.store import Keep
+from rowcast.writes.pending_bytes import WriteBounds
 
 KEY = Attribute("id", Type.ID, primary_key=True)
 NUMBERS = tuple(Attribute(name, Type.LONG) for name in ("n", "k0", "k1", "k2"))

@@ -39,9 +39,9 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.topic_tables import TopicRoot
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.mqtt.packets.handlers import HANDLERS
-from rowcast.kernel.write import Receipt
 from rowcast.mqtt.packets import Disconnect
 from rowcast.store.store import Keep
+from rowcast.writes.write import Receipt
 
 LIMITS = {
     "queue_events": ("reads", (2, 5, 20, 200)),

@@ -8,9 +8,9 @@ from sim_store import Planted
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
-from rowcast.kernel.write import A_RECORD, Condition, Receipt
 from rowcast.reads.record_cache import Unknown
 from rowcast.store.store import Change
+from rowcast.writes.write import A_RECORD, Condition, Receipt
 
 TOPICS = (
     "Dog/1", "Dog/2", "Dog/3", "Dog/1", "Dog", "Note/a", "Note/b", "Counter/1", "Counter/2",

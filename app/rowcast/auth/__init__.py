@@ -1,1 +1,1 @@
-"""Floor 1: authentication, from an address, password, token or certificate to a Caller."""
+"""Authentication, from an address, password, token or certificate to a Caller."""

@@ -1,1 +1,1 @@
-"""Floor 2: fan-out in memory."""
+"""Fan-out in memory."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import Final, Protocol, cast
 
+from rowcast.cluster.forwarding import ForwardingCommitter
 from rowcast.cluster.messages import (
     APPLIED,
     BATCH,
@@ -27,11 +28,10 @@ from rowcast.cluster.messages import (
     unpack,
     verdict_of,
 )
+from rowcast.cluster.proposals import Proposal
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
 from rowcast.journal.follower_store import FollowerStore
-from rowcast.kernel.forwarding import ForwardingCommitter
-from rowcast.kernel.proposals import Proposal
 from rowcast.log.batch import Batch
 from rowcast.log.batch_content import TableOf
 

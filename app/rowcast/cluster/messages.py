@@ -10,10 +10,10 @@ from typing import Final, cast
 
 import msgpack  # type: ignore[import-untyped]
 
+from rowcast.cluster.sequencing import Verdict
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
 from rowcast.journal.applying import Applied
-from rowcast.kernel.sequencing import Verdict
 from rowcast.log.batch_content import Content, TableOf, decode_content, encode_content
 from rowcast.store.sql_follow import PartCounts, Report
 

@@ -16,7 +16,7 @@ from rowcast.cluster.messages import ROWS, ROWS_WANTED, pack
 from rowcast.cluster.sequencer_links import SequencerLink, SequencerLinks
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import SYSTEM_ROWS_MAX
-from rowcast.kernel.rows.system_rows import SystemRows
+from rowcast.routes.system_rows import SystemRows
 
 Facts = dict[str, object]
 RowsOf = Callable[[str], SystemRows]

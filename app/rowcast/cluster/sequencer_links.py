@@ -27,12 +27,12 @@ from rowcast.cluster.messages import (
     pack_verdict,
     unpack,
 )
+from rowcast.cluster.proposals import Proposal
+from rowcast.cluster.sequencing import SequencingCommitter, Verdict
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
 from rowcast.journal.journaled_store import JournaledStore
-from rowcast.kernel.proposals import Proposal
-from rowcast.kernel.sequencing import SequencingCommitter, Verdict
 from rowcast.log.batch import Batch
 from rowcast.log.batch_content import TableOf
 from rowcast.log.log import Log

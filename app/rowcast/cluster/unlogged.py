@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from rowcast.core.events import Event
-from rowcast.kernel.commit import Committer
+from rowcast.writes.commit import Committer
 
 Send = Callable[[Sequence[Event]], None]
 

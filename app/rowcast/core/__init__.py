@@ -1,1 +1,1 @@
-"""Floor 0: the domain types; data without I/O, clocks or randomness."""
+"""The domain types; data without I/O, clocks or randomness."""

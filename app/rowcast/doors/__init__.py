@@ -1,1 +1,1 @@
-"""Floor 5: doors. Each translates a protocol into the kernel's verbs and decides nothing."""
+"""Doors. Each translates a protocol into the kernel's verbs and decides nothing."""

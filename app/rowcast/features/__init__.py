@@ -1,4 +1,4 @@
-"""Floor 4: features.
+"""Features.
 
 Each folder attaches one behaviour to the kernel; it imports the kernel and below.
 """

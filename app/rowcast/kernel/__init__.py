@@ -1,1 +1,1 @@
-"""Floor 3: the kernel. Every read, write and watch of every protocol goes through it."""
+"""The kernel. Every read, write and watch of every protocol goes through it."""

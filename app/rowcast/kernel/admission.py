@@ -13,12 +13,12 @@ from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, EXPIRY, PATCH, PUT, RETAINED, Event
 from rowcast.core.tables import Logs, Table
-from rowcast.kernel.registry import VERB_OF_KIND, Route
 from rowcast.kernel.steps import Steps
-from rowcast.kernel.write import OPEN, Examination, Step, Write
-from rowcast.kernel.write_detour import WriteDetour
+from rowcast.routes.registry import VERB_OF_KIND, Route
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.topic_rows import View, read_only
+from rowcast.seams.write_detour import WriteDetour
+from rowcast.writes.write import OPEN, Examination, Step, Write
 
 _ALL: Final = Logs.ALL
 _QOS1: Final = Logs.QOS1

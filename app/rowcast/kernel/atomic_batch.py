@@ -15,8 +15,8 @@ from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error, stopping
 from rowcast.core.events import Event
 from rowcast.core.limits import BULK_WRITES_MIN
-from rowcast.kernel.write import Condition, Decider, Done, Group, Outcome, Receipt, Write, resolve
 from rowcast.reads.loop_turns import in_turns
+from rowcast.writes.write import Condition, Decider, Done, Group, Outcome, Receipt, Write, resolve
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel

@@ -14,9 +14,9 @@ from rowcast.core.events import Event, local_id
 from rowcast.core.limits import NEW_ID_ATTEMPTS_MAX
 from rowcast.core.queries import Query, Sort
 from rowcast.core.tables import Table, Type
-from rowcast.kernel.registry import Registry
-from rowcast.kernel.write import Condition, Receipt
 from rowcast.reads.store_reader import StoreReader
+from rowcast.routes.registry import Registry
+from rowcast.writes.write import Condition, Receipt
 
 WriteNew = Callable[[Event, Caller, Condition], Awaitable[Receipt]]
 """Runs a conditional write and waits for it."""

@@ -12,7 +12,7 @@ from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, Event, Record
 from rowcast.core.limits import SWEEP_RECORDS_MAX
-from rowcast.kernel.write import Condition
+from rowcast.writes.write import Condition
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel

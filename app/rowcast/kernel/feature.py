@@ -18,7 +18,7 @@ class Feature:
     """Extended by each feature; only ``install`` is required."""
 
     def install(self, kernel: "Kernel") -> None:
-        """Add the feature at the kernel's seams (``seams.py``); nothing may be written yet."""
+        """Add the feature at the kernel's seams (``seams/``); nothing may be written yet."""
         raise NotImplementedError
 
     async def load(self) -> None:

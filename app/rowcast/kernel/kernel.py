@@ -1,9 +1,9 @@
 """The kernel: every read, write and watch, from any protocol, goes through it.
 
 A write is routed, authorised, changed by hooks and resource classes, validated, committed
-(``commit.py``) and announced to every matching subscription, in this order and no other. A watch is
-authorised for each filter and registered with the bus (``watching.py``). Features attach at its
-seams (``seams.py``).
+(``writes/commit.py``) and announced to every matching subscription, in this order and no other. A
+watch is authorised for each filter and registered with the bus (``watching.py``). Features attach
+at its seams (``seams/``).
 """
 
 import asyncio
@@ -24,21 +24,28 @@ from rowcast.core.tables import Table
 from rowcast.core.topics import SERVERS_OWN
 from rowcast.kernel.admission import Admission
 from rowcast.kernel.atomic_batch import AtomicBatch
-from rowcast.kernel.commit import Committer
 from rowcast.kernel.creation import Creation
-from rowcast.kernel.live_rows import LiveRows
 from rowcast.kernel.query_writes import QueryWrites
 from rowcast.kernel.readable import Readable, nothing_at
 from rowcast.kernel.reauthorization import Reauthorization
-from rowcast.kernel.registry import Entry, Registry
 from rowcast.kernel.related_reads import RelatedReads
-from rowcast.kernel.resource import Resource
 from rowcast.kernel.resource_dispatch import ResourceDispatch
 from rowcast.kernel.row_views import Views
-from rowcast.kernel.seams import RowChanged
 from rowcast.kernel.steps import Steps
 from rowcast.kernel.watching import Watching
-from rowcast.kernel.write import (
+from rowcast.kernel.write_path import WritePath
+from rowcast.reads.loop_turns import in_turns
+from rowcast.reads.record_cache import UNKNOWN, Unknown
+from rowcast.reads.source_heads import SourceHeads
+from rowcast.routes.live_rows import LiveRows
+from rowcast.routes.registry import Entry, Registry
+from rowcast.routes.resource import Resource
+from rowcast.rows.transcoder import Transcoder
+from rowcast.seams.seams import RowChanged
+from rowcast.store.store import Page
+from rowcast.subscriptions.reader import Reader
+from rowcast.writes.commit import Committer
+from rowcast.writes.write import (
     Condition,
     FactsDone,
     Outcome,
@@ -48,13 +55,6 @@ from rowcast.kernel.write import (
     resolve,
     resolver,
 )
-from rowcast.kernel.write_path import WritePath
-from rowcast.reads.loop_turns import in_turns
-from rowcast.reads.record_cache import UNKNOWN, Unknown
-from rowcast.reads.source_heads import SourceHeads
-from rowcast.rows.transcoder import Transcoder
-from rowcast.store.store import Page
-from rowcast.subscriptions.reader import Reader
 
 
 class Kernel(Watching):

@@ -26,11 +26,11 @@ from rowcast.core.query_write_limits import (
 )
 from rowcast.core.tables import Table
 from rowcast.core.values import parse_id
-from rowcast.kernel.visibility import Visibility
-from rowcast.kernel.write import Current, Decider, Outcome, Write
 from rowcast.reads.read_queue import asker_now
 from rowcast.rows.transcoder import Transcoder
+from rowcast.seams.visibility import Visibility
 from rowcast.store.store import Page
+from rowcast.writes.write import Current, Decider, Outcome, Write
 
 
 class Selecting(Protocol):

@@ -21,12 +21,12 @@ from rowcast.core.tables import Table
 from rowcast.core.topic_tables import PREFIX, name_of_branch
 from rowcast.core.topics import TopicFilter
 from rowcast.core.values import parse_id
-from rowcast.kernel.registry import Entry, Route
-from rowcast.kernel.visibility import Visibility
 from rowcast.reads.row_reads import Let, RowReads
 from rowcast.reads.unknown_names import Names
+from rowcast.routes.registry import Entry, Route
 from rowcast.rows.topic_rows import View
 from rowcast.rows.transcoder import Transcoder
+from rowcast.seams.visibility import Visibility
 from rowcast.store.store import Page
 from rowcast.subscriptions.reader import Reader
 

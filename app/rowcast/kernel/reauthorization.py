@@ -19,7 +19,7 @@ from rowcast.subscriptions.subscription import Subscription
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel
-    from rowcast.kernel.resource import Resource
+    from rowcast.routes.resource import Resource
 
 
 class Reauthorization:

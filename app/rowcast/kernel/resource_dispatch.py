@@ -16,11 +16,11 @@ from rowcast.codecs import decode, is_structured
 from rowcast.core.errors import Code, Error, stopping
 from rowcast.core.events import DELETE, PATCH, PUT, Event
 from rowcast.core.tables import Table
-from rowcast.kernel.exact_decimals import decoded_exactly
-from rowcast.kernel.registry import VERB_OF_KIND, Route
-from rowcast.kernel.resource import Resource
-from rowcast.kernel.write import Condition, Outcome, Receipt, Step, Write, resolver
+from rowcast.routes.exact_decimals import decoded_exactly
+from rowcast.routes.registry import VERB_OF_KIND, Route
+from rowcast.routes.resource import Resource
 from rowcast.store.store import Change
+from rowcast.writes.write import Condition, Outcome, Receipt, Step, Write, resolver
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel

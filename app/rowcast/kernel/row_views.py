@@ -16,12 +16,12 @@ from rowcast.core.query_topics import QUERY_PREFIX
 from rowcast.core.replays import is_replay
 from rowcast.core.topic_tables import METRICS, PREFIX, TopicTable
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.bus_removals import BusRemovals
-from rowcast.kernel.query_points import QueryPoints
-from rowcast.kernel.registry import Registry
-from rowcast.kernel.replay_points import ReplayPoints, ReplayReader
 from rowcast.reads.loop_turns import LoopTurns
+from rowcast.routes.registry import Registry
 from rowcast.rows.topic_rows import LogView, MetricsView, RowFilter, View
+from rowcast.seams.query_points import QueryPoints
+from rowcast.seams.replay_points import ReplayPoints, ReplayReader
+from rowcast.subscriptions.bus_removals import BusRemovals
 from rowcast.subscriptions.stage import Stage
 from rowcast.subscriptions.subscribed_filter import SubscribedFilter
 

@@ -14,8 +14,8 @@ from typing import Final
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import EXPIRY
-from rowcast.kernel.registry import Compiled, Registry, Route
-from rowcast.kernel.write import Step, Write
+from rowcast.routes.registry import Compiled, Registry, Route
+from rowcast.writes.write import Step, Write
 
 ORDER: Final = (
     "hooks",  # first, because they may change the topic; they check the rights to it themselves

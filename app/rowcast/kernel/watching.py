@@ -10,17 +10,17 @@ from collections.abc import AsyncIterable, Sequence
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Error
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.commit import Committer
-from rowcast.kernel.registry import Registry
-from rowcast.kernel.resource import Incoming, Resource
 from rowcast.kernel.row_views import Views
-from rowcast.kernel.seams import Seams
+from rowcast.routes.registry import Registry
+from rowcast.routes.resource import Incoming, Resource
+from rowcast.seams.seams import Seams
 from rowcast.subscriptions.live_query import RIGHTS_CHANGE, UNLOGGED
 from rowcast.subscriptions.offered import check_offered, check_published
 from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.stage import Stage, chained
 from rowcast.subscriptions.start_position import resumed
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
+from rowcast.writes.commit import Committer
 
 log = logging.getLogger("rowcast")
 

@@ -2,7 +2,8 @@
 
 1. route: what is at the topic, with the steps that features have there (``steps.py``).
 2. steps: each may refuse the write, change it, add a decider, or take it over.
-3. append: the committer decides it, makes it durable, announces it and answers (``commit.py``).
+3. append: the committer (``writes/commit.py``) decides it, makes it durable, announces it and
+   answers.
 
 An unlogged message without conditions needs no disk: it is announced at once, unless an earlier
 write of the same caller is pending. At a topic without features no Write is created, which would
@@ -20,10 +21,12 @@ from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topics import DELAYED_PREFIX
 from rowcast.core.writers import NAMELESS, note_writer
 from rowcast.kernel.admission import Admission
-from rowcast.kernel.commit import Committer
-from rowcast.kernel.registry import Registry, Route
 from rowcast.kernel.steps import Steps
-from rowcast.kernel.write import (
+from rowcast.routes.registry import Registry, Route
+from rowcast.seams.write_detour import WriteDetour
+from rowcast.store.store import Change
+from rowcast.writes.commit import Committer
+from rowcast.writes.write import (
     OPEN,
     UNAWAITED,
     Condition,
@@ -33,8 +36,6 @@ from rowcast.kernel.write import (
     Write,
     resolve,
 )
-from rowcast.kernel.write_detour import WriteDetour
-from rowcast.store.store import Change
 
 BARE_STEPS: Final = 2
 """The steps of a route without features: access and content. ``recent`` removes itself after the

@@ -1,1 +1,1 @@
-"""Floor 1: listening sockets and TLS, for any protocol."""
+"""Listening sockets and TLS, for any protocol."""

@@ -21,7 +21,6 @@ from rowcast.core.clock import seconds_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.moments import Moment, moment_of
 from rowcast.journal.log_replay import replay_log
-from rowcast.kernel.rows.system_rows import time_text
 from rowcast.program.archive_backups import (
     Earlier,
     back_up_archive,
@@ -32,6 +31,7 @@ from rowcast.program.archive_backups import (
 from rowcast.program.archiving import DIRECTORY as ARCHIVE
 from rowcast.program.config import Config
 from rowcast.program.membership_mark import FILE as CLUSTER
+from rowcast.routes.system_rows import time_text
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.transcoder import Transcoder
 from rowcast.schema import load_schema

@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rowcast.bus.bus import Bus
+from rowcast.cluster.forwarding import ForwardingCommitter
 from rowcast.cluster.frames import Frames
 from rowcast.cluster.lease_keeper import LeaseKeeper
 from rowcast.cluster.ports import SequencerPort, follow
 from rowcast.cluster.remote_rows import RowsElsewhere
 from rowcast.cluster.sequencer_links import SequencerLinks
+from rowcast.cluster.sequencing import SequencingCommitter
 from rowcast.cluster.table_copies import TableCopies
 from rowcast.cluster.unlogged import UnloggedEvents
 from rowcast.core.clock import HybridClock
@@ -29,11 +31,7 @@ from rowcast.journal.applier_child import Spawn
 from rowcast.journal.follower_store import FollowerStore
 from rowcast.journal.journaled_store import JournaledStore
 from rowcast.journal.node_opening import open_follower, open_sequencer
-from rowcast.kernel.commit import Committer
-from rowcast.kernel.forwarding import ForwardingCommitter
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.rows.figure_rows import listed_rows
-from rowcast.kernel.sequencing import SequencingCommitter
 from rowcast.log.engine import Engine
 from rowcast.log.replicated_log import ReplicatedLog
 from rowcast.net.relay import Client
@@ -48,7 +46,9 @@ from rowcast.program.rule_follower import RuleFollower
 from rowcast.program.settings.cluster import beside
 from rowcast.program.shared_users import sharing
 from rowcast.reads.record_cache import RecordCache
+from rowcast.routes.figure_rows import listed_rows
 from rowcast.store.sql_database import file_of
+from rowcast.writes.commit import Committer
 
 log = logging.getLogger("rowcast.cluster")
 

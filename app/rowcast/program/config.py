@@ -26,7 +26,6 @@ from rowcast import features
 from rowcast.core.errors import Code, Error
 from rowcast.core.sign_in import CREDENTIALS
 from rowcast.core.suggestions import did_you_mean
-from rowcast.kernel.settings import Place, PlaceOrNone, Section
 from rowcast.program.client_settings import DEFAULT_FILE
 from rowcast.program.credentials import PREFIX
 from rowcast.program.settings.client_events import ClientEventsSettings
@@ -49,6 +48,7 @@ from rowcast.program.settings.tls import Tls
 from rowcast.program.settings.together import clashes, idle
 from rowcast.program.settings.topics import Topics
 from rowcast.program.settings.workers import Workers
+from rowcast.settings.sections import Place, PlaceOrNone, Section
 
 MAPS: Final = frozenset({"topics.tables", "security.jwt.role_names", "snapshots.audiences"})
 """Settings that are maps from user-defined names to sections."""

@@ -10,9 +10,9 @@ from rowcast.doors.mqtt.client import client_of
 from rowcast.doors.mqtt.session_rows import connection_facts
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.rows.figure_rows import Facts, figure_rows, listed_rows
-from rowcast.kernel.rows.system_rows import time_text
 from rowcast.program.doors import Doors
+from rowcast.routes.figure_rows import Facts, figure_rows, listed_rows
+from rowcast.routes.system_rows import time_text
 from rowcast.schema.schema import Schema
 
 CLIENTS: Final = "$SYS/clients"

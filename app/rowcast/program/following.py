@@ -1,9 +1,9 @@
 """A process that follows the log of the sequencer, and serves declared tables over HTTP.
 
 It decides writes on what it has followed, and has them numbered elsewhere
-(``kernel/forwarding.py``). It has no MQTT, and only the features that are the same in each process;
-what needs one place it refuses. Workers (``worker.py``) and the nodes of a cluster that follow
-(``cluster_follower.py``) differ in their tables, and in how they reach the sequencer.
+(``cluster/forwarding.py``). It has no MQTT, and only the features that are the same in each
+process; what needs one place it refuses. Workers (``worker.py``) and the nodes of a cluster that
+follow (``cluster_follower.py``) differ in their tables, and in how they reach the sequencer.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from typing import Final, NoReturn, cast
 
 from rowcast.bus.bus import Bus
 from rowcast.cluster.follower_link import FollowerLink
+from rowcast.cluster.forwarding import NUMBERED_ELSEWHERE, ForwardingCommitter
 from rowcast.cluster.remote_rows import RowAnswers
 from rowcast.cluster.unlogged import UnloggedEvents
 from rowcast.core.callers import ALL, Caller
@@ -32,11 +33,7 @@ from rowcast.features.idempotency.idempotent_writes import MARKS
 from rowcast.features.rights.feature import AccessRights
 from rowcast.features.rollups.feature import Rollups
 from rowcast.journal.follower_store import FollowerStore
-from rowcast.kernel.commit import Committer
-from rowcast.kernel.forwarding import NUMBERED_ELSEWHERE, ForwardingCommitter
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.rows.system_rows import SystemRows
-from rowcast.kernel.write import Write
 from rowcast.net.relay import Client
 from rowcast.program.cluster_checks import agreed
 from rowcast.program.config import Config
@@ -46,6 +43,9 @@ from rowcast.program.operations import make_ready
 from rowcast.program.relaying_edge import RelayingEdge
 from rowcast.program.rule_follower import RuleFollower
 from rowcast.reads.record_cache import RecordCache
+from rowcast.routes.system_rows import SystemRows
+from rowcast.writes.commit import Committer
+from rowcast.writes.write import Write
 
 log = logging.getLogger("rowcast.cluster")
 

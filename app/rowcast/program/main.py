@@ -17,6 +17,7 @@ from typing import TypeVar, cast
 
 from rowcast import __version__
 from rowcast.bus.bus import Bus
+from rowcast.cluster.sequencing import SequencingCommitter
 from rowcast.core.clock import HybridClock, WallClock
 from rowcast.core.compiled import CODE
 from rowcast.core.errors import Code, Error
@@ -37,12 +38,8 @@ from rowcast.features.rights.feature import AccessRights
 from rowcast.journal.applier_child import Spawn
 from rowcast.journal.journaled_store import JournaledStore
 from rowcast.journal.opening import open_journal
-from rowcast.kernel.commit import Committer
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.registry import Registry
-from rowcast.kernel.seams import Facts
-from rowcast.kernel.sequencing import SequencingCommitter
 from rowcast.models import Models
 from rowcast.program.clock import guarded_clock
 from rowcast.program.collector import Collector
@@ -62,10 +59,13 @@ from rowcast.program.systemd import service_manager
 from rowcast.program.threads import Threads
 from rowcast.program.workers import Workers, check_workers
 from rowcast.reads.record_cache import RecordCache
+from rowcast.routes.registry import Registry
 from rowcast.schema import load_schema
+from rowcast.seams.seams import Facts
 from rowcast.store.private import make_directory
 from rowcast.subscriptions.backlog import Overflow
 from rowcast.subscriptions.reader import Reader
+from rowcast.writes.commit import Committer
 
 log = logging.getLogger("rowcast")
 

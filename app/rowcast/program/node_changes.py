@@ -13,8 +13,8 @@ from typing import Final, Protocol
 from rowcast.cluster.sequencer_links import SequencerLinks
 from rowcast.core.errors import Code, Error
 from rowcast.engines.standing import Standing
-from rowcast.kernel.rows.system_rows import SystemRows
 from rowcast.program.settings.cluster import NODES_MAX, parse_peer
+from rowcast.routes.system_rows import SystemRows
 
 log = logging.getLogger("rowcast.cluster")
 

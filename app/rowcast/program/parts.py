@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from rowcast.core.clock import WallClock
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.journal.journaled_store import JournaledStore
-from rowcast.kernel.seams import Facts
 from rowcast.program.config import Config
 from rowcast.program.identity import Identity
 from rowcast.schema.schema import Schema
+from rowcast.seams.seams import Facts
 
 
 @dataclass(frozen=True, slots=True)

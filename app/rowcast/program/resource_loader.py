@@ -15,8 +15,8 @@ from types import ModuleType
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import check_topic
 from rowcast.features.hooks.hooks import COLLECTING, Hooks
-from rowcast.kernel.resource import Resource
 from rowcast.models import SERVING, Models
+from rowcast.routes.resource import Resource
 
 
 def load_resources(

@@ -24,9 +24,9 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.facts import Change
 from rowcast.kernel.feature import Background, Feature
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.seams import Facts
 from rowcast.program.features import Plug
 from rowcast.program.parts import Parts
+from rowcast.seams.seams import Facts
 from rowcast.store.private import replace_file
 
 log = logging.getLogger("rowcast.cluster")

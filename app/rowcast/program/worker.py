@@ -11,12 +11,12 @@ import signal
 import sys
 from pathlib import Path
 
+from rowcast.cluster.forwarding import ForwardingCommitter, unreachable
 from rowcast.cluster.frames import Frames
 from rowcast.cluster.shared_tables import SharedTables
 from rowcast.cluster.sockets import follow, relay
 from rowcast.core.errors import Code, Error
 from rowcast.journal.follower_store import FollowerStore
-from rowcast.kernel.forwarding import ForwardingCommitter, unreachable
 from rowcast.log.followed_log import FollowedLog
 from rowcast.log.log import Head
 from rowcast.net.relay import Client

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from rowcast.cluster.messages import pack_applied
 from rowcast.cluster.remote_rows import RowsElsewhere
 from rowcast.cluster.sequencer_links import SequencerLinks
+from rowcast.cluster.sequencing import SequencingCommitter
 from rowcast.cluster.sockets import SequencerSocket
 from rowcast.cluster.unlogged import UnloggedEvents
 from rowcast.core.errors import Code, Error
@@ -27,12 +28,11 @@ from rowcast.features.rights.feature import AccessRights
 from rowcast.journal.applying import Applied
 from rowcast.journal.journaled_store import JournaledStore
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.rows.figure_rows import listed_rows
-from rowcast.kernel.sequencing import SequencingCommitter
 from rowcast.net.listener import bind
 from rowcast.program.config import Config
 from rowcast.program.doors import Doors
 from rowcast.program.rule_follower import RuleFollower
+from rowcast.routes.figure_rows import listed_rows
 from rowcast.schema.schema import Schema
 
 log = logging.getLogger("rowcast.workers")

@@ -1,4 +1,4 @@
-"""Floor 1: ``schema.graphql`` read into tables. Only this room knows that it is GraphQL."""
+"""``schema.graphql`` read into tables. Only this room knows that it is GraphQL."""
 
 from rowcast.schema.read import load_schema, parse_schema
 from rowcast.schema.schema import Schema

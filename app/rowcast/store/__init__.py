@@ -1,1 +1,1 @@
-"""Floor 2: the disk. Records, the log and durable facts."""
+"""The disk. Records, the log and durable facts."""

@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosed
 from http_server import STREAM, HttpServer, a_moment, ask, hear, say
 from rowcast.codecs import decode, encode
 from rowcast.core.errors import Code, Error
-from rowcast.kernel.resource import Resource, Stream
+from rowcast.routes.resource import Resource, Stream
 from serving import PATIENCE_SECONDS, PROMPT_SECONDS
 
 

@@ -11,7 +11,7 @@ from asgi import asgi
 from http_clients import http_client
 from rowcast.doors.http.documents.asyncapi import AsyncDocument
 from rowcast.doors.http.documents.servers import servers_at
-from rowcast.kernel.registry import Registry
+from rowcast.routes.registry import Registry
 from rowcast.schema import parse_schema
 from serving import application
 

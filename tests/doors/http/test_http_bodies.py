@@ -13,7 +13,7 @@ from rowcast.core.shedding import Shed, Shedding
 from rowcast.doors.http.messages.bodies import read_body
 from rowcast.doors.http.messages.parameters import write_parameters
 from rowcast.doors.http.rest.request import Request
-from rowcast.kernel.registry import Route
+from rowcast.routes.registry import Route
 
 PART = OVERLOAD_UNFINISHED_BYTES // 2 + 1
 

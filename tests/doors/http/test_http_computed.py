@@ -13,7 +13,7 @@ from rowcast.codecs import CBOR, JSON, MSGPACK, NDJSON
 from rowcast.core.errors import Error
 from rowcast.core.query_text import parse_query
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
-from rowcast.kernel.resource import Resource
+from rowcast.routes.resource import Resource
 from rowcast.schema import parse_schema
 from rowcast.store.sqlite import SqlStore
 

@@ -9,7 +9,7 @@ from http_server import HttpServer
 from rowcast.codecs import CBOR, encode
 from rowcast.core.tables import Attribute, Table, Type
 from rowcast.features.transactions.feature import Transactions
-from rowcast.kernel.resource import Resource
+from rowcast.routes.resource import Resource
 
 NUMBERS = [
     "1.2345678901234567890123",

@@ -16,7 +16,7 @@ from rowcast.core.callers import NONE, Caller
 from rowcast.core.limits import HTTP_CALLERS_MAX
 from rowcast.doors import http
 from rowcast.doors.http.messages.cors import Origins
-from rowcast.kernel.seams import Page
+from rowcast.seams.seams import Page
 from serving import PATIENCE_SECONDS
 
 DOOR = Path(http.__file__).parent

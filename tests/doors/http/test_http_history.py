@@ -16,7 +16,7 @@ from rowcast.core.clock import milliseconds_of
 from rowcast.features.history.bounds import HistoryBounds
 from rowcast.features.history.feature import History
 from rowcast.features.history.history import HistoryReads
-from rowcast.kernel.resource import Resource
+from rowcast.routes.resource import Resource
 from rowcast.store.store import Keep
 
 ROWS = (JSON, CBOR, MSGPACK, NDJSON, CBOR_SEQ)

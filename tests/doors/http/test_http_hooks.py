@@ -10,7 +10,7 @@ from rowcast.codecs import decode
 from rowcast.core.errors import Code, Error
 from rowcast.features.hooks.hook import DROP, Hook, Refusal
 from rowcast.features.hooks.hooks import HAPPENINGS, Hooks
-from rowcast.kernel.resource import Resource
+from rowcast.routes.resource import Resource
 
 
 def listening():

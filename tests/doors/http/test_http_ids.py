@@ -12,7 +12,7 @@ from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.limits import TOPIC_LEVELS_MAX
-from rowcast.kernel.write import Condition
+from rowcast.writes.write import Condition
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from rowcast.core.compiled import CODE
 from rowcast.doors.http.documents.asyncapi import AsyncDocument
 from rowcast.doors.http.documents.openapi import openapi_document
 from rowcast.doors.http.documents.servers import servers_at
-from rowcast.kernel.registry import Registry
-from rowcast.kernel.resource import Resource
+from rowcast.routes.registry import Registry
+from rowcast.routes.resource import Resource
 from rowcast.schema import parse_schema
 
 

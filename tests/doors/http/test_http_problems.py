@@ -16,7 +16,7 @@ from rowcast.doors.http.messages.problems import (
     problem_headers,
     status_of,
 )
-from rowcast.kernel.resource import Resource
+from rowcast.routes.resource import Resource
 
 TABLE = {
     Code.INVALID: (400, 1007),

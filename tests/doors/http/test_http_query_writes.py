@@ -5,7 +5,7 @@ import json
 import pytest
 
 from asgi import EPOCH, asgi
-from rowcast.kernel.resource import Resource
+from rowcast.routes.resource import Resource
 
 DOGS = [("1", "Rex", 3), ("2", "Max", 5), ("3", "Ada", 7), ("a/1", "Bo", 1), ("a/2", "Cy", 2)]
 

@@ -11,9 +11,9 @@ from build import ANN, refusal
 from rowcast.codecs import CBOR
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, Event
-from rowcast.kernel.resource import Resource
-from rowcast.kernel.rows.system_rows import SystemRows
-from rowcast.kernel.write import Condition
+from rowcast.routes.resource import Resource
+from rowcast.routes.system_rows import SystemRows
+from rowcast.writes.write import Condition
 
 
 class Lamp(Resource):

@@ -16,7 +16,7 @@ from rowcast.auth.tries import LoginRateLimit
 from rowcast.core.callers import NONE, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.doors.http.login.signing_in import basic
-from rowcast.kernel.resource import Resource
+from rowcast.routes.resource import Resource
 from serving import PATIENCE_SECONDS
 
 

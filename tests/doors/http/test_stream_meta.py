@@ -8,7 +8,7 @@ from http_server import HttpServer
 from rowcast.codecs import CBOR, MSGPACK, decode, encode
 from rowcast.core.clock import milliseconds_of
 from rowcast.core.events import DELETE, MESSAGE, PATCH
-from rowcast.kernel.resource import Resource
+from rowcast.routes.resource import Resource
 
 NAMES = {"_seq", "_ts", "_version", "_origin", "_client", "_op"}
 

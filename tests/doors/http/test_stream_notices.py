@@ -5,8 +5,8 @@ import json
 import pytest
 
 from http_server import STREAM, HttpServer, hear
-from rowcast.kernel.resource import Resource
-from rowcast.kernel.seams import StreamNotice
+from rowcast.routes.resource import Resource
+from rowcast.seams.seams import StreamNotice
 
 SECONDS = 0.01
 

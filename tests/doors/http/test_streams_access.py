@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed
 from http_server import HttpServer, a_moment, hear, say
 from rowcast.core.callers import NONE, Grants
 from rowcast.core.errors import Code, Error
-from rowcast.kernel.resource import Resource
+from rowcast.routes.resource import Resource
 from serving import PATIENCE_SECONDS
 
 GONE = Error(Code.UNAUTHENTICATED, "the user was removed")

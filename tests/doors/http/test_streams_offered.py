@@ -4,7 +4,7 @@ import pytest
 
 from http_server import STREAM, TABLES, HttpServer, ask, hear, say
 from rowcast.core.tables import Table
-from rowcast.kernel.resource import Resource
+from rowcast.routes.resource import Resource
 
 QUIET = Table("Quiet", "Quiet", hidden_from=frozenset({"sse", "ws"}))
 UNSOCKETED = Table("Unsocketed", "Unsocketed", hidden_from=frozenset({"ws"}))

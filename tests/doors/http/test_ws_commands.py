@@ -9,7 +9,7 @@ from http_server import HttpServer, ask, hear, say
 from rowcast.codecs import decode
 from rowcast.core.callers import NONE
 from rowcast.core.events import PUT
-from rowcast.kernel.resource import Resource
+from rowcast.routes.resource import Resource
 from serving import PATIENCE_SECONDS
 
 

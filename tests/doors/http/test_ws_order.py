@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from http_server import HttpServer, hear, say
-from rowcast.kernel.pending_bytes import WriteBounds
-from rowcast.kernel.resource import Resource
+from rowcast.routes.resource import Resource
+from rowcast.writes.pending_bytes import WriteBounds
 from serving import PATIENCE_SECONDS
 
 

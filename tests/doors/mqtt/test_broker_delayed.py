@@ -3,9 +3,9 @@
 import pytest
 
 from mqtt_server import VERSIONS, Puback, Pubrec, Pubrel, payloads, topics
-from rowcast.kernel.resource import Resource
 from rowcast.mqtt.packets import Will
 from rowcast.mqtt.reasons import Reason
+from rowcast.routes.resource import Resource
 
 
 @pytest.mark.parametrize("version", VERSIONS)

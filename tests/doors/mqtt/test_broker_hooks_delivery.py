@@ -7,9 +7,9 @@ import pytest
 from mqtt_server import MqttServer, payloads
 from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.hook import DROP, Hook
-from rowcast.kernel.registry import Registry
 from rowcast.mqtt.packets import Puback, Subscription
 from rowcast.mqtt.window import Window
+from rowcast.routes.registry import Registry
 from rowcast.subscriptions.subscribed_filters import SubscribedFilters
 from rowcast.subscriptions.subscription import Subscription as Cursor
 

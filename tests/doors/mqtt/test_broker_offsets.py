@@ -14,9 +14,9 @@ from mqtt_server import (
     users,
 )
 from rowcast.core.events import MESSAGE, Event
-from rowcast.kernel.resource import Resource
 from rowcast.mqtt.packets import Suback, Subscribe, Subscription
 from rowcast.mqtt.reasons import Reason
+from rowcast.routes.resource import Resource
 from rowcast.store.store import Keep
 
 

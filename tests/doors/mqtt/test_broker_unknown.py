@@ -3,8 +3,8 @@
 import pytest
 
 from mqtt_server import Puback, Suback, Subscribe, Subscription, Unsubscribe, topics
-from rowcast.kernel.resource import Resource
 from rowcast.mqtt.reasons import Reason
+from rowcast.routes.resource import Resource
 
 UNKNOWN = [
     "$query/Dog/1",

@@ -12,7 +12,7 @@ from rowcast.core.events import PUT, Event
 from rowcast.core.refusal_limits import REFUSALS_OF_ONE_BURST, REFUSALS_RATED_MAX
 from rowcast.core.topics import TopicFilter
 from rowcast.features.audit.refusals import TABLE, RefusalLog
-from rowcast.kernel.write import Unawaited
+from rowcast.writes.write import Unawaited
 
 
 class World(Rightful):

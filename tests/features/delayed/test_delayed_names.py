@@ -7,7 +7,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT, Event
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.kernel.resource import Resource
+from rowcast.routes.resource import Resource
 
 
 async def put(room, topic):

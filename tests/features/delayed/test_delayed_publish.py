@@ -18,8 +18,8 @@ from rowcast.features.delayed.feature import DelayedPublish
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.rights.access_list import AccessRule
-from rowcast.kernel.resource import Resource
-from rowcast.kernel.write import Condition, Receipt
+from rowcast.routes.resource import Resource
+from rowcast.writes.write import Condition, Receipt
 
 
 class Later:

@@ -11,7 +11,7 @@ from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.features.derived import commit
 from rowcast.features.derived.commit import ResultBounds
-from rowcast.kernel.result_writing import write_result
+from rowcast.results.result_writing import write_result
 from rowcast.store.sqlite import SqlStore
 
 COUNT = 2_500

@@ -12,9 +12,9 @@ from rowcast.features.hooks.bounds import BOUNDS, HookBounds
 from rowcast.features.hooks.hook import DROP, Hook, Refusal
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.kernel.atomic_batch import AtomicBatch
-from rowcast.kernel.resource import Resource
-from rowcast.kernel.write import Receipt
+from rowcast.routes.resource import Resource
 from rowcast.store.store import Change
+from rowcast.writes.write import Receipt
 
 
 def hooked(*hooks, bounds=BOUNDS, **options):

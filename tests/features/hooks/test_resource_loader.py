@@ -13,7 +13,7 @@ from rowcast.program.resource_loader import load_resources
 
 GOOD = """
 from rowcast import Resource
-from rowcast.kernel.resource import Resource as Base
+from rowcast.routes.resource import Resource as Base
 
 PLAIN = 5
 

@@ -11,8 +11,8 @@ from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT, Event
 from rowcast.features.idempotency.idempotency_keys import OWNER, Keys
-from rowcast.kernel.write import Receipt
 from rowcast.store.sqlite import SqlStore
+from rowcast.writes.write import Receipt
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -20,10 +20,10 @@ from rowcast.doors.http.rest.representations import prepare, representation
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.large_values.feature import LargeValueProcess
-from rowcast.kernel.last_write_wins import put_stamp
-from rowcast.kernel.pending_bytes import WriteBounds
 from rowcast.net.worker_processes import WorkerProcesses
 from rowcast.schema import parse_schema
+from rowcast.writes.last_write_wins import put_stamp
+from rowcast.writes.pending_bytes import WriteBounds
 from serving import PATIENCE_SECONDS
 
 BYTES_MIN = 100

@@ -11,9 +11,9 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.limits import TOMBSTONE_DAYS
 from rowcast.core.write_marks import ORIGIN
-from rowcast.kernel.last_write_wins import put_stamp, stamp_of
-from rowcast.kernel.resource import Resource
+from rowcast.routes.resource import Resource
 from rowcast.store.sqlite import SqlStore
+from rowcast.writes.last_write_wins import put_stamp, stamp_of
 
 THEN = version_of(int(NOW * 1000))
 

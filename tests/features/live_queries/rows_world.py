@@ -8,7 +8,7 @@ from mqtt_server import Connect, Subscribe, Subscription, user
 from rowcast.core.tables import Attribute, Table, Type
 from rowcast.features.live_queries.feature import LiveQueriesOfTables
 from rowcast.kernel.feature import Feature
-from rowcast.kernel.rows.system_rows import SystemRows
+from rowcast.routes.system_rows import SystemRows
 
 PATH = "$SYS/things"
 NOTHING = Table("T", "T", (Attribute("id", Type.ID, primary_key=True),))

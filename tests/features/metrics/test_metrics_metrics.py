@@ -5,7 +5,7 @@ import pytest
 from rowcast.features.metrics.loads import Loads
 from rowcast.features.metrics.metrics import Metrics
 from rowcast.features.metrics.tree import LIVE, SYSTEM, readings
-from rowcast.kernel.process_memory import ProcessMemory
+from rowcast.net.process_memory import ProcessMemory
 
 
 class Clock:

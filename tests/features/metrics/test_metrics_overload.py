@@ -17,7 +17,7 @@ from rowcast.core.overload_limits import (
 from rowcast.core.shedding import Shed
 from rowcast.core.topics import TopicFilter
 from rowcast.features.overload.overload import Overload, Queues, Watermarks
-from rowcast.kernel.process_memory import memory_limit
+from rowcast.net.process_memory import memory_limit
 from rowcast.subscriptions.gaps import Gap, GapCause
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 

@@ -10,7 +10,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, Event
 from rowcast.features.topic_statistics.top import Counted, Top
 from rowcast.features.topic_statistics.topic_stats import TopicStats
-from rowcast.kernel.write import Receipt
+from rowcast.writes.write import Receipt
 
 
 @settings(deadline=None)

@@ -9,11 +9,11 @@ from test_bulk_commit import dogs
 from test_staged_results import MANY, Staged, read, subscribed
 
 from build import ANN, TABLES, Server
+from rowcast.cluster.forwarding import ForwardingCommitter
 from rowcast.core.events import PUT, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.journal.applying import InlineApplying
 from rowcast.journal.follower_store import FollowerStore
-from rowcast.kernel.forwarding import ForwardingCommitter
 from rowcast.log.batch import Batch
 from rowcast.log.batch_content import Content
 from rowcast.log.followed_log import FollowedLog

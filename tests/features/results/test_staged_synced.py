@@ -20,10 +20,10 @@ from rowcast.core.lineage import client_of
 from rowcast.core.topics import TopicFilter
 from rowcast.features.retention.expiries import EndOfRecords
 from rowcast.features.sites.feature import Sites
-from rowcast.kernel.known_versions import seen_by
-from rowcast.kernel.last_write_wins import put_stamp, stamp_of
-from rowcast.kernel.staged_commit import GivenWay
-from rowcast.kernel.write import UNAWAITED, Receipt, Write
+from rowcast.writes.known_versions import seen_by
+from rowcast.writes.last_write_wins import put_stamp, stamp_of
+from rowcast.writes.staged_commit import GivenWay
+from rowcast.writes.write import UNAWAITED, Receipt, Write
 from virtual import turns
 
 DOG = TABLES[0]

@@ -8,10 +8,10 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.bounds import BOUNDS, HookBounds
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.kernel.write import Condition
 from rowcast.reads.record_cache import Unknown
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 from rowcast.subscriptions.subscription import Subscription
+from rowcast.writes.write import Condition
 
 
 class Cellar(Hook):

@@ -9,8 +9,8 @@ from rowcast.core.errors import Code
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.features.rights.rights import Rights
-from rowcast.kernel.listeners import Listeners
 from rowcast.rows.transcoder import Transcoder
+from rowcast.seams.listeners import Listeners
 
 RIGHTS = Rights([Table("Dog", "Dog")], Transcoder({}), None, Listeners())
 """Of a server at which nothing is said but grants."""

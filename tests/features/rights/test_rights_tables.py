@@ -13,7 +13,7 @@ from rowcast.core.moments import moment_of
 from rowcast.core.queries import Query, Select
 from rowcast.core.query_text import parse_query
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.write import A_RECORD, Condition
+from rowcast.writes.write import A_RECORD, Condition
 
 REX = {"id": "1", "owner": "ann", "name": "Rex", "phone": "0123456789", "weight": 30}
 

@@ -5,8 +5,8 @@ from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.features.shared_subscriptions.assignments import GroupLimits
 from rowcast.features.shared_subscriptions.group_table import Groups
-from rowcast.kernel.registry import Registry
 from rowcast.kernel.row_views import Views
+from rowcast.routes.registry import Registry
 from rowcast.subscriptions.gaps import Gap
 from rowcast.subscriptions.subscription import SubscribedFilter
 from subscription_world import SMALL, World

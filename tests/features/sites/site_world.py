@@ -16,8 +16,8 @@ from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.features.bridges.messages import PRODUCER, Sender, event_of, message_of
 from rowcast.features.sites.feature import Sites
-from rowcast.kernel.last_write_wins import stamp_of
-from rowcast.kernel.write import UNAWAITED, Write
+from rowcast.writes.last_write_wins import stamp_of
+from rowcast.writes.write import UNAWAITED, Write
 
 SYNCED = "Dog/#", "u/#"
 ALWAYS = 10_000_000

@@ -17,8 +17,8 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.sites.conflict_rows import PATH
 from rowcast.features.sites.conflicts import OWNER, VALUE_BYTES_MAX
 from rowcast.features.sites.feature import Sites
-from rowcast.kernel.known_versions import put_seen, seen_by
-from rowcast.kernel.last_write_wins import put_stamp
+from rowcast.writes.known_versions import put_seen, seen_by
+from rowcast.writes.last_write_wins import put_stamp
 
 HERE = "0000000a"
 THERE = "0000000b"

@@ -6,8 +6,8 @@ import pytest
 from site_world import DELETE, MESSAGE, PATCH, PUT, Site, World
 
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.last_write_wins import stamp_of
 from rowcast.store.sqlite import SqlStore
+from rowcast.writes.last_write_wins import stamp_of
 
 TOPICS = "Dog/1", "Dog/2", "u/1"
 SITES = "0000000a", "0000000b", "0000000c"

@@ -14,7 +14,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.features.transactions.feature import Transactions
-from rowcast.kernel.resource import Resource
+from rowcast.routes.resource import Resource
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 MOVE = [

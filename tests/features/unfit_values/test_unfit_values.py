@@ -9,8 +9,8 @@ from build import ANN, Server, refusal
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.features.unfit_values.feature import LEVEL, UnfitValues
-from rowcast.kernel.write import Receipt
 from rowcast.schema import parse_schema
+from rowcast.writes.write import Receipt
 
 SCHEMA = """
 type Strict @table @export { id: ID @primaryKey n: Int }

@@ -12,7 +12,7 @@ from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.features.websocket_wills.feature import WillsOfWebSockets
 from rowcast.features.websocket_wills.wills import OWNER, WebSocketWills
-from rowcast.kernel.resource import Resource
+from rowcast.routes.resource import Resource
 from serving import PATIENCE_SECONDS
 
 AWAY = {"op": "will", "topic": "Chat/ann", "value": {"here": False}, "retain": True}

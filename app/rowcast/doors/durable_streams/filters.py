@@ -18,8 +18,8 @@ from rowcast.core.topics import TopicFilter
 from rowcast.doors.durable_streams.pieces import Piece
 from rowcast.features.history.history import history_of
 from rowcast.features.history.moments import forgotten
-from rowcast.kernel.excluded_tables import check_not_excluded
 from rowcast.kernel.kernel import Kernel
+from rowcast.routes.excluded_tables import check_not_excluded
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 _TAKEN: Final = 1_000

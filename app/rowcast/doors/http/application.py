@@ -28,7 +28,7 @@ from rowcast.doors.http.login.routes import router as login
 from rowcast.doors.http.login.signing_in import COOKIE
 from rowcast.doors.http.messages.responses import refuse
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.registry import Registry
+from rowcast.routes.registry import Registry
 
 OPENAPI_PATH: Final = "/openapi.json"
 DOCUMENTATION: Final = "/ui/#/api"

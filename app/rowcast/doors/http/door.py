@@ -27,10 +27,10 @@ from rowcast.doors.http.messages.hosts import Hosts
 from rowcast.doors.http.streams.rows import STREAMS, stream_rows
 from rowcast.doors.http.streams.stream_writer import Flusher
 from rowcast.doors.http.streams.watch import Watch
-from rowcast.kernel.door import Door
-from rowcast.kernel.excluded_tables import Exclusions
 from rowcast.kernel.kernel import Kernel
 from rowcast.reads.loop_turns import LoopTurns
+from rowcast.routes.excluded_tables import Exclusions
+from rowcast.seams.door import Door
 from rowcast.subscriptions.subscription import Subscription
 
 

@@ -44,8 +44,8 @@ from rowcast.doors.http.rest.rest import label_of
 from rowcast.doors.http.socket_pings import MQTT_PROTOCOLS
 from rowcast.doors.http.streams import sse, websocket
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.registry import Route
-from rowcast.kernel.seams import Page
+from rowcast.routes.registry import Route
+from rowcast.seams.seams import Page
 
 log = logging.getLogger("rowcast.doors.http")
 

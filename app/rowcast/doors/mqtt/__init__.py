@@ -1,1 +1,1 @@
-"""Floor 4: the MQTT edge. It translates packets into the kernel's verbs and events into packets."""
+"""The MQTT edge. It translates packets into the kernel's verbs and events into packets."""

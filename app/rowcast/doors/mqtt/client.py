@@ -24,11 +24,11 @@ from rowcast.doors.mqtt.delivery.sending import deliver
 from rowcast.doors.mqtt.packets.dialogue import Dialogue
 from rowcast.doors.mqtt.packets.held import enough_held
 from rowcast.doors.mqtt.sessions.session import Session
-from rowcast.kernel.write import Outcome, Unawaited
 from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.packets import MQTT_5, Auth, Connack, Disconnect, Packet, Publish
 from rowcast.mqtt.reasons import Cause, Reason
 from rowcast.mqtt.violations import UnsupportedVersion, Violation
+from rowcast.writes.write import Outcome, Unawaited
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.broker import Broker

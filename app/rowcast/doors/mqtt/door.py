@@ -13,9 +13,9 @@ from rowcast.doors.mqtt.session_rows import session_rows
 from rowcast.doors.mqtt.sessions.observers import SESSIONS, SUBSCRIPTIONS
 from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.doors.mqtt.subscription_rows import subscription_rows
-from rowcast.kernel.door import Door, DoorFigures
 from rowcast.kernel.kernel import Kernel
 from rowcast.mqtt.reasons import Reason
+from rowcast.seams.door import Door, DoorFigures
 from rowcast.subscriptions.subscription import Subscription
 
 

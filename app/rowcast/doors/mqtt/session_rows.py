@@ -23,8 +23,8 @@ from rowcast.doors.mqtt.delivery.sent import CompactInflight, sent_of
 from rowcast.doors.mqtt.sessions.observers import SESSIONS
 from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.doors.mqtt.sessions.wills import will_delay
-from rowcast.kernel.rows.system_rows import SystemRows, time_text
 from rowcast.mqtt.reasons import Reason
+from rowcast.routes.system_rows import SystemRows, time_text
 from rowcast.subscriptions.gaps import GapCause
 from rowcast.subscriptions.subscription import SubscribedFilter
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from rowcast.core.errors import Code, Error
 from rowcast.doors.mqtt.session_rows import subscription_facts, subscriptions_of
 from rowcast.doors.mqtt.sessions.observers import SUBSCRIPTIONS, client_id_and_filter
-from rowcast.kernel.rows.system_rows import SystemRows
+from rowcast.routes.system_rows import SystemRows
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.broker import Broker

@@ -25,7 +25,7 @@ from rowcast.core.entry_limits import PASSWORD_CHECKS_AT_ONCE
 from rowcast.core.errors import Code, Error
 from rowcast.features.accounts.forms import Said, checked, role_edit, user_members
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.rows.system_rows import time_text
+from rowcast.routes.system_rows import time_text
 
 USERS = "$SYS/users"
 ROLES = "$SYS/roles"

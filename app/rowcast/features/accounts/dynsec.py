@@ -21,8 +21,8 @@ from rowcast.features.accounts.dynsec_acls import ACLS
 from rowcast.features.accounts.dynsec_clients import PEOPLE
 from rowcast.features.accounts.dynsec_rows import Asked, Rows
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.resource import Resource
-from rowcast.kernel.write import Write
+from rowcast.routes.resource import Resource
+from rowcast.writes.write import Write
 
 PATH: Final = "$CONTROL/dynamic-security"
 TOPIC: Final = f"{PATH}/v1"

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from rowcast.auth.users import User, granted
 from rowcast.core.callers import ADMIN, ALL
 from rowcast.features.accounts.accounts import ROLES, USERS, Directory
-from rowcast.kernel.rows.system_rows import SystemRows, time_text
+from rowcast.routes.system_rows import SystemRows, time_text
 
 Facts = dict[str, object]
 

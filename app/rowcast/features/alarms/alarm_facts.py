@@ -10,7 +10,7 @@ from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.topics import check_topic
 from rowcast.features.alarms.alarm_states import Entry
 from rowcast.features.alarms.automaton import Alarm, Happened, Phase
-from rowcast.kernel.rows.system_rows import time_text
+from rowcast.routes.system_rows import time_text
 
 Facts = dict[str, object]
 

@@ -25,7 +25,7 @@ from rowcast.core.scalars import Mismatch, to_date
 from rowcast.features.alarms.alarm_facts import Facts, facts_of
 from rowcast.features.alarms.alarms import Alarms
 from rowcast.features.alarms.automaton import Alarm, Step, acknowledge, shelve, unshelve
-from rowcast.kernel.rows.system_rows import SystemRows
+from rowcast.routes.system_rows import SystemRows
 
 Act = Callable[[Alarm, float], Step]
 

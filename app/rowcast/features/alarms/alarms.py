@@ -42,10 +42,10 @@ from rowcast.features.alarms.automaton import Alarm, Step
 from rowcast.features.alarms.webhooks import Call, Webhooks
 from rowcast.kernel.feature import Background
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.last_write_wins import is_stamped
-from rowcast.kernel.seams import Facts, RowChanged
-from rowcast.kernel.write import Group, Outcome, Write, resolve
+from rowcast.seams.seams import Facts, RowChanged
 from rowcast.store.store import Change
+from rowcast.writes.last_write_wins import is_stamped
+from rowcast.writes.write import Group, Outcome, Write, resolve
 
 log = logging.getLogger("rowcast.alarms")
 

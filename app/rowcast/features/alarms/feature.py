@@ -13,8 +13,8 @@ from rowcast.features.alarms.webhook_rows import DELIVERIES, webhook_rows
 from rowcast.features.alarms.webhooks import Webhook, Webhooks
 from rowcast.kernel.feature import Background, Feature
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.seams import Facts
 from rowcast.net.webhook_call import call, in_thread
+from rowcast.seams.seams import Facts
 
 
 class RecordAlarms(Feature):

@@ -10,8 +10,8 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.features.alarms.webhooks import DEFAULT, Webhook
-from rowcast.kernel.settings import Seconds, Section
-from rowcast.kernel.webhook_settings import WebhookSecret, WebhookSection, WebhookUrl
+from rowcast.settings.sections import Seconds, Section
+from rowcast.settings.webhooks import WebhookSecret, WebhookSection, WebhookUrl
 
 
 class AlarmSection(Section):

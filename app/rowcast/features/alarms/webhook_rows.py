@@ -9,7 +9,7 @@ from typing import Final
 
 from rowcast.core.errors import Code, Error
 from rowcast.features.alarms.webhooks import Webhooks
-from rowcast.kernel.rows.system_rows import SystemRows
+from rowcast.routes.system_rows import SystemRows
 
 DELIVERIES: Final = "$SYS/alarm_deliveries"
 

@@ -26,12 +26,12 @@ from rowcast.core.webhook_limits import (
 from rowcast.features.alarms.alarm_facts import told_facts
 from rowcast.features.alarms.alarm_states import Entry
 from rowcast.features.alarms.automaton import Happened
-from rowcast.kernel.commit import Committer
-from rowcast.kernel.rows.system_rows import time_text
-from rowcast.kernel.seams import Facts, RowChanged
 from rowcast.net.webhook_call import CallError
 from rowcast.net.webhook_signature import signed_headers
+from rowcast.routes.system_rows import time_text
+from rowcast.seams.seams import Facts, RowChanged
 from rowcast.store.store import Change
+from rowcast.writes.commit import Committer
 
 log = logging.getLogger("rowcast.alarms")
 

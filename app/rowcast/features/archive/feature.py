@@ -16,9 +16,9 @@ from rowcast.features.archive.file_format import FileFormat
 from rowcast.journal.journaled_store import JournaledStore
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.rows.figure_rows import listed_rows
 from rowcast.net.background_threads import background_threads
 from rowcast.reads.read_queue import ReadLane
+from rowcast.routes.figure_rows import listed_rows
 from rowcast.store.older_rows import Oldest, OldestRoom
 from rowcast.store.store import Keep
 

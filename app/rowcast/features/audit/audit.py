@@ -23,9 +23,9 @@ from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topic_tables import AUDIT, AUDIT_LEVEL, TopicRoot, TopicTable
 from rowcast.core.topics import RESULTS, TRANSACTIONS
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.rows.system_rows import time_text
-from rowcast.kernel.write import Unawaited, Write
+from rowcast.routes.system_rows import time_text
 from rowcast.store.store import Keep
+from rowcast.writes.write import Unawaited, Write
 
 log = logging.getLogger("rowcast.audit")
 

@@ -5,7 +5,7 @@ from rowcast.features.audit.audit import Audit
 from rowcast.features.audit.refusals import RefusalLog
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.seams import OwnLog
+from rowcast.seams.seams import OwnLog
 
 
 class AuditLog(Feature):

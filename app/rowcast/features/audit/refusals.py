@@ -31,9 +31,9 @@ from rowcast.core.refusal_limits import (
 )
 from rowcast.core.topic_tables import REFUSALS, REFUSALS_LEVEL, TopicRoot, TopicTable
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.rows.system_rows import time_text
-from rowcast.kernel.write import Unawaited, Write
+from rowcast.routes.system_rows import time_text
 from rowcast.store.store import Keep
+from rowcast.writes.write import Unawaited, Write
 
 log = logging.getLogger("rowcast.refused")
 

@@ -40,11 +40,11 @@ from rowcast.features.bridges.plan import Mode, Plan, Route, direct
 from rowcast.features.bridges.remote import Remote
 from rowcast.features.bridges.state import Saved, beginning, change_of, kept_of
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.registry import Route as WriteRoute
-from rowcast.kernel.write import Outcome, Step, Write
+from rowcast.routes.registry import Route as WriteRoute
 from rowcast.rows.topic_rows import Row
 from rowcast.subscriptions.gaps import Gap
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
+from rowcast.writes.write import Outcome, Step, Write
 
 log = logging.getLogger("rowcast.features.bridges")
 

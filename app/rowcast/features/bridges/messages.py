@@ -13,9 +13,9 @@ from rowcast.core.cursors import is_cursor, parse_cursor
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, EXPIRY, MESSAGE, PUT, SNAPSHOT, Event
 from rowcast.core.write_marks import put_mark
-from rowcast.kernel.known_versions import NOTHING_SEEN, SEEN, put_seen
-from rowcast.kernel.last_write_wins import put_stamp, stamp_of
 from rowcast.rows.transcoder import Transcoder
+from rowcast.writes.known_versions import NOTHING_SEEN, SEEN, put_seen
+from rowcast.writes.last_write_wins import put_stamp, stamp_of
 
 ID: Final = "rowcast-id"
 """The cursor of the event: the same for each copy of it."""

@@ -18,8 +18,8 @@ from rowcast.core.queries import Query
 from rowcast.core.topics import BROKERS
 from rowcast.features.bridges.dead_letters import Facts, facts_of, letters_of
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.resource import Resource
-from rowcast.kernel.rows.system_rows import SystemRows
+from rowcast.routes.resource import Resource
+from rowcast.routes.system_rows import SystemRows
 from rowcast.subscriptions.reader import Reader
 
 if TYPE_CHECKING:

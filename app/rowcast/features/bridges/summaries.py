@@ -13,7 +13,7 @@ from rowcast.core.evaluation import answer, project
 from rowcast.core.queries import Query
 from rowcast.features.bridges.dead_letters import Facts
 from rowcast.features.bridges.rows import dead_letters
-from rowcast.kernel.resource import Resource
+from rowcast.routes.resource import Resource
 
 if TYPE_CHECKING:
     from rowcast.features.bridges.gateway import Gateway

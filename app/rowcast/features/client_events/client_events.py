@@ -30,9 +30,9 @@ from rowcast.core.events import MESSAGE, Event
 from rowcast.core.rate_limit import KeyedRateLimit, TokenBucket
 from rowcast.core.topic_tables import CLIENT_EVENTS, EVENTS_LEVEL, TopicRoot, TopicTable
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.rows.system_rows import time_text
-from rowcast.kernel.write import Unawaited, Write
+from rowcast.routes.system_rows import time_text
 from rowcast.subscriptions.gaps import LossCounter
+from rowcast.writes.write import Unawaited, Write
 
 log = logging.getLogger("rowcast.events")
 
@@ -69,7 +69,7 @@ class Held:
 
 
 class ClientEvents:
-    """The client event log of one server; a listener (``kernel/listeners.py``)."""
+    """The client event log of one server; a listener (``seams/listeners.py``)."""
 
     def __init__(self, kernel: Kernel, now: WallClock) -> None:
         self._kernel = kernel

@@ -3,7 +3,7 @@
 from rowcast.features.client_events.client_events import TABLE, ClientEvents
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.seams import OwnLog
+from rowcast.seams.seams import OwnLog
 from rowcast.store.store import Keep
 
 

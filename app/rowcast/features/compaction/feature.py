@@ -41,11 +41,11 @@ from rowcast.features.compaction.kept_events import KeptBounds, KeptEvents, Pass
 from rowcast.features.compaction.tombstones import Noted, Tombstone, Tombstones
 from rowcast.journal.journaled_store import JournaledStore
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.seams import Facts
-from rowcast.kernel.write import resolver
+from rowcast.seams.seams import Facts
 from rowcast.store.older_rows import Oldest, OldestRoom
 from rowcast.store.sql_rows import Row
 from rowcast.store.store import Change, Keep
+from rowcast.writes.write import resolver
 
 log = logging.getLogger("rowcast.compaction")
 

@@ -34,7 +34,7 @@ from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.feature import Background
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.write import Outcome
+from rowcast.writes.write import Outcome
 
 log = logging.getLogger("rowcast.deadlines")
 

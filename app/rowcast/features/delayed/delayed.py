@@ -32,11 +32,11 @@ from rowcast.core.limits import (
 )
 from rowcast.core.topics import DELAYED_PREFIX, split_delayed
 from rowcast.core.writers import note_writer
-from rowcast.kernel.registry import VERB_OF_KIND, Route
 from rowcast.kernel.resource_dispatch import check_alone
-from rowcast.kernel.seams import RowChanged
-from rowcast.kernel.write import Condition, Outcome, Receipt, Step, Write
+from rowcast.routes.registry import VERB_OF_KIND, Route
+from rowcast.seams.seams import RowChanged
 from rowcast.store.store import Change
+from rowcast.writes.write import Condition, Outcome, Receipt, Step, Write
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel

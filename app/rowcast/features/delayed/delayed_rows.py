@@ -7,7 +7,7 @@ from typing import Final, cast
 from rowcast.core.errors import Code, Error
 from rowcast.core.scalars import Mismatch, to_date
 from rowcast.features.delayed.delayed import Delayed, Facts, Waiting
-from rowcast.kernel.rows.system_rows import SystemRows, time_text
+from rowcast.routes.system_rows import SystemRows, time_text
 
 PATH: Final = "$SYS/delayed"
 

@@ -5,7 +5,7 @@ unchanged rows make no event. Records that the result lacks are deleted.
 
 Rows are compared with their records when they are read, page by page: nobody else writes the table.
 Those that change something are kept in a file, and written together or staged, by their number
-(``kernel/result_writing.py``).
+(``results/result_writing.py``).
 """
 
 import asyncio
@@ -28,11 +28,11 @@ from rowcast.core.topics import TopicFilter
 from rowcast.core.values import id_text
 from rowcast.features.derived.writing import WRITER
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.result_bounds import ChangeBounds
-from rowcast.kernel.result_changes import Author, Changes
-from rowcast.kernel.result_writing import together_because, write_result
-from rowcast.kernel.write import Outcome, Receipt
+from rowcast.results.result_bounds import ChangeBounds
+from rowcast.results.result_changes import Author, Changes
+from rowcast.results.result_writing import together_because, write_result
 from rowcast.store.store import Change
+from rowcast.writes.write import Outcome, Receipt
 
 _MEND: Final = "Aggregate further"
 Counts = tuple[int, int]

@@ -12,7 +12,7 @@ from rowcast.codecs import CBOR, decode, encode
 from rowcast.core.derivations import DerivedRule
 from rowcast.core.derived_limits import DERIVED_LATE_PERIODS
 from rowcast.core.tables import Table
-from rowcast.kernel.rows.system_rows import time_text
+from rowcast.routes.system_rows import time_text
 from rowcast.store.store import Change
 
 OWNER: Final = "derived/"

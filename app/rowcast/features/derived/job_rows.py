@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.suggestions import did_you_mean
-from rowcast.kernel.rows.system_rows import SystemRows
+from rowcast.routes.system_rows import SystemRows
 
 if TYPE_CHECKING:
     from rowcast.features.derived.jobs import Jobs

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from rowcast.core.derived_limits import JOB_TIMEOUT_SECONDS, JOBS_AT_ONCE_MAX
-from rowcast.kernel.settings import Number, PlaceOrNone, Seconds, Section
+from rowcast.settings.sections import Number, PlaceOrNone, Seconds, Section
 
 
 class JobSection(Section):

@@ -13,8 +13,8 @@ from rowcast.core.freshness import STALE_PREFIX
 from rowcast.features.derived.job import Job
 from rowcast.features.derived.writing import WRITER
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.rows.system_rows import time_text
-from rowcast.kernel.write import Outcome
+from rowcast.routes.system_rows import time_text
+from rowcast.writes.write import Outcome
 
 _WAITS: Final = None
 """A word is on its way to the log: it is not known which holds."""

@@ -4,8 +4,8 @@ from typing import Final
 
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
-from rowcast.kernel.registry import Route
-from rowcast.kernel.write import Step, Write
+from rowcast.routes.registry import Route
+from rowcast.writes.write import Step, Write
 
 WRITER: Final = Caller(user="$server", grants=ALL)
 

@@ -5,7 +5,7 @@ from typing import Final
 from pydantic import Field
 
 from rowcast.core.durable_stream_limits import DURABLE_STREAMS_MAX, DURABLE_USER_STREAMS_MAX
-from rowcast.kernel.settings import Count, Section
+from rowcast.settings.sections import Count, Section
 
 
 class DurableStreamsSection(Section):

@@ -43,8 +43,8 @@ from rowcast.features.durable_streams.stream import (
 )
 from rowcast.features.durable_streams.stream_index import StreamIndex
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.write import Receipt, Write, resolve
 from rowcast.reads.loop_turns import in_turns
+from rowcast.writes.write import Receipt, Write, resolve
 
 
 class DurableStreams:

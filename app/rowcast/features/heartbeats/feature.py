@@ -10,7 +10,7 @@ from typing import Final
 from rowcast.features.heartbeats.settings import HeartbeatSettings
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.seams import StreamNotice
+from rowcast.seams.seams import StreamNotice
 
 NAME: Final = "heartbeat"
 

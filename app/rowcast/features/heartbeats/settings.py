@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from pydantic import BeforeValidator, Field
 
 from rowcast.core.limits import CONFIG_SECONDS_MAX
-from rowcast.kernel.settings import Section, not_a_switch
+from rowcast.settings.sections import Section, not_a_switch
 
 Period = Annotated[float, BeforeValidator(not_a_switch), Field(ge=0, le=CONFIG_SECONDS_MAX)]
 

@@ -21,9 +21,9 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.history.asof import AsOf
 from rowcast.features.history.bounds import BOUNDS, HistoryBounds
 from rowcast.features.history.moments import forgotten, position_of
-from rowcast.kernel.past_points import PastPoints
-from rowcast.kernel.seams import Seams
 from rowcast.reads.row_reads import find_row
+from rowcast.seams.past_points import PastPoints
+from rowcast.seams.seams import Seams
 from rowcast.subscriptions.reader import Reader
 
 Wanted = Callable[[Event], bool]

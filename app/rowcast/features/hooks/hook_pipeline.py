@@ -22,10 +22,10 @@ from rowcast.core.result_limits import RESULT_SLICE_ROWS
 from rowcast.core.topics import TopicFilter, split_delayed
 from rowcast.features.hooks.delivery_filter import HookStage
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.kernel.hook_points import WriteGate
-from rowcast.kernel.registry import Route
-from rowcast.kernel.write import Condition, Done, Outcome, Receipt, Step, Write
+from rowcast.routes.registry import Route
+from rowcast.seams.hook_points import WriteGate
 from rowcast.subscriptions.stage import Stage
+from rowcast.writes.write import Condition, Done, Outcome, Receipt, Step, Write
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel

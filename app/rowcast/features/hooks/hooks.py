@@ -28,9 +28,9 @@ from rowcast.features.hooks.bindable import Bindable
 from rowcast.features.hooks.bounds import BOUNDS, HookBounds
 from rowcast.features.hooks.hook import DROP, PLAIN, POINTS, Hook
 from rowcast.features.hooks.hook_calls import Attached, Call, Figures
-from rowcast.kernel.hook_points import HookPoints
-from rowcast.kernel.listeners import Listeners
 from rowcast.rows.topic_rows import Row
+from rowcast.seams.hook_points import HookPoints
+from rowcast.seams.listeners import Listeners
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 HAPPENINGS: Final = (

@@ -26,8 +26,8 @@ from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
 from rowcast.features.idempotency.remembered_receipts import pack, receipt_of
-from rowcast.kernel.write import Done, Outcome, Receipt
 from rowcast.store.store import Change
+from rowcast.writes.write import Done, Outcome, Receipt
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel

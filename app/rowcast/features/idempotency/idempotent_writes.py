@@ -28,8 +28,8 @@ from rowcast.core.topics import DELAYED_PREFIX
 from rowcast.core.write_marks import MARK, PATH, parse_mark
 from rowcast.features.idempotency.idempotency_keys import KEY, Keys, fact_of_key
 from rowcast.features.idempotency.remembered_receipts import pack, receipt_of
-from rowcast.kernel.write import Done, Outcome, Receipt, Write
 from rowcast.store.store import Change
+from rowcast.writes.write import Done, Outcome, Receipt, Write
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel

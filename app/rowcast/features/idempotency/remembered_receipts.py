@@ -10,7 +10,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from rowcast.core.events import Event
-from rowcast.kernel.write import Receipt
+from rowcast.writes.write import Receipt
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel

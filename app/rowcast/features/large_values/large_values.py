@@ -17,11 +17,11 @@ from rowcast.core.events import DELETE, PATCH, Record
 from rowcast.core.fairness_limits import LARGE_VALUE_STOP_SECONDS
 from rowcast.core.memory_limits import WRITE_BYTES
 from rowcast.core.write_marks import ORIGIN
-from rowcast.kernel.write import Examination, Write
-from rowcast.kernel.write_detour import WriteDetour
 from rowcast.net.worker_processes import WorkerProcesses
 from rowcast.rows import large_values
 from rowcast.rows.transcoder import IS_VALUE
+from rowcast.seams.write_detour import WriteDetour
+from rowcast.writes.write import Examination, Write
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel

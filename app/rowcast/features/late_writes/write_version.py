@@ -1,7 +1,7 @@
 """Late writes: writes with the version and origin of their first write (E26).
 
 A writer may set the version and the origin that a write had elsewhere. Of two retained writes the
-greater one wins, in any order of arrival (``kernel/last_write_wins.py``): the late one has no
+greater one wins, in any order of arrival (``writes/last_write_wins.py``): the late one has no
 effect, and only its writer is notified. A message that is not retained is never late (E27).
 """
 
@@ -9,8 +9,8 @@ from rowcast.core.clock import WallClock, seconds_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PATCH, RETAINED, Event, Record
 from rowcast.core.limits import STAMP_AHEAD_SECONDS_MAX
-from rowcast.kernel.last_write_wins import is_late, stamp_of
-from rowcast.kernel.write import Current, Step, Write
+from rowcast.writes.last_write_wins import is_late, stamp_of
+from rowcast.writes.write import Current, Step, Write
 
 
 def check_stamp(event: Event, now_seconds: float) -> None:

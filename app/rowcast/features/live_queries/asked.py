@@ -18,8 +18,8 @@ from rowcast.core.tables import Table
 from rowcast.core.topic_tables import PREFIX
 from rowcast.core.values import parse_id
 from rowcast.features.live_queries.definitions import Definitions
-from rowcast.kernel.registry import Entry, Registry
-from rowcast.kernel.visibility import Visibility
+from rowcast.routes.registry import Entry, Registry
+from rowcast.seams.visibility import Visibility
 
 _COUNTS: Final = re.compile(r"(?:^|&)(?:group|count|sum|avg|min|max)(?:[(\[&]|%28|%5[Bb]|$)")
 """A part of conditions that asks for numbers in place of records."""

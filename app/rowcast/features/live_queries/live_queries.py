@@ -32,9 +32,9 @@ from rowcast.features.live_queries.table_queries import TableQueries
 from rowcast.features.live_queries.table_values import TableValues
 from rowcast.features.live_queries.window import Window, WindowQuery
 from rowcast.features.live_queries.window_replay import replay
-from rowcast.kernel.excluded_tables import PROTOCOLS, check_not_excluded
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.query_points import QueryPoints, QueryReader
+from rowcast.routes.excluded_tables import PROTOCOLS, check_not_excluded
+from rowcast.seams.query_points import QueryPoints, QueryReader
 from rowcast.subscriptions.live_query import RIGHTS_CHANGE, LiveQuery
 from rowcast.subscriptions.stage import Stage
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter

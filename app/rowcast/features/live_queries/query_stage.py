@@ -18,9 +18,9 @@ from rowcast.core.event_cache import EventCache
 from rowcast.core.events import DELETE, RETAINED, SNAPSHOT, Event, Record
 from rowcast.features.live_queries.shared_view import steps_of
 from rowcast.features.live_queries.table_queries import TableQueries
-from rowcast.kernel.query_points import QueryReader
-from rowcast.kernel.visibility import Visibility
 from rowcast.reads.before_image import before_of
+from rowcast.seams.query_points import QueryReader
+from rowcast.seams.visibility import Visibility
 from rowcast.subscriptions.gaps import Gap
 from rowcast.subscriptions.live_query import Step, as_step, step_of
 from rowcast.subscriptions.stage import Stage

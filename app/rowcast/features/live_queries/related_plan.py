@@ -28,8 +28,8 @@ from rowcast.core.relations import RelatedKeys, Relation, of_keys
 from rowcast.core.tables import Table
 from rowcast.features.live_queries.query_index import Key, key_of
 from rowcast.features.live_queries.table_values import TableValues
-from rowcast.kernel.visibility import Visibility
 from rowcast.reads.before_image import Unsure, before_of
+from rowcast.seams.visibility import Visibility
 
 Counts = list[dict[Key, int]]
 """For each branch, how many records that match each key leads to; keys without any are absent."""

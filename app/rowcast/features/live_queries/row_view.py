@@ -24,9 +24,9 @@ from rowcast.core.query_windows import Extent
 from rowcast.core.tables import Table
 from rowcast.features.live_queries.shared_view import Room, SharedView
 from rowcast.features.live_queries.window_order import Entry, WindowOrder, WindowStep
-from rowcast.kernel.live_rows import is_topic
-from rowcast.kernel.rows.system_rows import SystemRows
 from rowcast.reads.loop_turns import LOOP_TURN_ITEMS
+from rowcast.routes.live_rows import is_topic
+from rowcast.routes.system_rows import SystemRows
 from rowcast.subscriptions.live_query import PARTS, UNLOGGED, Step, Unknown, as_step
 from rowcast.subscriptions.reader import Reader
 

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from rowcast.core.query_limits import LIVE_QUERIES_MAX
-from rowcast.kernel.settings import Number, Section
+from rowcast.settings.sections import Number, Section
 
 
 class LiveQuerySection(Section):

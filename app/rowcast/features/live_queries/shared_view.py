@@ -18,7 +18,7 @@ from rowcast.core.events import Event
 from rowcast.core.query_limits import WINDOW_LOAD_EVENTS_MAX
 from rowcast.core.tables import Table
 from rowcast.features.live_queries.table_queries import Named
-from rowcast.kernel.query_points import QueryReader
+from rowcast.seams.query_points import QueryReader
 from rowcast.subscriptions.live_query import WindowReplay
 from rowcast.subscriptions.reader import Reader
 

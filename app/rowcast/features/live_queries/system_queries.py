@@ -26,9 +26,9 @@ from rowcast.features.live_queries.query_index import QueryIndex
 from rowcast.features.live_queries.row_view import RowQuery, RowView
 from rowcast.features.live_queries.shared_view import Room, Seat, SharedViews
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.query_points import QueryReader
-from rowcast.kernel.registry import Entry
-from rowcast.kernel.rows.system_rows import SystemRows, loosened
+from rowcast.routes.registry import Entry
+from rowcast.routes.system_rows import SystemRows, loosened
+from rowcast.seams.query_points import QueryReader
 from rowcast.subscriptions.live_query import LiveQuery
 
 _SYSTEM: Final = f"{QUERY_PREFIX}$SYS/"

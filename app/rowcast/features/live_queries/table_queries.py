@@ -15,9 +15,9 @@ from rowcast.core.events import DELETE, RETAINED, Event, Record
 from rowcast.core.tables import Table
 from rowcast.features.live_queries.query_index import QueryIndex
 from rowcast.features.live_queries.table_values import TableValues
-from rowcast.kernel.query_points import QueryReader
 from rowcast.reads.before_image import Unsure, before_of
 from rowcast.rows.transcoder import Transcoder
+from rowcast.seams.query_points import QueryReader
 
 Match = tuple[bool, bool]
 """Whether conditions hold for the record before an event, and for the record after it."""

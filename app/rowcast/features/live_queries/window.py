@@ -27,7 +27,7 @@ from rowcast.core.tables import Table
 from rowcast.features.live_queries.shared_view import SharedView
 from rowcast.features.live_queries.table_values import TableValues
 from rowcast.features.live_queries.window_order import Entry, WindowOrder, WindowStep
-from rowcast.kernel.visibility import Visibility
+from rowcast.seams.visibility import Visibility
 from rowcast.subscriptions.live_query import Step, as_step, numbered
 from rowcast.subscriptions.reader import Reader
 

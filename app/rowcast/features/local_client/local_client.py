@@ -15,9 +15,9 @@ from rowcast.core.limits import STREAM_ITEMS_MAX
 from rowcast.core.marked_calls import mark_if_called
 from rowcast.core.topics import BROKERS, GATEWAY_PREFIX, TopicFilter, check_topic
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.write import Outcome, Receipt
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 from rowcast.subscriptions.subscription import Subscription
+from rowcast.writes.write import Outcome, Receipt
 
 
 class LocalClient:

@@ -9,15 +9,15 @@ from rowcast.core.metric_limits import REPORT_RETRY_SECONDS
 from rowcast.core.tables import Table
 from rowcast.features.metrics.metrics import Metrics
 from rowcast.features.metrics.sys_tree import TABLE, SysTree
-from rowcast.kernel.door import DoorFigures
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.last_write_wins import is_stamped
-from rowcast.kernel.seams import OwnLog, Page
-from rowcast.kernel.write import Outcome, Receipt
 from rowcast.reads.read_queue import ReadLane
+from rowcast.seams.door import DoorFigures
+from rowcast.seams.seams import OwnLog, Page
 from rowcast.store.store import Counts, Keep
 from rowcast.subscriptions.gaps import GapCause
+from rowcast.writes.last_write_wins import is_stamped
+from rowcast.writes.write import Outcome, Receipt
 
 METRICS_PATH: Final = "/metrics"
 METRICS_TOPIC: Final = "$SYS/broker"

@@ -12,7 +12,7 @@ from math import floor
 from rowcast.core.clock import WallClock
 from rowcast.core.topics import QUEUE_PREFIX, SHARE_PREFIX
 from rowcast.features.metrics.loads import Loads
-from rowcast.kernel.process_memory import ProcessMemory
+from rowcast.net.process_memory import ProcessMemory
 from rowcast.store.store import Lag
 
 

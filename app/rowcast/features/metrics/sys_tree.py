@@ -23,8 +23,8 @@ from rowcast.features.metrics.metrics import Metrics
 from rowcast.features.metrics.reporter import Reporter, Written
 from rowcast.features.metrics.tree import LIVE, ROOT, SYSTEM, fixed, readings
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.write import Outcome
 from rowcast.store.store import Keep
+from rowcast.writes.write import Outcome
 
 TABLE: Final = TopicTable(METRICS, TopicRoot("$SYS"))
 """Their topic table, created at start, and never dropped (F1, F2)."""

@@ -11,7 +11,7 @@ from rowcast.features.mirror.mirror import Mirror, check_tables
 from rowcast.features.mirror.settings import MirrorSection
 from rowcast.kernel.feature import Background, Feature
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.rows.figure_rows import listed_rows
+from rowcast.routes.figure_rows import listed_rows
 
 PATH = "$SYS/mirror"
 

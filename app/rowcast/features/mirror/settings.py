@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
-from rowcast.kernel.settings import Section
+from rowcast.settings.sections import Section
 
 DRIVER: Final = "postgresql+psycopg://"
 PLAIN: Final = ("postgresql://", "postgres://")

@@ -5,10 +5,10 @@ from typing import Final
 
 from rowcast.core.shedding import Shed
 from rowcast.features.overload.overload import Facts, Overload, Queues, Watermarks
-from rowcast.kernel.door import Queued
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.rows.figure_rows import listed_rows
+from rowcast.routes.figure_rows import listed_rows
+from rowcast.seams.door import Queued
 
 PATH: Final = "$SYS/overload"
 

@@ -16,8 +16,8 @@ from rowcast.core.overload_limits import (
     OVERLOAD_QUEUE_EVENTS,
 )
 from rowcast.core.shedding import Shed
-from rowcast.kernel.door import Queued
-from rowcast.kernel.process_memory import ProcessMemory, memory_limit, trim_heap
+from rowcast.net.process_memory import ProcessMemory, memory_limit, trim_heap
+from rowcast.seams.door import Queued
 from rowcast.subscriptions.reader import Reader
 
 log = logging.getLogger("rowcast.overload")

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from rowcast.features.overload.overload import Watermarks
-from rowcast.kernel.settings import Count, Number, Section
+from rowcast.settings.sections import Count, Number, Section
 
 Percent = Annotated[Number, Field(ge=0, le=100)]
 

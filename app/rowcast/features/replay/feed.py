@@ -20,8 +20,8 @@ from rowcast.core.replay_limits import (
     REPLAY_TURN_EVENTS,
 )
 from rowcast.features.replay.playhead import NEVER, Playhead
-from rowcast.kernel.past_points import PastPoints
-from rowcast.kernel.replay_points import ReplayReader
+from rowcast.seams.past_points import PastPoints
+from rowcast.seams.replay_points import ReplayReader
 from rowcast.subscriptions.addressed import Replayed
 from rowcast.subscriptions.backfill import snapshot_of
 from rowcast.subscriptions.live_replay import LiveReplay

@@ -16,7 +16,7 @@ from typing import Final
 from rowcast.core.clock import seconds_of
 from rowcast.core.topics import REPLAYS
 from rowcast.features.replay.shared import SharedReplay, SharedReplays
-from rowcast.kernel.rows.system_rows import SystemRows, time_text
+from rowcast.routes.system_rows import SystemRows, time_text
 
 PATH: Final = REPLAYS
 

@@ -15,9 +15,9 @@ from rowcast.features.replay.playhead import Playhead
 from rowcast.features.replay.replay_stage import ReplayStage
 from rowcast.features.replay.settings import ReplaySection
 from rowcast.features.replay.shared import SharedReplays
-from rowcast.kernel.excluded_tables import PROTOCOLS, check_not_excluded
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.replay_points import ReplayPoints, ReplayReader
+from rowcast.routes.excluded_tables import PROTOCOLS, check_not_excluded
+from rowcast.seams.replay_points import ReplayPoints, ReplayReader
 from rowcast.subscriptions.live_replay import LiveReplay
 from rowcast.subscriptions.stage import Stage
 from rowcast.subscriptions.subscribed_filter import SubscribedFilter

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from rowcast.core.replay_limits import REPLAYS_MAX, REPLAYS_PER_USER_MAX
-from rowcast.kernel.settings import Number, Section
+from rowcast.settings.sections import Number, Section
 
 
 class ReplaySection(Section):

@@ -36,12 +36,12 @@ from rowcast.features.results.staged_rows import (
 )
 from rowcast.features.results.telling import Tellings, Untold
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.result_bounds import Most, too_many_changes
-from rowcast.kernel.result_changes import Author, Changes
-from rowcast.kernel.result_writing import ELSEWHERE, together_because, write_result
-from rowcast.kernel.row_file import Page
-from rowcast.kernel.write import UNAWAITED, Outcome, Receipt
+from rowcast.results.result_bounds import Most, too_many_changes
+from rowcast.results.result_changes import Author, Changes
+from rowcast.results.result_writing import ELSEWHERE, together_because, write_result
+from rowcast.results.row_file import Page
 from rowcast.store.store import Change
+from rowcast.writes.write import UNAWAITED, Outcome, Receipt
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel

@@ -20,7 +20,7 @@ from typing import Final, cast
 from rowcast.core.errors import Code, Error
 from rowcast.core.suggestions import did_you_mean
 from rowcast.features.results.results import BulkCommit, Order
-from rowcast.kernel.rows.system_rows import SystemRows, time_text
+from rowcast.routes.system_rows import SystemRows, time_text
 
 PATH: Final = "$SYS/results"
 _HOW: Final = (

@@ -9,7 +9,7 @@ from rowcast.core.result_limits import (
     RESULT_CHANGES_MAX,
     RESULT_CHANGES_MAX_MAX,
 )
-from rowcast.kernel.settings import CountOfBytes, Number, Section
+from rowcast.settings.sections import CountOfBytes, Number, Section
 
 
 class ResultSection(Section):

@@ -24,8 +24,8 @@ from rowcast.core.result_limits import (
     RESULTS_OF_USER_MAX,
 )
 from rowcast.core.tables import Table
-from rowcast.kernel.result_bounds import ChangeBounds, Most, too_many_changes
-from rowcast.kernel.row_file import Page, RowFile
+from rowcast.results.result_bounds import ChangeBounds, Most, too_many_changes
+from rowcast.results.row_file import Page, RowFile
 
 
 @dataclass(slots=True)

@@ -28,8 +28,8 @@ from rowcast.core.queries import Query
 from rowcast.core.writers import BY
 from rowcast.features.retained.retainer import EVERYTHING, Retained, Retainer, cursor_after
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.resource import Resource
-from rowcast.kernel.rows.system_rows import time_text
+from rowcast.routes.resource import Resource
+from rowcast.routes.system_rows import time_text
 
 PATH: Final = "$SYS/retained"
 

@@ -18,8 +18,8 @@ from rowcast.core.events import DELETE, PUT, Event, Record
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.expired_records import delete_expired
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.write import Receipt
 from rowcast.subscriptions.offered import check_offered
+from rowcast.writes.write import Receipt
 
 EVERYTHING: Final = "#"
 """All topics except those that begin with ``$``."""

@@ -11,10 +11,10 @@ from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, EXPIRY, RETAINED, Event, Record
 from rowcast.core.rate_limit import TokenBucket
-from rowcast.kernel.registry import Route
-from rowcast.kernel.write import Step, Write
 from rowcast.reads.store_reader import servers_own
+from rowcast.routes.registry import Route
 from rowcast.store.store import Records
+from rowcast.writes.write import Step, Write
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from rowcast.core.events import RETAINED
 from rowcast.core.limits import SWEEP_RECORDS_MAX
 from rowcast.kernel.expired_records import delete_expired
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.seams import ExpirySource
-from rowcast.kernel.write import Outcome, Receipt
+from rowcast.seams.seams import ExpirySource
+from rowcast.writes.write import Outcome, Receipt
 
 log = logging.getLogger("rowcast.expiries")
 

@@ -17,8 +17,8 @@ from rowcast.core.limits import SWEEP_EVENTS_MAX
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.last_write_wins import outdated
 from rowcast.store.store import Keep
+from rowcast.writes.last_write_wins import outdated
 
 log = logging.getLogger("rowcast.retention")
 

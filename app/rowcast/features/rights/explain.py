@@ -19,7 +19,7 @@ from rowcast.core.suggestions import did_you_mean
 from rowcast.core.topics import TopicFilter, is_pattern
 from rowcast.features.rights.decision import Decision
 from rowcast.features.rights.rights import Rights
-from rowcast.kernel.resource import Resource
+from rowcast.routes.resource import Resource
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel

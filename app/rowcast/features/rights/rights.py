@@ -36,14 +36,14 @@ from rowcast.features.rights.policy import ANONYMOUS, Kind, Policy, fact_of
 from rowcast.features.rights.row_guard import guard_row
 from rowcast.features.rights.row_policy import RowPolicy
 from rowcast.features.rights.shown_events import RightsStage
-from rowcast.kernel.authorizer import Authorizer
-from rowcast.kernel.listeners import Listeners
-from rowcast.kernel.registry import Route
-from rowcast.kernel.write import Step, Write
 from rowcast.reads.record_cache import Unknown
+from rowcast.routes.registry import Route
 from rowcast.rows.transcoder import Transcoder
+from rowcast.seams.authorizer import Authorizer
+from rowcast.seams.listeners import Listeners
 from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.stage import Stage
+from rowcast.writes.write import Step, Write
 
 ADMINISTERED: Final = (
     "$SYS/alarms/",

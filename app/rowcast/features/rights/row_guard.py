@@ -7,8 +7,8 @@ unreadable data.
 
 from rowcast.core.events import PATCH, Record
 from rowcast.features.rights.row_policy import RowPolicy
-from rowcast.kernel.decide import replace_value
-from rowcast.kernel.write import Current, Write
+from rowcast.writes.decide import replace_value
+from rowcast.writes.write import Current, Write
 
 
 def guard_row(write: Write, row_policy: RowPolicy) -> None:

@@ -27,9 +27,9 @@ from rowcast.core.topics import RULES, TopicFilter
 from rowcast.core.values import merge_patch
 from rowcast.features.rights.rights import Rights
 from rowcast.features.rights.rule_syntax import rule_of, stored_rule_of
-from rowcast.kernel.resource import Resource
-from rowcast.kernel.write import Receipt
+from rowcast.routes.resource import Resource
 from rowcast.store.store import Change
+from rowcast.writes.write import Receipt
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel

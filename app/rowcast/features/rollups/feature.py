@@ -13,9 +13,9 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.rollups.rollup import OWNER, Rollup, refuse_writes
 from rowcast.kernel.feature import Background, Feature
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.registry import Route
-from rowcast.kernel.seams import Facts
-from rowcast.kernel.write import Step
+from rowcast.routes.registry import Route
+from rowcast.seams.seams import Facts
+from rowcast.writes.write import Step
 
 log = logging.getLogger("rowcast.rollups")
 

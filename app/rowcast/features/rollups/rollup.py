@@ -34,10 +34,10 @@ from rowcast.core.scalars import decimal_text
 from rowcast.core.tables import Table
 from rowcast.features.rollups.periods import Group, Key, Periods, Values
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.seams import Facts
-from rowcast.kernel.write import Group as WriteGroup
-from rowcast.kernel.write import Outcome, Write, resolver
+from rowcast.seams.seams import Facts
 from rowcast.store.store import Change
+from rowcast.writes.write import Group as WriteGroup
+from rowcast.writes.write import Outcome, Write, resolver
 
 log = logging.getLogger("rowcast.rollups")
 

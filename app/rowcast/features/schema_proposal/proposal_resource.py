@@ -11,7 +11,7 @@ from rowcast.core.queries import Query
 from rowcast.core.topic_tables import TopicRoot
 from rowcast.features.schema_proposal.proposal import propose
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.resource import Resource
+from rowcast.routes.resource import Resource
 
 PATH: Final = "$SYS/proposal"
 

@@ -5,8 +5,8 @@ from urllib.parse import quote
 
 from rowcast.features.shared_subscriptions.group_table import Groups, filter_of
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.resource import Resource
-from rowcast.kernel.rows.figure_rows import Facts, listed_rows
+from rowcast.routes.figure_rows import Facts, listed_rows
+from rowcast.routes.resource import Resource
 
 PATH: Final = "$SYS/shared"
 

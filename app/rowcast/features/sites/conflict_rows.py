@@ -14,8 +14,8 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.queries import Query
 from rowcast.core.tables import Table
 from rowcast.features.sites.conflicts import Conflicts
-from rowcast.kernel.registry import Registry
-from rowcast.kernel.rows.system_rows import SystemRows
+from rowcast.routes.registry import Registry
+from rowcast.routes.system_rows import SystemRows
 
 PATH: Final = "$SYS/conflicts"
 

@@ -13,7 +13,7 @@ from rowcast.core.clock import WallClock, seconds_of
 from rowcast.core.errors import Error
 from rowcast.core.events import Event
 from rowcast.features.sites.meeting import Conflict, Side
-from rowcast.kernel.rows.system_rows import time_text
+from rowcast.routes.system_rows import time_text
 from rowcast.rows.transcoder import Transcoder
 from rowcast.store.store import Change
 

@@ -14,9 +14,9 @@ from rowcast.features.sites.conflicts import CONFLICTS_MAX, OWNER, Conflicts
 from rowcast.features.sites.meeting import Meeting, note_seen
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.known_versions import SEEN
-from rowcast.kernel.registry import Route
-from rowcast.kernel.write import Step, Write
+from rowcast.routes.registry import Route
+from rowcast.writes.known_versions import SEEN
+from rowcast.writes.write import Step, Write
 
 
 class Sites(Feature):

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rowcast.core.events import DELETE, Event, Record
-from rowcast.kernel.known_versions import (
+from rowcast.store.store import Change
+from rowcast.writes.known_versions import (
     KNOWN,
     SEEN,
     had_seen,
@@ -16,9 +17,8 @@ from rowcast.kernel.known_versions import (
     seen_by,
     text_of,
 )
-from rowcast.kernel.last_write_wins import Stamp, stamp_of
-from rowcast.kernel.write import Current, Outcome, Receipt, Write
-from rowcast.store.store import Change
+from rowcast.writes.last_write_wins import Stamp, stamp_of
+from rowcast.writes.write import Current, Outcome, Receipt, Write
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from rowcast.core.slow_limits import SLOW_EXPIRE_SECONDS, SLOW_THRESHOLD_MS, SLOW_TOP, SLOW_TOP_MAX
 from rowcast.features.slow_subscribers.slow_subscribers import Measure, SlowSettings
-from rowcast.kernel.settings import Number, Seconds, Section
+from rowcast.settings.sections import Number, Seconds, Section
 
 
 class SlowSection(Section):

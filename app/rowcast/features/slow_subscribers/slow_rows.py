@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from rowcast.core.errors import Code, Error
 from rowcast.features.slow_subscribers.slow_subscribers import SlowSubscriptions
-from rowcast.kernel.rows.system_rows import SystemRows, time_text
+from rowcast.routes.system_rows import SystemRows, time_text
 
 PATH = "$SYS/slow_subscriptions"
 

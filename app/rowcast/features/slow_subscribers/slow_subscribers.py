@@ -10,7 +10,7 @@ handed over together:
 A message arrives when the kernel takes it, with its version, so nothing is noted of it on its way;
 what is not logged has none, and counts from when its reader could not take it, or is sent it. What
 was there before its reader came is not late, but for its ``response``, and neither is what was
-first made elsewhere or at another time (``kernel/last_write_wins.py``).
+first made elsewhere or at another time (``writes/last_write_wins.py``).
 
 The list is bounded, and forgets who was not slow again. It knows no protocol: who hands over says
 so. As long as nothing is slow, it costs a look at the clock for all that is handed over together.
@@ -34,9 +34,9 @@ from rowcast.core.slow_limits import (
     SLOW_THRESHOLD_MS,
     SLOW_TOP,
 )
-from rowcast.kernel.last_write_wins import is_stamped
 from rowcast.subscriptions.delivery import Acknowledged, Delivered, Recipient, Sent
 from rowcast.subscriptions.subscribed_filters import Pair, SubscribedFilter
+from rowcast.writes.last_write_wins import is_stamped
 
 _OWN: Final = "server"
 """The door of those readers that are parts of the server."""

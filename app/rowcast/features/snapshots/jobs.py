@@ -21,7 +21,7 @@ from rowcast.core.export_limits import (
     EXPORT_LINE_BYTES_MAX,
     EXPORT_SECONDS_MAX,
 )
-from rowcast.kernel.rows.system_rows import time_text
+from rowcast.routes.system_rows import time_text
 
 WAITING: Final = "waiting"
 RUNNING: Final = "running"

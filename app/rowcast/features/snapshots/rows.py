@@ -18,7 +18,7 @@ from rowcast.core.suggestions import did_you_mean
 from rowcast.features.snapshots.catalogue import Item
 from rowcast.features.snapshots.jobs import Order
 from rowcast.features.snapshots.snapshot_directory import NEWEST
-from rowcast.kernel.rows.system_rows import SystemRows
+from rowcast.routes.system_rows import SystemRows
 
 if TYPE_CHECKING:
     from rowcast.features.snapshots.exports import Exports

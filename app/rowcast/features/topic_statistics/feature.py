@@ -8,9 +8,9 @@ from rowcast.core.errors import Error
 from rowcast.features.topic_statistics.topic_stats import TopicStats
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.registry import Registry
-from rowcast.kernel.seams import Sampler
 from rowcast.mqtt.packets import Publish
+from rowcast.routes.registry import Registry
+from rowcast.seams.seams import Sampler
 
 
 class TopicStatistics(Feature):

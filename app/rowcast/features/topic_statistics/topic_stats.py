@@ -14,8 +14,8 @@ from random import choice
 from rowcast.core.events import Event
 from rowcast.core.metric_limits import TOP_TOPICS_MAX, TOPIC_RATE_SECONDS
 from rowcast.features.topic_statistics.top import Counted, Top
-from rowcast.kernel.rows.system_rows import time_text
-from rowcast.kernel.write import Outcome, Receipt
+from rowcast.routes.system_rows import time_text
+from rowcast.writes.write import Outcome, Receipt
 
 Facts = dict[str, object]
 

@@ -16,7 +16,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.write_marks import put_mark
-from rowcast.kernel.write import Condition
+from rowcast.writes.write import Condition
 
 KINDS: Final = (PUT, PATCH, DELETE, MESSAGE)
 _MEMBERS: Final = ("op", "topic", "value", "ifMatch", "ifNoneMatch", "producer")

@@ -13,11 +13,11 @@ from rowcast.core.events import PATCH, PUT
 from rowcast.core.limits import HTTP_BATCH_RECORDS_MAX
 from rowcast.core.topics import TRANSACTIONS
 from rowcast.features.transactions.commands import PlannedWrite, at_index, planned
-from rowcast.kernel.excluded_tables import check_not_excluded
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.resource import Resource
-from rowcast.kernel.write import Receipt
+from rowcast.routes.excluded_tables import check_not_excluded
+from rowcast.routes.resource import Resource
+from rowcast.writes.write import Receipt
 
 _EXCLUDED: Final = {"http": "rest", "ws": "ws"}
 """The names of doors in a schema's exclusions."""

@@ -10,8 +10,8 @@ from typing import Final, cast
 from rowcast.codecs import CBOR, decode, encode
 from rowcast.core.errors import Code, Error
 from rowcast.core.trigger_limits import TRIGGER_DEAD_MAX
-from rowcast.kernel.rows.system_rows import time_text
-from rowcast.kernel.seams import Facts
+from rowcast.routes.system_rows import time_text
+from rowcast.seams.seams import Facts
 from rowcast.store.store import Change
 
 OWNER: Final = "trigger/dead"

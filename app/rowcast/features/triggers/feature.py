@@ -15,8 +15,8 @@ from rowcast.features.triggers.trigger_rows import FAILURES, TRIGGERS, failure_r
 from rowcast.features.triggers.webhook_action import RETRIES, WebhookAction
 from rowcast.kernel.feature import Background, Feature
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.rows.figure_rows import listed_rows
-from rowcast.kernel.seams import Facts
+from rowcast.routes.figure_rows import listed_rows
+from rowcast.seams.seams import Facts
 
 FIGURES: Final = ("calls", "failures", "circles", "missed")
 """Counters of a runner, summed up."""

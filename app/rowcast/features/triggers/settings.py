@@ -6,8 +6,8 @@ from pydantic import AfterValidator, Field
 
 from rowcast.core.errors import Error
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.settings import Section
-from rowcast.kernel.webhook_settings import WebhookSection
+from rowcast.settings.sections import Section
+from rowcast.settings.webhooks import WebhookSection
 
 
 def _filter(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 
 from rowcast.core.errors import Code, Error
 from rowcast.features.triggers.dead_events import DeadEvents
-from rowcast.kernel.rows.system_rows import SystemRows
+from rowcast.routes.system_rows import SystemRows
 
 TRIGGERS: Final = "$SYS/triggers"
 FAILURES: Final = "$SYS/trigger_failures"

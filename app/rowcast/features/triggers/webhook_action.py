@@ -21,9 +21,9 @@ from rowcast.core.webhook_limits import (
 )
 from rowcast.features.triggers.trigger import Retries
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.rows.system_rows import time_text
 from rowcast.net.webhook_call import call, in_thread
 from rowcast.net.webhook_signature import signed_headers
+from rowcast.routes.system_rows import time_text
 
 RETRIES: Final = Retries(
     WEBHOOK_ATTEMPTS_MAX,

@@ -9,7 +9,7 @@ from rowcast.features.undeclared_topics.recent_topics import SeenTopics
 from rowcast.features.undeclared_topics.topic_tables import OWNER, TopicSettings, TopicTables
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.seams import Facts
+from rowcast.seams.seams import Facts
 from rowcast.store.store import Maintenance
 
 

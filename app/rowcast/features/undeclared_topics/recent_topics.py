@@ -14,10 +14,10 @@ from rowcast.core.queries import Query
 from rowcast.core.topic_limits import SEEN_TOPICS_MAX
 from rowcast.core.topic_tables import branch_of
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
-from rowcast.kernel.registry import Registry, Route
-from rowcast.kernel.rows.system_rows import SystemRows
-from rowcast.kernel.seams import TopicFacts
-from rowcast.kernel.write import Step, Write
+from rowcast.routes.registry import Registry, Route
+from rowcast.routes.system_rows import SystemRows
+from rowcast.seams.seams import TopicFacts
+from rowcast.writes.write import Step, Write
 
 PATH: Final = "$SYS/topics"
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from rowcast.features.undeclared_topics.topic_tables import Entry, TopicTables
-from rowcast.kernel.rows.system_rows import SystemRows, time_text
+from rowcast.routes.system_rows import SystemRows, time_text
 
 PATH: Final = "$SYS/topic_tables"
 

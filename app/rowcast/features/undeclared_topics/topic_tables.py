@@ -32,11 +32,11 @@ from rowcast.core.topic_limits import (
 )
 from rowcast.core.topic_tables import TopicRoot, TopicTable, branch_of, name_of_branch
 from rowcast.core.topics import TopicFilter
-from rowcast.kernel.commit import Committer
-from rowcast.kernel.registry import Registry, Route
 from rowcast.kernel.row_views import Views
-from rowcast.kernel.write import Step, Write
+from rowcast.routes.registry import Registry, Route
 from rowcast.store.store import Change, Figures, Keep, Maintenance
+from rowcast.writes.commit import Committer
+from rowcast.writes.write import Step, Write
 
 log = logging.getLogger("rowcast.topics")
 

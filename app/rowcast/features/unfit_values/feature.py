@@ -21,8 +21,8 @@ from rowcast.core.tables import Invalid
 from rowcast.core.topic_tables import REFUSALS_LEVEL
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.rows.system_rows import time_text
-from rowcast.kernel.write import Outcome, Receipt, Write
+from rowcast.routes.system_rows import time_text
+from rowcast.writes.write import Outcome, Receipt, Write
 
 LEVEL: Final = f"{REFUSALS_LEVEL}/value"
 """The prefix of the topics of dead letters."""

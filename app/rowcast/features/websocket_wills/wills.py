@@ -18,8 +18,8 @@ from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.core.facts import Change
 from rowcast.core.limits import WILL_RETRY_SECONDS
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.registry import VERB_OF_KIND
-from rowcast.kernel.write import Outcome, Write, resolver
+from rowcast.routes.registry import VERB_OF_KIND
+from rowcast.writes.write import Outcome, Write, resolver
 
 log = logging.getLogger("rowcast.wills")
 

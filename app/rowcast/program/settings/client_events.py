@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from rowcast.core.event_limits import EVENTS_KEEP_BYTES, EVENTS_KEEP_EVENTS, EVENTS_KEEP_SECONDS
-from rowcast.kernel.settings import Count, Section
+from rowcast.settings.sections import Count, Section
 from rowcast.store.store import Keep
 
 

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from rowcast.core.errors import Code, Error
-from rowcast.kernel.settings import CountOfBytes, PlaceOrNone, Seconds, Section
+from rowcast.settings.sections import CountOfBytes, PlaceOrNone, Seconds, Section
 
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,32}")
 """What NATS and PostgreSQL take as part of a name."""

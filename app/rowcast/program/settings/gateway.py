@@ -13,8 +13,8 @@ from rowcast.features.bridges.backlog import Caps, Policy
 from rowcast.features.bridges.outbox import Rules
 from rowcast.features.bridges.plan import Mode, Plan, Route
 from rowcast.features.bridges.remote import MQTT_3_1_1, MQTT_5, Remote
-from rowcast.kernel.settings import Number, PlaceOrNone, Section
 from rowcast.program.settings.mistakes import mistake
+from rowcast.settings.sections import Number, PlaceOrNone, Section
 
 
 def _filter(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from rowcast.kernel.settings import Count, Seconds, Section
+from rowcast.settings.sections import Count, Seconds, Section
 from rowcast.store.store import Keep
 
 

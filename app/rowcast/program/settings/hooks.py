@@ -13,7 +13,7 @@ from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.logger import Logger
 from rowcast.features.hooks.rate_limit import HookRateLimit, RateLimit
 from rowcast.features.rights.access_list import AccessRule, Action, Effect
-from rowcast.kernel.settings import Count, Section
+from rowcast.settings.sections import Count, Section
 
 
 class Access(Section):

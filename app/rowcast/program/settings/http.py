@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 from rowcast.core.limits import COMMIT_BACKLOG_EVENTS_MAX, PAYLOAD_BYTES_MAX
 from rowcast.core.query_write_limits import QUERY_WRITE_RECORDS_MAX
 from rowcast.core.read_limits import LONG_POLL_SECONDS
-from rowcast.kernel.settings import (
+from rowcast.settings.sections import (
     Number,
     PortOrNone,
     Seconds,

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from rowcast.kernel.settings import Section
+from rowcast.settings.sections import Section
 
 
 class Logging(Section):

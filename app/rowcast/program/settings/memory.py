@@ -10,8 +10,8 @@ from rowcast.core.memory_limits import (
     COMMIT_CLIENT_BYTES_HIGH,
     RECORD_CACHE_BYTES_MAX,
 )
-from rowcast.kernel.pending_bytes import WriteBounds
-from rowcast.kernel.settings import Count, CountOfBytes, Section
+from rowcast.settings.sections import Count, CountOfBytes, Section
+from rowcast.writes.pending_bytes import WriteBounds
 
 
 class Memory(Section):

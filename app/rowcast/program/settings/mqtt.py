@@ -19,10 +19,10 @@ from rowcast.core.limits import (
 from rowcast.doors.mqtt.connections.guard import GuardSettings
 from rowcast.doors.mqtt.connections.rates import RateSettings
 from rowcast.doors.mqtt.packets.rewrite import Action, AutoSubscriptions, Rewriting, Rule, make_rule
-from rowcast.kernel.settings import Count, Number, PortOrNone, Seconds, Section
 from rowcast.mqtt.packets import Subscription
 from rowcast.mqtt.reasons import Reason
 from rowcast.program.settings.tls import MutualTls
+from rowcast.settings.sections import Count, Number, PortOrNone, Seconds, Section
 
 T = TypeVar("T")
 

@@ -14,8 +14,8 @@ from rowcast.core.limits import (
     RETAINED_PAYLOAD_BYTES_MAX,
 )
 from rowcast.features.retained.retaining import RetainRules
-from rowcast.kernel.settings import Count, Number, Section, nothing
 from rowcast.schema.sizes import parse_size
+from rowcast.settings.sections import Count, Number, Section, nothing
 
 log = logging.getLogger("rowcast")
 

@@ -9,7 +9,7 @@ from rowcast.auth.keys import ALGORITHMS, Keys
 from rowcast.auth.tokens import USER_PREFIX, ForeignIssuer
 from rowcast.core.callers import Grants
 from rowcast.core.entry_limits import TOKEN_LEEWAY_SECONDS, TOKEN_SECONDS
-from rowcast.kernel.settings import Count, PlaceOrNone, Seconds, Section
+from rowcast.settings.sections import Count, PlaceOrNone, Seconds, Section
 
 
 def _algorithm(name: str) -> str:

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from rowcast.core.durations import parse_duration
 from rowcast.core.places import is_object_store, is_url, not_local
-from rowcast.kernel.settings import Count, PlaceOrNone, Section, nothing
+from rowcast.settings.sections import Count, PlaceOrNone, Section, nothing
 
 
 def _period(value: str | None) -> str | None:

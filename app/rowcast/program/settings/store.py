@@ -8,8 +8,8 @@ from rowcast.core.archive_limits import ARCHIVE_CACHE_BYTES, ARCHIVE_CACHE_BYTES
 from rowcast.core.limits import CONFIG_NUMBER_MAX
 from rowcast.core.read_limits import QUERY_SECONDS
 from rowcast.journal.tail import LAG_EVENTS, LAG_SECONDS, Tail
-from rowcast.kernel.settings import Count, Number, Seconds, Section
 from rowcast.program.settings.snapshots import StoreOrNone
+from rowcast.settings.sections import Count, Number, Seconds, Section
 
 
 class Store(Section):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from rowcast.kernel.settings import PlaceOrNone, Section, nothing
+from rowcast.settings.sections import PlaceOrNone, Section, nothing
 
 
 def _nobody(value: object) -> object:

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from rowcast.core.topic_limits import TOPIC_TABLE_GRACE_SECONDS, TOPIC_TABLES_MAX
 from rowcast.core.topic_tables import PREFIX
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
-from rowcast.kernel.settings import Count, Number, Section, not_a_switch
+from rowcast.settings.sections import Count, Number, Section, not_a_switch
 from rowcast.store.store import Keep
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from rowcast.kernel.settings import Number, Section
+from rowcast.settings.sections import Number, Section
 
 
 class Workers(Section):

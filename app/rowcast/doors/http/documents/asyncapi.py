@@ -15,7 +15,7 @@ from rowcast.core.tables import Table, is_kept
 from rowcast.doors.http.documents.messages import COMMON, SCHEMAS, SECURITY, messages_of
 from rowcast.doors.http.documents.schemas import PROBLEM, ROWS, Document, add_schemas
 from rowcast.doors.http.documents.servers import MQTT, SSE, WS
-from rowcast.kernel.registry import Entry, Registry
+from rowcast.routes.registry import Entry, Registry
 from rowcast.rows.topic_rows import LogView
 
 ASYNCAPI_PATH: Final = "/asyncapi.json"

@@ -16,9 +16,9 @@ from rowcast.core.overload_limits import (
     READY_PROBE_SECONDS,
     READY_WAIT_SECONDS,
 )
-from rowcast.kernel.commit import Committer
 from rowcast.store.store import Change
 from rowcast.subscriptions.reader import Reader
+from rowcast.writes.commit import Committer
 
 Check = Callable[[], Awaitable[str]]
 """Returns the problem; empty if there is none."""

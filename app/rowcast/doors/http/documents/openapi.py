@@ -7,7 +7,7 @@ from rowcast.core.tables import Invalid, Table, is_kept
 from rowcast.doors.http.documents.schemas import PROBLEM, ROWS, Document, add_schemas, ref
 from rowcast.doors.http.messages.asgi import path_of
 from rowcast.features.idempotency.idempotency_keys import KEY_CHARS_MAX
-from rowcast.kernel.registry import Entry, Registry
+from rowcast.routes.registry import Entry, Registry
 from rowcast.rows.topic_rows import LogView
 
 _OUTCOMES: Final[Document] = {

@@ -46,7 +46,7 @@ from rowcast.doors.http.login.signing_in import (
 from rowcast.doors.http.messages.asgi import SIGNED_IN, Headers, Scope, headers_of, peer_of
 from rowcast.doors.http.messages.bodies import read_body
 from rowcast.doors.http.messages.responses import PROBLEM, Answer, edge_of
-from rowcast.kernel.rows.system_rows import time_text
+from rowcast.routes.system_rows import time_text
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from rowcast.core.errors import Code, Error
-from rowcast.kernel.registry import Route
+from rowcast.routes.registry import Route
 
 RECORD: Final = ("GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS")
 COLLECTION: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")

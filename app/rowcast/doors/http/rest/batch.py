@@ -24,9 +24,9 @@ from rowcast.doors.http.messages.problems import as_error, problem, status_of
 from rowcast.doors.http.rest.allowed_methods import not_offered
 from rowcast.doors.http.rest.request import Request, new_event
 from rowcast.features.idempotency.idempotent_writes import IdempotentWrites
-from rowcast.kernel.write import Outcome, Receipt
 from rowcast.reads.loop_turns import in_turns
 from rowcast.rows.compiled_table import give_value
+from rowcast.writes.write import Outcome, Receipt
 
 _TOGETHER: Final = "nothing was written, because: "
 _SINGLE: Final = {NDJSON: JSON, CBOR_SEQ: CBOR}

@@ -17,7 +17,7 @@ from rowcast.core.events import Record
 from rowcast.core.limits import CURSORS_IN_CONDITION_MAX
 from rowcast.doors.http.messages.asgi import Headers
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.write import Condition
+from rowcast.writes.write import Condition
 
 _TAGS: Final = re.compile(
     r'[ \t,]*(?:(W/)?"([\x21\x23-\x7e\x80-\xff]*)"|([0-9a-f]{8}:[0-9]{1,19}(?:\.[a-z]{1,8})?))'

@@ -20,8 +20,8 @@ from rowcast.doors.http.messages.problems import as_error
 from rowcast.doors.http.messages.replies import send_bytes, send_empty
 from rowcast.doors.http.rest.downloads import send_download
 from rowcast.doors.http.rest.request import VALUE_TYPES, Request, new_event, position_headers
-from rowcast.kernel.exact_decimals import decoded_exactly
-from rowcast.kernel.resource import Resource
+from rowcast.routes.exact_decimals import decoded_exactly
+from rowcast.routes.resource import Resource
 from rowcast.rows.download import Download
 
 _NOT_TAKEN: Final = (

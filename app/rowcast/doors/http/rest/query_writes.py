@@ -15,7 +15,7 @@ from rowcast.doors.http.rest.allowed_methods import not_offered
 from rowcast.doors.http.rest.conditions import is_conditional
 from rowcast.doors.http.rest.request import Request
 from rowcast.kernel.query_writes import QueryWrite
-from rowcast.kernel.write import Receipt
+from rowcast.writes.write import Receipt
 
 
 async def write(request: Request, event: Event) -> None:

@@ -15,9 +15,9 @@ from rowcast.doors.http.messages.replies import send_bytes, send_empty
 from rowcast.doors.http.uvicorn_fastpath import take_body
 from rowcast.features.idempotency.idempotency_keys import Claim
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.last_write_wins import put_stamp
-from rowcast.kernel.registry import Route
-from rowcast.kernel.write import Receipt
+from rowcast.routes.registry import Route
+from rowcast.writes.last_write_wins import put_stamp
+from rowcast.writes.write import Receipt
 
 VALUE_TYPES = (JSON, CBOR, MSGPACK)
 """Media types of values; the first is the default."""

@@ -38,8 +38,8 @@ from rowcast.doors.http.rest.representations import (
     send_representation,
 )
 from rowcast.doors.http.rest.request import Request
-from rowcast.kernel.excluded_tables import check_not_excluded
-from rowcast.kernel.registry import Registry, Route
+from rowcast.routes.excluded_tables import check_not_excluded
+from rowcast.routes.registry import Registry, Route
 
 UNDECLARED: Final = "{topic}"
 """The route of all undeclared topics, for the times of requests."""

@@ -16,8 +16,8 @@ from rowcast.doors.http.rest.allowed_methods import is_collection, not_offered, 
 from rowcast.doors.http.rest.conditions import is_conditional, write_condition
 from rowcast.doors.http.rest.request import Request, outcome_headers, position_headers
 from rowcast.doors.http.uvicorn_fastpath import write_whole
-from rowcast.kernel.registry import Route
-from rowcast.kernel.write import A_RECORD, Condition
+from rowcast.routes.registry import Route
+from rowcast.writes.write import A_RECORD, Condition
 
 _UPSERT: Final = (
     "upsert is for a POST of records to a collection; PUT and PATCH of a record do the same"

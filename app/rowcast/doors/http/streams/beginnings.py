@@ -18,9 +18,9 @@ from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.streams.openings import Request
-from rowcast.kernel.excluded_tables import check_not_excluded
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.resource import Resource
+from rowcast.routes.excluded_tables import check_not_excluded
+from rowcast.routes.resource import Resource
 from rowcast.subscriptions.backfill import TRIMMED
 from rowcast.subscriptions.live_replay import LiveReplay
 from rowcast.subscriptions.reader import Reader

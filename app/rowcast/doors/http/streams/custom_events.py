@@ -23,7 +23,7 @@ from rowcast.doors.http.streams.frames import Frames
 from rowcast.doors.http.streams.outgoing import event_in, items_of
 from rowcast.doors.http.uvicorn_fastpath import cut
 from rowcast.kernel.reauthorization import judge_resource
-from rowcast.kernel.resource import Resource
+from rowcast.routes.resource import Resource
 from rowcast.subscriptions.subscription import Subscription
 
 _FIELDS: Final = frozenset({"event", "data", "id", "retry"})

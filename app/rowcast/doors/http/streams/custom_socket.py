@@ -20,7 +20,7 @@ from rowcast.doors.http.streams.connection import Connection, farewell
 from rowcast.doors.http.streams.frames import Frames
 from rowcast.doors.http.streams.outgoing import event_in, items_of
 from rowcast.kernel.reauthorization import judge_resource, subscription_of
-from rowcast.kernel.resource import Incoming, Resource, Stream
+from rowcast.routes.resource import Incoming, Resource, Stream
 from rowcast.subscriptions.subscription import Subscription
 
 NORMAL: Final = 1000

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from rowcast.core.events import Event
-from rowcast.kernel.resource import Stream
+from rowcast.routes.resource import Stream
 
 
 async def items_of(source: Any) -> AsyncGenerator[object, None]:

@@ -12,7 +12,7 @@ from typing import Final
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import SYSTEM_ROW_ITEMS_LISTED_MAX, SYSTEM_ROW_ITEMS_MAX
 from rowcast.doors.http.streams.watch import Open, Watch
-from rowcast.kernel.rows.system_rows import SystemRows, time_text
+from rowcast.routes.system_rows import SystemRows, time_text
 
 STREAMS: Final = "$SYS/streams"
 

@@ -39,8 +39,8 @@ from rowcast.doors.http.streams.frames import Frames, Once
 from rowcast.doors.http.streams.openings import Request, accepted, request_of
 from rowcast.doors.http.streams.stream_writer import StreamWriter
 from rowcast.doors.http.uvicorn_fastpath import cut, event_channel_of, leave_word
-from rowcast.kernel.hook_points import HookPoints
 from rowcast.kernel.reauthorization import stay
+from rowcast.seams.hook_points import HookPoints
 from rowcast.subscriptions.addressed import Replayed
 from rowcast.subscriptions.subscription import Pair, Subscription
 

@@ -12,7 +12,7 @@ from typing import Protocol
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Error
 from rowcast.core.limits import STREAM_WATCH_SECONDS
-from rowcast.kernel.seams import StreamNotice
+from rowcast.seams.seams import StreamNotice
 from rowcast.subscriptions.subscription import Subscription
 
 

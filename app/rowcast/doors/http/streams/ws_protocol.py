@@ -47,13 +47,13 @@ from rowcast.doors.http.messages.asgi import path_of
 from rowcast.doors.http.messages.problems import as_error, problem
 from rowcast.doors.http.streams import ws_replays
 from rowcast.features.websocket_wills.wills import WebSocketWills
-from rowcast.kernel.exact_decimals import decoded_exactly
-from rowcast.kernel.excluded_tables import check_not_excluded
-from rowcast.kernel.last_write_wins import put_stamp
-from rowcast.kernel.write import Condition, Outcome, Receipt
+from rowcast.routes.exact_decimals import decoded_exactly
+from rowcast.routes.excluded_tables import check_not_excluded
 from rowcast.rows.download import Download
 from rowcast.subscriptions.pacing import asked_interval
 from rowcast.subscriptions.start_position import START_WORDS, start_position
+from rowcast.writes.last_write_wins import put_stamp
+from rowcast.writes.write import Condition, Outcome, Receipt
 
 if TYPE_CHECKING:
     from rowcast.doors.http.streams.websocket import Socket

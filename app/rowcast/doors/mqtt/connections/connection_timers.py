@@ -11,8 +11,8 @@ from rowcast.core.callers import Caller
 from rowcast.core.limits import MQTT_CLOSE_SECONDS, MQTT_KEEP_ALIVE_FACTOR, MQTT_STALL_SECONDS
 from rowcast.doors.mqtt.connections.timer_wheel import TimerWheel
 from rowcast.doors.mqtt.connections.transport import Transport
-from rowcast.kernel.commit import Committer
 from rowcast.mqtt.reasons import Reason
+from rowcast.writes.commit import Committer
 
 log = logging.getLogger("rowcast.mqtt")
 

@@ -7,9 +7,9 @@ since the last time: counting costs a busy connection little, and an idle one no
 from collections.abc import Sequence
 from typing import Protocol
 
-from rowcast.kernel.listeners import MqttListener
 from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.packets import MQTT_5
+from rowcast.seams.listeners import MqttListener
 
 
 class Traffic:

@@ -11,11 +11,11 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.limits import CURSORS_IN_CONDITION_MAX
 from rowcast.core.write_marks import put_mark, put_path
-from rowcast.kernel.known_versions import put_seen
-from rowcast.kernel.last_write_wins import put_stamp
-from rowcast.kernel.write import Condition
 from rowcast.mqtt.packets import Will
 from rowcast.mqtt.properties import Properties
+from rowcast.writes.known_versions import put_seen
+from rowcast.writes.last_write_wins import put_stamp
+from rowcast.writes.write import Condition
 
 DOOR = "mqtt"
 """This door's name in callers and in ``Table.hidden_from``."""

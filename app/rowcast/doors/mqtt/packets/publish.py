@@ -19,10 +19,10 @@ from rowcast.doors.mqtt.delivery.sent import CompactInflight, Sent
 from rowcast.doors.mqtt.packets.error_reasons import PUBACK_REASONS
 from rowcast.doors.mqtt.packets.hook_checks import reason_of
 from rowcast.doors.mqtt.packets.messages import condition_of, describe, mark_from, stamp_from
-from rowcast.kernel.write import Done, Outcome, Receipt
 from rowcast.mqtt.packets import MQTT_5, Packet, Puback, Publish, Pubrec
 from rowcast.mqtt.reasons import PacketType, Reason
 from rowcast.mqtt.violations import Violation, protocol_error
+from rowcast.writes.write import Done, Outcome, Receipt
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.client import Client

@@ -35,8 +35,8 @@ from rowcast.core.topics import (
 )
 from rowcast.doors.mqtt.packets.exclusive import EXCLUSIVE_PREFIX
 from rowcast.doors.mqtt.packets.offsets import STREAM_PREFIX
-from rowcast.kernel.write import Done
 from rowcast.mqtt.packets import Subscription
+from rowcast.writes.write import Done
 
 log = logging.getLogger("rowcast.mqtt")
 

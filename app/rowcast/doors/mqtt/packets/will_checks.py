@@ -14,11 +14,11 @@ from rowcast.core.topics import split_delayed
 from rowcast.doors.mqtt.packets.error_reasons import PUBACK_REASONS
 from rowcast.doors.mqtt.packets.messages import event_of_will
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.registry import VERB_OF_KIND, Route
-from rowcast.kernel.write import UNAWAITED, Write
 from rowcast.mqtt.packets import Will
 from rowcast.mqtt.reasons import Reason
 from rowcast.mqtt.violations import Violation
+from rowcast.routes.registry import VERB_OF_KIND, Route
+from rowcast.writes.write import UNAWAITED, Write
 
 _OF_VALUE: Final = frozenset({Code.INVALID, Code.UNPROCESSABLE, Code.UNSUPPORTED})
 

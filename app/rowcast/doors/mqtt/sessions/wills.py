@@ -20,9 +20,9 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.limits import WILL_RETRY_SECONDS
 from rowcast.doors.mqtt.packets.messages import DOOR, event_of_will
 from rowcast.kernel.kernel import Kernel
-from rowcast.kernel.write import Outcome, Unawaited
 from rowcast.mqtt.packets import Will
 from rowcast.store.store import Change
+from rowcast.writes.write import Outcome, Unawaited
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop

@@ -1,1 +1,0 @@
-"""System rows: the server's own state as rows."""

@@ -1,0 +1,136 @@
+"""How the changes of a result are written: together in one batch of the log, or staged.
+
+Together, every other writer waits for all of them, and readers of tables, too. So many are staged:
+they are logged and applied a page at a time while others write, and one small batch lets everybody
+see them at once (``writes/staged_commit.py``). Either way, a failure leaves nothing.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, Protocol
+
+from rowcast.core.errors import Code, Error
+from rowcast.core.limits import COMMIT_BACKLOG_EVENTS_MAX
+from rowcast.core.tables import Table
+from rowcast.core.topics import TopicFilter
+from rowcast.results.result_bounds import ChangeBounds, too_many_changes
+from rowcast.results.result_changes import Changes
+from rowcast.store.store import Change
+from rowcast.writes.staged_commit import GivenWay
+from rowcast.writes.write import Group, Outcome, Write, resolver
+
+if TYPE_CHECKING:
+    from rowcast.kernel.kernel import Kernel
+
+
+class Commit(Protocol):
+    """What hears of the writes of a result, and says which facts change with them."""
+
+    written: int
+    removed: int
+
+    def count(self, outcomes: Sequence[Outcome]) -> None:
+        """Count what was written."""
+
+    def conclude(self, last: int) -> Sequence[Change]:
+        """Return the changes of facts; ``last`` is the last number, 0 without events."""
+
+    def untold(self, after: int, last: int) -> Sequence[Change]:
+        """Return what is kept until hooks are told of staged rows, those between two numbers."""
+
+    def seen(self) -> None:
+        """Begin to tell them: all see the staged rows."""
+
+
+ELSEWHERE: Final = "it removes records of other tables, or at topics that none declares"
+
+
+def together_because(kernel: "Kernel") -> str:
+    """Return why a result is written in one batch, however large; empty if it can be staged."""
+    return "" if kernel.committer.stages else "this store keeps no pages that nobody sees"
+
+
+async def write_result(
+    kernel: "Kernel", made: Changes, commit: Commit, bounds: ChangeBounds
+) -> None:
+    """Write what a result changes, in the way that suits its size; raises its refusal."""
+    if not made.count:
+        await _kept(kernel, commit.conclude(0))
+    elif made.elsewhere and made.count > bounds.together:  # in a table below its own
+        raise too_many_changes(f"{made.count} changes", bounds.most(ELSEWHERE))
+    elif made.count > bounds.staged_min and _can_stage(kernel, made):
+        await _write_staged(kernel, made, commit)
+    else:
+        await _write_together(kernel, made, commit)
+
+
+def _can_stage(kernel: "Kernel", made: Changes) -> bool:
+    """Whether a result can be staged: all of it in one table."""
+    return not (made.elsewhere or together_because(kernel))
+
+
+async def _kept(kernel: "Kernel", changes: Sequence[Change]) -> None:
+    """Write changes of facts alone."""
+    future: asyncio.Future[Error | None] = asyncio.get_running_loop().create_future()
+    kernel.committer.keep(changes, resolver(future))
+    error = await future
+    if error is not None:
+        raise error
+
+
+async def _write_staged(kernel: "Kernel", made: Changes, commit: Commit) -> None:
+    """Stage the changes of a result and switch to them; raises the Error that refuses it."""
+    (table,) = made.tables.values()
+    committer, synced = kernel.committer, _is_synced(kernel, table)
+    staged = committer.begin_staged(table, made.count, made.has if synced else None)
+
+    def concluded(last: int, given_way: GivenWay) -> Sequence[Change]:
+        if not synced and _is_synced(kernel, table):
+            why = "topics of its table are synced with other sites since it was begun; try again"
+            raise Error(Code.BUSY, why, retry_after_seconds=1)
+        commit.written -= given_way.puts
+        commit.removed -= given_way.deletions
+        return [*commit.conclude(last), *commit.untold(staged.after, last)]
+
+    try:
+        async for writes in made.pages():
+            commit.count(await committer.stage(staged, writes))
+        await committer.switch(staged, concluded, made.has, commit.seen)
+    finally:
+        committer.abandon(staged)
+
+
+def _is_synced(kernel: "Kernel", table: Table) -> bool:
+    """Whether other sites compare versions of its records, so that newer writes must win here."""
+    return kernel.synced.concern(TopicFilter.below(table.path or ""))
+
+
+async def _write_together(kernel: "Kernel", made: Changes, commit: Commit) -> None:
+    """Write the changes of a result in one batch; raises the Error that refuses it."""
+    writes = [write async for page in made.pages() for write in page]
+    future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+    tell = resolver(future)
+
+    def concluded(outcomes: Sequence[Outcome]) -> Sequence[Change]:
+        commit.written = commit.removed = 0  # it may be decided again, after a failure
+        commit.count(outcomes)
+        return commit.conclude(_last(writes))
+
+    group, done = Group(writes, concluded), writes[-1].done
+    for write in writes:
+        write.group = group
+
+    def ended(outcome: Outcome) -> None:
+        done(outcome)
+        tell(outcome)
+
+    writes[-1].done = ended
+    kernel.writes.append(writes, len(writes) + COMMIT_BACKLOG_EVENTS_MAX)
+    outcome = await future
+    if isinstance(outcome, Error):
+        raise outcome
+
+
+def _last(writes: Sequence[Write]) -> int:
+    """Return the number of the last event; 0 if none has one."""
+    return max(write.event.seq for write in writes)

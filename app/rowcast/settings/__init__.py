@@ -1,0 +1,1 @@
+"""Building blocks of settings, for those of the program and of features."""

@@ -1,0 +1,400 @@
+"""The only writer: takes a batch from the queue, decides, appends, announces and answers it.
+
+One batch at a time is written by the one writer thread; while it is, the next batch collects, so no
+timer adds latency when idle and no write waits behind more than one append (group commit). Before
+it is written, everything that depends on the current record is decided: conditions, patches, times
+set by the server. One batch at a time, so they are atomic without locks.
+
+The order is: durable, then announced, then answered: no subscriber sees an event that a crash can
+lose, and no writer gets an acknowledgement before it is stored. The one exception are messages that
+nobody acknowledges (``announced_first.py``).
+
+No other code appends to the store or publishes to the bus. It knows no protocols and no rights.
+"""
+
+import asyncio
+import logging
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from functools import partial
+from itertools import count
+
+from rowcast.bus.bus import Bus
+from rowcast.core.callers import Caller
+from rowcast.core.clock import HybridClock
+from rowcast.core.errors import Code, Error, stopping
+from rowcast.core.events import MESSAGE, Event
+from rowcast.core.histograms import Histogram
+from rowcast.reads.record_cache import RecordCache
+from rowcast.store.disk import Disk, size_of
+from rowcast.store.store import Appends
+from rowcast.writes.announced_first import AnnouncedFirst, goes_first
+from rowcast.writes.decide import decide_all
+from rowcast.writes.group_commit import GroupCommit
+from rowcast.writes.pending_bytes import WriteBounds
+from rowcast.writes.staged_commit import StagedCommits
+from rowcast.writes.write import Outcome, Receipt, Write
+
+log = logging.getLogger("rowcast.commit")
+
+
+class Committer(StagedCommits):
+    """The write side of the kernel: one queue, one thread, one order."""
+
+    def __init__(
+        self,
+        store: Appends,
+        bus: Bus,
+        cache: RecordCache,
+        clock: HybridClock,
+        executor: Executor,
+        bounds: WriteBounds | None = None,
+    ) -> None:
+        super().__init__(store, clock, executor, bounds or WriteBounds())
+        self._bus = bus
+        self._cache = cache
+        self.first = AnnouncedFirst()
+        self._reserved = max(store.head(), store.reserved())
+        self._unused = self._reserved
+        """Numbers up to this one may be of an earlier life's messages, announced and lost."""
+        self._numbers = count(self._reserved + 1)  # none is reused, though its append fails
+        self.announced = store.head()
+        """The position up to which all logged events have been offered to the bus."""
+        self.stored = self.announced
+        """The position up to which all are durable, the bound of pages of the log."""
+        self.after_append: list[Callable[[Sequence[Outcome]], None]] = []
+        """Called with the outcomes of writes, once they are announced; must not raise."""
+        self.before_append: list[Callable[[Sequence[Event]], None]] = []
+        """Called on the writer thread with the next events to append; must not raise."""
+        self.on_denied: list[Callable[[Caller, str, str, Error], None]] = []
+        """Called with each write that was denied because of the current record."""
+        self.publish_unlogged = bus.publish
+        """Announces an event that is not logged: it has neither a number nor a version."""
+        self.publish_unlogged_run = bus.publish_run  # the same for several of one topic
+        self._returns = clock.returns
+        self.commits = self.failures = 0
+        self.commit_seconds = Histogram()
+        """The time from the decision of a batch to its outcomes."""
+        self._begun = 0.0
+        self.disk = Disk()
+
+    # -- the event loop ----------------------------------------------------------------------------
+
+    def show(self, event: Event, path: str) -> None:
+        """Announce an unlogged event, only to filters that name its path."""
+        self._bus.show(event, path)
+
+    def _announce(self, event: Event) -> None:
+        self._bus.publish(event)
+        self.announced = event.seq
+
+    def _start(self) -> None:
+        """Take the next batch, and find the current records that it depends on."""
+        self._scheduled = False
+        if self._busy:  # with a batch that is announced
+            self._go_ahead()
+            return
+        alone = bool(self._parts)
+        batch = self._parts.popleft() if alone else self._take()
+        if not (batch.writes or batch.facts_writes):  # nothing may be written yet
+            return
+        self._busy, self._begun = True, self._loop.time()
+        self._begin(GroupCommit(batch, alone=alone))
+
+    def _begin(self, work: GroupCommit) -> None:
+        """Find the current records that a batch depends on, and decide it."""
+        try:
+            work.current.epoch, work.current.now = self._store.epoch, self._clock.last
+            ask = work.collect(self._cache, self._clock)
+        except Exception as error:  # noqa: BLE001 - a read that fails fails these writes only
+            self._failed(work, error)
+            return
+        if ask or work.late:
+            self._run(work, partial(work.fetch, self._store, ask), self._write)
+        else:
+            self._write(work)
+
+    def _run(
+        self, work: GroupCommit, call: Callable[[], None], then: Callable[[GroupCommit], None]
+    ) -> None:
+        """Run a call on the writer thread, and continue on the loop."""
+
+        def ended(error: BaseException | None) -> None:
+            if error is None:
+                then(work)
+            elif isinstance(error, Exception):
+                self._failed(work, error)
+            else:
+                raise error
+
+        tell: Callable[..., object] = self._loop.call_soon_threadsafe
+        try:
+            self._call(call, partial(tell, ended))
+        except RuntimeError:  # the threads have stopped: shutdown
+            if work.announced:
+                self._lose(work, stopping())
+            else:
+                self._refuse(work)
+
+    def _refuse(self, work: GroupCommit) -> None:
+        """Refuse all queued writes at shutdown."""
+        while True:
+            batch = work.batch
+            self._answer(batch.writes, [stopping() for _ in batch.writes])
+            for _, keeping in batch.facts_writes:
+                keeping.error = stopping()
+            self._tell([keeping for _, keeping in batch.facts_writes])
+            if not (self._parts or self.backlog):
+                break
+            work = GroupCommit(self._parts.popleft() if self._parts else self._take(whole=True))
+        self._busy = False
+        self._wake(self._idle)
+
+    def _write(self, work: GroupCommit) -> None:
+        """Decide a batch, and have it appended to the log."""
+        if work.apart or len(work.batch.writes) > self._bounds.loop_writes:
+            self._run(work, partial(self._write_apart, work), self._written)
+            return
+        try:
+            work.decide(self._numbers.__next__, self._store)
+        except Exception as error:  # noqa: BLE001 - each write is tried alone
+            self._failed(work, error)
+            return
+        if work.packed is None:
+            self._finish(work)
+        elif (
+            work.events
+            and work.events[0].kind is MESSAGE
+            and not work.events[0].qos
+            and self._may_go_ahead(work)
+        ):
+            self._goes_ahead = work.announced = True
+            self._answer(work.batch.writes, work.outcomes, stored=False)
+            self._run(work, partial(self._append, work), self._stored)
+        else:
+            self._run(work, partial(self._append, work), self._written)
+
+    # -- announced first (``announced_first.py``) --------------------------------------------------
+
+    def _may_go_ahead(self, work: GroupCommit) -> bool:
+        """Whether a decided batch may be announced before it is durable."""
+        batch = work.batch
+        return (
+            not (work.alone or batch.facts_writes or self.disk.refused)
+            and work.events[-1].seq <= self._reserved
+            and all(map(goes_first, batch.writes))
+        )
+
+    def _go_ahead(self) -> None:
+        """Announce messages while others are appended; they are appended next."""
+        waiting, work = self._waiting, self.first.next
+        most = self.shares.room_ahead(work.batch)
+        blocked = not most or self._overtaken or self.disk.refused
+        if blocked or not (writes := self.first.take(waiting, most)):
+            return
+        events: list[Event] = []
+        outcomes = decide_all(writes, work.current, events, work.changes, self._numbers.__next__)
+        if events and events[-1].seq > self._reserved:  # they have to wait for others
+            waiting.extendleft(reversed(writes))
+            return
+        size = sum(write.size for write in writes)
+        self._waiting_bytes -= size
+        work.batch.size += size
+        work.announced = True
+        work.events += events
+        work.batch.writes += writes
+        self._answer(writes, outcomes, stored=False)
+        if waiting and goes_first(waiting[0]):
+            self._schedule()
+
+    def _stored(self, work: GroupCommit) -> None:
+        """Note that announced messages are durable, and go on with those after them."""
+        self.commits += 1
+        if self.disk.refused:
+            self.disk.took(size_of(work.events, work.changes))
+        self._release(work)
+
+    def _lose(self, work: GroupCommit, error: Exception) -> None:
+        """Count announced messages that the log does not have."""
+        events = work.events
+        self.failures += 1
+        self.first.lost += len(events)
+        what = "%d messages of QoS 0 were delivered and are not stored: %s"
+        if isinstance(error, Error) and error.code is Code.BUSY:
+            log.error(what, len(events), error.full)
+            self.disk.refuses(error.message, work.batch.content_bytes)
+        else:
+            log.error(what, len(events), error, exc_info=error)
+        self.stored = max(self.stored, events[-1].seq)
+        self._release(work)
+
+    def _release(self, work: GroupCommit) -> None:
+        """Hold announced messages no longer; append what was announced meanwhile."""
+        self.pending.release_all(work.batch.writes)
+        self.first.note(self.stored)
+        following = self.first.take_next() if self.first.next.batch.writes else None
+        if following is not None and following.events:
+            self.commit_seconds.observe(self._loop.time() - self._begun)
+            self._begun = self._loop.time()
+            self._run(following, partial(self._append_following, following), self._stored)
+            if self._waiting:
+                self._schedule()
+            self._relieve()
+            return
+        if following is not None:  # those that need no disk
+            self.pending.release_all(following.batch.writes)
+        self._goes_ahead = False
+        work.outcomes = []
+        self._finish(work)
+
+    def _append_following(self, work: GroupCommit) -> None:
+        work.packed = self._store.pack(work.events)
+        self._append(work)
+
+    def unstored(self) -> "asyncio.Future[None] | None":
+        """Return what is done when all that is announced is stored; None if it is.
+
+        Pages of the log wait for it: they are complete up to what is announced.
+        """
+        announced = self.announced
+        return self.first.when_stored(announced) if self.stored < announced else None
+
+    @property
+    def reach(self) -> int:
+        """The greatest number that a cursor of this log can have.
+
+        A listing may be ahead of the bus, and the bus ahead of the disk.
+        """
+        return max(self.stored, self.announced, self._unused)
+
+    async def until_reached(self, number: int) -> None:
+        """Wait until a cursor of another process can be judged: here there is none."""
+
+    # -- outcomes ----------------------------------------------------------------------------------
+
+    def _write_apart(self, work: GroupCommit) -> None:
+        """Do both on the writer thread: it would hold up the loop, or reads the store."""
+        work.decide(self._numbers.__next__, self._store)
+        if work.packed is not None:
+            self._append(work)
+
+    def _failed(self, work: GroupCommit, error: Exception) -> None:
+        """Refuse a batch, or try its parts separately, to isolate the failure."""
+        if work.announced:
+            self._lose(work, error)
+            return
+        batch = work.batch
+        if not work.alone:
+            self.failures += 1
+        if isinstance(error, Error):
+            if not work.alone:
+                log.warning("a commit of %d writes failed: %s", len(batch), error.full)
+            if error.code is Code.BUSY and not work.alone:  # each part would fail, too
+                self.disk.refuses(error.message, batch.content_bytes)
+            if error.code is Code.BUSY or work.alone:
+                work.fail(error)
+                self._finish(work)
+                return
+        elif work.alone:
+            what = batch.writes[0].event if batch.writes else "facts alone"
+            log.error("the write of %r failed", what, exc_info=error)
+            work.fail(Error(Code.BUSY, "the store could not keep this write; the log says why"))
+            self._finish(work)
+            return
+        else:
+            what = "a commit of %d writes failed; trying them one by one"
+            log.error(what, len(batch), exc_info=error)
+        self._parts.extend(batch.parts())
+        self._busy = False
+        self._schedule()
+
+    def _written(self, work: GroupCommit) -> None:
+        """Note what is durable now."""
+        self.commits += work.packed is not None
+        if self.disk.refused:
+            self.disk.took(size_of(work.events, work.changes))
+        if work.events:
+            known = self._cache.known(work.events) if work.bulk else None
+            self._cache.put_all(work.events, known)
+        self._finish(work)
+
+    def _finish(self, work: GroupCommit) -> None:
+        """Announce and answer, in order; then start the next batch, when this turn ends.
+
+        Not earlier: it would be half a batch, because answered writers write again in this turn.
+        """
+        seconds, times = self._loop.time() - self._begun, self.commit_seconds
+        times.counts[bisect_left(times.bounds, seconds)] += 1  # ``observe``, inlined
+        times.total += seconds
+        batch, outcomes = work.batch, work.outcomes
+        if outcomes:
+            self._answer(batch.writes, outcomes)
+            if len(outcomes) >= self._bounds.fitted_events and self.shares.until:
+                self.shares.fit(self._loop.time() - self._begun - seconds)
+        if batch.facts_writes:
+            self._tell([keeping for _, keeping in batch.facts_writes])
+        self._busy = False
+        if self._waiting or self._parts or self._fair.count:
+            self._schedule()
+        elif self._idle:
+            self._wake(self._idle)
+        if self.pending.slowed or self._relieved:
+            self._relieve()
+
+    def _answer(
+        self, writes: Sequence[Write], outcomes: Sequence[Outcome], *, stored: bool = True
+    ) -> None:
+        """Publish each event and call the write's callback, in order; it holds what is stored."""
+        pending, publish, held, last = self.pending, self._bus.publish, 0, len(writes) - 1
+        for index, (write, outcome) in enumerate(zip(writes, outcomes, strict=True)):
+            if isinstance(outcome, Receipt) and not outcome.late:
+                event = outcome.event
+                publish(event)
+                if event.seq:
+                    self.announced = event.seq
+            elif isinstance(outcome, Error) and outcome.code is Code.DENIED:
+                for hear in self.on_denied:
+                    hear(write.caller, "write", write.event.topic, outcome)
+            held += write.size
+            if stored and (index == last or writes[index + 1].caller is not write.caller):
+                if held < pending[write.caller]:  # ``release``, inlined
+                    pending[write.caller] -= held
+                else:
+                    del pending[write.caller]
+                pending.size, held = pending.size - held, 0
+            write.group = None  # it names its writes: a circle that only a collection would free
+            try:
+                write.done(outcome)
+            except Exception:
+                log.exception("a writer failed to take the outcome of %r", write.event)
+        for listener in self.after_append:
+            listener(outcomes)
+
+    # -- the writer thread -------------------------------------------------------------------------
+
+    def _append(self, work: GroupCommit) -> None:
+        """Append a decided batch to the log, and before it what it needs."""
+        events = work.events
+        if self._clock.returns != self._returns:
+            self._return_versions()
+        if events:
+            if events[-1].seq > self._reserved:
+                self._reserve(events[-1].seq)
+            for prepare in self.before_append:
+                prepare(events)
+        self._store.append(work.packed, ahead=work.batch.ahead)
+        if events:
+            self.stored = events[-1].seq
+
+    def _return_versions(self) -> None:
+        """Reset the store's last version after a wrong clock, once versions are valid again."""
+        returns = self._clock.returns
+        self._store.return_versions(self._clock.last)
+        self._returns = returns
+
+    def _reserve(self, seq: int) -> None:
+        """Reserve numbers on disk before use, so that none is reused after a crash."""
+        reserved = seq + self._bounds.reserved_numbers
+        self._store.reserve(reserved)
+        self._reserved = reserved
