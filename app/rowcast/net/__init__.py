@@ -1,1 +1,1 @@
-"""Listening sockets and TLS, for any protocol."""
+"""Listening sockets and TLS, for any protocol; threads, child processes and their memory."""

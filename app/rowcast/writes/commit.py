@@ -40,7 +40,7 @@ log = logging.getLogger("rowcast.commit")
 
 
 class Committer(StagedCommits):
-    """The write side of the kernel: one queue, one thread, one order."""
+    """One queue, one thread, one order; ``cluster/`` extends it, by what begins with ``_``, too."""
 
     def __init__(
         self,
