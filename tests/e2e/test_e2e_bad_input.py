@@ -108,7 +108,7 @@ REQUESTS = {
         b"Accept: text/event-stream\r\nLast-Event-ID: nonsense",
         400,
     ),
-    "a verb that is none": (b"BREW /Dog/1 HTTP/1.1", b"", 400),
+    "a verb that is none": (b"BREW /Dog/1 HTTP/1.1", b"", 501),
     "a verb that is not offered": (b"PROPFIND /Dog/1 HTTP/1.1", b"", 405),
     "a wildcard as a record": (b"PUT /Dog/+ HTTP/1.1", b"Content-Length: 0", 400),
     "no HTTP": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"", 400),
