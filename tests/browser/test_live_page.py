@@ -119,6 +119,7 @@ def test_a_record_is_made_mended_and_deleted(opened, server):
     expect(page.locator("dialog")).to_have_count(0)
     kept = server.request("GET", "/Dog/made").json()
     assert ("mine", 9) == (kept["name"], kept["age"])
+    has(page, "tbody tr", "mine")  # before, a deletion is refused: it is of what is shown
 
     page.get_by_role("button", name="Delete Dog/made").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()

@@ -110,6 +110,8 @@ class Stream(Watcher):
     since = ""
 
     def watch(self) -> None:
+        if not self.since:  # current records have no cursor: a stream cut among them begins anew
+            self.rounds.clear()
         with Events(self.server, "/Hourly/", self.since) as events:
             for told in events:
                 if told.id:

@@ -129,7 +129,8 @@ def run(folder: Path, kills: int, seed: int) -> dict[str, int]:
         servers = sites(stack, folder)
         north, south = servers
         hands = [Hands(server, seed + at) for at, server in enumerate(servers)]
-        begin_job(north, 1, ROWS, KEEP_OUT).wait(PATIENCE_SECONDS)
+        with begin_job(north, 1, ROWS, KEEP_OUT) as job:
+            job.wait(PATIENCE_SECONDS)
         for hand in hands:
             hand.start()
         number = 1
