@@ -8,7 +8,7 @@ import asyncio
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Protocol, Self, TypeVar, Unpack
 
 from rowcast.core.errors import Code, Error
 from rowcast_client.bounds import USUAL, SocketBounds
@@ -60,7 +60,48 @@ class _Loop:
             self._loop.close()
 
 
-class SyncSocket:
+class _Connected(Protocol):
+    """What has a connection that is kept up."""
+
+    async def open(self) -> None:
+        """Connect; raises a Problem."""
+
+    async def close(self) -> None:
+        """Close it normally."""
+
+
+class _InThread:
+    """The life of something connected, on a loop of its own."""
+
+    def __init__(self, connected: _Connected) -> None:
+        self._loop = _Loop()
+        self._connected = connected
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def open(self) -> None:
+        """Connect, and set the will; raises a Problem."""
+        self._loop.start()
+        try:
+            self._loop.call(self._connected.open())
+        except BaseException:
+            self._loop.stop()
+            raise
+
+    def close(self) -> None:
+        """Close it normally: a socket's will is not written, a presence says that it is gone."""
+        if not self._loop.is_running:
+            return
+        self._loop.call(self._connected.close())
+        self._loop.stop()
+
+
+class SyncSocket(_InThread):
     """One WebSocket of a client, like ``Socket``; use it with ``with``.
 
     ``on_state`` is called by another thread.
@@ -76,33 +117,10 @@ class SyncSocket:
         on_state: State | None = None,
         bounds: SocketBounds = USUAL,
     ) -> None:
-        self._loop = _Loop()
         self._socket = Socket(
             rows, will=will, meta=meta, patient=patient, on_state=on_state, bounds=bounds
         )
-
-    def __enter__(self) -> Self:
-        self.open()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def open(self) -> None:
-        """Connect, and set the will; raises a Problem."""
-        self._loop.start()
-        try:
-            self._loop.call(self._socket.open())
-        except BaseException:
-            self._loop.stop()
-            raise
-
-    def close(self) -> None:
-        """Close it normally: its will is not written, and its subscriptions end."""
-        if not self._loop.is_running:
-            return
-        self._loop.call(self._socket.close())
-        self._loop.stop()
+        super().__init__(self._socket)
 
     def get(self, topic: str) -> Answer:
         """Read a record, after the writes that were sent before."""
@@ -191,7 +209,7 @@ class SyncSocketSubscription:
             self._loop.call(self._events.aclose())
 
 
-class SyncPresence:
+class SyncPresence(_InThread):
     """One record that is ``present`` while this program is there, like ``Presence``."""
 
     def __init__(
@@ -205,7 +223,6 @@ class SyncPresence:
         on_state: State | None = None,
         bounds: SocketBounds = USUAL,
     ) -> None:
-        self._loop = _Loop()
         self._presence = Presence(
             rows,
             topic,
@@ -215,31 +232,9 @@ class SyncPresence:
             on_state=on_state,
             bounds=bounds,
         )
+        super().__init__(self._presence)
 
     @property
     def problem(self) -> object:
         """Why it was refused; None while it is not."""
         return self._presence.problem
-
-    def __enter__(self) -> Self:
-        self.open()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def open(self) -> None:
-        """Set the will, and write that this program is there; raises a Problem."""
-        self._loop.start()
-        try:
-            self._loop.call(self._presence.open())
-        except BaseException:
-            self._loop.stop()
-            raise
-
-    def close(self) -> None:
-        """Write that this program is gone, and end the connection."""
-        if not self._loop.is_running:
-            return
-        self._loop.call(self._presence.close())
-        self._loop.stop()
