@@ -24,7 +24,7 @@ from rowcast.auth.anonymous import anonymous_from
 from rowcast.core.callers import NONE
 from rowcast.core.errors import Error
 from rowcast.core.overload_limits import STOP_SECONDS_MAX
-from rowcast.doors.http.application import health
+from rowcast.doors.http.health import health
 from rowcast.program.cluster_checks import check_cluster
 from rowcast.program.cluster_nodes import WELCOME_SECONDS
 from rowcast.program.config import config_keys, load_config

@@ -7,7 +7,7 @@ import pytest
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Connect, Pingreq, Puback, Publish
 from rowcast.net.handshake import Handshakes
-from rowcast.program.figures import _listeners
+from rowcast.program.listener_rows import listener_facts
 from rowcast.schema.read import parse_schema
 from serving import PATIENCE_SECONDS, Server, application, wait_until
 from talking import Mqtt
@@ -162,7 +162,7 @@ async def test_handshakes_are_counted_by_how_they_ended():
     shaking = Handshakes("MQTT over TLS", lambda: None, asyncio.Protocol)
     shaking.done = 3
     shaking.fail("127.0.0.1", "it does not speak TLS")
-    row = _listeners(Doors(shaking))["MQTT over TLS"]
+    row = listener_facts(Doors(shaking))["MQTT over TLS"]
     names = ("tls", "handshakes_done", "handshakes_failed", "handshakes_refused")
     assert (True, 3, 1, 0) == tuple(row[name] for name in names)
 

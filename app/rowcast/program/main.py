@@ -46,13 +46,14 @@ from rowcast.program.collector import Collector
 from rowcast.program.config import Config, variable
 from rowcast.program.doors import Doors
 from rowcast.program.features import FEATURES, Plug
-from rowcast.program.figures import add_figures
 from rowcast.program.identity import Identity
+from rowcast.program.listener_rows import LISTENERS, listener_rows
 from rowcast.program.membership_mark import check_alone
 from rowcast.program.operations import end, hear_signals, make_ready
 from rowcast.program.parts import Parts
 from rowcast.program.process import run
 from rowcast.program.resource_loader import load_resources
+from rowcast.program.schema_rows import SCHEMA, schema_rows
 from rowcast.program.settings.hooks import bundled
 from rowcast.program.settings.mqtt import auto_subscriptions, rewriting
 from rowcast.program.systemd import service_manager
@@ -230,7 +231,8 @@ class Application:
         self._closing.push_async_callback(self.kernel.stop)
         self._install()
         self.broker = self._make_broker()
-        add_figures(self.kernel, self.broker, self.doors, self.schema)
+        self.kernel.rows(LISTENERS, listener_rows(self.doors))
+        self.kernel.rows(SCHEMA, schema_rows(self.schema))
         self._keep_facts()
 
     def _make_committer(self, bus: Bus, cache: RecordCache, clock: HybridClock) -> Committer:

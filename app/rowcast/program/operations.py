@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from typing import Final
 
 from rowcast.core.overload_limits import STOP_SECONDS_MAX
-from rowcast.doors.http.documents.health import Readiness, ReadProbe, StoreProbe
+from rowcast.doors.http.documents.readiness import Readiness, ReadProbe, StoreProbe
 from rowcast.kernel.kernel import Kernel
 from rowcast.program.doors import Doors
 

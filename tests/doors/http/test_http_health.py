@@ -7,7 +7,7 @@ import pytest
 from build import Server
 from rowcast.core.errors import Code, Error
 from rowcast.core.overload_limits import READY_PROBE_SECONDS
-from rowcast.doors.http.documents.health import ReadProbe, StoreProbe
+from rowcast.doors.http.documents.readiness import ReadProbe, StoreProbe
 
 
 async def test_the_disk_is_asked_with_a_write_and_not_too_often():

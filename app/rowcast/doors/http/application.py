@@ -10,20 +10,17 @@ import orjson
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import RedirectResponse
-from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from rowcast.codecs import JSON
-from rowcast.core.compiled import CODE, Code
 from rowcast.core.errors import Error
 from rowcast.core.limits import HTTP_DOCUMENTS_MAX
-from rowcast.core.overload_limits import READY_RETRY_SECONDS
 from rowcast.doors.http.documents.asyncapi import ASYNCAPI_PATH, AsyncDocument
 from rowcast.doors.http.documents.openapi import openapi_document
 from rowcast.doors.http.documents.schemas import Document
 from rowcast.doors.http.documents.servers import servers_at
 from rowcast.doors.http.door import HttpSettings
-from rowcast.doors.http.login.routes import EdgeOf
+from rowcast.doors.http.health import health
 from rowcast.doors.http.login.routes import router as login
 from rowcast.doors.http.login.signing_in import COOKIE
 from rowcast.doors.http.messages.responses import refuse
@@ -44,64 +41,6 @@ SECURITY: Final[Document] = {
     "security": [{}, {"password": []}, {"token": []}, {"cookie": []}],
 }
 """How callers sign in, at every path of the document."""
-
-
-class Health(BaseModel):
-    """Whether the server works, and how far its log is."""
-
-    status: str = Field(description="ok")
-    version: str
-    code: Code = Field(description="Whether the hot modules are compiled or interpreted.")
-    head: str = Field(description="The cursor of the newest position.")
-    lag_events: int = Field(description="Events in the log that queries and lists wait for.")
-    lag_seconds: float = Field(description="The age of the oldest of them, in seconds.")
-
-
-class Ready(BaseModel):
-    """Whether requests should be sent here, and what each check found."""
-
-    ready: bool
-    checks: dict[str, str] = Field(description="`ok`, or what is wrong, by check.")
-
-
-health = APIRouter(tags=["Server"])
-
-
-@health.head("/health", include_in_schema=False)
-@health.get("/health", operation_id="health", response_model=Health)
-async def live(edge: EdgeOf) -> Response:
-    """Tell that the server works, its version and code, its position, and the tables' lag."""
-    version, kernel = edge.settings.version, edge.kernel
-    lag = kernel.reader.lag()
-    return _json(
-        Health(
-            status="ok",
-            version=version,
-            code=CODE,
-            head=kernel.head,
-            lag_events=lag.events,
-            lag_seconds=round(lag.seconds, 3),
-        )
-    )
-
-
-@health.head("/health/ready", include_in_schema=False)
-@health.get(
-    "/health/ready",
-    operation_id="ready",
-    response_model=Ready,
-    responses={503: {"model": Ready, "description": "Not now; the checks say why."}},
-)
-async def ready(edge: EdgeOf) -> Response:
-    """Whether writes and reads are carried out, ports open and nothing is shed."""
-    checks = dict(await edge.settings.readiness.look())
-    is_ready = set(checks.values()) <= {"ok"}
-    response = _json(Ready(ready=is_ready, checks=checks))
-    if not is_ready:
-        response.status_code = 503
-        response.headers["retry-after"] = str(READY_RETRY_SECONDS)
-    response.headers["cache-control"] = "no-store"
-    return response
 
 
 documents = APIRouter(include_in_schema=False)
@@ -148,10 +87,6 @@ def make_application(kernel: Kernel, settings: HttpSettings) -> FastAPI:
     made = app.state.documents = Documents(kernel.registry, settings)
     app.openapi = lambda: orjson.loads(made.openapi)  # type: ignore[method-assign]
     return app
-
-
-def _json(model: BaseModel) -> Response:
-    return Response(model.model_dump_json(), media_type=JSON)
 
 
 class Documents:

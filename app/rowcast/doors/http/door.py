@@ -20,7 +20,7 @@ from rowcast.core.limits import (
 from rowcast.core.memory_limits import SOCKET_ANSWERS_BYTES_HIGH
 from rowcast.core.query_write_limits import QUERY_WRITE_RECORDS_MAX
 from rowcast.core.read_limits import LONG_POLL_SECONDS
-from rowcast.doors.http.documents.health import Readiness
+from rowcast.doors.http.documents.readiness import Readiness
 from rowcast.doors.http.messages.asgi import SIGNED_IN, Scope
 from rowcast.doors.http.messages.cors import Origins
 from rowcast.doors.http.messages.hosts import Hosts

@@ -7,6 +7,8 @@ from functools import partial
 from rowcast.core.errors import Error
 from rowcast.core.shedding import Shed
 from rowcast.doors.mqtt.broker import Broker
+from rowcast.doors.mqtt.client_rows import CLIENTS, client_rows
+from rowcast.doors.mqtt.guard_rows import GUARD, guard_rows
 from rowcast.doors.mqtt.packets.handlers import HANDLERS, RUN_HANDLERS
 from rowcast.doors.mqtt.reauthorize import judge
 from rowcast.doors.mqtt.session_rows import session_rows
@@ -32,6 +34,8 @@ def make_broker(
     loop = loop or asyncio.get_running_loop()
     broker = Broker(kernel, settings, now, loop, HANDLERS, RUN_HANDLERS)
     kernel.doors.append(MqttDoor(broker))
+    kernel.rows(CLIENTS, client_rows(broker))
+    kernel.rows(GUARD, guard_rows(broker))
     kernel.rows(SESSIONS, session_rows(broker))
     kernel.rows(SUBSCRIPTIONS, subscription_rows(broker))
     kernel.access.listen(partial(judge, broker))

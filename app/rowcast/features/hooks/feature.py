@@ -1,6 +1,7 @@
 """The feature: user code at named points of every door's way (G1-G22)."""
 
 from rowcast.features.hooks.hook_pipeline import HookPipeline
+from rowcast.features.hooks.hook_rows import HOOKS, hook_rows
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
@@ -30,3 +31,4 @@ class UserHooks(Feature):
         hooks.changed = changed
         changed()
         kernel.provide(hooks)
+        kernel.rows(HOOKS, hook_rows(hooks))

@@ -1,9 +1,8 @@
-"""Health: liveness and readiness, for monitoring (O4).
+"""Readiness: the checks behind ``GET /health/ready`` (O4).
 
-The server is live if it answers. It is ready if all checks pass: the disk accepted a recent write
-and has refused none since, reads are answered, every port is open, nothing is shed and no shutdown
-is in progress. A check is a function that returns a problem, or an empty text; owners of components
-register them.
+The server is ready if all checks pass: the disk accepted a recent write and has refused none since,
+reads are answered, every port is open, nothing is shed and no shutdown is in progress. A check is a
+function that returns a problem, or an empty text; owners of components register them.
 """
 
 import asyncio
