@@ -172,6 +172,18 @@ def test_nobody_writes_them(server):
     assert server.request("DELETE", "/$SYS/hooks/1").status_code in {403, 405}
 
 
+def test_their_operations_have_names_of_their_own(server):
+    paths = server.request("GET", "/openapi.json").json()["paths"]
+    names = [
+        operation["operationId"]
+        for path in paths.values()
+        for method, operation in path.items()
+        if "parameters" != method
+    ]
+    assert len(set(names)) == len(names)
+    assert {"getClientsRows", "getGuardRows", "getHooksRows", "getListenersRows"} <= set(names)
+
+
 def test_the_busiest_topics_first(server):
     """F28: whichever door the messages came by."""
     with Mqtt(server.mqtt_port, client_id="meter") as client:

@@ -27,6 +27,9 @@ def figure_rows(
         def row(self, name: str, *, whole: bool) -> Facts | None:  # noqa: ARG002 - they are short
             return of(name)
 
+    # OpenAPI calls operations by the class, and each needs a name of its own.
+    words = at.removeprefix("$SYS/").replace("/", "_").split("_")
+    FigureRows.__name__ = "".join(map(str.capitalize, words)) + "Rows"
     return FigureRows
 
 
