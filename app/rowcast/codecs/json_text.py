@@ -23,6 +23,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from decimal import Decimal
 from types import MappingProxyType
+from typing import Final
 
 import orjson
 
@@ -31,6 +32,9 @@ from rowcast.codecs.model import ModelMismatch
 from rowcast.core import limits
 from rowcast.core.errors import Code, Error
 
+EXACT: Final = b"%b"
+"""Copies what orjson returns, whose memory stays as large as it was reserved: 4 KiB at least, and
+thirteen times a long text. A tenth of a microsecond; where the bytes are kept, it saves more."""
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 _BRACKET, _DOLLAR = b"[$"  # as integers: the fast way to ask a payload for one byte
 _DIGITS_TO_ZERO = bytes.maketrans(b"123456789\t\r\n", b"000000000   ")
@@ -61,7 +65,7 @@ def encode(value: object) -> bytes:
         model.validate(value)
         value = _spelled(value)
     try:
-        return orjson.dumps(value, None, _OPTIONS)
+        return EXACT % orjson.dumps(value, None, _OPTIONS)
     except TypeError:
         raise Error(Code.INVALID, model.SURROGATE) from None
 
@@ -74,7 +78,7 @@ def encode_again(value: object, payload: bytes) -> bytes:
     """
     if _DOLLAR in payload or payload.find(b"\\u0024") >= 0:
         return encode(value)
-    return orjson.dumps(value, None, _OPTIONS)
+    return EXACT % orjson.dumps(value, None, _OPTIONS)
 
 
 def written(payload: bytes) -> object:
@@ -87,7 +91,7 @@ def written(payload: bytes) -> object:
 
 def text(value: object) -> bytes:
     """Return what is written as JSON text; nothing is spelled."""
-    return orjson.dumps(value)
+    return EXACT % orjson.dumps(value)
 
 
 def _spelled(value: object) -> object:

@@ -13,6 +13,7 @@ from decimal import Decimal
 import orjson
 
 from rowcast.codecs import model
+from rowcast.codecs.json_text import EXACT
 from rowcast.core.errors import Code, Error
 
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
@@ -35,7 +36,8 @@ def encode_plain(value: object) -> bytes:
     """A value as plain JSON text."""
     model.validate(value)
     try:
-        return orjson.dumps(value, _text, _OPTIONS)  # which writes NaN and the infinities as null
+        # orjson writes NaN and the infinities as null
+        return EXACT % orjson.dumps(value, _text, _OPTIONS)
     except TypeError:
         raise Error(Code.INVALID, model.SURROGATE) from None
 

@@ -12,6 +12,8 @@ from typing import Final
 
 import orjson
 
+from rowcast.codecs import json_text
+
 MARK: Final = "stream"
 """The property of an event of a stream: its life, and the event's place in its append."""
 JSON: Final = "application/json"
@@ -129,7 +131,7 @@ class Stream:
             "seq": self.seq,
             "deleted": self.deleted,
         }
-        return orjson.dumps(fields | changed)
+        return json_text.text(fields | changed)
 
 
 def _fields(item: Wish | Segment | Mark) -> dict[str, object]:
