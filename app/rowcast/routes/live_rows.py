@@ -7,7 +7,8 @@ hooks are called for each row.
 
 Only filters that contain the path match rows: ``$SYS/sessions/#`` does, ``$SYS/#`` does not, so
 that subscribers to metrics are not flooded. A row whose client-given name is no valid topic
-(``a+b``, or too long) is listed, but has no events.
+(``a+b``, or too long) is listed, but has no events. Rows that are records themselves have events of
+the log; of these only live queries are notified.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from itertools import islice
 from typing import Final
 
 from rowcast.bus.bus import Bus
+from rowcast.bus.subscriber import Subscriber
 from rowcast.codecs import JSON, encode
 from rowcast.core.callers import SERVER
 from rowcast.core.errors import Error
@@ -36,6 +38,8 @@ class LiveRows:
         self._kernel = kernel
         self._bus = bus
         self._registry = registry
+        self.followers: dict[str, Subscriber] = {}
+        """Who gets the reports of rows that are records, by their path."""
         kernel.reader.live = self.pages
 
     def changed(self, path: str, name: str, happened: str = "") -> None:
@@ -44,7 +48,8 @@ class LiveRows:
         ``happened`` is the reason, for clients of MQTT 5.
         """
         topic = f"{path}/{name}"
-        if not self._bus.named(path, name) or not is_topic(topic):
+        follower = self.followers.get(path)
+        if (follower is None and not self._bus.named(path, name)) or not is_topic(topic):
             return
         entry = self._registry.route(topic).entry
         if entry is None or entry.resource is None or not issubclass(entry.resource, SystemRows):
@@ -53,7 +58,10 @@ class LiveRows:
         event = _event(topic, row)
         if happened:
             event.properties = {"user_property": (("event", happened),)}
-        self._kernel.committer.show(event, path)
+        if not entry.resource.recorded:
+            self._kernel.committer.show(event, path)
+        elif follower is not None:
+            follower.offer(event)
 
     def watched(self, path: str) -> bool:
         """Return whether there may be subscribers for rows of a path."""
@@ -81,6 +89,7 @@ class LiveRows:
             for entry in self._registry.entries
             if entry.resource is not None
             and issubclass(entry.resource, SystemRows)
+            and not entry.resource.recorded
             and topics.text.startswith(f"{entry.path}/")
         ]
 

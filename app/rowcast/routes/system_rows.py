@@ -38,6 +38,9 @@ class SystemRows(Resource):
     followed: ClassVar[Collection[str] | None] = ()
     """The members of which each change is reported, so that live queries may compare them; None:
     all members."""
+    recorded: ClassVar[bool] = False
+    """Whether the rows are records, whose events are in the log: plain filters get these, and only
+    live queries the reports."""
 
     def names(self) -> Sequence[str]:
         """Return the ids of all rows, the oldest first."""

@@ -170,7 +170,10 @@ class SystemQueries:
         at = self.paths.get(path)
         if at is None:
             at = self.paths[path] = RowQueries(partial(rows_of, SERVER), path)
-            kernel.bus.add(TopicFilter.below(path), at)
+            if resource.recorded:
+                kernel.live.followers[path] = at
+            else:
+                kernel.bus.add(TopicFilter.below(path), at)
         view = RowView(
             asked, kernel.reader, partial(rows_of, asked.caller), self._room, at.loaded, self._leave
         )
@@ -184,7 +187,8 @@ class SystemQueries:
         at.leave(view)
         if not len(at):
             del self.paths[path]
-            self._kernel.bus.remove(TopicFilter.below(path), at)
+            if self._kernel.live.followers.pop(path, None) is None:
+                self._kernel.bus.remove(TopicFilter.below(path), at)
 
 
 def _is_followed(entry: Entry) -> bool:

@@ -40,6 +40,6 @@ class AccessRights(Feature):
         kernel.steps.add("rows", rights.row_step)
         kernel.steps.may_announce = rights.may_publish if rights.active else None
         rules = self.rules = RuleTable(kernel, rights)
-        kernel.rows(rule_rows.PATH, rule_rows.rule_rows(rules))
+        rules.changed = kernel.rows(rule_rows.PATH, rule_rows.rule_rows(rules))
         kernel.rows(explain.PATH, policy_rows(rights, self._person))
         kernel.facts(OWNER, rules.load)

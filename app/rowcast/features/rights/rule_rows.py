@@ -8,12 +8,14 @@
 
 A row is an ordinary record, so its writer and time are known, and administrators can subscribe. It
 takes effect in the turn in which it is written; live readers are reauthorised. That there were
-rules is stored as a fact, because the log still has them after the last one is deleted.
+rules is stored as a fact, because the log still has them after the last one is deleted. Live
+queries are notified of each change, before it takes effect: who may no longer read it has it leave.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from rowcast.core.callers import SERVER
 from rowcast.core.errors import Code, Error
@@ -27,7 +29,7 @@ from rowcast.core.topics import RULES, TopicFilter
 from rowcast.core.values import merge_patch
 from rowcast.features.rights.rights import Rights
 from rowcast.features.rights.rule_syntax import rule_of, stored_rule_of
-from rowcast.routes.resource import Resource
+from rowcast.routes.system_rows import SystemRows, loosened
 from rowcast.store.store import Change
 from rowcast.writes.write import Receipt
 
@@ -49,6 +51,8 @@ class RuleTable:
         self._rights = rights
         self.rows: dict[str, Facts] = {}
         self._rules: dict[str, TopicRule] = {}
+        self.changed: Callable[[str], object] = lambda _name: None
+        """Called with the name of each rule that was put or removed."""
 
     async def load(self, facts: Sequence[object] = ()) -> None:
         """Load stored rows; raises INVALID for an invalid one.
@@ -102,6 +106,10 @@ class RuleTable:
     def put(self, name: str, rule: TopicRule, value: object) -> None:
         """Apply a stored rule."""
         self._keep(name, rule, value)
+        self._replace(name)
+
+    def _replace(self, name: str) -> None:
+        self.changed(name)
         self._rights.replace(tuple(self._rules.values()))
 
     def follow(self, event: Record) -> None:
@@ -113,71 +121,88 @@ class RuleTable:
         if not self._rights.policy.remembered:
             self._rights.remember_rules()
         self._take(event)
-        self._rights.replace(tuple(self._rules.values()))
+        self._replace(name)
 
     def remove(self, name: str) -> None:
         """Remove a rule."""
         self.rows.pop(name, None)
         if self._rules.pop(name, None) is not None:
-            self._rights.replace(tuple(self._rules.values()))
+            self._replace(name)
 
 
-def rule_rows(table: RuleTable) -> type[Resource]:
+class RuleRows(SystemRows):
+    """One row for each rule; extended with the table that has them."""
+
+    path = PATH
+    versioned = True
+    followed = None
+    recorded = True
+    table: ClassVar[RuleTable]
+
+    def names(self) -> Sequence[str]:
+        """Return the names of all rules."""
+        return list(self.table.rows)
+
+    def row(self, name: str, *, whole: bool) -> dict[str, object] | None:  # noqa: ARG002
+        """Return a rule."""
+        facts = self.table.rows.get(name)
+        return None if facts is None else {"id": name, **facts}
+
+    async def get(self, query: Query | None = None) -> object:
+        """Return one rule, or those that match a query."""
+        self.kernel.authorise_read(self.topic, self.caller)
+        query = query or Query(limit=SYSTEM_ROWS_MAX)
+        if self.id:
+            row = self.row(self.id, whole=True)
+            return None if row is None else project(query.select, row, self.id)
+        rows = [(name, {"id": name, **self.table.rows[name]}) for name in self.table.rows]
+        some = [(name, row) for name, row in rows if self.may_list(name)]
+        found = answer(replace(query, where=loosened(query.where)), some).rows
+        return [project(query.select, row, name) for name, row in found]
+
+    async def put(self, value: object) -> None:
+        """Create or replace a rule."""
+        facts = {key: item for key, item in _map(value).items() if key != "id"}
+        rule = self.table.judge(self.id, facts)
+        self.table.remember()
+        self.receipt = await self._keep(PUT, facts)
+        self.table.put(self.id, rule, facts)
+
+    async def patch(self, value: object) -> None:
+        """Change parts of a rule."""
+        known = self.table.rows.get(self.id)
+        if known is None:
+            raise _nothing(self.id)
+        await self.put(merge_patch(dict(known), value))
+
+    async def delete(self) -> None:
+        """Delete a rule."""
+        if self.id not in self.table.rows:
+            raise _nothing(self.id)
+        self.receipt = await self._keep(DELETE, None)
+        self.table.remove(self.id)
+
+    async def post(self, value: object) -> object:  # noqa: ARG002 - whatever it is
+        """Refuse: a rule needs a meaningful name."""
+        raise Error(Code.NOT_ALLOWED, f"PUT a rule at its name, such as /{PATH}/guests")
+
+    async def publish(self, message: object) -> object:  # noqa: ARG002 - whatever it is
+        """Refuse: rules have no messages."""
+        raise Error(Code.NOT_ALLOWED, "a rule is written with retain set, or by PUT")
+
+    async def _keep(self, kind: str, value: object) -> Receipt:
+        kernel = self.kernel
+        sent = self.sent.changed(client=self.caller.user) if self.sent is not None else None
+        return await kernel.write_value(self.topic, kind, value, SERVER, sent, self.condition)
+
+
+def rule_rows(of_table: RuleTable) -> type[RuleRows]:
     """Return the resource class that reads and changes the rules."""
 
-    class RuleRows(Resource):
-        """One row for each rule."""
+    class Rows(RuleRows):
+        table = of_table
 
-        path = PATH
-        versioned = True
-
-        async def get(self, query: Query | None = None) -> object:
-            """Return one rule, or those that match a query."""
-            self.kernel.authorise_read(self.topic, self.caller)
-            query = query or Query(limit=SYSTEM_ROWS_MAX)
-            rows = {name: {"id": name, **row} for name, row in table.rows.items()}
-            if self.id:
-                row = rows.get(self.id)
-                return None if row is None else project(query.select, row, self.id)
-            found = answer(query, rows.items()).rows
-            return [project(query.select, row, name) for name, row in found]
-
-        async def put(self, value: object) -> None:
-            """Create or replace a rule."""
-            facts = {key: item for key, item in _map(value).items() if key != "id"}
-            rule = table.judge(self.id, facts)
-            table.remember()
-            self.receipt = await self._keep(PUT, facts)
-            table.put(self.id, rule, facts)
-
-        async def patch(self, value: object) -> None:
-            """Change parts of a rule."""
-            known = table.rows.get(self.id)
-            if known is None:
-                raise _nothing(self.id)
-            await self.put(merge_patch(dict(known), value))
-
-        async def delete(self) -> None:
-            """Delete a rule."""
-            if self.id not in table.rows:
-                raise _nothing(self.id)
-            self.receipt = await self._keep(DELETE, None)
-            table.remove(self.id)
-
-        async def post(self, value: object) -> object:  # noqa: ARG002 - whatever it is
-            """Refuse: a rule needs a meaningful name."""
-            raise Error(Code.NOT_ALLOWED, f"PUT a rule at its name, such as /{PATH}/guests")
-
-        async def publish(self, message: object) -> object:  # noqa: ARG002 - whatever it is
-            """Refuse: rules have no messages."""
-            raise Error(Code.NOT_ALLOWED, "a rule is written with retain set, or by PUT")
-
-        async def _keep(self, kind: str, value: object) -> Receipt:
-            kernel = self.kernel
-            sent = self.sent.changed(client=self.caller.user) if self.sent is not None else None
-            return await kernel.write_value(self.topic, kind, value, SERVER, sent, self.condition)
-
-    return RuleRows
+    return Rows
 
 
 def _map(value: object) -> Facts:
