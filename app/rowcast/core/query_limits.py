@@ -12,6 +12,11 @@ comparison costs a ten thousandth of sorting ten thousand."""
 
 LIVE_ROWS_MAX: Final = 10_000
 """Rows of ``$SYS`` that one live query holds: they are in memory, some hundred bytes each."""
+LIVE_LOOK_SECONDS: Final = 1.0
+"""Between two looks at what retention has removed of a topic table with live queries, in seconds:
+a look is one comparison, and nothing is promised about when retention runs."""
+LIVE_ROWS_BYTES_MAX: Final = 64 * 1_048_576
+"""Payload bytes of the rows that one live query holds, 64 MiB: 10,000 rows of 6.5 KiB."""
 WINDOW_RECORDS_MAX: Final = 1_000
 """Records up to the end of one live window (``limit``): what a page shows, and what is sent to its
 reader in one piece."""

@@ -38,8 +38,8 @@ RIGHTS_CHANGE: Final = "what you may read may have changed since"
 REDEFINED: Final = "the schema has other conditions for this query since"
 """Why a named query begins anew."""
 
-UNLOGGED: Final = "these rows are in no log, so what has changed since is not known"
-"""Why a live query of rows of ``$SYS`` begins anew when its reader returns."""
+UNLOGGED: Final = "no log says what has become of these rows since"
+"""Why a live query of rows of ``$SYS``, or of a topic table, begins anew for who returns."""
 
 STEP: Final[EventCache[Step]] = EventCache("step")
 
@@ -182,7 +182,8 @@ class LiveQuery:
     related: tuple[Table, ...] = ()
     """The other tables that its conditions are on."""
     logged: bool = True
-    """Whether the log has what happens to its records; not to rows of ``$SYS``."""
+    """Whether the log has what happens to its records: not to rows of ``$SYS``, nor that retention
+    removes those of topic tables."""
     lacking: set[str] = field(default_factory=set)
     """Topics of records that the reader has not got, because they were written while the current
     ones were read: their events follow."""

@@ -13,6 +13,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from hasty_world import run_hasty
+from messages_world import run_messages
 from query_world import DOORS, run_case
 from related_world import run_related, run_relationship
 from rows_world import run_rows
@@ -27,6 +28,7 @@ KINDS = {
     "related-selected-windows": partial(run_related, window=True, select=True),
     "relationship": run_relationship,
     "rows": run_rows,
+    "topics": run_messages,
     "alone": partial(run_case, alone=True),
     "alone-windows": partial(run_case, window=True, alone=True),
     "hasty": run_hasty,

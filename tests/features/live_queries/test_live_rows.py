@@ -15,7 +15,6 @@ from rightful import ROOT, Rightful, person
 from rowcast.codecs import decode
 from rowcast.core.callers import ALL, Caller, Grants
 from rowcast.core.errors import Code, Error
-from rowcast.core.events import PUT, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.features.live_queries import system_queries
 from rowcast.features.live_queries.feature import LiveQueriesOfTables
@@ -333,17 +332,6 @@ async def test_m3_m11_a_member_that_is_selected_need_not_be_followed():
     made.put("1", a="major", b=1)
     _, heard = await watch(server.kernel, f"{MAJOR}&select(id,b)", ANY)
     assert [("snapshot", f"{PATH}/1"), ("current", "")] == await heard()
-
-
-@pytest.mark.parametrize("began", [False, True])
-async def test_m3_f8_topic_tables_have_no_live_queries(things, began):
-    """M3, F8: whether there is one or not, the sentence says what to do."""
-    if began:
-        event = Event("home/x", PUT, b"1", None, 1, retain=True)
-        await things.server.kernel.write(event, ANY)
-    with pytest.raises(Error, match="subscribe to mqtt_home/# and select there") as refused:
-        await watch(things.server.kernel, "$query/mqtt_home/payload.temp=gt=20", ANY)
-    assert Code.UNSUPPORTED == refused.value.code
 
 
 async def test_m3_m11_rows_that_there_are_not(things):

@@ -15,7 +15,6 @@ from rowcast.core.query_windows import Extent, extent_of
 from rowcast.core.relations import Tables, backwards, relation_of, through
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
-from rowcast.core.topic_tables import PREFIX
 from rowcast.core.values import parse_id
 from rowcast.features.live_queries.definitions import Definitions
 from rowcast.routes.registry import Entry, Registry
@@ -66,19 +65,11 @@ def asked_of(text: str, registry: Registry, named: Definitions) -> Asked:
 
 def _nothing_at(text: str, asked: str, named: Definitions) -> Error:
     """Return the Error of a filter that names nothing which has live queries."""
-    first = asked.partition("/")[0]
-    if first.startswith(PREFIX):
-        return Error(
-            Code.UNSUPPORTED,
-            f"rows of {first[:80]} are messages, which retention removes without an event, so no "
-            f"live query can follow them; subscribe to {first[:80]}/# and select there, or GET "
-            f"/{first[:80]}/ with the same conditions",
-            filter=text,
-        )
     return Error(
         Code.NOT_FOUND,
         f"{text[:200]!r} names neither a declared table nor a query of the schema, and beside rows "
-        f"of $SYS nothing else has live queries; one is {QUERY_PREFIX}TABLE/CONDITIONS, such as "
+        f"of $SYS and of topic tables nothing else has live queries; one is "
+        f"{QUERY_PREFIX}TABLE/CONDITIONS, such as "
         f"'{QUERY_PREFIX}Sensor/temp=gt=80', or {QUERY_PREFIX}NAME/#"
         f"{did_you_mean(asked, named.names)}",
         filter=text,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from rowcast.core.named_queries import NamedQuery
-from rowcast.core.query_limits import WINDOW_SPARE_RECORDS_MIN
+from rowcast.core.query_limits import LIVE_LOOK_SECONDS, WINDOW_SPARE_RECORDS_MIN
 from rowcast.features.live_queries.definitions import OWNER, Definitions
 from rowcast.features.live_queries.live_queries import LiveQueries
 from rowcast.features.live_queries.related_past import Limits
@@ -16,7 +16,7 @@ class LiveQueriesOfTables(Feature):
     """Subscriptions to the records of a table that satisfy conditions.
 
     At least ``spare_records_min`` records are known behind a window; ``related_limits`` bound what
-    conditions on related records cost.
+    conditions on related records cost. Each ``look_seconds`` rows leave that retention removed.
     """
 
     def __init__(
@@ -25,11 +25,13 @@ class LiveQueriesOfTables(Feature):
         named: Sequence[NamedQuery] = (),
         spare_records_min: int = WINDOW_SPARE_RECORDS_MIN,
         related_limits: Limits | None = None,
+        look_seconds: float = LIVE_LOOK_SECONDS,
     ) -> None:
         self._settings = settings or LiveQuerySection()
         self._named = Definitions(named)
         self._spare_records_min = spare_records_min
         self._related_limits = related_limits
+        self._look_seconds = look_seconds
 
     def install(self, kernel: Kernel) -> None:
         """Take filters with conditions from now on."""
@@ -40,6 +42,7 @@ class LiveQueriesOfTables(Feature):
             self._named,
             spare_records_min=self._spare_records_min,
             related_limits=self._related_limits,
+            look_seconds=self._look_seconds,
         )
         kernel.views.queries = self.queries
         kernel.facts(OWNER, lambda facts: self._named.restore(facts, kernel.committer.announced))

@@ -10,6 +10,7 @@ from rowcast.core.callers import SERVER, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.queries import related_tables
 from rowcast.core.query_limits import (
+    LIVE_LOOK_SECONDS,
     LIVE_QUERIES_MAX,
     WINDOW_SPARE_RECORDS_MIN,
     WINDOWS_RECORDS_MAX,
@@ -21,6 +22,7 @@ from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.features.live_queries.asked import asked_of, parsed
 from rowcast.features.live_queries.definitions import Definitions
+from rowcast.features.live_queries.message_queries import MessageQueries
 from rowcast.features.live_queries.query_stage import QueryStage
 from rowcast.features.live_queries.related_past import Limits
 from rowcast.features.live_queries.related_plan import Plan
@@ -47,7 +49,8 @@ class LiveQueries(QueryPoints):
 
     ``window_records_max`` bounds the records of all windows, of which ``spare_records_min`` are
     behind each; ``related_keys_max`` the keys of related records, and ``related_limits`` what one
-    reader of a query on related records may cost.
+    reader of a query on related records may cost. Every ``look_seconds`` it is known what retention
+    has removed of topic tables.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class LiveQueries(QueryPoints):
         spare_records_min: int = WINDOW_SPARE_RECORDS_MIN,
         related_keys_max: int = LIVE_RELATED_KEYS_MAX,
         related_limits: Limits | None = None,
+        look_seconds: float = LIVE_LOOK_SECONDS,
     ) -> None:
         self._kernel = kernel
         self._named = named or Definitions(())
@@ -67,6 +71,7 @@ class LiveQueries(QueryPoints):
         room = Room(window_records_max)
         self.windows = SharedViews[Window](room)
         self.systems = SystemQueries(kernel, room)
+        self.messages = MessageQueries(kernel, room, look_seconds)
         self.views = RelatedViews(room, related_keys_max, related_limits)
         self._spare_records_min = spare_records_min
         self._counts: Counter[str] = Counter()
@@ -80,7 +85,7 @@ class LiveQueries(QueryPoints):
     def plan(self, interest: SubscribedFilter, caller: Caller) -> None:
         """Set the query that an interest names; raises INVALID, NOT_FOUND, DENIED."""
         kernel, text = self._kernel, interest.topics.text
-        interest.query = self.systems.plan(text, caller)
+        interest.query = self.systems.plan(text, caller) or self.messages.plan(text, caller)
         if interest.query is not None:
             return
         asked = asked_of(text, kernel.registry, self._named)

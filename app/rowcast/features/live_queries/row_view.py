@@ -6,6 +6,7 @@ gets them again. A row is compared as a list of REST compares it, with the right
 """
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -19,11 +20,16 @@ from rowcast.core.evaluation import order_key, project
 from rowcast.core.events import PUT, Event, Record
 from rowcast.core.limits import SYSTEM_ROWS_SLICE
 from rowcast.core.queries import Query
-from rowcast.core.query_limits import LIVE_ROWS_MAX, WINDOW_BYTES_MAX, WINDOW_LOADS_MAX
+from rowcast.core.query_limits import (
+    LIVE_ROWS_BYTES_MAX,
+    LIVE_ROWS_MAX,
+    WINDOW_BYTES_MAX,
+    WINDOW_LOADS_MAX,
+)
 from rowcast.core.query_windows import Extent
 from rowcast.core.tables import Table
 from rowcast.features.live_queries.shared_view import Room, SharedView
-from rowcast.features.live_queries.window_order import Entry, WindowOrder, WindowStep
+from rowcast.features.live_queries.window_order import Entry, Key, WindowOrder, WindowStep
 from rowcast.reads.loop_turns import LOOP_TURN_ITEMS
 from rowcast.routes.live_rows import is_topic
 from rowcast.routes.system_rows import SystemRows
@@ -54,6 +60,12 @@ class RowSet:
 
     def __init__(self, records: Sequence[Record]) -> None:
         self._records = {record.topic: record for record in records}
+        self._bytes = sum(len(record.payload) for record in records)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the payloads are within their bound."""
+        return self._bytes <= LIVE_ROWS_BYTES_MAX
 
     def __len__(self) -> int:
         return len(self._records)
@@ -67,12 +79,19 @@ class RowSet:
         """Whether a row is known."""
         return topic in self._records
 
+    def drop(self, are: Callable[[str], bool]) -> list[WindowStep]:
+        """Let rows go by their topics; return the steps."""
+        gone = [topic for topic in self._records if are(topic)]
+        return [step for topic in gone for step in self.take(topic, None)]
+
     def take(self, topic: str, entry: Entry | None) -> list[WindowStep]:
         """Take a row as it is now, None if it does not match; return the steps."""
         before = self._records.pop(topic, None)
+        self._bytes -= 0 if before is None else len(before.payload)
         if entry is None:
             return [] if before is None else [WindowStep(Step.LEAVE, before)]
         self._records[topic] = record = entry.record
+        self._bytes += len(record.payload)
         if before is None:
             return [WindowStep(Step.ENTER, record)]
         return [] if before.payload == record.payload else [WindowStep(Step.CHANGE, record)]
@@ -83,6 +102,11 @@ class OrderedRows:
 
     def __init__(self, order: WindowOrder) -> None:
         self._order = order
+
+    @property
+    def fits(self) -> bool:
+        """Whether the payloads are within their bound."""
+        return self._order.fits
 
     def __len__(self) -> int:
         return len(self._order)
@@ -96,6 +120,13 @@ class OrderedRows:
         """Whether a row is known."""
         return self._order.has(topic)
 
+    def drop(self, are: Callable[[str], bool]) -> list[WindowStep] | None:
+        """Let rows go by their topics; return the steps; None: too few are known to tell."""
+        order, old = self._order, self._order.window
+        for topic in filter(are, order.topics):
+            order.put(topic, None)
+        return order.steps_since(old)
+
     def take(self, topic: str, entry: Entry | None) -> list[WindowStep] | None:
         """Take a row as it is now, None if it does not match; return the steps.
 
@@ -104,28 +135,24 @@ class OrderedRows:
         return self._order.take(topic, entry) if self._order.fits else None
 
 
-class RowView(SharedView):
-    """One query; ``rows`` makes a row as its readers see it.
+class HeldView(SharedView):
+    """One query whose rows are held, as of the newest report.
 
-    ``loaded`` is called with the topics of its rows when they are known, ``left`` after its last
-    reader. ``rows_max`` bounds the rows that it holds, beside what ``room`` has.
+    ``left`` is called after its last reader. ``rows_max`` bounds the rows that it holds, beside
+    what ``room`` has.
     """
 
     def __init__(
         self,
         query: RowQuery,
         reader: Reader,
-        rows: Callable[[str], SystemRows],
         room: Room,
-        loaded: Callable[["RowView", Iterable[str]], None],
-        left: Callable[["RowView"], None],
+        left: Callable[["HeldView"], None],
         rows_max: int = LIVE_ROWS_MAX,
     ) -> None:
         super().__init__(reader)
         self._query = query
-        self._rows = rows
         self._room = room
-        self._tell_loaded = loaded
         self._left = left
         self._rows_max = rows_max
         self._known: RowSet | OrderedRows | None = None
@@ -141,10 +168,6 @@ class RowView(SharedView):
     def is_known(self) -> bool:
         """Whether it knows its rows."""
         return self._known is not None
-
-    def has(self, topic: str) -> bool:
-        """Whether it has a row."""
-        return self._known is not None and self._known.has(topic)
 
     def concerned(self, _table: Table) -> Where | None:
         """Return its conditions."""
@@ -162,35 +185,21 @@ class RowView(SharedView):
         super().close()
         self._left(self)
 
-    # -- events ------------------------------------------------------------------------------------
-
-    def _take(self, event: Event) -> list[Event] | None:
-        if self._known is None:
-            return None
-        steps = self._known.take(event.topic, self.entry(event.topic))
-        if steps is None or len(self._known) > self._rows_max or not self._count(self._known):
-            self._know(None)
-            return None
-        return [as_step(step, record) for step, record in steps]
-
     def forget(self) -> None:
         """Know nothing any more: there are events that it is not given."""
         super().forget()
         self._know(None)
 
-    def entry(self, topic: str) -> Entry | None:
-        """Return a row at its place as it is now; None if it does not match, or may not be read."""
-        name = topic[len(self.query.path) + 1 :]
-        rows, query = self._rows(name), self.query.query
-        row = rows.row(name, whole=False) if rows.may_list(name) else None
-        if row is None or not holds(query.where, row, name):
-            return None
-        told = encode(project(query.select, row, name), JSON)
-        record = Event(topic, PUT, told, JSON, QOS, True)
-        PARTS.put(record, True)  # its bytes are in no log
-        return Entry(order_key(query.sort, row, name), record)
-
     # -- what is known -----------------------------------------------------------------------------
+
+    def _told(self, steps: list[WindowStep] | None) -> list[Event] | None:
+        """Return what was made of what is known, as steps; None, and forget it, if it is not."""
+        known = self._known
+        fits = known is not None and known.fits and len(known) <= self._rows_max
+        if known is None or steps is None or not fits or not self._count(known):
+            self._know(None)
+            return None
+        return [as_step(step, record) for step, record in steps]
 
     def _know(self, known: RowSet | OrderedRows | None) -> None:
         self._known = known
@@ -220,6 +229,84 @@ class RowView(SharedView):
             retry_after_seconds=1,
         )
 
+    @abstractmethod
+    async def _load(self) -> None:
+        """Read the rows, and take what has been reported meanwhile."""
+
+    def _too_many(self) -> Error:
+        return Error(
+            Code.TOO_LARGE,
+            f"a live query holds {self._rows_max} rows of {self.query.path} at most, and more "
+            "match; narrow its conditions",
+        )
+
+    def _made(self, entries: Iterable[Entry], horizon: Key | None = None) -> RowSet | OrderedRows:
+        """Return the rows that are read; those of a window, of which none before is missing."""
+        extent = self.query.extent
+        known: RowSet | OrderedRows
+        if extent is None:
+            known = RowSet([entry.record for entry in entries])
+        else:
+            inorder = sorted(entries, key=lambda entry: entry.key)
+            known = OrderedRows(WindowOrder(extent, inorder, horizon, self._rows_max))
+        if not known.fits:
+            bytes_max = LIVE_ROWS_BYTES_MAX if extent is None else WINDOW_BYTES_MAX
+            raise Error(
+                Code.TOO_LARGE,
+                f"the rows of this live query have more than {bytes_max} bytes; ask for fewer, by "
+                "conditions or a smaller limit",
+            )
+        return known
+
+    # -- readers -----------------------------------------------------------------------------------
+
+    async def replay(self, since: int | None) -> "RowReplay":
+        """Begin with the rows as they are; raises Unknown for the past, TOO_LARGE, and BUSY."""
+        if since is not None:
+            raise Unknown(UNLOGGED)
+        known = await self.known()
+        return RowReplay(known.records, self.reader.announced())
+
+
+class RowView(HeldView):
+    """One query of rows of ``$SYS``; ``rows`` makes a row as its readers see it.
+
+    ``loaded`` is called with the topics of its rows when they are known.
+    """
+
+    def __init__(
+        self,
+        query: RowQuery,
+        reader: Reader,
+        rows: Callable[[str], SystemRows],
+        room: Room,
+        loaded: Callable[["RowView", Iterable[str]], None],
+        left: Callable[[HeldView], None],
+        rows_max: int = LIVE_ROWS_MAX,
+    ) -> None:
+        super().__init__(query, reader, room, left, rows_max)
+        self._rows = rows
+        self._tell_loaded = loaded
+
+    def has(self, topic: str) -> bool:
+        """Whether it has a row."""
+        return self._known is not None and self._known.has(topic)
+
+    def _take(self, event: Event) -> list[Event] | None:
+        if self._known is None:
+            return None
+        return self._told(self._known.take(event.topic, self.entry(event.topic)))
+
+    def entry(self, topic: str) -> Entry | None:
+        """Return a row at its place as it is now; None if it does not match, or may not be read."""
+        name = topic[len(self.query.path) + 1 :]
+        rows, query = self._rows(name), self.query.query
+        row = rows.row(name, whole=False) if rows.may_list(name) else None
+        if row is None or not holds(query.where, row, name):
+            return None
+        record = told_row(topic, encode(project(query.select, row, name), JSON))
+        return Entry(order_key(query.sort, row, name), record)
+
     async def _load(self) -> None:
         """Read the rows in slices, and take what has been reported meanwhile."""
         rows = self._rows("")
@@ -234,7 +321,7 @@ class RowView(SharedView):
             return
         for event in self._held or ():
             self._put(entries, event.topic)
-        known = self._made(entries)
+        known = self._made(entries.values())
         if self._count(known):
             self._know(known)
             self._tell_loaded(self, entries)
@@ -246,34 +333,14 @@ class RowView(SharedView):
             return
         entries[topic] = entry
         if len(entries) > self._rows_max:
-            raise Error(
-                Code.TOO_LARGE,
-                f"a live query holds {self._rows_max} rows of {self.query.path} at most, and more "
-                "match; narrow its conditions",
-            )
+            raise self._too_many()
 
-    def _made(self, entries: dict[str, Entry]) -> RowSet | OrderedRows:
-        extent = self.query.extent
-        if extent is None:
-            return RowSet([entry.record for entry in entries.values()])
-        inorder = sorted(entries.values(), key=lambda entry: entry.key)
-        order = WindowOrder(extent, inorder, None, self._rows_max)
-        if not order.fits:
-            raise Error(
-                Code.TOO_LARGE,
-                f"the rows of this window have more than {WINDOW_BYTES_MAX} bytes; ask for a "
-                "smaller limit",
-            )
-        return OrderedRows(order)
 
-    # -- readers -----------------------------------------------------------------------------------
-
-    async def replay(self, since: int | None) -> "RowReplay":
-        """Begin with the rows as they are; raises Unknown for the past, TOO_LARGE, and BUSY."""
-        if since is not None:
-            raise Unknown(UNLOGGED)
-        known = await self.known()
-        return RowReplay(known.records, self.reader.announced())
+def told_row(topic: str, payload: bytes) -> Event:
+    """Return a row as readers are told it."""
+    record = Event(topic, PUT, payload, JSON, QOS, True)
+    PARTS.put(record, True)  # its bytes are in no log
+    return record
 
 
 class RowReplay:

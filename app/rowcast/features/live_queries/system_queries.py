@@ -23,7 +23,7 @@ from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.features.live_queries.asked import check_of_records
 from rowcast.features.live_queries.query_index import QueryIndex
-from rowcast.features.live_queries.row_view import RowQuery, RowView
+from rowcast.features.live_queries.row_view import HeldView, RowQuery, RowView
 from rowcast.features.live_queries.shared_view import Room, Seat, SharedViews
 from rowcast.kernel.kernel import Kernel
 from rowcast.routes.registry import Entry
@@ -56,7 +56,7 @@ class RowQueries(Subscriber):
         self._views[key] = self._unknown[key] = view
         self._index.add(key, view.query.query.where)
 
-    def leave(self, view: RowView) -> None:
+    def leave(self, view: HeldView) -> None:
         """Offer it none any longer."""
         key = view.query.key
         del self._views[key]
@@ -181,7 +181,7 @@ class SystemQueries:
         view.begin()
         return view
 
-    def _leave(self, view: RowView) -> None:
+    def _leave(self, view: HeldView) -> None:
         path = view.query.path
         at = self.paths[path]
         at.leave(view)

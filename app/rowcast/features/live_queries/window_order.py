@@ -84,6 +84,11 @@ class WindowOrder:
         """Return the records of the window, in order."""
         return self._entries[self._extent.begin : self._extent.end]
 
+    @property
+    def topics(self) -> list[str]:
+        """Return the topics of the records that are known."""
+        return list(self._keys)
+
     def has(self, topic: str) -> bool:
         """Whether a record is known."""
         return topic in self._keys

@@ -1,0 +1,136 @@
+"""A live query of a topic table, for all who read the same: rows of messages (M3, F3).
+
+A row is a message of the log: it enters when that is written, never changes, and leaves when
+retention removes it, which is no event. So the view holds the rows that match, and is told up to
+where its part of the log is trimmed. Of those that were removed nobody knows any more whether they
+matched: a reader that was away, or slow, gets the rows again.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, cast
+
+from rowcast.codecs import JSON, encode
+from rowcast.core.conditions import holds
+from rowcast.core.evaluation import order_key, project
+from rowcast.core.event_cache import EventCache
+from rowcast.core.events import DELETE, PUT, Event
+from rowcast.core.queries import Sort
+from rowcast.core.query_limits import LIVE_ROWS_MAX
+from rowcast.core.topic_tables import seq_of_message
+from rowcast.features.live_queries.row_view import HeldView, RowQuery, told_row
+from rowcast.features.live_queries.shared_view import Room
+from rowcast.features.live_queries.window_order import Entry
+from rowcast.kernel.kernel import Kernel
+from rowcast.rows.row_ranges import direction_of
+from rowcast.rows.topic_rows import View, row_of
+from rowcast.store.store import Page
+
+_MESSAGE: Final[EventCache[Event]] = EventCache("message of a report")
+_TRIMMED: Final[EventCache[int]] = EventCache("trimmed, of a report")
+
+
+def message_report(view: View, event: Event) -> Event:
+    """Return the report of a message, which is of no number: no step has a cursor."""
+    report = Event(view.topic(event), PUT, b"", None, 1, retain=True)
+    _MESSAGE.put(report, event)
+    return report
+
+
+def trim_report(view: View, upto: int) -> Event:
+    """Return the report that messages are gone, up to a number."""
+    report = Event(f"{view.table.name}/", DELETE, b"", None, 1, retain=True)
+    _TRIMMED.put(report, upto)
+    return report
+
+
+class MessageView(HeldView):
+    """One query of the rows of a topic table."""
+
+    def __init__(
+        self,
+        query: RowQuery,
+        kernel: Kernel,
+        view: View,
+        room: Room,
+        left: Callable[[HeldView], None],
+        rows_max: int = LIVE_ROWS_MAX,
+    ) -> None:
+        super().__init__(query, kernel.reader, room, left, rows_max)
+        self._kernel = kernel
+        self._view = view
+
+    # -- reports -----------------------------------------------------------------------------------
+
+    def _take(self, event: Event) -> list[Event] | None:
+        known, message = self._known, _MESSAGE.of(event, None)
+        if known is None:
+            return None
+        if message is None:
+            return self._told(known.drop(_removed(_TRIMMED.of(event, 0))))
+        entry = self._entry(message)
+        return [] if entry is None else self._told(known.take(event.topic, entry))
+
+    def _entry(self, message: Event) -> Entry | None:
+        """Return the row of a message; None if it does not match, or may not be read."""
+        view, caller = self._view, self.query.caller
+        visibility = self._kernel.visibility
+        value = view.value(message)
+        if not holds(self.query.query.where, value, value["id"]):
+            return None
+        may_read = visibility.may_read
+        if visibility.filtered and not (
+            may_read(caller, message.topic) and may_read(caller, view.topic(message))
+        ):
+            return None
+        return self._placed(row_of(view, message), value, message.seq)
+
+    def _placed(self, row: Event, value: dict[str, object], seq: int) -> Entry:
+        """Return a row at its place, as REST orders them: by time is in the order of the log."""
+        query = self.query.query
+        payload = row.payload
+        if query.select is not None:
+            spelled = self._view.shape.spell(value, JSON)
+            payload = encode(project(query.select, spelled, value["id"]), JSON)
+        record = told_row(row.topic, payload)
+        direction = direction_of(query.sort)
+        if not direction:
+            return Entry(order_key(query.sort, value, value["id"]), record)
+        by_number = (Sort(("seq",), descending=direction < 0),)
+        return Entry(order_key(by_number, {"seq": seq}, value["id"]), record)
+
+    # -- what is known -----------------------------------------------------------------------------
+
+    async def _load(self) -> None:
+        """Read the rows, and take what has been reported meanwhile."""
+        query, extent, view = self.query.query, self.query.extent, self._view
+        most = self._rows_max + 1 if extent is None else extent.known
+        asked = replace(query, select=None, limit=most, offset=0)
+        if self._kernel.views.get(view.table.name) is None:  # dropped, and maybe begun again later
+            page = Page(self.reader.announced(), [])
+        else:
+            page = await self._kernel.readable.search(view.table, asked, self.query.caller)
+        if extent is None and len(page.records) >= most:
+            raise self._too_many()
+        entries = [
+            self._placed(row, cast("dict[str, object]", row.decoded), row.seq)
+            for row in page.records
+        ]
+        if not self._has_all:
+            return
+        known = self._made(entries, entries[-1].key if page.more and entries else None)
+        for report in self._held or ():
+            message = _MESSAGE.of(report, None)
+            entry = None if message is None else self._entry(message)
+            if message is None or message.seq <= page.position or entry is None:
+                continue
+            if known.take(report.topic, entry) is None:
+                return
+        gone = known.drop(_removed(self.reader.trimmed([view.branch])))
+        if gone is not None and self._count(known):
+            self._know(known)
+
+
+def _removed(upto: int) -> Callable[[str], bool]:
+    """Return whether the message of a row is gone, by the row's topic."""
+    return lambda topic: (seq_of_message(topic.rpartition("/")[2]) or 0) <= upto
