@@ -116,6 +116,17 @@ async def test_m3_f26_more_leave_a_window_than_are_known_behind_it():
     assert not {topic for _, topic in after if topic} & set(first)
 
 
+async def test_m3_f26_a_removal_that_fails_is_taken_back():
+    """M3, F26: the store tells of it before it deletes; if it cannot, all is sent again."""
+    server = opened_server()
+    await say(server, 7, 8)
+    _, heard = await watch(server.kernel, HOT, ANY)
+    await heard()
+    with mock.patch.object(server.reader, "trimmed", return_value=server.committer.announced):
+        assert ["leave", "leave"] == [kind for kind, _ in await heard()]
+    assert ["reset", "snapshot", "snapshot", "current"] == [kind for kind, _ in await heard()]
+
+
 async def test_m3_f14_a_table_that_is_removed_and_begins_again_is_followed_on():
     """M3, F14: all its messages have left; the first one of the next enters."""
     live = LiveQueriesOfTables(look_seconds=0)

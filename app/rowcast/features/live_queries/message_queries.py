@@ -85,10 +85,14 @@ class TableMessages(Subscriber):
     def _look(self) -> None:
         """Report what is trimmed since the last time."""
         self._wait()
-        trimmed = self._reader.trimmed([self._view.branch])
-        if trimmed > self._trimmed:
-            self._trimmed = trimmed
-            self._report(trim_report(self._view, trimmed), list(self._views.values()))
+        trimmed, before = self._reader.trimmed([self._view.branch]), self._trimmed
+        if trimmed == before:
+            return
+        self._trimmed, views = trimmed, list(self._views.values())
+        if trimmed < before:  # a removal has failed, and some that have left are there again
+            for view in views:
+                view.forget()
+        self._report(trim_report(self._view, trimmed), views)
 
 
 class MessageQueries:
