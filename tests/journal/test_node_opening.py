@@ -24,7 +24,9 @@ from rowcast.journal.spooled_applying import SpooledApplying
 from rowcast.log.followed_log import FollowedLog
 from rowcast.log.log import Head
 from rowcast.log.replicated_log import Spool
+from rowcast.program.admission import check_begin
 from rowcast.program.membership_mark import check_alone, check_others, locked, mark, marked
+from rowcast.program.settings.cluster import Cluster
 from rowcast.store.sqlite import SqlStore
 from serving import wait_until
 
@@ -240,6 +242,16 @@ def test_tables_of_one_cluster_are_not_those_of_another(tmp_path):
     (tmp_path / "cluster.json").write_text("{")
     with pytest.raises(Error, match="cannot be read"):
         check_alone(tmp_path)
+
+
+def test_a_wrong_name_of_the_cluster_is_told_before_anything_starts(tmp_path):
+    """Before its server of NATS, which would wait without end for others of that name."""
+    mark(tmp_path, "home", EPOCH, several=True)
+    nodes = {"node": "a", "peers": ["a=127.0.0.1:1", "b=127.0.0.1:4", "c=127.0.0.1:7"]}
+    check_begin(tmp_path, Cluster(name="home", **nodes))
+    with pytest.raises(Error, match="cluster home, and not of hmoe; name that") as caught:
+        check_begin(tmp_path, Cluster(name="hmoe", **nodes))
+    assert caught.value.code is Code.CONFLICT
 
 
 def test_one_of_several_nodes_is_no_cluster_of_one(tmp_path):

@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import Final
 
 from rowcast.core.errors import Code, Error
-from rowcast.program.membership_mark import check_others, is_left, mark_left, marked
+from rowcast.program.membership_mark import (
+    check_name,
+    check_others,
+    is_left,
+    mark_left,
+    marked,
+)
 from rowcast.program.settings.cluster import Cluster
 
 log = logging.getLogger("rowcast.cluster")
@@ -57,8 +63,10 @@ def has_left(cluster: Cluster, data: Path) -> Error:
 def check_begin(data: Path, cluster: Cluster) -> None:
     """Raise CONFLICT where nothing of a node is to start.
 
-    It has left, or it would keep the log of several nodes alone.
+    Its tables are of a cluster of another name, whose nodes it would wait for without end; it has
+    left; or it would keep the log of several nodes alone.
     """
+    check_name(data, cluster.name)
     if is_left(data):
         raise _left(cluster.node, data)
     if cluster.starts_nats and len(cluster.peers) == 1:

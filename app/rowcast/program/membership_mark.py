@@ -27,6 +27,16 @@ def mark(data: Path, name: str, epoch: str, *, several: bool = False) -> None:
 
     ``several``: it has further nodes, which have the same log.
     """
+    check_name(data, name)
+    if not marked(data):
+        make_file(data / FILE)
+        (data / FILE).write_text(json.dumps({"name": name, "epoch": epoch}) + "\n")
+    if several:
+        _note(data, _SEVERAL)
+
+
+def check_name(data: Path, name: str) -> None:
+    """Raise CONFLICT if tables belong to another cluster than the one of this name."""
     known = marked(data)
     if known not in {"", name}:
         raise Error(
@@ -34,11 +44,6 @@ def mark(data: Path, name: str, epoch: str, *, several: bool = False) -> None:
             f"the tables in {data} are those of the cluster {known}, and not of {name}; name that "
             "one with --cluster, or another directory with --data",
         )
-    if not known:
-        make_file(data / FILE)
-        (data / FILE).write_text(json.dumps({"name": name, "epoch": epoch}) + "\n")
-    if several:
-        _note(data, _SEVERAL)
 
 
 def marked(data: Path) -> str:
