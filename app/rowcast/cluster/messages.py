@@ -18,8 +18,8 @@ from rowcast.log.batch_content import Content, TableOf, decode_content, encode_c
 from rowcast.store.sql_follow import PartCounts, Report
 
 HELLO: Final = 1
-"""From a follower: the life of its node, the epoch of its tables, the digest of its schema, and the
-number of its last batch."""
+"""From a follower: the life of its node, the epoch of its tables, what it has in common with the
+others (``agreement.py``), and the number of its last batch."""
 WELCOME: Final = 2
 """To a follower: the term, and the number of the last batch of the log."""
 REFUSED: Final = 3

@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Final, cast
 
+from rowcast.cluster.agreement import difference
 from rowcast.cluster.messages import (
     BATCH,
     COPY,
@@ -237,10 +238,7 @@ class SequencerLink:
         elif epoch != links.store.epoch:
             problem = f"its tables are of the log {epoch}, and this log is {links.store.epoch}"
         elif schema != links.schema:
-            problem = (
-                "its schema, or the log.archive_location of its archive, is another one; give all "
-                "nodes the same schema.graphql and settings of the archive"
-            )
+            problem = difference(schema, links.schema)
         elif after > log_.head.number:
             problem = "it is ahead of this node, which is behind the log"
         elif after < log_.trimmed:

@@ -8,10 +8,12 @@ import logging
 from pathlib import Path
 from typing import Final
 
+from rowcast.cluster.agreement import agreement
 from rowcast.core.errors import Code, Error
 from rowcast.program.archiving import DIRECTORY
 from rowcast.program.config import Config
 from rowcast.program.settings.cluster import Cluster
+from rowcast.program.settings.history import HistorySettings
 
 log = logging.getLogger("rowcast.cluster")
 
@@ -47,12 +49,23 @@ def check_cluster(config: Config) -> None:
 
 
 def agreed(config: Config, schema: str) -> str:
-    """Return what nodes of a cluster have in common: the schema, and the place of an archive.
+    """Return what nodes of a cluster have in common: the schema, the past, the log's version.
 
-    A node without the archive of the others would trim what that does not have.
+    A node without the archive of the others, or with a shorter history, would delete as a sequencer
+    what the others keep.
     """
-    archive = config.log.archive_location if config.cluster.name and config.log.archive else None
-    return f"{schema}\n# log.archive_location: {archive.rstrip('/')}\n" if archive else schema
+    if not config.cluster.name:
+        return schema
+    history, log_ = config.history, config.log
+    told: dict[str, object] = {}
+    for name in ("keep_seconds", "keep_events", "keep_bytes"):
+        if getattr(history, name) != HistorySettings.model_fields[name].default:
+            told[f"history.{name}"] = getattr(history, name)
+    if log_.archive and log_.archive_location:
+        told["log.archive_location"] = log_.archive_location.rstrip("/")
+        if log_.archive_days:
+            told["log.archive_days"] = log_.archive_days
+    return agreement(schema, told)
 
 
 def _is_private(cluster: Cluster) -> bool:

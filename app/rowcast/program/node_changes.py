@@ -87,7 +87,8 @@ class NodeChanges:
             if not standing.servers.get(node, False):
                 raise _refused(
                     f"node {node} is not there; start it with --node {node}, and --peer for itself "
-                    "and two or four others, and ask again"
+                    "and two or four others, and ask again; a name that has left can join again "
+                    "after five minutes"
                 )
             self._check(standing, self.nodes, node)
             await asyncio.to_thread(group.list, wanted)
