@@ -8,6 +8,7 @@ and what it archives is after the end of the copy. A restore leaves that out, be
 log uses those numbers again; a file that goes beyond its end is cut there.
 """
 
+import logging
 import os
 import shutil
 from collections.abc import Mapping
@@ -24,6 +25,8 @@ from rowcast.log.segment import sync_directory
 from rowcast.program.archiving import DIRECTORY, StoredArchive, file_format, stored_archive
 from rowcast.program.config import Config
 from rowcast.store.private import make_directory, make_file
+
+log = logging.getLogger("rowcast.backup")
 
 ATTEMPTS: Final = 100
 """How often the files of a part are listed while a server merges them: it merges now and then."""
@@ -162,13 +165,45 @@ def restore_stored(
     of names. What is made has folders of numbers, which a server of its own reads, and nodes too.
     """
     old, new = (stored_archive(config, epoch) for epoch in epochs)
+    return copy_stored((old, new), epochs[1], position, parts, shared=shared)
+
+
+def copy_stored(
+    places: tuple[StoredArchive, StoredArchive],
+    epoch: str,
+    position: int,
+    parts: LogParts,
+    *,
+    shared: bool,
+) -> int:
+    """Copy an archive to an empty place for ``epoch``, all of it or nothing; see restore_stored."""
+    old, new = places
     index = ArchiveIndex(old, _READER if shared else None)
     index.read(parts, clean=False)
     numbers = sorted(set(index.numbers()) & set(parts))
-    copy = _StoredCopy(index, (old, new), epochs[1], position)
-    for number in numbers:
-        new.begin(str(number), parts[number][0])
-    return sum(copy.part(number, parts[number]) for number in numbers)
+    copy = _StoredCopy(index, places, epoch, position)
+    try:
+        for number in numbers:
+            new.begin(str(number), parts[number][0])
+        return sum(copy.part(number, parts[number]) for number in numbers)
+    except BaseException:
+        _empty(new)
+        raise
+
+
+def _empty(place: StoredArchive) -> None:
+    """Remove what was made at a place of this restore alone; tell of what cannot be removed."""
+    try:
+        for folder in place.folders():
+            for name in place.names(folder):
+                place.remove(place.directory / folder / name)
+    except OSError as error:
+        log.warning(
+            "the restore has failed, and its objects below %s/ in log.archive_location cannot be "
+            "removed (%s); remove them, no log has them",
+            place.directory.name,
+            error,
+        )
 
 
 class _StoredCopy:

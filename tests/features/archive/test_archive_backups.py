@@ -7,8 +7,15 @@ from archive_world import Archiving, every, ranges, written
 
 from build import code_of
 from rowcast.core.errors import Code
+from rowcast.features.archive.disk_place import DiskPlace
 from rowcast.program import archive_backups
-from rowcast.program.archive_backups import Earlier, back_up_archive, digest_of, restore_archive
+from rowcast.program.archive_backups import (
+    Earlier,
+    back_up_archive,
+    copy_stored,
+    digest_of,
+    restore_archive,
+)
 from rowcast.store.backup import copy_database, parts_of
 from rowcast_lake.archive.log_files import ParquetFiles
 
@@ -52,6 +59,43 @@ async def test_o12_what_is_archived_after_the_copy_is_cut_off(tmp_path):
     await again.sweep()
     assert [*numbers, *new] == every(again)
     again.close()
+
+
+class Failing(DiskPlace):
+    """Stands for a store that goes away while a restore copies within it."""
+
+    def __init__(self, directory, copies=1, removes=True):
+        super().__init__(directory)
+        self.copies, self.removes = copies, removes
+
+    def copy(self, path, other, target):
+        if not self.copies:
+            raise ConnectionError("the store is gone")
+        self.copies -= 1
+        shutil.copyfile(path, other.directory / target.parent.name / target.name)
+
+    def remove(self, path):
+        if not self.removes:
+            raise ConnectionError("the store is gone")
+        super().remove(path)
+
+
+@pytest.mark.parametrize("removes", [True, False])
+async def test_o12_a_restore_that_fails_leaves_no_objects_or_tells_of_them(
+    tmp_path, caplog, removes
+):
+    world = Archiving(tmp_path, keep=5, file_bytes=0)
+    await written(world, 40)
+    await world.sweep()
+    assert len(ranges(world)) > 1
+    old, new = Failing(world.feature.index.place.directory), tmp_path / "archive" / "new"
+    parts = parts_of(tmp_path / "log.db")
+    with pytest.raises(ConnectionError, match="the store is gone"):
+        copy_stored((old, Failing(new, removes=removes)), "new", 40, parts, shared=False)
+    left = [path for path in new.rglob("*") if path.is_file()]
+    assert bool(left) is not removes
+    assert ("below new/ in log.archive_location cannot be removed" in caplog.text) is not removes
+    world.close()
 
 
 async def test_o12_a_file_that_is_merged_while_it_is_copied_is_found_in_the_other(
