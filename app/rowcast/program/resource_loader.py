@@ -26,7 +26,7 @@ def load_resources(
 
     Hooks of the files are added to ``hooks``, in the same order; ``models`` provides their imports
     from ``rowcast.models``. A missing directory has none. Raises INVALID for a file that cannot be
-    imported or a bad path.
+    imported, for a bad path, and for a file in place of the directory.
     """
     found: list[tuple[str, type[Resource]]] = []
     for file in _files(directory):
@@ -56,6 +56,12 @@ def check_resources(directory: Path) -> list[str]:
 
 def _files(directory: Path) -> list[Path]:
     """Return the files of resources, in the order of their imports."""
+    if directory.is_file():
+        raise Error(
+            Code.INVALID,
+            f"{directory} is a file; resources are a directory, whose *.py files are imported: "
+            f"name {directory.parent}",
+        )
     return [file for file in sorted(directory.glob("*.py")) if not file.name.startswith("_")]
 
 

@@ -9,7 +9,7 @@ from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.program.resource_loader import load_resources
+from rowcast.program.resource_loader import check_resources, load_resources
 
 GOOD = """
 from rowcast import Resource
@@ -44,6 +44,15 @@ def test_f18_resources_have_both_names_of_the_helper():
 
 def test_no_folder_has_no_resources(tmp_path):
     assert [] == load_resources(tmp_path / "missing")
+
+
+@pytest.mark.parametrize("use", [load_resources, check_resources])
+def test_a_file_is_no_folder(tmp_path, use):
+    """F18: it would have none, silently."""
+    file = tmp_path / "dogs.py"
+    file.write_text("")
+    with pytest.raises(Error, match=f"dogs.py is a file; .*: name {tmp_path}$"):
+        use(file)
 
 
 def test_every_resource_of_every_file_by_name_or_path(tmp_path):
