@@ -119,9 +119,13 @@ class Cluster:
         return list(self.nodes.values()).index(node)
 
     def __enter__(self) -> Self:
-        for node in self.nodes.values():
-            node.launch()
-        self.settle()
+        try:
+            for node in self.nodes.values():
+                node.launch()
+            self.settle()
+        except BaseException:  # else they would go on beside all other tests
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:

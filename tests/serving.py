@@ -132,7 +132,11 @@ class Server:
         """Whether it was started before; later starts take the same ports."""
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:  # else it would go on beside all other tests
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
