@@ -299,8 +299,8 @@ MQTT_ALIAS_IDLE_FACTOR = 4
 # Broker -------------------------------------------------------------------------------------------
 MQTT_CONNECT_TIMEOUT_SECONDS = 10
 """From the connection to a complete CONNECT (D7)."""
-MQTT_RECEIVE_MAXIMUM = 1_000
-"""QoS 1 publishes of one client that wait for the disk: one full group commit."""
+MQTT_RECEIVE_MAXIMUM = 1_024
+"""QoS 1 and 2 publishes of one client that wait for the disk: one full group commit."""
 MQTT_TOPIC_ALIAS_MAXIMUM = 32
 """Topic aliases of one client; each costs a dictionary entry for the connection's lifetime."""
 MQTT_SUBSCRIPTIONS_MAX = 10_000

@@ -86,7 +86,7 @@ async def test_connack_says_what_is_offered(world):
     """D9, D41; MQTT 5, 3.2.2.3: what is left out is offered."""
     connack = await world.peer().connect(properties={"session_expiry_interval": 3600})
     assert {
-        "receive_maximum": 1000,
+        "receive_maximum": 1024,
         "maximum_packet_size": 2 * 1024 * 1024,
         "topic_alias_maximum": 32,
         "user_property": (("seq", world.cursor(0)),),

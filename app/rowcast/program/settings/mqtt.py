@@ -12,7 +12,9 @@ from pydantic import AfterValidator, Field
 from rowcast.auth.tries import LoginRateLimit
 from rowcast.core.errors import Error
 from rowcast.core.limits import (
+    MQTT_CONNECT_TIMEOUT_SECONDS,
     MQTT_PACKET_BYTES_MAX,
+    MQTT_RECEIVE_MAXIMUM,
     MQTT_SUBSCRIPTIONS_MAX,
     SESSION_QUEUE_EVENTS_MAX,
 )
@@ -264,10 +266,11 @@ class Mqtt(MqttLimits):
         description="Largest packet that a client may send (Maximum Packet Size), in bytes.",
     )
     connect_timeout_seconds: Seconds = Field(
-        default=10, description="Time in which a new connection must send CONNECT, in seconds."
+        default=MQTT_CONNECT_TIMEOUT_SECONDS,
+        description="Time in which a new connection must send CONNECT, in seconds.",
     )
     receive_maximum: Annotated[Number, Field(ge=1, le=65_535)] = Field(
-        default=1_024,
+        default=MQTT_RECEIVE_MAXIMUM,
         description="Unacknowledged QoS 1 and 2 publishes that a client may have in flight to the "
         "server (Receive Maximum).",
     )
