@@ -130,7 +130,7 @@ class RuleTable:
             self._replace(name)
 
 
-class RuleRows(SystemRows):
+class RowsOfRules(SystemRows):
     """One row for each rule; extended with the table that has them."""
 
     path = PATH
@@ -196,13 +196,13 @@ class RuleRows(SystemRows):
         return await kernel.write_value(self.topic, kind, value, SERVER, sent, self.condition)
 
 
-def rule_rows(of_table: RuleTable) -> type[RuleRows]:
+def rule_rows(of_table: RuleTable) -> type[RowsOfRules]:
     """Return the resource class that reads and changes the rules."""
 
-    class Rows(RuleRows):
+    class RuleRows(RowsOfRules):
         table = of_table
 
-    return Rows
+    return RuleRows
 
 
 def _map(value: object) -> Facts:

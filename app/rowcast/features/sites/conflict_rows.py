@@ -20,7 +20,7 @@ from rowcast.routes.system_rows import SystemRows
 PATH: Final = "$SYS/conflicts"
 
 
-class ConflictRows(SystemRows):
+class RowsOfConflicts(SystemRows):
     """One row for each write that lost; extended with what it reads from."""
 
     path = PATH
@@ -68,7 +68,7 @@ class ConflictRows(SystemRows):
 def conflict_rows(found: Conflicts, registry: Registry) -> type[SystemRows]:
     """Return the resource class that reads and forgets the conflicts of one server."""
 
-    class Rows(ConflictRows):
+    class ConflictRows(RowsOfConflicts):
         conflicts = found
 
         @classmethod
@@ -76,4 +76,4 @@ def conflict_rows(found: Conflicts, registry: Registry) -> type[SystemRows]:
             shape = registry.route(topic).shape
             return None if shape is None else shape.table
 
-    return Rows
+    return ConflictRows
