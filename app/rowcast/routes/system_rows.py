@@ -38,6 +38,8 @@ class SystemRows(Resource):
     followed: ClassVar[Collection[str] | None] = ()
     """The members of which each change is reported, so that live queries may compare them; None:
     all members."""
+    members: ClassVar[Collection[str]] = ()
+    """Those that a row may have, even if none has them now: queries may name them."""
     recorded: ClassVar[bool] = False
     """Whether the rows are records, whose events are in the log: plain filters get these, and only
     live queries the reports."""
@@ -83,7 +85,7 @@ class SystemRows(Resource):
         limit = self.rows_max if query.limit is None else min(query.limit, self.rows_max)
         wanted = query.offset + limit
         found: list[Row] = []
-        known: dict[str, None] = {}
+        known: dict[str, None] = dict.fromkeys(self.members)
         seen, where = 0, loosened(query.where)
         names = iter(self.names())
         while some := list(islice(names, self.slice_rows)):

@@ -106,3 +106,14 @@ async def test_m3_m9_rules_are_for_administrators():
     assert [("reset", ""), ("snapshot", f"{PATH}/2"), ("current", "")] == (await heard())[:3]
     listed = await server.kernel.resource(f"{PATH}/", EVE).get()
     assert {"eve", "2"} == {row["id"] for row in listed}
+
+
+async def test_l10_a_list_of_rules_knows_their_members():
+    """L10, P5: those that no rule has now, and no others."""
+    async with world(NOTHING, caller=ROOT, rows=PATH) as opened:
+        rule = {"filter": "a/#", "actions": ["write"], "effect": "allow"}
+        await Rightful.write(opened.server, f"{PATH}/1", rule, ROOT)
+        assert b'"id":"1"' in (await opened.rest.get(f"/{PATH}/?users==null")).body
+        answer = await opened.rest.get(f"/{PATH}/?usrs==ann")
+    assert 400 == answer.status
+    assert b'did you mean \\"users' in answer.body

@@ -14,22 +14,19 @@ queries are notified of each change, before it takes effect: who may no longer r
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from rowcast.core.callers import SERVER
 from rowcast.core.errors import Code, Error
-from rowcast.core.evaluation import answer, project
 from rowcast.core.events import DELETE, PUT, Record
-from rowcast.core.limits import SCAN_PAGE_RECORDS, SYSTEM_ROWS_MAX
-from rowcast.core.queries import Query
+from rowcast.core.limits import SCAN_PAGE_RECORDS
 from rowcast.core.right_limits import RULE_ROWS_MAX
 from rowcast.core.topic_rules import TopicRule
 from rowcast.core.topics import RULES, TopicFilter
 from rowcast.core.values import merge_patch
 from rowcast.features.rights.rights import Rights
-from rowcast.features.rights.rule_syntax import rule_of, stored_rule_of
-from rowcast.routes.system_rows import SystemRows, loosened
+from rowcast.features.rights.rule_syntax import MEMBERS, rule_of, stored_rule_of
+from rowcast.routes.system_rows import SystemRows
 from rowcast.store.store import Change
 from rowcast.writes.write import Receipt
 
@@ -135,6 +132,7 @@ class RowsOfRules(SystemRows):
 
     path = PATH
     versioned = True
+    members = MEMBERS
     followed = None
     recorded = True
     table: ClassVar[RuleTable]
@@ -147,18 +145,6 @@ class RowsOfRules(SystemRows):
         """Return a rule."""
         facts = self.table.rows.get(name)
         return None if facts is None else {"id": name, **facts}
-
-    async def get(self, query: Query | None = None) -> object:
-        """Return one rule, or those that match a query."""
-        self.kernel.authorise_read(self.topic, self.caller)
-        query = query or Query(limit=SYSTEM_ROWS_MAX)
-        if self.id:
-            row = self.row(self.id, whole=True)
-            return None if row is None else project(query.select, row, self.id)
-        rows = [(name, {"id": name, **self.table.rows[name]}) for name in self.table.rows]
-        some = [(name, row) for name, row in rows if self.may_list(name)]
-        found = answer(replace(query, where=loosened(query.where)), some).rows
-        return [project(query.select, row, name) for name, row in found]
 
     async def put(self, value: object) -> None:
         """Create or replace a rule."""
