@@ -15,6 +15,7 @@ from rowcast.codecs import decode
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, Event
+from rowcast.core.query_limits import LIVE_LOOK_TURN_VIEWS
 from rowcast.features.live_queries import message_queries
 from rowcast.features.live_queries.feature import LiveQueriesOfTables
 from rowcast.features.live_queries.message_view import MessageView
@@ -89,6 +90,36 @@ async def test_m3_f26_who_returns_is_sent_the_messages_again(door):
         await opened.settle()
         await opened.check()
     assert ["reset", "snapshot", "current"] == reader.heard[3:]
+
+
+async def test_m3_f26_a_window_leaves_before_it_is_read_again():
+    """M3, F26: MQTT 3.1.1 knows no reset; more are removed than are known behind the window."""
+    live = LiveQueriesOfTables(look_seconds=0)
+    async with world(NOTHING, rows=TABLE, features=[live]) as opened:
+        await say(opened.server, *range(100))
+        await opened.open("limit(3)", DOORS)
+        await opened.check()
+        await trim(opened.server, 2, most=100)
+        await opened.settle()
+        await opened.check()
+        assert all(2 == len(reader.records) for reader in opened.readers)
+
+
+async def test_m3_f26_more_queries_than_one_turn_tells():
+    """M3, F26: of a removal; each turn of the loop tells some."""
+    live = LiveQueriesOfTables(look_seconds=0)
+    async with world(NOTHING, rows=TABLE, features=[live]) as opened:
+        await say(opened.server, *range(9))
+        asked = [f"payload.t=ge={n % 7}&qos=le={n}" for n in range(3 * LIVE_LOOK_TURN_VIEWS)]
+        heard = [await watch(opened.server.kernel, f"$query/{TABLE}/{it}", ANY) for it in asked]
+        for _, told in heard:
+            await told()
+        assert len(asked) == len(live.queries.messages.tables[TABLE])
+        await trim(opened.server, 1)
+        await turns(20)
+        left = [[kind for kind, _ in await told()].count("leave") for _, told in heard]
+        whole = [8 - n % 7 for n in range(1, len(asked))]  # but the last message, and what is below
+        assert whole == left[1:]
 
 
 async def test_m3_f26_a_window_of_messages():

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import unquote
 
-from rowcast.core.callers import Caller
+from rowcast.core.callers import SERVER, Caller
 from rowcast.core.conditions import ID_PATH, Condition, Operator, Where, join
 from rowcast.core.errors import Code, Error
 from rowcast.core.queries import Query
@@ -120,6 +120,29 @@ def parsed(asked: Asked, text: str, tables: Tables, spare: int) -> tuple[Query, 
         return query, extent
     parts = [asked.within] if query.where is None else [asked.within, query.where]
     return replace(query, where=join(parts, all_of=True)), extent
+
+
+def parsed_rows(rest: str, table: Table, member: str) -> tuple[Query, Extent | None]:
+    """Return the query of what follows the name of a table of rows, and its window.
+
+    ``member`` is one that conditions may be on. Raises INVALID, and TOO_LARGE.
+    """
+    way = way_of(rest)
+    if way.levels:
+        raise Error(
+            Code.INVALID,
+            f"{'/'.join(way.levels)[:80]!r} is no part of {table.name} that has conditions; write "
+            f"'{QUERY_PREFIX}{table.name}/CONDITIONS', maybe with one on {member}",
+        )
+    conditions = conditions_of(way.conditions)
+    check_of_records(conditions)
+    query = parse_query(conditions, table)
+    return query, extent_of(query)
+
+
+def viewed_key(text: str, caller: Caller) -> str:
+    """Return the key of a view of rows: the same one for all who see the same."""
+    return text if caller is SERVER else f"{text}\n{caller.user} {caller.client_id} {caller.peer}"
 
 
 def check_of_records(conditions: str) -> None:

@@ -6,19 +6,18 @@ cluster it ran, and is reported to all of them.
 """
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 
 from rowcast.bus.subscriber import Subscriber
 from rowcast.core.callers import SERVER, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
-from rowcast.core.queries import Query
-from rowcast.core.query_text import parse_query
-from rowcast.core.query_topics import QUERY_PREFIX, conditions_of, way_of
-from rowcast.core.query_windows import Extent, extent_of
+from rowcast.core.query_limits import LIVE_LOOK_TURN_VIEWS
+from rowcast.core.query_topics import QUERY_PREFIX
 from rowcast.core.topic_tables import PREFIX
 from rowcast.core.topics import TopicFilter
-from rowcast.features.live_queries.asked import check_of_records
+from rowcast.features.live_queries.asked import parsed_rows, viewed_key
 from rowcast.features.live_queries.message_view import MessageView, message_report, trim_report
 from rowcast.features.live_queries.query_index import QueryIndex
 from rowcast.features.live_queries.row_view import HeldView, RowQuery
@@ -32,10 +31,17 @@ from rowcast.subscriptions.live_query import LiveQuery
 class TableMessages(Subscriber):
     """The views of one topic table."""
 
-    def __init__(self, view: View, kernel: Kernel, look_seconds: float) -> None:
+    def __init__(
+        self,
+        view: View,
+        kernel: Kernel,
+        look_seconds: float,
+        turn_views: int = LIVE_LOOK_TURN_VIEWS,
+    ) -> None:
         self._view = view
         self._reader = kernel.reader
         self._seconds = look_seconds
+        self._turn_views = turn_views
         self._index = QueryIndex()
         self._views: dict[str, MessageView] = {}
         self._trimmed = self._reader.trimmed([view.branch])
@@ -65,8 +71,7 @@ class TableMessages(Subscriber):
         if event.table is not None or not event.seq or not view.branch.has(event.topic):
             return
         value = view.value(event)
-        found = dict.fromkeys(self._index.find(value, value["id"]))
-        found |= {key: None for key, it in self._views.items() if not it.is_known}
+        found = dict.fromkeys(self._index.find(value, value["id"]))  # no other has a row of it
         self._report(message_report(view, event), [self._views[key] for key in found])
 
     def fall_behind(self, event: Event) -> None:
@@ -88,11 +93,22 @@ class TableMessages(Subscriber):
         trimmed, before = self._reader.trimmed([self._view.branch]), self._trimmed
         if trimmed == before:
             return
-        self._trimmed, views = trimmed, list(self._views.values())
+        self._trimmed = trimmed
         if trimmed < before:  # a removal has failed, and some that have left are there again
-            for view in views:
+            for view in self._views.values():
                 view.forget()
+        self._tell(trimmed, list(self._views))
+
+    def _tell(self, trimmed: int, keys: Sequence[str]) -> None:
+        """Report to some views that messages are gone, and to the others in later turns."""
+        now, later = keys[: self._turn_views], keys[self._turn_views :]
+        views = [self._views[key] for key in now if key in self._views]
         self._report(trim_report(self._view, trimmed), views)
+        lost = [view for view in views if not view.is_known]
+        if lost:  # what was in them has left; their readers are told to begin anew
+            self._report(trim_report(self._view, trimmed), lost)
+        if later:
+            asyncio.get_running_loop().call_soon(self._tell, trimmed, later)
 
 
 class MessageQueries:
@@ -120,12 +136,12 @@ class MessageQueries:
             raise _nothing_at(text, name, view)
         kernel.rights.check_table(view.table, caller)
         try:
-            query, extent = _parsed(view, rest)
+            query, extent = parsed_rows(rest, view.table, "topic")
         except Error as error:
             error.detail["filter"] = text
             raise
         who = caller if kernel.visibility.filtered else SERVER
-        key = text if who is SERVER else f"{text}\n{who.user} {who.client_id} {who.peer}"
+        key = viewed_key(text, who)
         asked = RowQuery(text, key, name, query, extent, who)
         return LiveQuery(
             view.table,
@@ -161,21 +177,6 @@ class MessageQueries:
         if not len(at):
             del self.tables[of.query.path]
             self._kernel.bus.remove(view.branch.topics, at)
-
-
-def _parsed(view: View, rest: str) -> tuple[Query, Extent | None]:
-    """Return the query of what follows the name of a table, and its window."""
-    way, name = way_of(rest), view.table.name
-    if way.levels:
-        raise Error(
-            Code.INVALID,
-            f"{'/'.join(way.levels)[:80]!r} is no part of {name} that has conditions; write "
-            f"'{QUERY_PREFIX}{name}/CONDITIONS', maybe with one on topic",
-        )
-    conditions = conditions_of(way.conditions)
-    check_of_records(conditions)
-    query = parse_query(conditions, view.table)
-    return query, extent_of(query)
 
 
 def _nothing_at(text: str, name: str, view: View | None) -> Error:

@@ -6,6 +6,7 @@ where its part of the log is trimmed. Of those that were removed nobody knows an
 matched: a reader that was away, or slow, gets the rows again.
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, cast
@@ -18,13 +19,14 @@ from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.queries import Sort
 from rowcast.core.query_limits import LIVE_ROWS_MAX
 from rowcast.core.topic_tables import seq_of_message
-from rowcast.features.live_queries.row_view import HeldView, RowQuery, told_row
+from rowcast.features.live_queries.row_view import HeldView, OrderedRows, RowQuery, RowSet, told_row
 from rowcast.features.live_queries.shared_view import Room
-from rowcast.features.live_queries.window_order import Entry
+from rowcast.features.live_queries.window_order import Entry, WindowStep
 from rowcast.kernel.kernel import Kernel
 from rowcast.rows.row_ranges import direction_of
 from rowcast.rows.topic_rows import View, row_of
 from rowcast.store.store import Page
+from rowcast.subscriptions.live_query import Step, as_step
 
 _MESSAGE: Final[EventCache[Event]] = EventCache("message of a report")
 _TRIMMED: Final[EventCache[int]] = EventCache("trimmed, of a report")
@@ -59,6 +61,9 @@ class MessageView(HeldView):
         super().__init__(query, kernel.reader, room, left, rows_max)
         self._kernel = kernel
         self._view = view
+        self._oldest: deque[tuple[int, str]] = deque()
+        """The numbers and topics of its rows, in the order of the log; not of a window, which has
+        few, and loses rows that are far behind it."""
 
     # -- reports -----------------------------------------------------------------------------------
 
@@ -67,9 +72,39 @@ class MessageView(HeldView):
         if known is None:
             return None
         if message is None:
-            return self._told(known.drop(_removed(_TRIMMED.of(event, 0))))
+            return self._trim(known, _TRIMMED.of(event, 0))
         entry = self._entry(message)
-        return [] if entry is None else self._told(known.take(event.topic, entry))
+        if entry is None:
+            return []
+        self._note(message.seq, event.topic)
+        return self._told(known.take(event.topic, entry))
+
+    def _trim(self, known: RowSet | OrderedRows, upto: int) -> list[Event] | None:
+        """Return the steps of a removal of messages.
+
+        Of a window in which too many are gone all leave, and it is known no more: clients that
+        cannot be told to begin anew (MQTT 3.1.1) get its rows again, and have no others.
+        """
+        before = known.records
+        steps = known.drop(self._gone(known, upto))
+        if steps is None:
+            leave = [as_step(*WindowStep(Step.LEAVE, record)) for record in before]
+            self._know(None)
+            return leave
+        return self._told(steps)
+
+    def _note(self, seq: int, topic: str) -> None:
+        if self.query.extent is None:
+            self._oldest.append((seq, topic))
+
+    def _gone(self, known: RowSet | OrderedRows, upto: int) -> list[str]:
+        """Return the topics of rows that are no more, up to a number."""
+        if self.query.extent is not None:
+            return [topic for topic in known.topics if _seq_of(topic) <= upto]
+        found = []
+        while self._oldest and self._oldest[0][0] <= upto:
+            found.append(self._oldest.popleft()[1])
+        return found
 
     def _entry(self, message: Event) -> Entry | None:
         """Return the row of a message; None if it does not match, or may not be read."""
@@ -126,11 +161,13 @@ class MessageView(HeldView):
                 continue
             if known.take(report.topic, entry) is None:
                 return
-        gone = known.drop(_removed(self.reader.trimmed([view.branch])))
+        if extent is None:
+            self._oldest = deque(sorted((_seq_of(topic), topic) for topic in known.topics))
+        gone = known.drop(self._gone(known, self.reader.trimmed([view.branch])))
         if gone is not None and self._count(known):
             self._know(known)
 
 
-def _removed(upto: int) -> Callable[[str], bool]:
-    """Return whether the message of a row is gone, by the row's topic."""
-    return lambda topic: (seq_of_message(topic.rpartition("/")[2]) or 0) <= upto
+def _seq_of(topic: str) -> int:
+    """Return the number of the message of a row, by the row's topic."""
+    return seq_of_message(topic.rpartition("/")[2]) or 0

@@ -75,14 +75,18 @@ class RowSet:
         """Return the rows."""
         return list(self._records.values())
 
+    @property
+    def topics(self) -> list[str]:
+        """Return the topics of the rows."""
+        return list(self._records)
+
     def has(self, topic: str) -> bool:
         """Whether a row is known."""
         return topic in self._records
 
-    def drop(self, are: Callable[[str], bool]) -> list[WindowStep]:
+    def drop(self, topics: Iterable[str]) -> list[WindowStep]:
         """Let rows go by their topics; return the steps."""
-        gone = [topic for topic in self._records if are(topic)]
-        return [step for topic in gone for step in self.take(topic, None)]
+        return [step for topic in topics for step in self.take(topic, None)]
 
     def take(self, topic: str, entry: Entry | None) -> list[WindowStep]:
         """Take a row as it is now, None if it does not match; return the steps."""
@@ -116,16 +120,21 @@ class OrderedRows:
         """Return the rows of the window, in order."""
         return [entry.record for entry in self._order.window]
 
+    @property
+    def topics(self) -> list[str]:
+        """Return the topics of the rows that are known, those behind the window too."""
+        return self._order.topics
+
     def has(self, topic: str) -> bool:
         """Whether a row is known."""
         return self._order.has(topic)
 
-    def drop(self, are: Callable[[str], bool]) -> list[WindowStep] | None:
+    def drop(self, topics: Iterable[str]) -> list[WindowStep] | None:
         """Let rows go by their topics; return the steps; None: too few are known to tell."""
-        order, old = self._order, self._order.window
-        for topic in filter(are, order.topics):
-            order.put(topic, None)
-        return order.steps_since(old)
+        old = self._order.window
+        for topic in topics:
+            self._order.put(topic, None)
+        return self._order.steps_since(old)
 
     def take(self, topic: str, entry: Entry | None) -> list[WindowStep] | None:
         """Take a row as it is now, None if it does not match; return the steps.

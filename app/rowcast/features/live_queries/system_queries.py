@@ -15,13 +15,12 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import RETAINED, Event
 from rowcast.core.queries import Query
 from rowcast.core.query_names import undeclared
-from rowcast.core.query_text import parse_query
-from rowcast.core.query_topics import QUERY_PREFIX, conditions_of, way_of
-from rowcast.core.query_windows import Extent, extent_of
+from rowcast.core.query_topics import QUERY_PREFIX
+from rowcast.core.query_windows import Extent
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
-from rowcast.features.live_queries.asked import check_of_records
+from rowcast.features.live_queries.asked import parsed_rows, viewed_key
 from rowcast.features.live_queries.query_index import QueryIndex
 from rowcast.features.live_queries.row_view import HeldView, RowQuery, RowView
 from rowcast.features.live_queries.shared_view import Room, Seat, SharedViews
@@ -127,7 +126,7 @@ class SystemQueries:
             error.detail["filter"] = text
             raise
         who = caller if self._kernel.visibility.filtered else SERVER
-        asked = RowQuery(text, _key(text, who), path, query, extent, who)
+        asked = RowQuery(text, viewed_key(text, who), path, query, extent, who)
         make = partial(self._make, asked, resource)
         return LiveQuery(
             Table(path, None),
@@ -196,30 +195,16 @@ def _is_followed(entry: Entry) -> bool:
     return resource is not None and issubclass(resource, SystemRows) and resource.followed != ()
 
 
-def _key(text: str, caller: Caller) -> str:
-    """Return the key of a view: the same one for all who see the same."""
-    return text if caller is SERVER else f"{text}\n{caller.user} {caller.client_id} {caller.peer}"
-
-
 def _parsed(path: str, resource: type[SystemRows], rest: str) -> tuple[Query, Extent | None]:
     """Return the query of what follows a path, and its window."""
-    followed, way = resource.followed, way_of(rest)
+    followed = resource.followed
     if followed == ():
         raise Error(
             Code.UNSUPPORTED,
             f"changes of rows of {path} are not reported, so no live query follows them; GET "
             f"/{path}/ with the same conditions whenever they are needed",
         )
-    if way.levels:
-        raise Error(
-            Code.INVALID,
-            f"{'/'.join(way.levels)[:80]!r} is no part of {path} that has conditions; write "
-            f"'{QUERY_PREFIX}{path}/CONDITIONS', maybe with one on id",
-        )
-    conditions = conditions_of(way.conditions)
-    check_of_records(conditions)
-    query = parse_query(conditions, Table(path, None))
-    extent = extent_of(query)
+    query, extent = parsed_rows(rest, Table(path, None), "id")
     if extent is not None and not query.sort:
         raise Error(
             Code.INVALID,
