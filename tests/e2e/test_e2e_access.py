@@ -254,7 +254,17 @@ def test_l15_who_administered_what_is_in_the_log(server, user):
         assert "$AUDIT/roles/audited" == watcher.message().topic
 
 
-def test_l15_who_was_refused_is_in_the_log(server, user):
+@pytest.fixture
+def calm(tmp_path):
+    """Return a server that nobody else is refused by: the log has five refusals of a second."""
+    add_first(tmp_path)
+    with Server(tmp_path) as server:
+        yield server
+
+
+def test_l15_who_was_refused_is_in_the_log(calm):
+    server, user = calm, "ben"
+    assert 204 == change(server, "PUT", "users/ben", {"password": "secret"}).status_code
     assert 401 == server.request("GET", "/Dog/1", auth=(user, "wrong")).status_code
     with Mqtt(server.mqtt_port, client_id="spy2", username=user, password=b"secret") as spy:
         assert Reason.NOT_AUTHORIZED is spy.publish("$SYS/users/eve", b"{}").reason
