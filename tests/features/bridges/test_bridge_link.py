@@ -1,6 +1,9 @@
 """One connection to a real Mosquitto: what is acknowledged, refused and lost (H1, H12, H26)."""
 
 import asyncio
+import signal
+import ssl
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +13,8 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.gateway_limits import GATEWAY_HEARD_MAX
 from rowcast.features.bridges.link import Link
 from rowcast.features.bridges.remote import MQTT_3_1_1, MQTT_5, Remote
-from serving import PATIENCE_SECONDS
+from securing import Authority, ServerFiles
+from serving import PATIENCE_SECONDS, PROMPT_SECONDS, until
 
 pytestmark = NEEDS_MOSQUITTO
 RULES = "acl_file {folder}/rules\nmax_packet_size 2000\nmax_inflight_messages 0\n"
@@ -142,6 +146,59 @@ async def test_a_killed_broker_is_noticed(tmp_path):
         async with asyncio.timeout(PATIENCE_SECONDS):
             assert "closed the connection" in await opened.ends.get()
         await opened.link.close()
+
+
+@pytest.fixture
+def stopped(tmp_path, request):
+    """A broker, with TLS or without, and what connects to it."""
+    more, tls = "", None
+    if request.param == "tls":
+        authority = Authority(tmp_path)
+        files = ServerFiles(tmp_path, authority.issue("127.0.0.1"))
+        more = f"cafile {authority.file}\ncertfile {files.certificate}\nkeyfile {files.key}\n"
+        tls = ssl.create_default_context(cafile=authority.file)
+    with RemoteBroker(tmp_path, more) as broker:
+        yield broker, Remote("127.0.0.1", broker.port, tls=tls, keep_alive_seconds=1)
+        broker.signal(signal.SIGCONT)
+
+
+@pytest.mark.parametrize("stopped", ["plain", "tls"], indirect=True)
+async def test_a_broker_that_stands_still_is_noticed(stopped):
+    """H6: also when more was sent than the system takes, which a closing connection waits for."""
+    broker, remote = stopped
+    opened, failures = Opened(remote), []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+    await opened.link.open()
+    broker.signal(signal.SIGSTOP)
+    for _ in range(opened.link.flying_max):
+        opened.link.publish("free/1", b"x" * 500_000, 1, False, {}, print)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        assert "has not answered for 2 s" in await opened.ends.get()
+    connection = opened.link._client._connection
+    await opened.link.close()
+    await asyncio.wait({connection._protocol.closed})
+    assert ([], True) == (failures, connection.is_closing())
+
+
+@pytest.mark.parametrize("stopped", ["tls"], indirect=True)
+async def test_a_certificate_of_another_name(stopped):
+    """H20, H31: what to change is said."""
+    _, remote = stopped
+    with pytest.raises(Error, match="localhost'; set host to a name of its certificate"):
+        await Link(replace(remote, host="localhost"), print).open()
+
+
+@pytest.mark.parametrize("stopped", ["tls"], indirect=True)
+async def test_a_link_to_a_broker_that_stands_still_is_closed_in_time(stopped):
+    """H6: a server that stops does not leave its connection to wait for a goodbye."""
+    broker, remote = stopped
+    opened = Opened(replace(remote, connect_seconds=0.5))
+    await opened.link.open()
+    connection = opened.link._client._connection
+    broker.signal(signal.SIGSTOP)
+    await opened.link.close()
+    async with asyncio.timeout(PROMPT_SECONDS):
+        await until(connection._protocol.closed.done)
 
 
 @pytest.mark.parametrize("version", [MQTT_3_1_1, MQTT_5])

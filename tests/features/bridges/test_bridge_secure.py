@@ -71,7 +71,15 @@ async def test_who_is_not_trusted_gets_nothing(room, authority):
     with secured(room, authority) as broker:
         settings = to(broker, "u/#", certificate_authority=other.file)
         async with server(room / "here", settings) as world:
-            await goes_on(world, "certificate verify failed")
+            await goes_on(world, "; set certificate_authority to the file of the authority")
+
+
+async def test_tls_where_there_is_none(room, authority):
+    """H20, H31."""
+    with RemoteBroker(room / "there") as broker:
+        settings = to(broker, "u/#", certificate_authority=authority.file)
+        async with server(room / "here", settings) as world:
+            await goes_on(world, "; a port without tls needs tls: false")
 
 
 async def test_who_shows_no_certificate_is_refused(room, authority):
@@ -110,7 +118,7 @@ async def test_somebody_listens_and_says_nothing(room):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         place = type("Silent", (), {"port": silent.getsockname()[1]})
         async with server(room / "here", to(place, "u/#"), change=impatient) as world:
-            await goes_on(world, "does not answer")
+            await goes_on(world, "does not answer; a port for tls needs tls: true")
 
 
 async def test_what_was_refused_before_a_change_is_known_to_be_old(room):

@@ -5,9 +5,15 @@ acknowledgements, does not parse the reason of a PUBACK, has no connect timeout,
 its own without releasing packet identifiers. So each connection is a new gmqtt client that never
 reconnects; acknowledgements are detected in its storage of unacknowledged packets; reasons are
 parsed by wrappers of two of its handlers. The owner of the link decides when to reconnect.
+
+Without an answer to its PINGREQ gmqtt closes the connection, which first waits until all that was
+written is sent, and over TLS for the other side's goodbye: for ever, or half a minute, when the
+broker is frozen. So a link has its own timer, and aborts.
 """
 
 import asyncio
+import ssl
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, cast
@@ -42,8 +48,13 @@ _REASONS: Final = {
     0x97: "quota exceeded",
     0x99: "payload format invalid",
 }
+_OTHER_NAMES: Final = frozenset({62, 64})
+"""OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
 _NEVER: Final = -2
 """gmqtt's value for no reconnects; 0 would be one."""
+_SILENCE_KEEP_ALIVES: Final = 1.75
+"""Without any packet from the broker, in Keep Alive intervals, after which it counts as lost: gmqtt
+sends PINGREQ after 1.3 at the latest, and would close the connection after 2 to 2.5."""
 
 
 class _Acknowledgements(PersistentStorage):  # type: ignore[misc] # gmqtt has no types
@@ -124,6 +135,7 @@ class Link:
         self._intake = _Intake()
         self._flush: Callable[[], None] = _nothing
         self._gathered_bytes = 0
+        self._watching: asyncio.TimerHandle | None = None
         self.flying_max = 0
         """The broker's Receive Maximum."""
 
@@ -148,15 +160,10 @@ class Link:
                     keepalive=remote.keep_alive_seconds,
                     version=remote.version,
                 )
-        except TimeoutError:
+        except (MQTTConnectError, OSError) as failure:  # a TimeoutError is an OSError
             await self.close()
-            raise _unreachable(remote, "it does not answer") from None
-        except MQTTConnectError as refusal:
-            await self.close()
-            raise _unreachable(remote, str(refusal)) from None
-        except OSError as failure:
-            await self.close()
-            raise _unreachable(remote, failure.strerror or str(failure)) from None
+            raise _unreachable(remote, _reason(failure, remote)) from None
+        self._watch()
         protocol = client._connection._protocol
         self._intake.bound(protocol)
         self._gather_packets(protocol, client._package_handler)
@@ -268,7 +275,22 @@ class Link:
         said = f": {_REASONS.get(reason, f'reason 0x{reason:02x}')}" if reason else ""
         self._end(f"the broker closed the connection{said}")
 
+    def _watch(self) -> None:
+        """Abort the connection when nothing has come for too long; else look again then."""
+        if self._client is None:
+            return
+        keep_alive = self._remote.keep_alive_seconds
+        now = time.monotonic()
+        silent = now - self._client._connection._last_data_in
+        left = _SILENCE_KEEP_ALIVES * keep_alive - silent
+        if left <= 0:
+            self._abort(f"the broker has not answered for {silent:.0f} s")
+        else:
+            self._watching = asyncio.get_running_loop().call_later(left, self._watch)
+
     def _end(self, why: str) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
         lost, self._lost = self._lost, None
         if lost is not None:
             lost(why)
@@ -317,15 +339,37 @@ class Link:
         self._lost = None
         client, self._client = self._client, None
         self._acknowledgements.waiting.clear()
+        if self._watching is not None:
+            self._watching.cancel()
         if client is not None:
             with suppress(Exception, asyncio.CancelledError):  # it must be closed in any case
                 self._flush()
                 async with asyncio.timeout(self._remote.connect_seconds):
                     await client.disconnect()
+            if client._connection is not None:  # it may wait for a broker that is frozen
+                client._connection._transport.abort()
 
 
 def _nothing() -> None:
     """Do nothing: not connected."""
+
+
+def _reason(failure: Exception, remote: Remote) -> str:
+    """Return why a connection could not be opened, and what may mend it."""
+    if isinstance(failure, TimeoutError):
+        return "it does not answer" + ("" if remote.tls else "; a port for TLS needs tls: true")
+    if isinstance(failure, ssl.SSLCertVerificationError):
+        mend = (
+            "set host to a name of its certificate"
+            if failure.verify_code in _OTHER_NAMES
+            else "set certificate_authority to the file of the authority that signed it"
+        )
+        why = failure.verify_message.rstrip(".")
+        return f"certificate verify failed: {why}; {mend}"
+    said = str(getattr(failure, "strerror", None) or failure)
+    if remote.tls and isinstance(failure, ssl.SSLError | ConnectionResetError):
+        return f"{said}; a port without TLS needs tls: false"
+    return said
 
 
 def _unreachable(remote: Remote, why: str) -> Error:
