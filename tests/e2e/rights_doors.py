@@ -113,7 +113,7 @@ class Doors:
         """Let these people in, under these rules."""
         self.kernel = application.kernel
         application.identity.authenticator.identify = self._identify
-        self.kernel.access.judges.clear()
+        self.kernel.reauthorization.judges.clear()
         tables = self.kernel.rights.policy.tables
         rules = [rule_of(name, as_row(rule), tables) for name, rule in self.policy.rules.items()]
         self.kernel.rights.replace(rules)

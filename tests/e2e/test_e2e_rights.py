@@ -62,7 +62,7 @@ async def program(tmp_path):
             return replace(known, client_id=shown.client_id, peer=shown.peer, door=shown.door)
 
         running.identity.authenticator.identify = identify
-        running.kernel.access.judges.clear()
+        running.kernel.reauthorization.judges.clear()
         yield running
 
 

@@ -16,7 +16,7 @@ from serving import PATIENCE_SECONDS
 
 async def test_l8_who_listens_hears_of_each_change():
     room, heard = Server(), []
-    access = room.kernel.access
+    access = room.kernel.reauthorization
     access.listen(lambda: heard.append(access.revision))
     access.changed()
     access.changed()
@@ -29,14 +29,14 @@ async def test_the_server_itself_is_not_judged():
     def nobody(caller):
         raise Error(Code.DENIED, "away")
 
-    room.kernel.access.judges.append(nobody)
-    assert SERVER is room.kernel.access.current(SERVER)
-    assert Code.DENIED == code_of(room.kernel.access.current, ANN)
+    room.kernel.reauthorization.judges.append(nobody)
+    assert SERVER is room.kernel.reauthorization.current(SERVER)
+    assert Code.DENIED == code_of(room.kernel.reauthorization.current, ANN)
 
 
 async def test_l5_the_end_of_a_token_is_a_change():
     room, over = Server(), asyncio.Event()
-    access = room.kernel.access
+    access = room.kernel.reauthorization
     access.listen(over.set)
     access.expect(replace(ANN, until=room.kernel.now() + 10_000_000))  # the first does not win
     access.expect(replace(ANN, until=room.kernel.now()))

@@ -305,14 +305,14 @@ async def test_the_servers_own_events_are_appended_without_a_step():
     room, asked = Server(), []
     room.kernel.steps.add("backlog", lambda _route: asked.append)
     listener = Listener(room, "$AUDIT/#")
-    room.kernel.writes.append((Write(Event("$AUDIT/x", MESSAGE, b"1"), ANN),))
+    room.kernel.writes.commit_or_announce((Write(Event("$AUDIT/x", MESSAGE, b"1"), ANN),))
     await room.committer.settle()
     assert ([], ["$AUDIT/x"]) == (asked, listener.topics)
 
 
 async def test_nothing_to_append_is_nothing():
     room = Server()
-    room.kernel.writes.append(())
+    room.kernel.writes.commit_or_announce(())
     await room.committer.settle()
     assert 0 == room.committer.commits
 

@@ -117,17 +117,17 @@ def hand_over_twice(monkeypatch):
 def let_messages_overtake(monkeypatch):
     """An unlogged message does not wait for the same caller's write."""
 
-    append = WritePath.append
+    commit_or_announce = WritePath.commit_or_announce
 
     def overtaking(self, writes, most=0):
         write = writes[0]
         if write.logged or write.depends or write.changes:
-            append(self, writes, most)
+            commit_or_announce(self, writes, most)
             return
         self._committer.publish_unlogged(write.event)
         write.done(Receipt(write.event))
 
-    monkeypatch.setattr(WritePath, "append", overtaking)
+    monkeypatch.setattr(WritePath, "commit_or_announce", overtaking)
 
 
 def keep_callers_pending(monkeypatch):

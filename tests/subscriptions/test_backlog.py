@@ -33,7 +33,7 @@ class Absent:
         self.subscription = Subscription(reader, "", backlog=waits)
         for interest in self.interests:
             self.world.bus.add(interest.topics, self.subscription)
-        self.subscription.owe(self.owed)
+        self.subscription.queue_gaps(self.owed)
         self.subscription.resume(self.position, self.interests)
 
     def lose(self, loss):
@@ -45,7 +45,7 @@ class Absent:
         """Suspend it, as the kernel does."""
         for interest in self.interests:
             self.world.bus.remove(interest.topics, self.subscription)
-        self.owed = self.subscription.untold()
+        self.owed = self.subscription.unreported_gaps()
         self.holes = self.subscription.skipped
         self.position, self.interests = self.subscription.suspend()
         self.subscription = None

@@ -130,7 +130,7 @@ async def test_who_reads_the_log_waits_no_longer_than_a_query_may():
     for _ in range(3):
         with pytest.raises(Error, match="does not take what was announced") as told:
             await room.reader.page(0, 9, [TopicRoot("u")])
-    assert (Code.BUSY, 1) == (told.value.code, len(room.committer.first._waiting))
+    assert (Code.BUSY, 1) == (told.value.code, len(room.committer.announced_first._waiting))
     await done(room)
     page = await room.reader.page(0, 9, [TopicRoot("u")])
     assert ["u/0", "u/1"] == [event.topic for event in page.events]
@@ -148,7 +148,7 @@ async def test_what_the_disk_refuses_is_counted_and_those_after_it_wait(caplog):
     page = asyncio.ensure_future(room.reader.page(0, 9, [TopicRoot("u")]))
     await turns()
     await done(room)
-    assert (2, {}) == (room.committer.first.lost, room.committer.pending)
+    assert (2, {}) == (room.committer.announced_first.lost, room.committer.pending)
     assert "delivered and are not stored: the disk is full" in caplog.text
     assert ["u/0"] == [event.topic for event in (await page).events]
     await submitted(room, message("u/3"))
@@ -228,4 +228,4 @@ async def test_threads_that_have_stopped_lose_what_is_announced():
     room.writer.release()
     await room.committer.settle()
     assert (["u/1", "u/2"], ["u/0", "u/1"]) == (listener.topics, stored(room))
-    assert (1, {}) == (room.committer.first.lost, room.committer.pending)
+    assert (1, {}) == (room.committer.announced_first.lost, room.committer.pending)

@@ -83,7 +83,7 @@ async def test_long_decisions_are_made_on_the_writer_thread(large):
     writes = [put("u/1"), put("u/2")]
     if not large:
         writes[0].check(lambda _write, _record, _current: 0)
-        writes[0].apart = True
+        writes[0].on_writer_thread = True
     room.committer.submit(writes)
     await turns()
     while not large and len(room.writer.waiting) and writes[0].event.seq == 0:

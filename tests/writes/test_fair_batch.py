@@ -151,8 +151,8 @@ def test_all_is_taken_once_and_in_order_of_callers_and_topics(seed):
         few = rng.random() < 0.2
         batch = batches.take(100, rng.choice((3, 100)), few=few)
         assert len(batch) or few or not count
-        for some, keeping in batch.stretches():
-            went += some if keeping is None else [*some, keeping]
+        for some, facts_write in batch.stretches():
+            went += some if facts_write is None else [*some, facts_write]
         assert batch.size == sum(item.size for item in batch.writes)
     assert len(came) == len(went) and set(came) == set(went)
     order = {item: place for place, item in enumerate(went)}

@@ -64,10 +64,10 @@ def rest_of(draft: Draft, until: int) -> Batch | None:
 
 def _batch_of(spans: Sequence[tuple[list[Write], FactsWrite | None]]) -> Batch:
     batch = Batch()
-    for writes, keeping in spans:
+    for writes, facts_write in spans:
         batch.writes += writes
-        if keeping is not None:
-            batch.facts_writes.append((len(batch.writes), keeping))
+        if facts_write is not None:
+            batch.facts_writes.append((len(batch.writes), facts_write))
     batch.size = sum(write.size for write in batch.writes)
     return batch
 

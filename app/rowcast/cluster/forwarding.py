@@ -105,7 +105,7 @@ class ForwardingCommitter(Committer):
     def _write(self, work: GroupCommit) -> None:
         """Decide a batch, and send it."""
         draft = Draft(work, self._again)
-        if work.apart or len(work.batch.writes) > self._bounds.loop_writes:
+        if work.on_writer_thread or len(work.batch.writes) > self._bounds.loop_writes:
             self._run(work, partial(self._decide, draft), lambda _: self._send(draft))
             return
         try:
@@ -118,7 +118,7 @@ class ForwardingCommitter(Committer):
     def _decide(self, draft: Draft) -> None:
         """Decide unit by unit, and note the read set of each."""
         work, events, places = draft.work, draft.events, count(PLACEHOLDER)
-        for writes, keeping in work.batch.stretches():
+        for writes, facts_write in work.batch.stretches():
             for unit in units(writes):
                 reads, known = reads_of(unit, work), len(events)
                 facts = len(work.changes)
@@ -130,10 +130,10 @@ class ForwardingCommitter(Committer):
                     Unit(reads, len(events) - known, len(work.changes) - facts, wants_existed)
                 )
                 draft.spans.append((unit, None))
-            if keeping is not None:
-                work.changes += keeping.changes
-                draft.units.append(Unit(changes=len(keeping.changes)))
-                draft.spans.append(([], keeping))
+            if facts_write is not None:
+                work.changes += facts_write.changes
+                draft.units.append(Unit(changes=len(facts_write.changes)))
+                draft.spans.append(([], facts_write))
         if events or work.changes:
             self._store.pack(events, work.changes)  # raises for content that a log cannot store
 
@@ -227,13 +227,12 @@ class ForwardingCommitter(Committer):
     def _take_first(self) -> None:
         """Announce the batch that arrived first, and answer its writers."""
         batch, content = self._arrived.popleft()
-        announce = self._announce
         for event in content.events:
             self._clock.observe(event.version)
         self._cache.put_all(content.events)
         self.stored = max(self.stored, batch.last)
         for event in content.events:
-            announce(event)
+            self._announce(event)
         for hear in self.on_facts if content.changes else ():
             hear(content.changes)
         draft = self._draft
@@ -330,7 +329,7 @@ class ForwardingCommitter(Committer):
             self._give_up_first(draft)
             return
         self._answer(done.batch.writes, done.outcomes)
-        self._tell([keeping for _, keeping in done.batch.facts_writes])
+        self._tell([facts_write for _, facts_write in done.batch.facts_writes])
         self._begin(GroupCommit(left, alone=work.alone))
 
     def _give_up_first(self, draft: Draft) -> None:
@@ -339,7 +338,7 @@ class ForwardingCommitter(Committer):
         self._again = 0
         first.fail(_overtaken(first.batch.writes))
         self._answer(first.batch.writes, first.outcomes)
-        self._tell([keeping for _, keeping in first.batch.facts_writes])
+        self._tell([facts_write for _, facts_write in first.batch.facts_writes])
         self._begin(GroupCommit(left or Batch(), alone=draft.work.alone))
 
     def _answer(

@@ -332,6 +332,6 @@ class SequencingCommitter(Committer):
 
     def _needs_log(self, work: GroupCommit) -> bool:
         asked = self._asked and any(
-            keeping.done in self._asked for _, keeping in work.batch.facts_writes
+            facts_write.done in self._asked for _, facts_write in work.batch.facts_writes
         )
         return bool(asked) or any(map(_of_a_record, work.outcomes))

@@ -132,7 +132,7 @@ class Admission:
         return None
 
     def _admit_properties(self, write: Write) -> None:
-        for step in self._steps.admitted(write.event.properties or {}):
+        for step in self._steps.after_content(write.event.properties or {}):
             step(write)
 
     def check_size(self, event: Event) -> None:

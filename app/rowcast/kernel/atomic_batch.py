@@ -161,7 +161,7 @@ class AtomicBatch:
         heard = {
             index: self._ask_first(event, caller, dones[index])
             for index, event in enumerate(events)
-            if event.properties is not None and self._kernel.steps.first(event.properties)
+            if event.properties is not None and self._kernel.steps.before_route(event.properties)
         }
         fresh = {index: done for index, done in heard.items() if done is not None}
         _check_whole(heard, fresh, outcomes)
@@ -176,7 +176,9 @@ class AtomicBatch:
         """Return the callback of a write; None if a step answers it."""
         write = Write(event, caller, done, part_of=BATCH, wants_existed=True)
         try:
-            taken = any(step(write) for step in self._kernel.steps.first(event.properties or {}))
+            taken = any(
+                step(write) for step in self._kernel.steps.before_route(event.properties or {})
+            )
         except Error as error:
             write.done(error)
             return None
@@ -212,7 +214,7 @@ class AtomicBatch:
         if not writes:
             return
         try:
-            kernel.writes.append(writes)
+            kernel.writes.commit_or_announce(writes)
         except Error:
             group.writes = []  # it and they name each other, and nobody answers them
             raise

@@ -1,9 +1,21 @@
 """A feature: a folder that adds behaviour at the kernel's seams.
 
-``program/features.py`` lists the features of a server, in order. Each is installed into the kernel
-before anything is restored, started when everything is restored and before any port opens, and
-stopped when all ports are closed, the last one first. A feature that is switched off is not
-created, so nothing of it is on any path.
+``program/features.py`` lists the features of a server, in order. A feature that is switched off is
+not created, so nothing of it is on any path. At the start, in this order:
+
+1. ``install`` of each: the seams know it.
+2. ``load`` of each.
+3. The kernel restores facts: sessions, groups, delayed messages and whatever else the run before
+   has kept in the store (``Seams.facts``).
+4. ``start`` of each.
+5. All ports open; then ``opened`` of each.
+
+At the end the ports close first, and then ``stop`` of each is called, the last one first.
+
+    class Quota(Feature):  # a step for each route, and rows of $SYS
+        def install(self, kernel: Kernel) -> None:
+            kernel.steps.add("retained", lambda route: self.check if route.shape else None)
+            kernel.rows("$SYS/quotas", listed_rows("$SYS/quotas", self.rows))
 """
 
 import asyncio

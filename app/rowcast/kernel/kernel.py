@@ -4,6 +4,9 @@ A write is routed, authorised, changed by hooks and resource classes, validated,
 (``writes/commit.py``) and announced to every matching subscription, in this order and no other. A
 watch is authorised for each filter and registered with the bus (``watching.py``). Features attach
 at its seams (``seams/``).
+
+Where its attributes come from: ``submit`` and ``submit_run`` are those of ``write_path.py``;
+``rights``, ``hooks``, ``visibility``, ``gate`` and the lists of callbacks of ``seams/seams.py``.
 """
 
 import asyncio
@@ -75,12 +78,9 @@ class Kernel(Watching):
         self.committer = committer
         self.reader = reader
         self._epoch = reader.epoch
-        reader.unstored, reader.reach = committer.unstored, lambda: committer.reach
-        reader.until_reached = committer.until_reached
-        reader.heads = SourceHeads(committer.after_append)
-        committer.remembers = reader.remembers
+        self._connect_reader()
         self.transcoder = Transcoder(registry.shapes)
-        self.access = Reauthorization(now)
+        self.reauthorization = Reauthorization(now)
         self.readable = Readable(reader, self.visibility, now, self.transcoder)
         self.turns = reader.turns
         """Of the loop, for long work of any client."""
@@ -103,6 +103,17 @@ class Kernel(Watching):
             self, self.visibility, self.transcoder, now, self._atomic_batch.write
         )
         self._add_steps()
+
+    def _connect_reader(self) -> None:
+        """Tell the reader how far the log reaches, and the committer what is in memory.
+
+        Each is made without the other.
+        """
+        reader, committer = self.reader, self.committer
+        reader.unstored, reader.until_reached = committer.unstored, committer.until_reached
+        reader.reach = lambda: committer.reach
+        reader.heads = SourceHeads(committer.after_append)
+        committer.remembers = reader.remembers
 
     def _add_steps(self) -> None:
         """Add the kernel's own steps of writes (``steps.py``)."""
@@ -234,9 +245,9 @@ class Kernel(Watching):
         event = Event(topic, PUT, encode(value, JSON), JSON, 1, True)
         return await self.create(topic, event, caller)
 
-    # -- read --------------------------------------------------------------------------------------
+    # -- read: ``peek_open`` costs least, ``peek`` does not wait either, ``read`` always answers --
 
-    def recall(self, topic: str, caller: Caller) -> Record | None:
+    def peek_open(self, topic: str, caller: Caller) -> Record | None:
         """Return a cached record if only grants decide on it; None: call ``peek``."""
         if (
             self.rights.active
@@ -321,7 +332,7 @@ class Kernel(Watching):
 
     async def stop(self) -> None:
         """Finish running hooks and resource code, and wait until every write is answered."""
-        self.access.stop()
+        self.reauthorization.stop()
         self.views.removals.stop()
         await self.gate.stop()
         await self._resource_dispatch.stop()

@@ -104,8 +104,8 @@ class Reauthorization:
 def stay(kernel: "Kernel", subscription: Subscription, caller: Caller | None = None) -> Caller:
     """Reauthorise a subscription's caller, and return it; raises the Error if it must close."""
     asked = caller or subscription.caller
-    current = kernel.access.current(asked)
-    kernel.access.expect(current)
+    current = kernel.reauthorization.current(asked)
+    kernel.reauthorization.expect(current)
     renew(kernel, subscription, current)
     return current
 
@@ -113,8 +113,8 @@ def stay(kernel: "Kernel", subscription: Subscription, caller: Caller | None = N
 def judge_resource(resource: "Resource", source: object) -> None:
     """Reauthorise the client of a resource's own stream; raises the Error if it must close."""
     kernel = cast("Kernel", resource.kernel)
-    before, resource.caller = resource.caller, kernel.access.current(resource.caller)
-    kernel.access.expect(resource.caller)
+    before, resource.caller = resource.caller, kernel.reauthorization.current(resource.caller)
+    kernel.reauthorization.expect(resource.caller)
     kernel.authorise_read(resource.topic, resource.caller)
     subscription = subscription_of(source)
     if subscription is not None:

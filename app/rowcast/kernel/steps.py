@@ -33,6 +33,8 @@ ORDER: Final = (
 
 BARE: Final = frozenset({"access", "content", "recent"})
 """The steps at a topic without features; the last of them is removed after the first write."""
+BARE_STEPS: Final = len(BARE) - 1
+"""How many such a topic has from its second write on."""
 
 TAKING_OVER: Final = frozenset({"hooks", "delay", "resource"})
 """Steps that may take a write over, or begin another."""
@@ -51,11 +53,11 @@ class Steps:
 
     def __init__(self, registry: Registry) -> None:
         self._factories: dict[str, list[Factory]] = {name: [] for name in ORDER}
-        self._of_records: set[Factory] = set()
+        self._not_for_messages: set[Factory] = set()
         self._in_order: list[tuple[str, Factory, bool]] = []
         """Each factory with its name, and whether its steps run for messages, too."""
-        self._first: dict[str, Step] = {}
-        self._admitted: dict[str, Step] = {}
+        self._before_route: dict[str, Step] = {}
+        self._after_content: dict[str, Step] = {}
         self._of_tables = registry.of_tables
         self.changed = registry.forget_routes
         """Recompile every route on next use."""
@@ -72,19 +74,19 @@ class Steps:
         """
         self._factories[name].append(factory)
         if not messages:
-            self._of_records.add(factory)
+            self._not_for_messages.add(factory)
         self._sort()
 
     def remove(self, name: str, factory: Factory) -> None:
         """Remove a factory; ignored if it was not added."""
         if factory in self._factories[name]:
             self._factories[name].remove(factory)
-            self._of_records.discard(factory)
+            self._not_for_messages.discard(factory)
             self._sort()
 
     def _sort(self) -> None:
         self._in_order = [
-            (name, factory, factory not in self._of_records)
+            (name, factory, factory not in self._not_for_messages)
             for name, factories in self._factories.items()
             for factory in factories
         ]
@@ -92,16 +94,20 @@ class Steps:
 
     def on_property(self, name: str, step: Step, *, first: bool = False) -> None:
         """Run a step for each event with a property; ``first``: before any other step."""
-        (self._first if first else self._admitted)[name] = step
+        (self._before_route if first else self._after_content)[name] = step
         self.properties.add(name)
 
-    def first(self, properties: Mapping[str, object]) -> Collection[Step]:
-        """Return the steps of these properties that run first."""
-        return dict.fromkeys(step for name, step in self._first.items() if name in properties)
+    def before_route(self, properties: Mapping[str, object]) -> Collection[Step]:
+        """Return the steps of these properties that run before any other."""
+        return dict.fromkeys(
+            step for name, step in self._before_route.items() if name in properties
+        )
 
-    def admitted(self, properties: Mapping[str, object]) -> Iterable[Step]:
-        """Return the steps of these properties that run after admission."""
-        return dict.fromkeys(step for name, step in self._admitted.items() if name in properties)
+    def after_content(self, properties: Mapping[str, object]) -> Iterable[Step]:
+        """Return the steps of these properties that run at the end of the step "content"."""
+        return dict.fromkeys(
+            step for name, step in self._after_content.items() if name in properties
+        )
 
     def compile(self, route: Route) -> tuple[Step, ...]:
         """Set and return a route's steps, in order.

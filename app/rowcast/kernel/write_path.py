@@ -13,7 +13,6 @@ add half of the cost again.
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Error
@@ -21,7 +20,7 @@ from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topics import DELAYED_PREFIX
 from rowcast.core.writers import NAMELESS, note_writer
 from rowcast.kernel.admission import Admission
-from rowcast.kernel.steps import Steps
+from rowcast.kernel.steps import BARE_STEPS, Steps
 from rowcast.routes.registry import Registry, Route
 from rowcast.seams.write_detour import WriteDetour
 from rowcast.store.store import Change
@@ -36,10 +35,6 @@ from rowcast.writes.write import (
     Write,
     resolve,
 )
-
-BARE_STEPS: Final = 2
-"""The steps of a route without features: access and content. ``recent`` removes itself after the
-first write."""
 
 
 class WritePath:
@@ -123,7 +118,7 @@ class WritePath:
             return
         run: list[Write] = []
         known, detour, largest = self._known, self.detour, self._admission.payload_bytes_max
-        kept = self._admission.durable.wanted
+        wanted_by_durable = self._admission.durable.wanted
         if detour is not None:  # what may take it, and what waits behind that, goes alone
             largest = min(largest, detour.bytes_min - 1)
         last: Event | None = None
@@ -136,13 +131,14 @@ class WritePath:
                 run.append(Write(event, caller, done))
                 continue
             route = known.get(event.topic) or self._route(event.topic)
-            alone = len(event.payload) > largest
-            alone = alone or (detour is not None and caller in detour.waiting)
-            if alone or route is None or not route.checked:
-                alone = True
-            elif route.bare:  # announced at once, unless a session that may be away wants it
-                alone = not (event.qos and kept(event.topic))
-            if alone or route is None:
+            if (
+                route is None
+                or not route.checked
+                or len(event.payload) > largest
+                or (detour is not None and caller in detour.waiting)
+                # announced at once, unless a session that may be away wants it
+                or (route.bare and not (event.qos and wanted_by_durable(event.topic)))
+            ):
                 self._append_run(run)
                 run = []
                 self.submit(event, caller, done)
@@ -157,7 +153,7 @@ class WritePath:
                 else:
                     self._append_run(run)
                     run = []
-                    self.append((write,))
+                    self.commit_or_announce((write,))
             except Error as error:
                 self._refuse(write, error)
         self._append_run(run)
@@ -222,7 +218,7 @@ class WritePath:
                 if write.logged:
                     self._committer.submit((write,))
                 else:
-                    self.append((write,))
+                    self.commit_or_announce((write,))
         except Error as error:
             self._refuse(write, error)
 
@@ -249,7 +245,7 @@ class WritePath:
         if event.topic.startswith(("/", DELAYED_PREFIX)):
             event.topic = self._registry.named(event.topic)
         if event.properties is not None:
-            for step in self._steps.first(event.properties):
+            for step in self._steps.before_route(event.properties):
                 if step(write):
                     return False
         compiled = self._registry.compiled(event.topic) if many else None
@@ -267,8 +263,8 @@ class WritePath:
             note_writer(event, write.caller)
         return True
 
-    def append(self, writes: Sequence[Write], most: int = 0) -> None:
-        """Commit and announce admitted writes, in order; groups atomically.
+    def commit_or_announce(self, writes: Sequence[Write], most: int = 0) -> None:
+        """Commit admitted writes, in order; announce one at once that needs no disk.
 
         The server's own writes come here directly, without steps. Raises BUSY when too many wait;
         ``most`` overrides that limit, for a single large transaction.

@@ -125,7 +125,7 @@ async def _write_together(kernel: "Kernel", made: Changes, commit: Commit) -> No
         tell(outcome)
 
     writes[-1].done = ended
-    kernel.writes.append(writes, len(writes) + COMMIT_BACKLOG_EVENTS_MAX)
+    kernel.writes.commit_or_announce(writes, len(writes) + COMMIT_BACKLOG_EVENTS_MAX)
     outcome = await future
     if isinstance(outcome, Error):
         raise outcome

@@ -36,7 +36,7 @@ class DoorFigures:
 class Queued(Protocol):
     """A subscription whose queue may be bounded."""
 
-    def hold_at_most(self, events: int, size: int) -> None:
+    def limit_queue(self, events: int, size: int) -> None:
         """Set the queue's bounds."""
 
 

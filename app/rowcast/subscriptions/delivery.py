@@ -19,19 +19,19 @@ class Recipient(Protocol):
     caller: Caller
     joined: int
     """The log's head when it connected, or added its last filter."""
-    held_since: float
+    blocked_since: float
     """The time since when it has been blocked, in seconds since 1970; 0 if it is not."""
 
 
 class GroupMember:
     """A recipient of one event of a group; it has no queue of its own."""
 
-    __slots__ = ("caller", "held_since", "joined")
+    __slots__ = ("blocked_since", "caller", "joined")
 
     def __init__(self, caller: Caller, joined: int) -> None:
         self.caller = caller
         self.joined = joined
-        self.held_since = 0.0
+        self.blocked_since = 0.0
 
 
 class Delivered(Protocol):
@@ -40,8 +40,8 @@ class Delivered(Protocol):
     def delivered(self, recipient: Recipient, pairs: Sequence[Pair]) -> None:
         """Called with the pairs being written to a reader; at least one."""
 
-    def held(self, recipient: Recipient) -> None:
-        """Called when a reader is blocked; sets ``held_since``."""
+    def blocked(self, recipient: Recipient) -> None:
+        """Called when a reader is blocked; sets ``blocked_since``."""
 
 
 class Sent(NamedTuple):

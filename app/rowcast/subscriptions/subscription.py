@@ -81,13 +81,12 @@ class Subscription:
         """The caller of the last ``watch``."""
         self.stage: Stage | None = None
         """The stage before the reader; usually None."""
-        self.commits: CommitMarks | None = None
-        self.pacing: Pacing | None = None
-        """The marks after transactions, and what has values of records wait, where asked for."""
+        self.commits: CommitMarks | None = None  # marks after transactions, if asked for
+        self.pacing: Pacing | None = None  # of a reader that asked for fewer values of a record
         self._delivered, self._announced = reader.delivered, reader.announced
         self.joined = reader.announced()
         """The log's head when the reader connected, or added its last filter."""
-        self.held_since = 0.0
+        self.blocked_since = 0.0
         """The time since when it has been blocked, in seconds since 1970; 0 if it is not."""
         self.losses = LossCounter(reader.losses)
         self.fallbacks = 0  # queue overflows after which the log was read instead
@@ -300,7 +299,7 @@ class Subscription:
         """Whether the reader may learn that an event existed."""
         return self.stage is None or self.stage.counts(event)
 
-    def hold_at_most(self, events: int, size: int) -> None:
+    def limit_queue(self, events: int, size: int) -> None:
         """Change the queue's limits, 0: default; excess events are read again, or lost (K9)."""
         self.queue.limit(events, size)
         if self.queue.fits:
@@ -325,11 +324,11 @@ class Subscription:
         self.progress.page.append((reset(token, reason, self._announced()), interest))
         self.signal()
 
-    def untold(self) -> list[Gap]:
+    def unreported_gaps(self) -> list[Gap]:
         """Return, before ``suspend``, the gaps to report after the reconnect."""
         return self.progress.untold() + self.queue.untold(self.counts, self.losses)
 
-    def owe(self, marks: list[Gap]) -> None:
+    def queue_gaps(self, marks: list[Gap]) -> None:
         """Before ``resume``, queue the gaps of the time while disconnected, ahead of events."""
         self.progress.page.extend((mark, mark.interest) for mark in marks)
         if marks:
@@ -339,10 +338,11 @@ class Subscription:
         """Set ``joined`` to now: earlier events do not count as late."""
         self.joined = self._announced()
 
-    def hold(self) -> None:
+    def note_blocked(self) -> None:
         """Note that the reader is blocked."""
-        for feature in self._delivered if not self.held_since and self.waiting else ():
-            feature.held(self)
+        if self.waiting and not self.blocked_since:
+            for feature in self._delivered:
+                feature.blocked(self)
 
     def suspend(self) -> tuple[int, list[SubscribedFilter]]:
         """Close it; return the arguments of ``resume``: the position, and the filters.

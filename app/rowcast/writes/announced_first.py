@@ -29,7 +29,7 @@ def goes_first(item: Write | FactsWrite) -> bool:
         and done.at_once
         and event.kind is MESSAGE
         and not event.qos
-        and not (item.depends or item.versioned or item.apart or item.changes)
+        and not (item.depends or item.versioned or item.on_writer_thread or item.changes)
         and item.conclude is None
         and item.group is None
         and (event.table is None or (item.shape is not None and not item.shape.numbered))

@@ -23,7 +23,7 @@ class Batch:
     """Each with the number of writes before it."""
     size: int = 0
     """Bytes of the writes."""
-    ahead: bool = False
+    may_outrun_tables: bool = False
     """Whether it need not wait for tables that are behind, unless they are much further so."""
 
     def __len__(self) -> int:
@@ -32,7 +32,7 @@ class Batch:
     @property
     def content_bytes(self) -> int:
         """The approximate number of bytes to write."""
-        facts = [change for _, keeping in self.facts_writes for change in keeping.changes]
+        facts = [change for _, facts_write in self.facts_writes for change in facts_write.changes]
         facts += [change for write in self.writes for change in write.changes]
         return size_of((write.event for write in self.writes), facts)
 
@@ -42,26 +42,26 @@ class Batch:
             yield self.writes, None
             return
         start = 0
-        for end, keeping in self.facts_writes:
-            yield self.writes[start:end], keeping
+        for end, facts_write in self.facts_writes:
+            yield self.writes[start:end], facts_write
             start = end
         yield self.writes[start:], None
 
     def parts(self) -> Iterator["Batch"]:
         """Split the batch into the smallest parts that can fail separately."""
-        for writes, keeping in self.stretches():
+        for writes, facts_write in self.stretches():
             for unit in units(writes):
                 yield Batch(unit)
-            if keeping is not None:
-                yield Batch(facts_writes=[(0, keeping)])
+            if facts_write is not None:
+                yield Batch(facts_writes=[(0, facts_write)])
 
     def refused(self, error: Error) -> list[Outcome]:
         """Return the outcomes when the disk refused the batch.
 
         An unlogged message without facts does not need the disk, and succeeds.
         """
-        for _, keeping in self.facts_writes:
-            keeping.error = error
+        for _, facts_write in self.facts_writes:
+            facts_write.error = error
         outcomes: list[Outcome] = []
         for unit in units(self.writes):
             if any(write.logged or write.changes for write in unit):

@@ -61,7 +61,7 @@ class BatchShares:
         bounds = self._bounds
         if not self.are_needed():
             return bounds.loop_writes if announced.size < bounds.batch else 0
-        announced.ahead = True
+        announced.may_outrun_tables = True
         full = announced.size >= bounds.shared_batch or self.pass_over()
         return 0 if full else max(0, self._events - len(announced.writes))
 

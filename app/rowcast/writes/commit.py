@@ -6,10 +6,9 @@ it is written, everything that depends on the current record is decided: conditi
 set by the server. One batch at a time, so they are atomic without locks.
 
 The order is: durable, then announced, then answered: no subscriber sees an event that a crash can
-lose, and no writer gets an acknowledgement before it is stored. The one exception are messages that
-nobody acknowledges (``announced_first.py``).
-
-No other code appends to the store or publishes to the bus. It knows no protocols and no rights.
+lose. Two kinds of messages are exceptions: those of QoS 0 are announced, then appended
+(``announced_first.py``; not with ``log.qos0: before``), and unlogged ones are only announced.
+No other code appends to the log or publishes to the bus. Before it: ``commit_queue.py``.
 """
 
 import asyncio
@@ -54,9 +53,9 @@ class Committer(StagedCommits):
         super().__init__(store, clock, executor, bounds or WriteBounds())
         self._bus = bus
         self._cache = cache
-        self.first = AnnouncedFirst()
+        self.announced_first = AnnouncedFirst()
         self._reserved = max(store.head(), store.reserved())
-        self._unused = self._reserved
+        self._reserved_at_start = self._reserved
         """Numbers up to this one may be of an earlier life's messages, announced and lost."""
         self._numbers = count(self._reserved + 1)  # none is reused, though its append fails
         self.announced = store.head()
@@ -71,7 +70,7 @@ class Committer(StagedCommits):
         """Called with each write that was denied because of the current record."""
         self.publish_unlogged = bus.publish
         """Announces an event that is not logged: it has neither a number nor a version."""
-        self.publish_unlogged_run = bus.publish_run  # the same for several of one topic
+        self.publish_unlogged_run = bus.publish_run  # for several of one topic
         self._returns = clock.returns
         self.commits = self.failures = 0
         self.commit_seconds = Histogram()
@@ -92,7 +91,7 @@ class Committer(StagedCommits):
     def _start(self) -> None:
         """Take the next batch, and find the current records that it depends on."""
         self._scheduled = False
-        if self._busy:  # with a batch that is announced
+        if self._busy:  # the batch that is appended may have others announced beside it
             self._go_ahead()
             return
         alone = bool(self._parts)
@@ -142,9 +141,9 @@ class Committer(StagedCommits):
         while True:
             batch = work.batch
             self._answer(batch.writes, [stopping() for _ in batch.writes])
-            for _, keeping in batch.facts_writes:
-                keeping.error = stopping()
-            self._tell([keeping for _, keeping in batch.facts_writes])
+            for _, facts_write in batch.facts_writes:
+                facts_write.error = stopping()
+            self._tell([facts_write for _, facts_write in batch.facts_writes])
             if not (self._parts or self.backlog):
                 break
             work = GroupCommit(self._parts.popleft() if self._parts else self._take(whole=True))
@@ -153,8 +152,8 @@ class Committer(StagedCommits):
 
     def _write(self, work: GroupCommit) -> None:
         """Decide a batch, and have it appended to the log."""
-        if work.apart or len(work.batch.writes) > self._bounds.loop_writes:
-            self._run(work, partial(self._write_apart, work), self._written)
+        if work.on_writer_thread or len(work.batch.writes) > self._bounds.loop_writes:
+            self._run(work, partial(self._write_on_writer_thread, work), self._written)
             return
         try:
             work.decide(self._numbers.__next__, self._store)
@@ -188,10 +187,10 @@ class Committer(StagedCommits):
 
     def _go_ahead(self) -> None:
         """Announce messages while others are appended; they are appended next."""
-        waiting, work = self._waiting, self.first.next
+        waiting, work = self._waiting, self.announced_first.next
         most = self.shares.room_ahead(work.batch)
         blocked = not most or self._overtaken or self.disk.refused
-        if blocked or not (writes := self.first.take(waiting, most)):
+        if blocked or not (writes := self.announced_first.take(waiting, most)):
             return
         events: list[Event] = []
         outcomes = decide_all(writes, work.current, events, work.changes, self._numbers.__next__)
@@ -219,7 +218,7 @@ class Committer(StagedCommits):
         """Count announced messages that the log does not have."""
         events = work.events
         self.failures += 1
-        self.first.lost += len(events)
+        self.announced_first.lost += len(events)
         what = "%d messages of QoS 0 were delivered and are not stored: %s"
         if isinstance(error, Error) and error.code is Code.BUSY:
             log.error(what, len(events), error.full)
@@ -232,8 +231,9 @@ class Committer(StagedCommits):
     def _release(self, work: GroupCommit) -> None:
         """Hold announced messages no longer; append what was announced meanwhile."""
         self.pending.release_all(work.batch.writes)
-        self.first.note(self.stored)
-        following = self.first.take_next() if self.first.next.batch.writes else None
+        first = self.announced_first
+        first.note(self.stored)
+        following = first.take_next() if first.next.batch.writes else None
         if following is not None and following.events:
             self.commit_seconds.observe(self._loop.time() - self._begun)
             self._begun = self._loop.time()
@@ -258,7 +258,7 @@ class Committer(StagedCommits):
         Pages of the log wait for it: they are complete up to what is announced.
         """
         announced = self.announced
-        return self.first.when_stored(announced) if self.stored < announced else None
+        return self.announced_first.when_stored(announced) if self.stored < announced else None
 
     @property
     def reach(self) -> int:
@@ -266,14 +266,14 @@ class Committer(StagedCommits):
 
         A listing may be ahead of the bus, and the bus ahead of the disk.
         """
-        return max(self.stored, self.announced, self._unused)
+        return max(self.stored, self.announced, self._reserved_at_start)
 
     async def until_reached(self, number: int) -> None:
         """Wait until a cursor of another process can be judged: here there is none."""
 
     # -- outcomes ----------------------------------------------------------------------------------
 
-    def _write_apart(self, work: GroupCommit) -> None:
+    def _write_on_writer_thread(self, work: GroupCommit) -> None:
         """Do both on the writer thread: it would hold up the loop, or reads the store."""
         work.decide(self._numbers.__next__, self._store)
         if work.packed is not None:
@@ -333,7 +333,7 @@ class Committer(StagedCommits):
             if len(outcomes) >= self._bounds.fitted_events and self.shares.until:
                 self.shares.fit(self._loop.time() - self._begun - seconds)
         if batch.facts_writes:
-            self._tell([keeping for _, keeping in batch.facts_writes])
+            self._tell([facts_write for _, facts_write in batch.facts_writes])
         self._busy = False
         if self._waiting or self._parts or self._fair.count:
             self._schedule()
@@ -383,7 +383,7 @@ class Committer(StagedCommits):
                 self._reserve(events[-1].seq)
             for prepare in self.before_append:
                 prepare(events)
-        self._store.append(work.packed, ahead=work.batch.ahead)
+        self._store.append(work.packed, ahead=work.batch.may_outrun_tables)
         if events:
             self.stored = events[-1].seq
 

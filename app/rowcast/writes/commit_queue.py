@@ -48,7 +48,7 @@ class CommitQueue(WriterCalls):
         self._waiting: deque[Write | FactsWrite] = deque()
         self._waiting_bytes = 0
         """Pending bytes in the queue, without the batch being written."""
-        self._keeping = self._keeping_bytes = 0  # pending changes of facts, without those of writes
+        self._waiting_facts = self._waiting_facts_bytes = 0  # of changes without a write
         self._parts: deque[Batch] = deque()
         """The parts of a failed batch, each to be tried alone, before everything that waits."""
         self._busy = self._goes_ahead = False
@@ -142,16 +142,16 @@ class CommitQueue(WriterCalls):
         They are committed in one transaction with adjacent writes. ``done`` is called on the loop,
         maybe before this returns, with None or the Error; without it a failure is logged.
         """
-        keeping = FactsWrite(changes, done)
-        waiting = self._keeping
-        self._keeping += keeping.weight
-        self._keeping_bytes += keeping.size
-        too_large = self._keeping_bytes > self._bounds.most
-        if waiting and (self._keeping > self._bounds.backlog_changes or too_large):
-            keeping.error = _full(f"{waiting} changes of facts")
-            self._tell([keeping])
+        facts_write = FactsWrite(changes, done)
+        waiting = self._waiting_facts
+        self._waiting_facts += facts_write.weight
+        self._waiting_facts_bytes += facts_write.size
+        too_large = self._waiting_facts_bytes > self._bounds.most
+        if waiting and (self._waiting_facts > self._bounds.backlog_changes or too_large):
+            facts_write.error = _full(f"{waiting} changes of facts")
+            self._tell([facts_write])
             return
-        self._waiting.append(keeping)
+        self._waiting.append(facts_write)
         self._schedule()
 
     async def claim(self) -> None:
@@ -218,13 +218,13 @@ class CommitQueue(WriterCalls):
         large = self._waiting_bytes > most or len(waiting) > events
         if few or self._fair.count or (large and several):
             batch = self._take_shares(most, events, few=few)
-        elif not (large or self._keeping):
+        elif not (large or self._waiting_facts):
             batch = Batch(list(waiting), size=self._waiting_bytes)  # type: ignore[arg-type]
             waiting.clear()
         else:
             batch = take(waiting, events, most)
         if shares.until:
-            batch.ahead = few or not shares.behind_since
+            batch.may_outrun_tables = few or not shares.behind_since
         if self._overtaken:  # versions increase with numbers, for lookups by time
             version = self._clock.tick(len(batch.writes))
             for write in batch.writes:
@@ -263,16 +263,16 @@ class CommitQueue(WriterCalls):
     def _tell(self, facts_writes: Sequence[FactsWrite]) -> None:
         """Call the callbacks of facts; log failures of facts without a callback once."""
         lost: Error | None = None
-        for keeping in facts_writes:
-            self._keeping -= keeping.weight
-            self._keeping_bytes -= keeping.size
-            if keeping.done is None:
-                lost = lost or keeping.error
+        for facts_write in facts_writes:
+            self._waiting_facts -= facts_write.weight
+            self._waiting_facts_bytes -= facts_write.size
+            if facts_write.done is None:
+                lost = lost or facts_write.error
                 continue
             try:
-                keeping.done(keeping.error)
+                facts_write.done(facts_write.error)
             except Exception:
-                log.exception("someone failed to hear about %d facts", len(keeping.changes))
+                log.exception("someone failed to hear about %d facts", len(facts_write.changes))
         if lost is not None:
             log.error("facts were not kept: %s", lost.full)
 

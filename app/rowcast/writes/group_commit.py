@@ -24,13 +24,13 @@ class GroupCommit:
     __slots__ = (
         "alone",
         "announced",
-        "apart",
         "batch",
         "bulk",
         "changes",
         "current",
         "events",
         "late",
+        "on_writer_thread",
         "outcomes",
         "packed",
     )
@@ -41,7 +41,7 @@ class GroupCommit:
         """Whether it is a part of a batch that failed."""
         self.announced = False
         """Whether it is announced before it is appended."""
-        self.apart = False
+        self.on_writer_thread = False
         """Whether it is decided on the writer thread: it is large, or a decider reads the store."""
         self.bulk = False
         """Whether many records were written together, which hardly anybody reads at once."""
@@ -63,8 +63,8 @@ class GroupCommit:
                 continue
             if not current:
                 current.ceiling = clock.ceiling
-            if write.apart:
-                self.apart = True
+            if write.on_writer_thread:
+                self.on_writer_thread = True
             topic = write.event.topic
             if write.versioned and write.event.kind in RETAINED:
                 self.late.append(topic)
@@ -101,10 +101,10 @@ class GroupCommit:
         if not batch.facts_writes:  # the common case, without a generator
             self.outcomes = decide_all(batch.writes, current, events, changes, next_seq)
         else:
-            for writes, keeping in batch.stretches():
+            for writes, facts_write in batch.stretches():
                 self.outcomes += decide_all(writes, current, events, changes, next_seq)
-                if keeping is not None:
-                    changes += keeping.changes
+                if facts_write is not None:
+                    changes += facts_write.changes
         if events or changes:
             self.packed = store.pack(events, changes)
 

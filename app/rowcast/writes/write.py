@@ -131,7 +131,6 @@ class Write:
     """One write between ``submit`` and its outcome."""
 
     __slots__ = (
-        "apart",
         "caller",
         "changes",
         "checks",
@@ -146,6 +145,7 @@ class Write:
         "follows",
         "group",
         "logged",
+        "on_writer_thread",
         "part_of",
         "passed",
         "patch",
@@ -195,7 +195,7 @@ class Write:
         self.condition = condition
         self.checks: tuple[Decider, ...] = () if condition is None else _CONDITION
         """Checks of the current record, in order."""
-        self.apart = False
+        self.on_writer_thread = False
         """Whether a check reads the store, so that it must not run on the event loop."""
         self.deciders: tuple[Decider, ...] = ()
         """Checks of the new value, after a patch is merged, before the server sets times."""
@@ -240,8 +240,8 @@ Step = Callable[[Write], bool | None]
 write and will answer it. Raises the Error that refuses it."""
 Decider = Callable[[Write, Record | None, "Current"], int]
 """A feature's function on a write and its current record: returns 0, or the version that wins over
-it. Runs in the order of commits, without I/O unless the write is ``apart``, and again if the batch
-is retried; may change the event; raises the Error that refuses the write."""
+it. Runs in the order of commits, without I/O unless the write is decided ``on_writer_thread``, and
+again if the batch is retried; may change the event; raises the Error that refuses the write."""
 Conclude = Callable[[Receipt], Sequence[Change]]
 
 

@@ -145,8 +145,8 @@ async def test_who_may_no_longer_sign_in_gets_nothing_that_comes(rest):
     def gone(_caller):
         raise Error(Code.DENIED, "ben is disabled")
 
-    rest.edge.kernel.access.judges.append(gone)
-    rest.edge.kernel.access.changed()
+    rest.edge.kernel.reauthorization.judges.append(gone)
+    rest.edge.kernel.reauthorization.changed()
     await rest.edge.kernel.write(Event("Dog/3", PUT, b'{"name":"Bo"}', retain=True), SERVER)
     got = await task
     assert (got.status, got.value["detail"]) == (403, "ben is disabled")

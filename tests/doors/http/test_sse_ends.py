@@ -201,7 +201,7 @@ async def test_a_reader_that_was_cut_off_is_judged_no_more(doors):
     """Its subscription has ended; who may read what concerns it no longer."""
     peer, stream, _ = await cut_off(doors)
     with peer:
-        doors.kernel.access.changed()
+        doors.kernel.reauthorization.changed()
         assert stream in doors.edge.watch._streams
 
 

@@ -52,8 +52,8 @@ def judged(doors, outcome):
             raise outcome
         return replace(caller, grants=outcome)
 
-    doors.kernel.access.judges[:] = [judge]
-    doors.kernel.access.changed()
+    doors.kernel.reauthorization.judges[:] = [judge]
+    doors.kernel.reauthorization.changed()
 
 
 async def last_of(blocks):
@@ -108,7 +108,7 @@ async def test_who_may_still_read_goes_on_and_writes_no_more(doors):
 
 
 async def test_who_is_removed_between_signing_in_and_the_first_event_is_told_too(doors):
-    doors.kernel.access.judges.append(lambda caller: (_ for _ in ()).throw(GONE))
+    doors.kernel.reauthorization.judges.append(lambda caller: (_ for _ in ()).throw(GONE))
     async with doors.sse("/Dog/") as blocks:
         assert "problem" == (await last_of(blocks))["event"]
     async with AsyncExitStack() as stack:
@@ -125,6 +125,6 @@ async def test_callers_without_a_name_are_made_anew(doors):
     for _ in range(2):
         await doors.http.get("/Dog/1")
     assert ["http"] == made
-    doors.kernel.access.changed()
+    doors.kernel.reauthorization.changed()
     await doors.http.get("/Dog/1")
     assert ["http", "http"] == made

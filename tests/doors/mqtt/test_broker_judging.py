@@ -59,12 +59,12 @@ async def test_l8_ten_thousand_live_subscriptions_end_at_once(world):
     for place, (name, (judge, reason)) in enumerate(WAYS.items()):
         gone = readers[place * quarter : (place + 1) * quarter]
         ids = {f"c{place * quarter + n}" for n in range(quarter)}
-        world.kernel.access.judges[:] = [
+        world.kernel.reauthorization.judges[:] = [
             lambda caller, ids=ids, judge=judge: (
                 judge(caller) if caller.client_id in ids else caller
             )
         ]
-        world.kernel.access.changed()
+        world.kernel.reauthorization.changed()
         told = [peer.heard() for peer in gone]  # before any other turn of the loop
         assert {(Disconnect, Reason(reason))} == {(type(p), p.reason) for (p,) in told}, name
         number = place * quarter
@@ -77,10 +77,10 @@ async def test_l8_ten_thousand_live_subscriptions_end_at_once(world):
 
 async def test_l8_who_may_stay_stays(world):
     readers = await gather(world, 10)
-    world.kernel.access.judges.append(
+    world.kernel.reauthorization.judges.append(
         lambda caller: replace(caller, grants=replace(ALL, write=False))
     )
-    world.kernel.access.changed()
+    world.kernel.reauthorization.changed()
     assert [[]] * 10 == [peer.heard() for peer in readers]
     await world.say("topic/7/2", b"x")
     (heard,) = await readers[7].hear()

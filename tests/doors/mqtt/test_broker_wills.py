@@ -283,8 +283,8 @@ async def test_a_will_is_not_published_whose_user_is_disabled_meanwhile(
             raise Error(code, "w is disabled")
         return caller
 
-    world.kernel.access.judges.append(judge)
-    world.kernel.access.changed()
+    world.kernel.reauthorization.judges.append(judge)
+    world.kernel.reauthorization.changed()
     await world.pass_time(60)
     assert ([b"gone"] if is_published else []) == await heard()
     assert [] == world.store.states("will/")

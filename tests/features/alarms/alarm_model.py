@@ -25,7 +25,7 @@ class Model:
     hysteresis: bool
     now: int = 0
     temp: int | None = None
-    held_since: int | None = None
+    blocked_since: int | None = None
     on: bool = False
     cleared_at: int | None = None
     raised_at: int | None = None
@@ -48,13 +48,13 @@ class Model:
         if self.shelf_end == self.now:
             self.shelf_end = None
             self.tell()
-        if self.held_since is not None and self.now - self.held_since >= self.periods.hold:
+        if self.blocked_since is not None and self.now - self.blocked_since >= self.periods.hold:
             self.turn_on()
         if self.calm_since is not None and self.now - self.calm_since >= self.periods.flap:
             self.turn_off()
         is_over = (
             self.cleared_at is not None
-            and self.held_since is None
+            and self.blocked_since is None
             and self.shelf_end is None
             and self.now - self.cleared_at >= self.periods.cleared
         )
@@ -68,12 +68,12 @@ class Model:
         cool = temp < 75 if self.hysteresis else not hot
         if self.on:
             self.write_on(hot, cool)
-        elif hot and self.held_since is None:
-            self.held_since = self.now
+        elif hot and self.blocked_since is None:
+            self.blocked_since = self.now
             if self.periods.hold == 0:
                 self.turn_on()
         elif not hot:
-            self.held_since = None
+            self.blocked_since = None
             self.tick()  # one that was cleared long ago is over now
             self.reset_if_normal()
 
@@ -98,7 +98,7 @@ class Model:
         return True
 
     def delete(self):
-        shelved, self.shelf_end, self.held_since = self.shelf_end is not None, None, None
+        shelved, self.shelf_end, self.blocked_since = self.shelf_end is not None, None, None
         told = self.on and self.cool()
         if shelved and not told:
             self.tell()
@@ -127,7 +127,7 @@ class Model:
 
     def changeable(self):
         """Whether it is neither normal nor merely pending."""
-        is_pending = self.held_since is not None
+        is_pending = self.blocked_since is not None
         return (
             self.shelf_end is not None
             or self.on
@@ -137,7 +137,7 @@ class Model:
     # -- changes -----------------------------------------------------------------------------------
 
     def turn_on(self):
-        self.on, self.held_since, self.cleared_at = True, None, None
+        self.on, self.blocked_since, self.cleared_at = True, None, None
         self.raised_at, self.acked = self.now, False
         self.raises.append(self.now)
         self.count += 1
@@ -154,7 +154,7 @@ class Model:
         self.reset_if_normal()
 
     def reset_if_normal(self):
-        if not self.on and self.cleared_at is None and self.held_since is None:
+        if not self.on and self.cleared_at is None and self.blocked_since is None:
             self.raises, self.count, self.acked, self.raised_at = [], 0, False, None
 
     def tell_unless_shelved(self):

@@ -70,7 +70,7 @@ async def test_h19_the_queue_is_as_long_as_it_is_said(down, folder):
     """H19: 65,536 unless the bridge says so, or all subscriptions are told another number."""
     async with server(folder, down | {"queue_size": 64}) as world:
         assert 64 == world.bridge.subscription.queue.events_max
-        world.bridge.subscription.hold_at_most(1_000, 0)
+        world.bridge.subscription.limit_queue(1_000, 0)
         assert 64 == world.bridge.subscription.queue.events_max
     async with server(folder, down) as world:
         assert 65_536 == world.bridge.subscription.queue.events_max

@@ -317,7 +317,7 @@ async def test_who_may_not_write_any_more_is_not_published(room, user, found, re
         return found
 
     await room.kernel.write(Event("$delayed/5/a", MESSAGE, b"1", qos=1), Caller(user, ALL))
-    access = room.kernel.access
+    access = room.kernel.reauthorization
     access.judges.append(judge)
     access.removals.append(lambda _user: removed)
     await room.forward(5)

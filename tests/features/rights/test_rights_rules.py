@@ -129,9 +129,9 @@ async def test_what_the_server_tells_of_itself_is_for_administrators(world):
 
 async def test_a_rule_lasts_and_can_be_changed_and_removed(world):
     """L10: rows of the log; they count from the turn in which they are written."""
-    revision = world.kernel.access.revision
+    revision = world.kernel.reauthorization.revision
     await world.rule("no", filter="a/#", effect="deny", actions=["write"])
-    assert revision < world.kernel.access.revision
+    assert revision < world.kernel.reauthorization.revision
     await world.write(f"{PATH}/no", {"users": ["ben"]}, ROOT, PATCH)
     await world.write("a/b", {}, ANN)
     again = RuleTable(world.kernel, world.rights)
@@ -154,7 +154,7 @@ async def test_l10_rules_of_before_are_seen_by_administrators_only():
         with suppress(Error):  # once there are rules, it is ended
             stay(world.kernel, reader)
 
-    world.kernel.access.listen(judge)
+    world.kernel.reauthorization.listen(judge)
     await world.rule("one", filter="secret/#", actions=["read"], roles=["vet"])
     await world.write(f"{PATH}/one", None, ROOT, DELETE)
     assert [] == await world.heard(reader)

@@ -166,7 +166,7 @@ async def test_a_will_is_not_written_for_who_is_disabled_meanwhile(doors, heard)
     def judge(caller):
         raise Error(Code.DENIED, f"{caller.user} is disabled")
 
-    doors.kernel.access.judges.append(judge)
+    doors.kernel.reauthorization.judges.append(judge)
     wills.lost(key)
     await settled(doors)
     assert [] == heard

@@ -55,7 +55,7 @@ class FilterSource:
                 f"the filter {self.topics.text[:80]!r} begins with a wildcard or with $; name a "
                 "table or a first level, as in /$streams/Sensor/+",
             )
-        self._caller = self._kernel.access.current(self._caller)
+        self._caller = self._kernel.reauthorization.current(self._caller)
         table = self._table()
         for protocol in ("rest", "sse"):  # what one of them does not offer is not offered here
             check_not_excluded(table, protocol)

@@ -56,7 +56,7 @@ class StreamSource:
 
     def authorise(self) -> None:
         """Raise unless the caller may read the stream, which is still there."""
-        self._caller = self._kernel.access.current(self._caller)
+        self._caller = self._kernel.reauthorization.current(self._caller)
         self._kernel.authorise_read(self.stream.topic, self._caller)
         if self._streams.get(self.stream.topic) is not self.stream:
             raise Error(Code.NOT_FOUND, f"the stream {self.stream.topic!r} was created anew")

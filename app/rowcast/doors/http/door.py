@@ -95,7 +95,7 @@ class HttpDoor(Door):
         kernel.doors.append(self)
         kernel.rows(STREAMS, stream_rows(self.watch))
         self._callers: ClearedCache[str, Caller] = ClearedCache(HTTP_CALLERS_MAX)
-        kernel.access.listen(self._judge)
+        kernel.reauthorization.listen(self._judge)
         kernel.view.append(Exclusions(kernel.registry).stage)
 
     def check_served(self, topic: str) -> None:

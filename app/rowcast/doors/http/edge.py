@@ -141,7 +141,7 @@ class Edge(HttpDoor):
         if accept is not None and b"text/event-stream" in accept.lower():
             return None
         caller = self._callers.get(client[0] if client else "")
-        record = None if caller is None else kernel.recall(route.topic, caller)
+        record = None if caller is None else kernel.peek_open(route.topic, caller)
         if record is None or record.expires_at or not send_kept(record, accept, send):
             return None
         return route

@@ -250,7 +250,7 @@ class Client(Outgoing, Receiver):
             if session is not None and not self._paused:
                 deliver(self, session)
             elif session is not None and session.subscription is not None:
-                session.subscription.hold()
+                session.subscription.note_blocked()
             if self.later and not self.saving:
                 self._save()
             if self.out:

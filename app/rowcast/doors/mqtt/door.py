@@ -38,7 +38,7 @@ def make_broker(
     kernel.rows(GUARD, guard_rows(broker))
     kernel.rows(SESSIONS, session_rows(broker))
     kernel.rows(SUBSCRIPTIONS, subscription_rows(broker))
-    kernel.access.listen(partial(judge, broker))
+    kernel.reauthorization.listen(partial(judge, broker))
     return broker
 
 

@@ -24,7 +24,7 @@ def judge(broker: "Broker") -> None:
         if client.accepted and not client.closing:
             _judge(client)
     for session in list(broker.sessions):
-        if broker.kernel.access.removed(session.user):
+        if broker.kernel.reauthorization.removed(session.user):
             if session.will_caller is not None:
                 session.will_caller = replace(session.will_caller, grants=NONE)
             message = f"the user {session.user!r} was removed"
@@ -36,8 +36,8 @@ def _judge(client: "Client") -> None:
     if session is None or caller is None:
         return
     try:
-        current = kernel.access.current(caller)
-        kernel.access.expect(current)
+        current = kernel.reauthorization.current(caller)
+        kernel.reauthorization.expect(current)
         client.caller = session.will_caller = current
     except Error as error:
         session.will_caller = replace(caller, grants=NONE)

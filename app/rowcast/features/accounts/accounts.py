@@ -48,8 +48,8 @@ class Directory:
     def begin(self, kernel: Kernel) -> None:
         """Register with the kernel's reauthorization."""
         self._kernel = kernel
-        kernel.access.judges.append(self.authenticator.judge)
-        kernel.access.removals.append(self.authenticator.is_removed)
+        kernel.reauthorization.judges.append(self.authenticator.judge)
+        kernel.reauthorization.removals.append(self.authenticator.is_removed)
 
     async def put_user(self, name: str, value: object, caller: Caller, *, merges: bool) -> None:
         """Create or change a user. Raises INVALID, NOT_FOUND, CONFLICT, DENIED."""
@@ -134,7 +134,7 @@ class Directory:
         if before is after or kernel is None:
             return
         self._told = after
-        kernel.access.changed()
+        kernel.reauthorization.changed()
         for path, name, happened in _differences(before, after):
             kernel.live.changed(path, name, happened)
 

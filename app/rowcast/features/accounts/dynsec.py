@@ -61,7 +61,7 @@ def control_rows() -> type[Resource]:
             answers = await self._answers(message)
             payload = encode({"responses": answers}, JSON)
             event = Event(RESPONSE, MESSAGE, payload, JSON, 1)
-            self.kernel.writes.append((Write(event, SERVER, logged=False),))
+            self.kernel.writes.commit_or_announce((Write(event, SERVER, logged=False),))
             return None
 
         async def post(self, value: object) -> object:

@@ -308,7 +308,7 @@ class Alarms(Subscriber):
             for write in writes:
                 self._kernel.writes.admit(write)
                 write.group = group
-            self._kernel.writes.append(writes)
+            self._kernel.writes.commit_or_announce(writes)
         except Error as error:
             done(error)
 

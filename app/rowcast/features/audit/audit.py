@@ -65,7 +65,7 @@ class Audit:
         below = topic.removeprefix("$SYS/")[:AUDIT_TEXT_CHARS_MAX]
         event = Event(f"{AUDIT_LEVEL}/{below}", MESSAGE, encode(facts, JSON), JSON, 1)
         event.client = caller.client_id or caller.user
-        self._kernel.writes.append((Write(event, SERVER, self._refused),))
+        self._kernel.writes.commit_or_announce((Write(event, SERVER, self._refused),))
 
     def _fail(self, error: Error) -> None:
         log.error("what was administered could not be written down: %s", error.message)

@@ -103,7 +103,7 @@ class RefusalLog:
         facts = {name: fact for name, fact in told.items() if fact}
         event = Event(f"{REFUSALS_LEVEL}/{action}", MESSAGE, encode(facts, JSON), JSON, 1)
         event.client = _text(caller.client_id or caller.user)
-        self._kernel.writes.append((Write(event, SERVER, self._unheard),))
+        self._kernel.writes.commit_or_announce((Write(event, SERVER, self._unheard),))
 
     def _of(self, caller: Caller, code: str) -> _Refused:
         """Return the entry of a caller: by address if it has not signed in."""

@@ -233,7 +233,7 @@ class ClientEvents:
         events = (Event(topic, MESSAGE, encode(facts, JSON), JSON, 1) for topic, facts in due)
         writes = [Write(event, _WRITER, self._refused) for event in events]
         try:
-            self._kernel.writes.append(writes)
+            self._kernel.writes.commit_or_announce(writes)
         except Error as error:
             for _ in writes:
                 self._fail(error)

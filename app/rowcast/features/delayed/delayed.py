@@ -242,7 +242,7 @@ class Delayed:
             client_id = facts.get("client_id", event.client)  # an earlier version stored none
             caller = caller_of(facts, "delayed", cast("str", client_id))
             try:
-                caller = self._kernel.access.writer(caller)
+                caller = self._kernel.reauthorization.writer(caller)
             except Error as error:
                 self._kernel.listeners.refused(caller, "write", event.topic, error)
                 ended(error)

@@ -136,7 +136,7 @@ class SystemMetrics(Feature):
         holding = self.metrics.holding
         holding.stored = sum(x.events for x in found) - sum(x.events for x in own)
         holding.lag = self._store.lag()
-        holding.lost = self._kernel.committer.first.lost
+        holding.lost = self._kernel.committer.announced_first.lost
         holding.stored_bytes = sum(x.bytes for x in found) - sum(x.bytes for x in own)
 
 

@@ -55,7 +55,7 @@ class Queues:
         events, size = (OVERLOAD_QUEUE_EVENTS, OVERLOAD_QUEUE_BYTES) if short else self._usual
         self._reader.queue_events, self._reader.queue_bytes = events, size
         for subscription in self._all():
-            subscription.hold_at_most(events, size)
+            subscription.limit_queue(events, size)
 
 
 class Overload:

@@ -62,7 +62,7 @@ class Retaining:
             event.expires_at = self._expiry(event)
         if self._quota is not None:
             write.check(self._quota.check)
-            write.apart = True
+            write.on_writer_thread = True
 
     def _check(self, event: Event) -> None:
         rules = self.rules

@@ -32,7 +32,7 @@ class AccessRights(Feature):
                 kernel.reader.remember_before(table)
             kernel.steps.may_announce = rights.may_publish if rights.active else None
             kernel.steps.changed()
-            kernel.access.changed()
+            kernel.reauthorization.changed()
 
         rights.changed = changed
         kernel.rights = rights

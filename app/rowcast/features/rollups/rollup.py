@@ -314,7 +314,7 @@ async def _write_all(kernel: Kernel, events: Sequence[Event], changes: Sequence[
         kernel.writes.admit(write)
         write.group = group
     writes[-1].done = resolver(future)
-    kernel.writes.append(writes)
+    kernel.writes.commit_or_announce(writes)
     outcome = await future
     if isinstance(outcome, Error):
         raise outcome

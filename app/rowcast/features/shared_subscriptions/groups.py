@@ -368,7 +368,7 @@ class Group:
         subscription.add(interest, self._position, current=False)
         self._end_absence()
         owed, self._owed = self._owed, []
-        subscription.owe(owed)
+        subscription.queue_gaps(owed)
         self._schedule()
 
     def _pause(self) -> None:
@@ -379,7 +379,7 @@ class Group:
             self._subscription = None
             self._views.leave_all(subscription)
             if self.durable:
-                self._owed = subscription.untold()
+                self._owed = subscription.unreported_gaps()
                 self._away = self._views.bus.absences.begin((self.topics,))
             subscription.close()
 

@@ -140,20 +140,20 @@ class SlowSubscriptions:
         if self.times_answers:
             seams.acknowledged.append(self)
 
-    def held(self, recipient: Recipient) -> None:
+    def blocked(self, recipient: Recipient) -> None:
         """Note from when on a reader cannot take what waits for it."""
-        recipient.held_since = self.now()
+        recipient.blocked_since = self.now()
 
     def delivered(self, recipient: Recipient, pairs: Sequence[Pair]) -> None:
         """Hear what is written to a reader now: the first message counts, which is the oldest."""
-        now, held = self.now(), recipient.held_since
+        now, held = self.now(), recipient.blocked_since
         self._until_measured -= 1
         if not self._until_measured:
             self._measure(recipient, pairs[0][0], now)
         if now - (pairs[0][0].version / PER_SECOND or held or now) < self._seconds:
-            recipient.held_since = 0.0
+            recipient.blocked_since = 0.0
             return
-        recipient.held_since = 0.0
+        recipient.blocked_since = 0.0
         first = next(((event, of) for event, of in pairs if event.topic), None)  # no mark
         if first is None:
             return

@@ -76,7 +76,7 @@ class UnfitValues(Feature):
 
         letter = Write(self._letter(write.event, error), SERVER, buried)
         try:
-            self._kernel.writes.append((letter,))
+            self._kernel.writes.commit_or_announce((letter,))
         except Error as full:
             write.done(full)
 

@@ -120,7 +120,7 @@ class WebSocketWills:
                 loop.call_later(self._retry_seconds, self._write, key, value)
 
         try:
-            caller = self._kernel.access.writer(caller)
+            caller = self._kernel.reauthorization.writer(caller)
         except Error as error:  # disabled or removed since
             self._kernel.listeners.refused(caller, "write", event.topic, error)
             done(error)

@@ -55,7 +55,7 @@ async def sign_in(edge: HttpDoor, headers: Headers, scope: Scope, door: str) -> 
             scope[SIGNED_IN] = await edge.settings.authenticator.identify(shown)
         elif ticket is not None:
             caller = edge.settings.authenticator.tickets.take(ticket, peer, door)
-            scope[SIGNED_IN] = edge.kernel.access.current(caller)
+            scope[SIGNED_IN] = edge.kernel.reauthorization.current(caller)
         elif (token := cookie_of(headers)) is not None:
             check_origin(edge, headers, scope)
             shown = Credentials(peer=peer, door=door, token=token)

@@ -103,7 +103,7 @@ class EventStream:
         self._send = send
         subscription = Subscription(edge.kernel.reader)
         self._writer = StreamWriter(
-            edge.flusher, self._take, lambda: subscription.ready, subscription.hold
+            edge.flusher, self._take, lambda: subscription.ready, subscription.note_blocked
         )
         subscription.on_ready = self._writer.ready
         self.subscription = subscription

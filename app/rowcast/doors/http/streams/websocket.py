@@ -139,7 +139,9 @@ class Socket(Connection):
         self.will = ""
         """The key of its will; empty without one."""
         self.subscription = Subscription(edge.kernel.reader)
-        self._writer = StreamWriter(edge.flusher, self._take, self._more, self.subscription.hold)
+        self._writer = StreamWriter(
+            edge.flusher, self._take, self._more, self.subscription.note_blocked
+        )
         self.subscription.on_ready = self._writer.ready
         self._frame: Once
         self.frames = Frames(edge.kernel, media_type, meta=request.meta, delta=request.delta)

@@ -39,7 +39,7 @@ def deliver(client: Outgoing, session: Session) -> None:
         limit = min(limit, session.window.receive_maximum - len(session.window))
         if limit <= 0:
             client.blocked = True  # an acknowledgement calls again
-            subscription.hold()
+            subscription.note_blocked()
             return
     pairs = subscription.take(limit) if subscription.ready else ()
     if pairs:

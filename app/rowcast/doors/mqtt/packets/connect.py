@@ -153,7 +153,7 @@ async def _keep(client: "Client", session: Session, *, present: bool) -> None:
 
 def _welcome(client: "Client", packet: Connect, proof: dict[str, object], *, present: bool) -> None:
     """Send CONNACK, if the caller that was believed some time ago still may be here."""
-    access, v5 = client.broker.kernel.access, packet.version == MQTT_5
+    access, v5 = client.broker.kernel.reauthorization, packet.version == MQTT_5
     client.connection.topic_alias_maximum = MQTT_TOPIC_ALIAS_MAXIMUM if v5 else 0
     if client.caller is not None and client.opening is not None:
         client.caller = access.current(client.caller)
@@ -304,7 +304,7 @@ def _watch(client: "Client", session: Session, caller: Caller) -> None:
     subscription.losses = session.gaps.losses
     accounts.end_absence(broker.kernel, session)
     owed, session.gaps.owed = session.gaps.owed, []
-    subscription.owe(owed)
+    subscription.queue_gaps(owed)
     subscription.owner = session
     for _, flight in session.window:
         sent = sent_of(flight)

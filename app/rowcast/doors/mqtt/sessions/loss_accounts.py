@@ -22,7 +22,7 @@ def close(session: Session, subscription: Subscription, frames: Iterable[bytes])
 
     ``frames`` are packets that were not written.
     """
-    session.gaps.owed += session.gaps.told() + subscription.untold()
+    session.gaps.owed += session.gaps.told() + subscription.unreported_gaps()
     unwritten = Gap(GapCause.AWAY)
     for frame in frames:
         if isinstance(frame, Mark):

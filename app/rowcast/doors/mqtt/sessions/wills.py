@@ -104,7 +104,7 @@ class Wills:
 
         event = event_of_will(due.will, due.client_id)
         try:
-            caller = self._kernel.access.writer(due.caller)
+            caller = self._kernel.reauthorization.writer(due.caller)
         except Error as error:  # disabled or removed while the will was pending
             self._kernel.listeners.refused(due.caller, "write", event.topic, error)
             done(error)
