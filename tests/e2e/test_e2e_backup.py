@@ -3,6 +3,11 @@
 import threading
 from collections import Counter
 
+import pytest
+
+from rowcast.core.errors import Code, Error
+from rowcast.program import backups
+from rowcast.program.config import Config
 from serving import PATIENCE_SECONDS, SCHEMA, Server, rowcast
 from talking import Events, Mqtt
 
@@ -125,3 +130,29 @@ def test_what_is_no_back_up_is_said(tmp_path):
     done = rowcast("restore", tmp_path, "--data", tmp_path / "data")
     assert (1, True) == (done.returncode, "is damaged; take another backup" in done.stderr)
     assert not (tmp_path / "data").exists()
+
+
+def test_a_restore_that_fails_leaves_nothing(tmp_path, monkeypatch):
+    """O12: in the object store too, which comes last; what was there before stays as it was."""
+
+    def fail(*_, **__):
+        raise Error(Code.BUSY, "the store is away")
+
+    folder, kept, new = tmp_path / "first", tmp_path / "kept", tmp_path / "new"
+    folder.mkdir()
+    with Server(folder) as server:
+        server.request("PUT", "/Dog/1", json={"name": "Rex"}).raise_for_status()
+        (folder / "data" / "users.json").write_text("those of the backup")
+        assert 0 == rowcast("backup", kept, "--data", folder / "data").returncode
+    with monkeypatch.context() as patch:
+        patch.setattr(backups, "restore_stored", fail)
+        with pytest.raises(Error, match="the store is away"):
+            backups.restore(kept, new, stored=Config())
+        assert not new.exists()
+        new.mkdir()
+        (new / "users.json").write_text("others")
+        with pytest.raises(Error, match="the store is away"):
+            backups.restore(kept, new, stored=Config())
+        assert {"users.json": "others"} == {file.name: file.read_text() for file in new.iterdir()}
+    backups.restore(kept, new)
+    assert "those of the backup" == (new / "users.json").read_text()

@@ -11,7 +11,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
@@ -207,19 +207,21 @@ def restore(
         epoch, position = before.epoch, before.head
         if not same_log:
             epoch, position = _rewound(part, before, to, schema or place / SCHEMA)
-        _copy_files(place / FILES, data, same_log=same_log)
         epochs = before.epoch, epoch
         files = restore_archive(place, data, epochs, position) if archive else 0
-        if archive and stored and not same_log:
-            shared = (place / FILES / CLUSTER).exists()
-            files += restore_stored(stored, epochs, position, parts_of(part), shared=shared)
+        with _removed_on_failure(data / ARCHIVE / epoch):
+            if archive and stored and not same_log:
+                shared = (place / FILES / CLUSTER).exists()
+                files += restore_stored(stored, epochs, position, parts_of(part), shared=shared)
+            _copy_files(place / FILES, data, same_log=same_log)
     return Restored(data, epoch, position, before, files)
 
 
 @contextmanager
 def _unfinished(target: Path) -> Iterator[Path]:
     """Have a database made beside its place, and put there once it is whole. Raises BUSY."""
-    part = target.with_name(target.name + _UNFINISHED)
+    part, folder = target.with_name(target.name + _UNFINISHED), target.parent
+    is_new = not folder.exists()
     try:
         make_directory(target.parent)
         yield part
@@ -228,15 +230,35 @@ def _unfinished(target: Path) -> Iterator[Path]:
         why = error.strerror or error
         raise Error(Code.BUSY, f"{target.parent} cannot be written: {why}") from error
     finally:
-        for left in target.parent.glob(f"{part.name}*"):
+        for left in folder.glob(f"{part.name}*"):
             left.unlink()
+        if is_new:
+            with suppress(OSError):  # it is not empty where all went well
+                folder.rmdir()
+
+
+@contextmanager
+def _removed_on_failure(archive: Path) -> Iterator[None]:
+    """Remove what was brought back of an archive if what follows fails."""
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(archive, ignore_errors=True)
+        raise
 
 
 def _copy_files(files: Path, data: Path, *, same_log: bool) -> None:
-    """Copy what is beside the database; a log of its own is not of the cluster."""
-    for file in sorted(files.iterdir()):
-        if same_log or file.name != CLUSTER:
-            _copy(file, data / file.name)
+    """Copy what is beside the database, all or nothing; a log of its own is not of the cluster."""
+    wanted = [file for file in sorted(files.iterdir()) if same_log or file.name != CLUSTER]
+    parts = {file: data / f"{file.name}{_UNFINISHED}" for file in wanted}
+    try:
+        for file, part in parts.items():
+            _copy(file, part)
+        for file, part in parts.items():
+            part.rename(data / file.name)
+    finally:
+        for part in parts.values():
+            part.unlink(missing_ok=True)
 
 
 def _free(target: Path) -> Path:
