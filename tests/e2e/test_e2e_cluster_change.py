@@ -176,7 +176,9 @@ def test_nodes_stay_as_they_are_while_one_is_missing(tmp_path):
         assert row["batch"] is row["behind"] is None
         cluster.refuses_to_let_go(lambda: cluster.followers[0], "runs; stop it first")
         assert cluster.names == ["a", "b", "c"]
-        cluster.until(f"node {gone.name} has left", "leave", gone.name)
+        cluster.until("of which none may fail", "leave", gone.name)
+        assert cluster.names == ["a", "b", "c"]
+        cluster.until(f"node {gone.name} has left", "leave", gone.name, "--two-remain")
         cluster.join("d")
         assert cluster.names == sorted(node.name for node in cluster.running)
         check(cluster, written)

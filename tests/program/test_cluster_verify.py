@@ -4,8 +4,10 @@ import json
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
 from rowcast.core.errors import Code, Error
+from rowcast.program.commands import cluster as commands
 from rowcast.program.commands.cluster import TRIES, compare
 from rowcast_client import Problem, SyncRowcast
 
@@ -97,3 +99,29 @@ def test_a_difference_is_told_and_a_lasting_refusal_is_an_error(capsys):
     with pytest.raises(Problem, match="no right") as denied:
         compared(Node(20), Node(20, (403, "denied", "no right")))
     assert 403 == denied.value.status
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "told"),
+    [
+        ("abc", (), "two nodes would remain, of which none may fail"),
+        ("abc", ("--two-remain",), ""),
+        ("abcd", (), ""),
+        ("ab", (), ""),  # it has left, and the command is repeated
+    ],
+)
+def test_a_node_leaves_where_three_remain_or_two_are_asked_for(monkeypatch, names, options, told):
+    """K12: the cluster of two is made by nobody who does not say so."""
+    deleted = []
+
+    def answer(request):
+        if request.method == "DELETE":
+            deleted.append(request.url.path)
+        rows = [{"node": name, "connected": name != "c"} for name in names]
+        return httpx.Response(200, json=rows)
+
+    client = SyncRowcast("http://127.0.0.1:1", transport=httpx.MockTransport(answer))
+    monkeypatch.setattr(commands, "client_of", lambda _url: client)
+    ended = CliRunner().invoke(commands.cluster, ["leave", "c", *options])
+    assert (str(ended.exception or "").find(told) >= 0, bool(deleted)) == (True, not told)
+    assert bool(ended.exception) == bool(told)

@@ -31,6 +31,8 @@ PAUSE_SECONDS: Final = 1.0
 """Between two of them."""
 _OF_THE_CUT: Final = frozenset({HTTPStatus.GONE, HTTPStatus.REQUEST_ENTITY_TOO_LARGE})
 """Refusals that a newer position mends."""
+REMAINING_LEAST: Final = 3
+"""Nodes of a cluster that goes on when one of them dies."""
 LETTERS: Final = 12
 """Of a digest, as it is shown."""
 
@@ -84,17 +86,38 @@ def join(
 def leave(
     node: Annotated[str, typer.Argument(help="Its name. It is stopped, or gone for good.")],
     url: UrlOption = None,
+    two_remain: Annotated[
+        bool, typer.Option("--two-remain", help="Go on with two nodes, of which none may fail.")
+    ] = False,
 ) -> None:
     """Remove a node from a cluster for good: its vote and its copy of the log.
 
-    It is refused while the node runs, and while another one is missing or behind. The command
-    returns when the copies of the log are in step.
+    It is refused while the node runs, and while another one is missing or behind; and where two
+    nodes would remain, without --two-remain. The command returns when the copies of the log are in
+    step.
 
     Example: rowcast cluster leave c
     """
     with client_of(url) as client:
+        if not two_remain:
+            _check_remaining(client, node)
         client.request("DELETE", _path_of(node))
     print(f"node {node} has left", file=sys.stderr)
+    if two_remain:
+        print("while there are two nodes, both must run; let another one join", file=sys.stderr)
+
+
+def _check_remaining(client: SyncRowcast, node: str) -> None:
+    """Raise CONFLICT where too few nodes would remain; one that runs is refused by the cluster."""
+    rows = {row["node"]: row for row in client.request("GET", NODES).json()}
+    if len(rows) == REMAINING_LEAST and node in rows and not rows[node]["connected"]:
+        raise Error(
+            Code.CONFLICT,
+            f"without {node} two nodes would remain, of which none may fail: writes need both. "
+            f"Start {node} again, on a new machine with an empty data directory and the same name; "
+            f"or replace it by a node of another name: rowcast cluster leave {node} --two-remain, "
+            "and then rowcast cluster join",
+        )
 
 
 def _path_of(node: str) -> str:
