@@ -35,6 +35,26 @@ def test_another_limit_of_the_history_is_named_with_both_values(name):
     )
 
 
+@pytest.mark.parametrize("name", ["keep_seconds", "keep_events", "keep_bytes"])
+def test_another_limit_of_undeclared_topics_is_named(name):
+    own, other = text_of(**{f"topics__{name}": "60"}), text_of()
+    assert difference(own, other).startswith(f"its topics.{name} is 60, and that of the sequencer")
+
+
+def test_another_history_of_one_topic_table_is_named():
+    own = text_of(topics__tables='{"mqtt_home": {"keep_events": 5}, "mqtt_b": {}}')
+    same = text_of(topics__tables='{"mqtt_b": {"keep_bytes": 0}, "mqtt_home": {"keep_events": 5}}')
+    assert difference(own, same) == ""
+    told = difference(own, text_of())
+    assert told.startswith('its topics.tables is {"mqtt_b": {"keep_bytes": 0, "keep_events": 0, ')
+    assert told.endswith("and that of the sequencer is the default; give all nodes the same")
+
+
+def test_another_history_of_a_declared_table_is_another_schema():
+    other = SCHEMA.replace("@table", '@table(history: "7d")')
+    assert difference(text_of(), text_of(other)).startswith("its schema is another one")
+
+
 def test_how_often_a_node_sweeps_is_its_own_affair():
     assert text_of(history__sweep_seconds="5") == text_of()
 

@@ -20,6 +20,10 @@ NAMES: Final = (
     "history.keep_seconds",
     "history.keep_events",
     "history.keep_bytes",
+    "topics.keep_seconds",
+    "topics.keep_events",
+    "topics.keep_bytes",
+    "topics.tables",
     VERSION,
 )
 """What there may be a line of, in this order."""

@@ -4,6 +4,7 @@ Each problem is told with what to do instead, before anything is opened.
 """
 
 import ipaddress
+import json
 import logging
 from pathlib import Path
 from typing import Final
@@ -13,7 +14,6 @@ from rowcast.core.errors import Code, Error
 from rowcast.program.archiving import DIRECTORY
 from rowcast.program.config import Config
 from rowcast.program.settings.cluster import Cluster
-from rowcast.program.settings.history import HistorySettings
 
 log = logging.getLogger("rowcast.cluster")
 
@@ -56,11 +56,14 @@ def agreed(config: Config, schema: str) -> str:
     """
     if not config.cluster.name:
         return schema
-    history, log_ = config.history, config.log
+    log_, topics = config.log, config.topics
     told: dict[str, object] = {}
     for name in ("keep_seconds", "keep_events", "keep_bytes"):
-        if getattr(history, name) != HistorySettings.model_fields[name].default:
-            told[f"history.{name}"] = getattr(history, name)
+        for section, part in (("history", config.history), ("topics", topics)):
+            if getattr(part, name) != type(part).model_fields[name].default:
+                told[f"{section}.{name}"] = getattr(part, name)
+    if tables := {name: kept.model_dump() for name, kept in topics.tables.items()}:
+        told["topics.tables"] = json.dumps(tables, sort_keys=True)
     if log_.archive and log_.archive_location:
         told["log.archive_location"] = log_.archive_location.rstrip("/")
         if log_.archive_days:
