@@ -30,9 +30,9 @@ Nodes = Callable[[], Mapping[str, str]]
 
 
 async def admitted(
-    nodes: Nodes, cluster: Cluster, data: Path, pause: Callable[[], Awaitable[bool]]
+    nodes: Nodes, cluster: Cluster, data: Path, pause: Callable[[str], Awaitable[bool]]
 ) -> bool:
-    """Wait until a node may be one; ``pause`` returns False if it is to stop.
+    """Wait until a node may be one; ``pause`` is told why, and returns False if it is to stop.
 
     Raises CONFLICT for one that has left.
     """
@@ -43,14 +43,14 @@ async def admitted(
             return True
         if listed and marked(data):
             raise has_left(cluster, data)
-        if listed and not said:
+        why = "this node cannot read the list of the cluster's nodes yet"
+        if listed:
+            command = f"rowcast cluster join {cluster.node}={cluster.addresses[cluster.node]}"
+            why = f"this node waits to be let in; run: {command}"
+            if not said:
+                log.warning("%s", why)
             said = True
-            log.warning(
-                "this node waits to be let in; run: rowcast cluster join %s=%s",
-                cluster.node,
-                cluster.addresses[cluster.node],
-            )
-        if not await pause():
+        if not await pause(why):
             return False
 
 

@@ -260,10 +260,9 @@ class FollowerNode(Following):
         self._closing.push_async_callback(self._leave, connecting)
         loop = asyncio.get_running_loop()
         until = loop.time() + self._welcome_seconds
-        while not (welcome.is_set() or self._member.keeper.held):
+        while not (welcome.is_set() or self._member.keeper.held or self.link.refusal):
             if loop.time() > until:
-                why = self.link.refusal or self.link.problem
-                log.warning("there is no sequencer yet: %s", why)
+                log.warning("there is no sequencer yet: %s", self.link.problem)
                 return
             with suppress(TimeoutError):
                 await asyncio.wait_for(welcome.wait(), RETRY_SECONDS)

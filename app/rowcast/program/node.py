@@ -43,6 +43,7 @@ from rowcast.program.membership_mark import locked, mark
 from rowcast.program.operations import cut, end, hear_signals
 from rowcast.program.process import run
 from rowcast.program.settings.cluster import Cluster, beside
+from rowcast.program.standing_by import StandingBy
 from rowcast.program.systemd import service_manager
 from rowcast.schema import load_schema
 from rowcast.store.sql_database import file_of
@@ -75,6 +76,7 @@ class Node:
         self._closing = AsyncExitStack()
         self._was = False
         """Whether it has had a role: then its clients wait for its ports."""
+        self._standing_by = StandingBy(config)
         self._left = False
         """Whether it is no node of this cluster any more."""
         stopping_soon = self._loop.create_task(stopping.wait())
@@ -83,8 +85,14 @@ class Node:
     async def open(self) -> bool:
         """Start the engine, and wait for a majority; return False if it is to stop meanwhile.
 
-        Raises Error when this node cannot be one.
+        What it waits for is told by HTTP. Raises Error when this node cannot be one.
         """
+        try:
+            return await self._open()
+        finally:
+            await self._standing_by.end()
+
+    async def _open(self) -> bool:
         cluster = self._cluster
         check_begin(self.config.data, cluster)
         schema = load_schema(self.config.schema_file)
@@ -93,6 +101,7 @@ class Node:
         tables = await asyncio.to_thread(prepare_tables, url, schema.tables)
         self._engine = EngineOfNode(self.config)
         self._closing.push_async_callback(asyncio.to_thread, self._engine.stop)
+        await self._standing_by.tell("this node has not reached the log of its cluster yet")
         await asyncio.to_thread(self._engine.start)
         engine = await self._open_engine(tables)
         if engine is None or not await self._admitted():
@@ -100,7 +109,7 @@ class Node:
         key = bytes.fromhex(derived(cluster.secret, f"link/{cluster.name}"))
         accepting, connecting = _contexts(cluster)
         while why := await asyncio.to_thread(needs_copy, tables, engine):
-            log.warning("this node %s; it gets a copy of the tables of another node", why)
+            await self._tell_copying(why)
             if not await self._fetch(engine, partial(fetch_copy, key=key, tls=connecting)):
                 return False
             tables = await asyncio.to_thread(prepare_tables, url, schema.tables)
@@ -109,20 +118,19 @@ class Node:
         await asyncio.to_thread(mark, data, cluster.name, engine.epoch, several=several)
         if not self.config.log.archive:
             await asyncio.to_thread(tell_of_archive, self.config.data, engine.epoch)
-        common = agreed(self.config, schema.text)
-        self._member = self._membership(engine, key, common, accepting, connecting)
+        self._agreed = agreed(self.config, schema.text)
+        self._member = self._membership(engine, key, accepting, connecting)
         return True
 
     def _membership(
         self,
         engine: Engine,
         key: bytes,
-        common: str,
         accepting: ssl.SSLContext | None,
         connecting: ssl.SSLContext | None,
     ) -> Membership:
         cluster, life = self._cluster, secrets.token_hex(8)
-        digest = hashlib.sha256(common.encode()).hexdigest()
+        digest = hashlib.sha256(self._agreed.encode()).hexdigest()
         place = beside(cluster.addresses[cluster.node])
         own = Holder(cluster.node, life, *place, digest)
         self.keeper = LeaseKeeper(engine, own, cluster.lease_seconds, self._told)
@@ -144,7 +152,8 @@ class Node:
     async def _admitted(self) -> bool:
         """Wait until this node is one of the cluster; return False if it is to stop meanwhile."""
 
-        async def pause() -> bool:
+        async def pause(why: str) -> bool:
+            await self._standing_by.tell(why)
             await self._pause()
             return not self._stopping.is_set()
 
@@ -174,6 +183,11 @@ class Node:
             await self._pause()
         return False
 
+    async def _tell_copying(self, why: str) -> None:
+        told = f"this node {why}; it gets a copy of the tables of another node"
+        log.warning("%s", told)
+        await self._standing_by.tell(told)
+
     async def _check(self, tables: Tables, engine: Engine) -> None:
         """Check that tables can follow; the engine's server goes on, whose vote others need."""
         try:
@@ -181,6 +195,7 @@ class Node:
         except Error as error:
             if error.code is Code.CONFLICT:
                 log.error("%s", error.message)  # noqa: TRY400 - it is raised when it ends
+                await self._standing_by.tell(error.message)
                 await self._stopping.wait()
             raise
 
@@ -194,10 +209,12 @@ class Node:
                     raise
                 if self._stopping.is_set():
                     return None
+                hint = HINT if self._cluster.starts_nats else ""
+                told = f"this node waits for the others: {error.message}{hint}"
                 if not waiting:
-                    hint = HINT if self._cluster.starts_nats else ""
-                    log.warning("this node waits for the others: %s%s", error.message, hint)
+                    log.warning("%s", told)
                 waiting = True
+                await self._standing_by.tell(told)
             else:
                 self._closing.push_async_callback(asyncio.to_thread, engine.close)
                 return engine
