@@ -21,7 +21,7 @@ def test_a_server_that_is_well_is_ready(server):
     """O4."""
     assert (200, {"ok"}) == (ready(server)[0], set(ready(server)[1].values()))
     health = server.request("GET", "/health").json()
-    expected = {"status", "version", "code", "head", "lag_events", "lag_seconds"}
+    expected = {"status", "version", "code", "head", "lag_events", "lag_seconds", "warnings"}
     assert expected == health.keys()
 
 

@@ -60,6 +60,13 @@ class RowsElsewhere:
                 found[f"{one}/{own}"] = row | {"id": f"{one}/{own}", "node": one}
         return found
 
+    async def of(self, node: str, path: str, name: str) -> Mapping[str, Facts]:
+        """Return the row of this name below a path, of one process. Raises BUSY without answer."""
+        link = self._links.connected().get(node)
+        if link is None:
+            return {}
+        return cast("Mapping[str, Facts]", await self._ask(link, path, name, ends=False))
+
     async def end(self, path: str, name: str) -> None:
         """End what a row ``<node>/<id>`` stands for. Raises NOT_FOUND, and BUSY without answer."""
         node, _, its = name.partition("/")

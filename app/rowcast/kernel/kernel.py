@@ -86,7 +86,9 @@ class Kernel(Watching):
         """Of the loop, for long work of any client."""
         self.turns.waited_for = lambda: bool(len(committer.pending))
         self.views = reader.views = Views(bus, registry, self.turns)
-        self.now = now
+        self.now = self.removal_now = now
+        """The time; and the one by which what is over is removed for good: in a cluster no later
+        than that of the other nodes (``cluster/clocks.py``)."""
         self.durable = DurableFilters()
         """Filters of durable sessions, whose events must be logged."""
         self.steps = Steps(registry)

@@ -7,12 +7,14 @@ others are what workers are, with tables of their own.
 import asyncio
 import logging
 import ssl
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 from rowcast.bus.bus import Bus
+from rowcast.cluster.clocks import Clocks
 from rowcast.cluster.forwarding import ForwardingCommitter
 from rowcast.cluster.frames import Frames
 from rowcast.cluster.lease_keeper import LeaseKeeper
@@ -22,7 +24,7 @@ from rowcast.cluster.sequencer_links import SequencerLinks
 from rowcast.cluster.sequencing import SequencingCommitter
 from rowcast.cluster.table_copies import TableCopies
 from rowcast.cluster.unlogged import UnloggedEvents
-from rowcast.core.clock import HybridClock
+from rowcast.core.clock import HybridClock, WallClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import RULES, TopicFilter
 from rowcast.doors.http.edge import Edge
@@ -31,6 +33,7 @@ from rowcast.journal.applier_child import Spawn
 from rowcast.journal.follower_store import FollowerStore
 from rowcast.journal.journaled_store import JournaledStore
 from rowcast.journal.node_opening import open_follower, open_sequencer
+from rowcast.kernel.feature import Background
 from rowcast.kernel.kernel import Kernel
 from rowcast.log.engine import Engine
 from rowcast.log.replicated_log import ReplicatedLog
@@ -92,10 +95,12 @@ def _row(
     *,
     up: bool,
     behind: int | None = 0,
+    ahead: float | None = None,
 ) -> dict[str, object]:
     """Return the row of a node below ``$SYS/cluster/nodes``; ``behind`` counts batches.
 
     ``number`` and ``behind`` are None for a node that is not connected: nobody knows what it has.
+    ``ahead`` is by how many seconds its clock is ahead of the agreed time; None if nobody knows.
     """
     return {
         "node": node,
@@ -104,6 +109,7 @@ def _row(
         "batch": number,
         "behind": behind,
         "address": f"{place[0]}:{place[1]}",
+        "clock_ahead": None if ahead is None else round(ahead, 1),
     }
 
 
@@ -139,7 +145,19 @@ class SequencerNode(Application):
     def _make_edge(self) -> Edge:
         edge = super()._make_edge()
         edge.settings.readiness.add("engine", self._member.trouble)
+        edge.settings.readiness.warnings["clock"] = lambda: self._clocks.problem
         return edge
+
+    def _removal_clock(self) -> WallClock:
+        """Return a clock by which no node's wrong clock removes anything too early."""
+        peers = self.config.cluster.addresses
+
+        def changed() -> None:
+            for call in self.kernel.on_removal_time:
+                call()
+
+        self._clocks = Clocks(self._now, time.monotonic, lambda: peers, changed)
+        return self._clocks
 
     async def _start_workers(self) -> None:
         """Let other nodes follow."""
@@ -162,12 +180,19 @@ class SequencerNode(Application):
         await self._list_nodes(kernel)
         copies = TableCopies(file_of(self.config.database_url))
         self._closing.push_async_callback(copies.stop)
-        self.doors.list_streams_of(RowsElsewhere(self.links, member.node))
+        elsewhere = RowsElsewhere(self.links, member.node)
+        self.doors.list_streams_of(elsewhere)
+        self._ask_clocks(elsewhere)
         self.links.on_copy = copies.begin
         port = SequencerPort(self.links, member.key, member.accepting)
         port.on_relay = self.doors.relayed
         self._closing.callback(port.stop)
         await port.start(*member.place)
+
+    def _ask_clocks(self, elsewhere: RowsElsewhere) -> None:
+        asking = Background()
+        self._closing.push_async_callback(asking.stop)
+        asking.run(self._clocks.ask(elsewhere, self.links.connected))
 
     async def _list_nodes(self, kernel: Kernel) -> None:
         """Have nodes join and leave."""
@@ -176,6 +201,7 @@ class SequencerNode(Application):
         self.changes = NodeChanges(
             member.group, nodes, self.links, lambda: self.log.head.number, member.node
         )
+        self._clocks.listed = lambda: self.changes.nodes
         kernel.rows(PATH, changing_rows(self.changes, self._rows))
 
     async def _restore(self) -> None:
@@ -185,13 +211,14 @@ class SequencerNode(Application):
 
     def _rows(self) -> dict[str, dict[str, object]]:
         member, head = self._member, self.log.head.number
-        sent = self.links.sent()
+        sent, clocks = self.links.sent(), self._clocks.ahead()
         rows = {}
         for name, address in self.changes.nodes.items():
             number, place = sent.get(name), beside(address)
             behind = None if number is None else head - number
-            rows[name] = _row(name, "follower", number, place, up=name in sent, behind=behind)
-        own = _row(member.node, "sequencer", head, member.place, up=True)
+            up, ahead = name in sent, clocks.get(name)
+            rows[name] = _row(name, "follower", number, place, up=up, behind=behind, ahead=ahead)
+        own = _row(member.node, "sequencer", head, member.place, up=True, ahead=clocks[""])
         rows[member.node] = own | {"term": self.log.term}
         return rows
 

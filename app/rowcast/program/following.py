@@ -14,6 +14,8 @@ from functools import partial
 from typing import Final, NoReturn, cast
 
 from rowcast.bus.bus import Bus
+from rowcast.cluster.clocks import PATH as CLOCK
+from rowcast.cluster.clocks import ClockAnswer
 from rowcast.cluster.follower_link import FollowerLink
 from rowcast.cluster.forwarding import NUMBERED_ELSEWHERE, ForwardingCommitter
 from rowcast.cluster.remote_rows import RowAnswers
@@ -43,6 +45,7 @@ from rowcast.program.operations import make_ready
 from rowcast.program.relaying_edge import RelayingEdge
 from rowcast.program.rule_follower import RuleFollower
 from rowcast.reads.record_cache import RecordCache
+from rowcast.routes.figure_rows import figure_rows
 from rowcast.routes.system_rows import SystemRows
 from rowcast.writes.commit import Committer
 from rowcast.writes.write import Write
@@ -172,8 +175,11 @@ class Following(Application):
         make_ready(readiness, self.kernel, self.doors)
         readiness.add("log", lambda: self.link.refusal or self.link.problem)
         readiness.add("tables", lambda: self.store.tail.problem)
+        clock = ClockAnswer(self._now)
+        readiness.warnings["clock"] = lambda: clock.problem
         await self.doors.open_http(edge)
-        self._answers = RowAnswers(self.link, {STREAMS: partial(self._streams, edge)})
+        kinds = {STREAMS: partial(self._streams, edge), CLOCK: partial(self._clock, clock)}
+        self._answers = RowAnswers(self.link, kinds)
         self._closing.callback(entrance.stop)
         await self.doors.open_mqtt(self.broker, entrance)
         self._closing.callback(self.doors.close)
@@ -182,6 +188,11 @@ class Following(Application):
         """Return the rows of readers here, for the sequencer."""
         topic = f"{STREAMS}/{name}"
         return stream_rows(edge.watch)(self.kernel, topic, name, Caller(self._node, ALL))
+
+    def _clock(self, clock: ClockAnswer, asked: str) -> SystemRows:
+        """Return this node's time, for the sequencer."""
+        rows = figure_rows(CLOCK, list, clock.answer)
+        return rows(self.kernel, CLOCK, asked, Caller(self._node, ALL))
 
     async def _follow(self) -> None:
         """Connect. Raises Error when this process is of no use without a connection."""

@@ -227,6 +227,7 @@ class Application:
             self._now,
             self.config.http.max_body_bytes,
         )
+        self.kernel.removal_now = self._removal_clock()
         self._closing.callback(reader.queue.stop)
         self._closing.push_async_callback(self.kernel.stop)
         self._install()
@@ -234,6 +235,10 @@ class Application:
         self.kernel.rows(LISTENERS, listener_rows(self.doors))
         self.kernel.rows(SCHEMA, schema_rows(self.schema))
         self._keep_facts()
+
+    def _removal_clock(self) -> WallClock:
+        """Return the time by which what is over is removed."""
+        return self._now
 
     def _make_committer(self, bus: Bus, cache: RecordCache, clock: HybridClock) -> Committer:
         store, bounds = self.store, self.config.memory.bounds

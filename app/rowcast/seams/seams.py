@@ -160,6 +160,8 @@ class RetentionSeams:
         """Called by the expiry timer."""
         self.on_expiry_scheduled: list[Callable[[float], None]] = []
         """Called with a new expiry time of an object of ``expiry_sources``."""
+        self.on_removal_time: list[Callable[[], None]] = []
+        """Called when ``Kernel.removal_now`` has come to run otherwise."""
 
     def schedule_expiry(self, at: float) -> None:
         """Announce an expiry time of an object of ``expiry_sources``, in seconds since 1970."""

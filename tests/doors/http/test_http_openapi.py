@@ -167,7 +167,7 @@ async def test_health():
         health = (await rest.get("/health")).value
         assert health == {
             "status": "ok", "version": "1.2.3", "code": CODE, "head": "0badcafe:1",
-            "lag_events": 0, "lag_seconds": 0,
+            "lag_events": 0, "lag_seconds": 0, "warnings": {},
         }  # fmt: skip
 
 

@@ -21,6 +21,7 @@ class Health(BaseModel):
     head: str = Field(description="The cursor of the newest position.")
     lag_events: int = Field(description="Events in the log that queries and lists wait for.")
     lag_seconds: float = Field(description="The age of the oldest of them, in seconds.")
+    warnings: dict[str, str] = Field(description="What is wrong, and lets it work all the same.")
 
 
 class Ready(BaseModel):
@@ -38,7 +39,7 @@ health = APIRouter(tags=["Server"])
 async def live(edge: EdgeOf) -> Response:
     """Tell that the server works, its version and code, its position, and the tables' lag."""
     version, kernel = edge.settings.version, edge.kernel
-    lag = kernel.reader.lag()
+    lag, looks = kernel.reader.lag(), edge.settings.readiness.warnings
     return _json(
         Health(
             status="ok",
@@ -47,6 +48,7 @@ async def live(edge: EdgeOf) -> Response:
             head=kernel.head,
             lag_events=lag.events,
             lag_seconds=round(lag.seconds, 3),
+            warnings={name: why for name, look in looks.items() if (why := look())},
         )
     )
 

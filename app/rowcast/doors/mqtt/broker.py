@@ -70,7 +70,7 @@ class Broker:
         self.observer = Observers(kernel, now)
         self.samplers = kernel.samplers
         self.tally = Tally(kernel.listeners.mqtt)
-        self.sessions = Sessions(now)
+        self.sessions = Sessions(now, kernel.removal_now)
         self.wills = wills.Wills(kernel, loop, self._will_refused)
         self.keeper = SessionPersistence(kernel, self.sessions, self.wills, loop)
         most = settings.flush_events
@@ -268,7 +268,7 @@ class Broker:
         at = self.sessions.next_expiry
         if at is None or self.stopping:
             return
-        seconds = min(max(0.0, at - self.now()), SESSION_TIMER_SECONDS_MAX)
+        seconds = min(max(0.0, at - self.kernel.removal_now()), SESSION_TIMER_SECONDS_MAX)
         self._expiry_timer = self.loop.call_later(seconds, self._look_at_expired)
 
     def _look_at_expired(self) -> None:
@@ -306,6 +306,7 @@ class Broker:
         for session in self.sessions:
             over = self.now() - (session.left_at or 0.0)
             self.wills.arm(session, wills.will_delay(session) - over)
+        self.kernel.on_removal_time.append(self._look_at_expired)
         self._look_at_expired()
 
     def _put_back(self, session: Session) -> None:

@@ -61,8 +61,8 @@ class LogArchive(Feature):
             return
         executor = self._executor = background_threads(1, "rowcast-archive")
         self.archiver = Archiver(
-            self.index, self.rows, self._files, self._oldest, executor, kernel.now,
-            self._store.epoch, self._bounds,
+            self.index, self.rows, self._files, self._oldest, executor,
+            kernel.removal_now, self._store.epoch, self._bounds,
         )  # fmt: skip
         kernel.archive = self.archiver
         kernel.log_parts.append(self)

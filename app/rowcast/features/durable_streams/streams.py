@@ -93,7 +93,7 @@ class DurableStreams:
     def _is_over(self, stream: Stream) -> bool:
         """Whether a stream has reached its end; not while somebody appends, which prolongs it."""
         deadline = None if stream.deleted or stream.turn.locked() else stream.deadline()
-        return deadline is not None and deadline <= self.kernel.now()
+        return deadline is not None and deadline <= self.kernel.removal_now()
 
     def get(self, topic: str) -> Stream:
         """Return the stream at a topic; raises NOT_FOUND, GONE."""
@@ -329,7 +329,7 @@ class DurableStreams:
                 if self._streams.has(stream) and self._is_over(stream):
                     self._drop(stream)
                 elif not stream.deleted and (deadline := stream.deadline()) is not None:
-                    later = self.kernel.now() + DURABLE_EXPIRE_LEAST_SECONDS
+                    later = self.kernel.removal_now() + DURABLE_EXPIRE_LEAST_SECONDS
                     soonest = min(soonest, max(deadline, later))
         return soonest
 

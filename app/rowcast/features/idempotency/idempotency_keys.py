@@ -172,7 +172,7 @@ class Keys:
 
     async def expire_due(self) -> float:
         """Remove expired keys; return the next expiry."""
-        now, over = self._now(), []
+        now, over = self._kernel.removal_now(), []
         soonest = inf
         for place, entry in self._entries.items():
             if self._end(entry) > now:

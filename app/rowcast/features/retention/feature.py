@@ -36,12 +36,13 @@ class LogRetention(Feature):
         kernel = self._kernel
         own = [(log.table.branch, log.keep) for log in kernel.own_logs]
         settings = RetentionSettings(self._keep, self._sweep_seconds, own)
-        self.retention = Retention(kernel, self._tables, settings, kernel.now)
+        self.retention = Retention(kernel, self._tables, settings, kernel.removal_now)
         self._background.run(self.retention.run())
-        sources = [EndOfRecords(kernel, kernel.now), *kernel.expiry_sources]
-        expiries = self._expiries = Expiries(sources, kernel.now)
+        sources = [EndOfRecords(kernel, kernel.removal_now), *kernel.expiry_sources]
+        expiries = self._expiries = Expiries(sources, kernel.removal_now)
         kernel.committer.after_append.append(expiries.appended)
         kernel.on_expiry_scheduled.append(expiries.note)
+        kernel.on_removal_time.append(lambda: expiries.note(0.0))
         expiries.start()
         self._background.run(expiries.search(self._search_seconds))
 

@@ -32,6 +32,8 @@ class Readiness:
 
     def __init__(self) -> None:
         self.checks: dict[str, Check] = {}
+        self.warnings: dict[str, Callable[[], str]] = {}
+        """What is wrong, and no reason to send requests elsewhere; shown by ``GET /health``."""
 
     def add(self, name: str, look: Callable[[], str]) -> None:
         """Add a check that need not wait."""

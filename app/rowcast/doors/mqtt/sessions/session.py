@@ -196,8 +196,10 @@ class Session:
 class Sessions:
     """All sessions by client id (D26)."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
+    def __init__(
+        self, now: Callable[[], float], removal_now: Callable[[], float] | None = None
+    ) -> None:
+        self._now, self._removal_now = now, removal_now or now
         self._sessions: dict[str, Session] = {}
         self._leaving: list[tuple[float, int, Session]] = []
         """A heap of session expiries; obsolete entries are skipped, or removed when they are the
@@ -267,7 +269,7 @@ class Sessions:
 
     def clean_expired(self) -> list[Session]:
         """Remove and return expired sessions; the cost depends on their number."""
-        now = self._now()
+        now = self._removal_now()
         ended: list[Session] = []
         while self._leaving and self._leaving[0][0] <= now:
             departure = heappop(self._leaving)

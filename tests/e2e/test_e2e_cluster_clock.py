@@ -1,0 +1,62 @@
+"""A sequencer whose clock is far ahead removes nothing too early, and tells that it is (K12)."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from clusters import LEASE_SECONDS, Cluster, Node
+from serving import PATIENCE_SECONDS, wait_until
+
+pytestmark = pytest.mark.timeout(5 * PATIENCE_SECONDS)
+AHEAD = 10 * 86_400
+KEPT = 5
+SETTINGS = {
+    "history.keep_seconds": 86_400,
+    "history.keep_events": KEPT,
+    "history.sweep_seconds": 0.3,
+    "cluster.lease_seconds": 12 * LEASE_SECONDS,  # too long: the one below takes over from others
+}
+
+
+def set_ahead(node: Node, folder: Path) -> None:
+    """Have a node start with a wrong clock."""
+    folder.mkdir()
+    shifted = f"import time\n_right = time.time\ntime.time = lambda: _right() + {AHEAD}\n"
+    (folder / "sitecustomize.py").write_text(shifted)
+    paths = f"{folder}:{os.environ.get('PYTHONPATH', '')}".rstrip(":")
+    node.wrapper, node.anew = ("env", f"PYTHONPATH={paths}"), True
+
+
+def history(node: Node, path: str) -> list[int]:
+    """Return the numbers of the versions of a record."""
+    answer = node.request("GET", f"{path}?last=100")
+    assert answer.is_success, answer.text
+    return [event["value"]["n"] for event in answer.json()]
+
+
+def test_a_sequencer_whose_clock_is_far_ahead_keeps_the_history(tmp_path):
+    cluster = Cluster(tmp_path, **SETTINGS)
+    a = cluster.nodes["a"]
+    a.settings["cluster.lease_seconds"] = LEASE_SECONDS
+    with cluster:
+        for n in (1, 2):
+            assert a.request("PUT", "/Dog/1", json={"n": n}).is_success
+        a.stop()
+        set_ahead(a, tmp_path / "ahead")
+        a.launch()
+        wait_until(lambda: a.numbers, "it has taken over")
+        cluster.settle()
+        wait_until(lambda: warned(a), "a, which is the sequencer, warns of its clock")
+        wait_until(lambda: a.nodes["a"]["clock_ahead"], "the others have told their time")
+        assert a.nodes["a"]["clock_ahead"] == pytest.approx(AHEAD, abs=30)
+        for n in range(2 * KEPT):
+            assert a.request("PUT", "/Counter/1", json={"n": n}).is_success
+        wait_until(lambda: len(history(a, "/Counter/1")) <= KEPT, "the history is swept")
+        assert history(a, "/Dog/1") == [1, 2]
+        assert "clock" not in cluster.followers[0].request("GET", "/health").json()["warnings"]
+
+
+def warned(node: Node) -> str:
+    """Return what a node says of its clock."""
+    return str(node.request("GET", "/health").json()["warnings"].get("clock", ""))
