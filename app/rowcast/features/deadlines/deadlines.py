@@ -72,7 +72,7 @@ class Deadlines(Subscriber):
         self._starting = True
         self._full = False
         self.behind = Background()
-        self._met: set[str] | None = None  # topics of what is offered while it reads
+        self._met: list[set[str]] = []  # topics of what is offered, for each that reads meanwhile
         for table in self._tables:
             kernel.bus.add(TopicFilter.below(table.path or ""), self)
 
@@ -92,15 +92,15 @@ class Deadlines(Subscriber):
         table = event.table
         if table is None or not table.deadline_seconds or event.kind not in RETAINED:
             return
-        if self._met is not None:
-            self._met.add(event.topic)
+        for met in self._met:
+            met.add(event.topic)
         self._take(event, table.deadline_seconds)
 
     def fall_behind(self, event: Event) -> None:
         """Read from the log what is not offered."""
         if event.table is not None and event.table.deadline_seconds:
-            self._met = set()
-            self.behind.run(self._follow(event.table, event.seq - 1, self._met))
+            self._met.append(set())
+            self.behind.run(self._follow(event.table, event.seq - 1, self._met[-1]))
 
     async def _follow(self, table: Table, after: int, met: set[str]) -> None:
         """Take the events of a table after a position, but those that were offered meanwhile."""
@@ -115,8 +115,7 @@ class Deadlines(Subscriber):
         except Error:
             log.exception("deadlines of %s lack some writes", table.name)
         finally:
-            if self._met is met:
-                self._met = None
+            self._met = [one for one in self._met if one is not met]
 
     def _take(self, event: Event, after: float) -> None:
         if event.kind == DELETE:
