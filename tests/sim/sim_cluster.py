@@ -22,6 +22,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, RETAINED, Event
 from rowcast.core.facts import Change
 from rowcast.log.batch import Batch
+from rowcast.writes.staged_commit import NOWHERE, GivesWay
 from rowcast.writes.write import A_RECORD, UNAWAITED, Condition, Receipt, Write
 from virtual import turns
 
@@ -147,34 +148,32 @@ class World:
         while self.loop.time() < HORIZON:
             await self.loop.pause(self.chance.choice((0.01, 0.1, 0.3)))
             node, rows = self.leader, self.chance.choice((2, 5))
-            numbers = range(self.numbers + 1, self.numbers + 1 + 2 * rows)
+            numbers = range(self.numbers + 1, self.numbers + 1 + 3 * rows)
             self.numbers = numbers[-1]
             writing = self.loop.create_task(self._result(node, numbers, rows))
             self.large.append((numbers, await self._patiently(node, writing)))
             writing.cancel()
 
     async def _result(self, node, numbers, rows):
-        """Write one of two pages; return whether it is acknowledged."""
-        committer, dog, chance = node.committer, TABLES[0], self.chance
-        gives_way, contested = chance.random() < 0.6, chance.random() < 0.5
+        """Write one of two pages and one of another table; return whether it is acknowledged."""
+        committer, chance = node.committer, self.chance
+        yields = [name for name in ("Dog", "Counter") if chance.random() < 0.6]
+        contested = chance.random() < 0.5
+        gives_way = GivesWay(yields, lambda _topic: True) if yields else NOWHERE
         try:
-            staged = committer.begin_staged(
-                dog, len(numbers), (lambda _topic: True) if gives_way else None
-            )
+            staged = committer.begin_staged(len(numbers), gives_way)
         except Error:
             return False
+        pages = [
+            [f"Dog/{at if second is contested else n}" for at, n in enumerate(some)]
+            for second, some in enumerate((numbers[:rows], numbers[rows : 2 * rows]))
+        ]
+        pages.append(["Counter/7", *(f"Counter/{1_000 + n}" for n in numbers[2 * rows + 1 :])])
         try:
-            for start in (0, rows):
+            for start, topics in enumerate(pages):
                 some = [
-                    Event(
-                        f"Dog/{at if bool(start) is contested else n}",
-                        PUT,
-                        b'{"n": %d}' % n,
-                        JSON,
-                        1,
-                        True,
-                    )
-                    for at, n in enumerate(numbers[start : start + rows])
+                    Event(topic, PUT, b'{"n": %d}' % n, JSON, 1, True)
+                    for topic, n in zip(topics, numbers[start * rows :], strict=False)
                 ]
                 told = await committer.stage(staged, [admitted(node, event) for event in some])
                 self.seen.lost |= {number_of(one.event.payload) for one in told if one.late}

@@ -9,6 +9,7 @@ from rowcast.cluster.sequencer_links import SequencerLinks
 from rowcast.core.errors import Code, Error
 from rowcast.journal.follower_store import FollowerStore
 from rowcast.reads.record_cache import Unknown
+from rowcast.writes.followed_stages import FollowedStages
 from rowcast.writes.staged_commit import StagedCommits
 
 
@@ -146,6 +147,12 @@ def keep_records_of_before_a_switch(monkeypatch):
     monkeypatch.setattr(ForwardingCommitter, "_show", stale)
 
 
+def tell_of_the_first_table_alone(monkeypatch):
+    """Readers at a follower are not told what a large result writes in another table."""
+    switch = FollowedStages.switch
+    monkeypatch.setattr(FollowedStages, "switch", lambda *told: switch(*told)[:1])
+
+
 def stage_beside_a_batch(monkeypatch):
     """A page is decided on the records from before a batch that is being written."""
     monkeypatch.setattr(StagedCommits, "_page_alone", StagedCommits._page)
@@ -155,6 +162,7 @@ RESULT_PLANTS = (
     sweep_at_the_start,
     announce_no_switch,
     keep_records_of_before_a_switch,
+    tell_of_the_first_table_alone,
     stage_beside_a_batch,
 )
 CLUSTER_PLANTS = (

@@ -34,23 +34,25 @@ class Tables(MemoryStore):
     """Tables in memory that outlive a node's life."""
 
     _staged = 0, (), ()
-    _gives_way = False
+    _gives_way = frozenset()
     _given_way = ()
 
     def stage(self, table, after, page, *, gives_way=False):
-        """Keep a page of a result."""
+        """Keep a page of a result, for a table."""
         events, changes = page
         if self._staged[0] != after:
-            self._staged, self._given_way = (after, (), ()), ()
+            self._staged, self._given_way, self._gives_way = (after, (), ()), (), frozenset()
         _, known, facts = self._staged
-        self._staged, self._gives_way = (after, (*known, *events), (*facts, *changes)), gives_way
+        self._staged = after, (*known, *events), (*facts, *changes)
+        self._gives_way |= {table} if gives_way else set()
 
     def commit(self, events, changes=(), applied=0):
         """Write, and forget what is staged of the same records, and older."""
         after, staged, facts = self._staged
         newest = {event.topic: event.version for event in events if event.kind in RETAINED}
-        older = [one for one in staged if one.version < newest.get(one.topic, 0)]
-        if self._gives_way and older:
+        yields = (event for event in staged if event.table in self._gives_way)
+        older = [one for one in yields if one.version < newest.get(one.topic, 0)]
+        if older:
             self._given_way = (*self._given_way, *older)
             gone = {event.topic for event in older}
             left = tuple(event for event in staged if event not in older)
@@ -61,8 +63,9 @@ class Tables(MemoryStore):
         """Tell how many rows have lost."""
         return len(self._given_way), 0, 0
 
-    def switch(self, table, last, count, size):
+    def switch(self, last, counts):
         """Let all see it."""
+        count = sum(events for _, events, _ in counts)
         (_, events, changes), self._staged = self._staged, (0, (), ())
         lost, self._given_way = len(self._given_way), ()
         require(len(events) + lost == count, "pages of a result are missing", len(events), count)

@@ -12,7 +12,7 @@ class SeenResults:
 
     def __init__(self, table_of):
         self._table_of = table_of
-        self._pages, self._yielding, self._versions = (0, [], 0), False, {}
+        self._pages, self._yielding, self._versions = (0, [], 0), set(), {}
         self.lost = set()
         """The numbers of rows that have given way to newer writes."""
         self.staged, self.silent = set(), set()
@@ -26,8 +26,9 @@ class SeenResults:
             if event.kind in RETAINED:
                 self._versions[event.topic] = event.version
         after, pages, count = self._pages
-        if self._yielding:
-            lost = [event for event in pages if self._versions.get(event.topic, 0) > event.version]
+        yields = (event for event in pages if event.table.name in self._yielding)
+        lost = [event for event in yields if self._versions.get(event.topic, 0) > event.version]
+        if lost:
             self.lost.update(number_of(event.payload) for event in lost)
             self._pages = after, [event for event in pages if event not in lost], count
 
@@ -35,22 +36,26 @@ class SeenResults:
         """Return the events of a result that all see from a batch on."""
         for name, arguments in operations:
             if name == "stage":
-                self._page(*arguments[1:])
+                self._page(*arguments)
             elif name in {"abandon", "switch"}:
                 (_, events, count), self._pages = self._pages, (0, [], 0)
                 if name == "switch":
-                    require(count == arguments[2], "pages are missing", arguments)
+                    total = sum(arguments[2::3])
+                    require(count == total, "pages are missing", arguments)
                     self.staged |= {event.seq for event in events}
-                    self.silent |= {event.seq for event in events[1:]}
+                    first = {event.table.name: event.seq for event in reversed(events)}
+                    self.silent |= {event.seq for event in events} - set(first.values())
                     return events
         return ()
 
-    def _page(self, after, data):
+    def _page(self, table, after, data):
         content = decode_content(data, after, self._table_of)
-        known, count = self._pages[1:] if self._pages[0] == after else ([], 0)
+        if self._pages[0] != after:
+            self._pages, self._yielding = (after, [], 0), set()
+        _, known, count = self._pages
         self._pages = after, [*known, *content.events], count + len(content.events)
-        self._yielding = bool(content.operations)
-        if self._yielding:
+        if content.operations:
+            self._yielding.add(table)
             newest = self._versions
             self.over_newer += [
                 one for one in content.events if newest.get(one.topic, 0) > one.version

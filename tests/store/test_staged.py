@@ -109,7 +109,7 @@ def test_a_staged_result_is_unseen_and_then_seen_whole_by_every_read(stores, tmp
     for event in result():
         writes.stage(DOG, AFTER, ([event], ()))
         assert (seen(reads), cut(writes.path)) == before
-    writes.switch(DOG, AFTER + 3, 3, 30)
+    writes.switch(AFTER + 3, [(DOG, 3, 30)])
     assert (seen(reads), cut(writes.path)) == after
     while writes.move_staged(1):
         assert (seen(reads), cut(writes.path)) == after
@@ -130,7 +130,7 @@ def test_writes_between_the_switch_and_the_moves_are_later_than_the_result(store
     writes.stage(DOG, AFTER, (result(), ()))
     meanwhile = [put(DOG, "d", 9, age=9), put(NUMBER, 7, 10)]
     writes.commit(meanwhile)  # and between the first page and the switch
-    writes.switch(DOG, AFTER + 3, 3, 30)
+    writes.switch(AFTER + 3, [(DOG, 3, 30)])
     later = [
         put(DOG, "c", AFTER + 11, age=1),
         deleted(DOG, "new", AFTER + 12),
@@ -161,7 +161,7 @@ def test_a_result_that_is_never_switched_is_swept(stores, tmp_path):
             [] == file.execute("SELECT 1 FROM sqlite_master WHERE name GLOB '*staged*'").fetchall()
         )
     writes.stage(DOG, 2 * AFTER, (result(2 * AFTER), ()))  # and another one takes its place
-    writes.switch(DOG, 2 * AFTER + 3, 3, 30)
+    writes.switch(2 * AFTER + 3, [(DOG, 3, 30)])
     assert 2 * AFTER + 3 == seen(reads)["head"]
 
 
@@ -172,11 +172,11 @@ def test_a_page_and_a_switch_that_are_applied_twice_are_applied_once(stores, aga
     for _ in range(1 + again):
         writes.stage(DOG, AFTER, (result(), ()))
     for _ in range(1 + again):
-        writes.switch(DOG, AFTER + 3, 3, 30)
+        writes.switch(AFTER + 3, [(DOG, 3, 30)])
     assert 7 == writes.figures(DOG).events
     while writes.move_staged(9):
         pass
-    writes.switch(DOG, AFTER + 3, 3, 30)
+    writes.switch(AFTER + 3, [(DOG, 3, 30)])
     assert (7, 4) == (writes.figures(DOG).events, writes.count(DOG))
 
 
@@ -186,7 +186,7 @@ def test_a_store_that_is_opened_again_has_all_of_a_result_or_nothing(tmp_path, s
     store.commit(EARLIER)
     store.stage(DOG, AFTER, (result(), ()))
     if switched:
-        store.switch(DOG, AFTER + 3, 3, 30)
+        store.switch(AFTER + 3, [(DOG, 3, 30)])
         store.move_staged(1)
     store.close()
     store = opened(tmp_path / "rowcast.db")
@@ -203,7 +203,7 @@ def test_a_file_is_rewound_to_before_a_result_that_was_not_moved_yet(tmp_path, s
     store.commit(EARLIER)
     store.stage(DOG, AFTER, (result(), ()))
     if switched:
-        store.switch(DOG, AFTER + 3, 3, 30)
+        store.switch(AFTER + 3, [(DOG, 3, 30)])
         store.move_staged(1)
     store.close()
     rewind(tmp_path / "rowcast.db", TABLES, position, restorer(TABLES))
@@ -224,7 +224,7 @@ def test_facts_of_a_result_are_seen_with_it_and_newer_ones_after_it(stores):
     writes.commit(EARLIER, [earlier])
     writes.stage(DOG, AFTER, (result(), GONE))
     assert reads.facts(PLACES) == {PLACES[0]: b"earlier"}
-    writes.switch(DOG, AFTER + 3, 3, 30)
+    writes.switch(AFTER + 3, [(DOG, 3, 30)])
     both = dict.fromkeys(PLACES, b"staged")
     assert reads.facts(PLACES) == both
     while writes.move_staged(1):
@@ -238,7 +238,7 @@ def test_a_fact_that_is_written_while_those_of_a_result_are_moved_stays(stores, 
     writes, reads = stores
     writes.commit(EARLIER)
     writes.stage(DOG, AFTER, (result(), GONE))
-    writes.switch(DOG, AFTER + 3, 3, 30)
+    writes.switch(AFTER + 3, [(DOG, 3, 30)])
     for _ in range(moves):
         writes.move_staged(1)
     newer = Change("gone/1", "Dog/b", b"newer")
@@ -259,7 +259,7 @@ def test_all_facts_of_an_owner_go_while_those_of_a_result_are_moved(stores, move
     writes, reads = stores
     writes.commit(EARLIER)
     writes.stage(DOG, AFTER, (result(), GONE))
-    writes.switch(DOG, AFTER + 3, 3, 30)
+    writes.switch(AFTER + 3, [(DOG, 3, 30)])
     for _ in range(moves):
         writes.move_staged(2)
     writes.commit((), [Change("gone/1", "", None)])
@@ -284,7 +284,7 @@ def test_facts_of_a_result_that_is_never_switched_are_never_seen(tmp_path, ends)
         store.finish_staged()
     else:
         store.stage(DOG, 2 * AFTER, (result(2 * AFTER), ()))
-        store.switch(DOG, 2 * AFTER + 3, 3, 30)
+        store.switch(2 * AFTER + 3, [(DOG, 3, 30)])
     assert store.facts(PLACES) == {}
     assert store.states("gone/") == []
     store.close()
@@ -316,7 +316,7 @@ def test_staged_rows_give_way_to_newer_writes_of_their_records(tmp_path, end):
     ]
     store.commit(meanwhile)
     assert store.given_way() == (0, 1, 0)
-    store.switch(DOG, AFTER + 3, 3, sum(len(event.payload) for event in rows))
+    store.switch(AFTER + 3, [(DOG, 3, sum(len(event.payload) for event in rows))])
     while store.move_staged(1):
         """Nothing else has to be done."""
     log = store.read(0, 99, [DOG])

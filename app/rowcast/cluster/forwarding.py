@@ -207,14 +207,14 @@ class ForwardingCommitter(Committer):
         with suppress(RuntimeError):  # the threads have stopped: shutdown
             self._executor.submit(self._stages.take, staged)
 
-    def _show(self, shown: Shown | None) -> None:
+    def _show(self, shown: Sequence[Shown] | None) -> None:
         """Announce a result that the tables show: readers whom it concerns read it in the log."""
         last = self._arrived[0][0].last
         self._cache.clear()
         self._take_first()
         self.announced = max(self.announced, last)
-        if shown is not None:
-            self._bus.fall_behind(*shown)
+        for one in shown or ():
+            self._bus.fall_behind(*one)
 
     def _take_found(self, _found: None) -> None:
         self._take_first()

@@ -10,10 +10,6 @@ RESULT_CHANGES_MAX = 5_000_000
 RESULT_CHANGES_MAX_MAX = 50_000_000
 """The most that can be set: less than the numbers that are left out before one, so that half of a
 log's numbers are used."""
-RESULT_GROUP_CHANGES_MAX = 50_000
-"""The same where a result cannot be staged, and is one batch: other writers wait while it is
-committed, six tenths of a second (12 microseconds a row), and reads until the tables have it, about
-a second."""
 RESULT_STAGED_CHANGES_MIN = 5_000
 """A result with more changes is staged: one transaction of fewer takes less than a tenth of a
 second from writers and readers, and the switch of a staged one about as much."""

@@ -21,7 +21,7 @@ from rowcast.log.batch import Batch
 from rowcast.log.batch_content import Operation
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.transcoder import Transcoder
-from rowcast.store.store import Keep, StagedPage
+from rowcast.store.store import Keep, StagedCount, StagedPage
 
 log = logging.getLogger("rowcast.applier")
 
@@ -58,8 +58,8 @@ class Tables(Protocol):
     def stage(self, table: Table, after: int, page: StagedPage, *, gives_way: bool = False) -> None:
         """Keep an invisible page of a large result."""
 
-    def switch(self, table: Table, last: int, count: int, size: int) -> None:
-        """Let all see it."""
+    def switch(self, last: int, counts: Sequence[StagedCount]) -> None:
+        """Let all see it, in all its tables."""
 
     def abandon(self) -> None:
         """Delete the invisible pages."""

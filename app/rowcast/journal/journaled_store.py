@@ -34,7 +34,7 @@ from rowcast.store.older_rows import OlderRows, Oldest, OldestRoom
 from rowcast.store.read_limit import ReadLimit
 from rowcast.store.records import Layout
 from rowcast.store.sqlite import SqlStore
-from rowcast.store.store import Figures, Keep, Lag, Page, Scan, StagedPage
+from rowcast.store.store import Figures, Keep, Lag, Page, Scan, StagedCount, StagedPage
 
 T = TypeVar("T")
 _VERSION: Final = attrgetter("version")
@@ -50,8 +50,6 @@ as those of a start, where the applier may take seconds on a busy machine."""
 class JournaledStore:
     """Log, tail and tables of one server; ``open`` opens the tables."""
 
-    stages = True
-    """Whether results can be staged."""
     sweeps = True
     """Whether staged pages that are found at the start are deleted: only this process appends."""
 
@@ -223,7 +221,7 @@ class JournaledStore:
     def stage(
         self, table: Table, after: int, page: StagedPage, *, gives_way: bool = False
     ) -> "Future[list[int]]":
-        """Log an invisible page of a large result; done once the tables have it.
+        """Log an invisible page of a large result for a table; done once the tables have it.
 
         ``page``: its events, and changes of facts. ``gives_way``: newer writes win over its rows.
         It is BUSY as soon as the tables cannot be written, as on a full disk.
@@ -234,14 +232,12 @@ class JournaledStore:
         """Return how many puts and deletions of what is staged have given way, and their bytes."""
         return self._caught_up().given_way()
 
-    def switch(
-        self, table: Table, last: int, counts: tuple[int, int], changes: Sequence[Change]
-    ) -> None:
-        """Let all see what was staged: so many events, of so many bytes, up to a number.
+    def switch(self, last: int, counts: Sequence[StagedCount], changes: Sequence[Change]) -> None:
+        """Let all see what was staged: so much of each table, up to a number.
 
         It is one batch with changes of facts: all or none.
         """
-        before, operation = self._head, operations.switch(table, last, *counts)
+        before, operation = self._head, operations.switch(last, counts)
         packed = self.pack((), changes, (operation,))
         self._head = last  # the batch says so
         try:

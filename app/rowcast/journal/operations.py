@@ -21,7 +21,7 @@ from rowcast.log.batch_content import (
     decode_content,
     encode_content,
 )
-from rowcast.store.store import Keep, StagedPage
+from rowcast.store.store import Keep, StagedCount, StagedPage
 
 Argument = str | int | float | bytes | None
 Arguments = tuple[Argument, ...]
@@ -48,8 +48,8 @@ class Operates(Protocol):
     def stage(self, table: Table, after: int, page: StagedPage, *, gives_way: bool = False) -> None:
         """Keep an invisible page of a large result."""
 
-    def switch(self, table: Table, last: int, count: int, size: int) -> None:
-        """Let all see it."""
+    def switch(self, last: int, counts: Sequence[StagedCount]) -> None:
+        """Let all see it, in all its tables."""
 
     def abandon(self) -> None:
         """Delete the invisible pages."""
@@ -90,9 +90,21 @@ def stage(table: Table, after: int, page: StagedPage, *, gives_way: bool = False
     return Operation(STAGE, (table.name, after, encode_content(Content(*page, told), after)))
 
 
-def switch(table: Table, last: int, count: int, size: int) -> Operation:
-    """Return the operation by which all see what was staged, up to a number."""
-    return Operation(SWITCH, (table.name, last, count, size))
+def switch(last: int, counts: Sequence[StagedCount]) -> Operation:
+    """Return the operation by which all see what was staged for tables, up to a number."""
+    told: list[str | int] = []
+    for table, count, size in counts:
+        told += (table.name, count, size)
+    first, *more = told or ("", 0, 0)
+    return Operation(SWITCH, (first, last, *more))
+
+
+def told_by_switch(arguments: Arguments) -> tuple[int, list[tuple[str, int, int]]]:
+    """Return the number up to which a switch goes, and names of tables, events, bytes."""
+    name, last, *more = arguments
+    told = (name, *more)
+    each = zip(told[::3], told[1::3], told[2::3], strict=True)
+    return cast("int", last), [cast("tuple[str, int, int]", one) for one in each]
 
 
 def abandon() -> Operation:
@@ -139,10 +151,10 @@ def _stage(
 
 
 def _switch(tables: Operates, arguments: Arguments, table_of: TableOf) -> int:
-    name, last, count, size = arguments
-    table = table_of(cast("str", name))
-    if table is not None:
-        tables.switch(table, cast("int", last), cast("int", count), cast("int", size))
+    last, told = told_by_switch(arguments)
+    known = ((table_of(name), count, size) for name, count, size in told)
+    counts = [(table, count, size) for table, count, size in known if table is not None]
+    tables.switch(last, counts)
     return 0
 
 

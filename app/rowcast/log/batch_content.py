@@ -23,18 +23,19 @@ QOS_MASK: Final = 0b011
 RETAIN_FLAG: Final = 0b100
 """The flags of an event: its QoS in two bits (MQTT 5, 3.3.1.2), and whether it is retained."""
 
-OPERATIONS: Final[int] = 2
+OPERATIONS: Final[int] = 3
 """The version of what operations say, and facts, and nodes to one another. Raise it with each
 change that a node of an earlier release would not carry out the same: then such nodes do not follow
-one another. Version 1 knows no facts in staged pages, and no ``GIVE_WAY``."""
+one another. Version 1 knows no facts in staged pages, and no ``GIVE_WAY``; version 2 no results in
+several tables."""
 
 STAGE: Final = "stage"
 """The one operation whose arguments may be bytes: it has the events of an invisible page."""
 GIVE_WAY: Final = "give_way"
-"""In the content of a page: whoever writes one of its records before the switch, with a newer
-version, wins over its row."""
+"""In the content of each page of a table: whoever writes one of its records before the switch, with
+a newer version, wins over its row."""
 SWITCH: Final = "switch"
-"""The operation that makes the staged events visible, up to a number."""
+"""The operation that makes the staged events visible, of all tables, up to a number."""
 ABANDON: Final = "abandon"
 """The operation that forgets the staged events."""
 

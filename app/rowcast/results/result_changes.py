@@ -5,10 +5,11 @@ as a whole: what is to be written is in a file until then, and of every row only
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
@@ -16,7 +17,7 @@ from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.lineage import client_of
 from rowcast.core.result_limits import RESULT_SLICE_ROWS, STAGED_PAGE_BYTES, STAGED_PAGE_ROWS
 from rowcast.core.tables import Table
-from rowcast.results.result_bounds import Most, too_many_changes
+from rowcast.results.result_bounds import ChangeBounds, too_many_changes
 from rowcast.results.row_file import Page, RowFile
 from rowcast.results.unchanged import Unchanged
 from rowcast.writes.write import UNAWAITED, Done, Write
@@ -64,7 +65,9 @@ class Author:
 class Changes:
     """The writes of one result; ``most`` says how many it may have."""
 
-    def __init__(self, kernel: "Kernel", author: Author, most: Most, directory: str | None) -> None:
+    def __init__(
+        self, kernel: "Kernel", author: Author, most: ChangeBounds, directory: str | None
+    ) -> None:
         self._kernel = kernel
         self.author = author
         self._client = client_of(author.job, author.cut)
@@ -72,8 +75,9 @@ class Changes:
         self._most = most
         self._file = RowFile(directory)
         self._pages: list[Page] = []
-        self._kept: list[Event] = []
-        self._kept_bytes = 0
+        self._kept: dict[str, list[Event]] = {}
+        """What is to go into the next page of each table, by its name."""
+        self._kept_bytes: Counter[str] = Counter()
         self.count = 0
         """How many there are."""
         self.topics: dict[str, bool] = {}
@@ -82,8 +86,6 @@ class Changes:
         """The topics of records that are removed."""
         self.tables: dict[str, Table] = {}
         """The tables of all writes, by name."""
-        self.undeclared = False
-        """Whether there are writes at topics that no table declares."""
 
     async def add(self, events: Sequence[Event]) -> None:
         """Add a page of rows; the records that they are compared with are read together."""
@@ -95,7 +97,7 @@ class Changes:
             topic = write.event.topic
             if not self._leave.leaves(write, found.get(topic)):
                 self.topics[topic] = True
-                await self._keep(event, write.event.table)
+                await self._keep(event, cast("Table", write.event.table))  # it is admitted
 
     def _write(self, event: Event) -> Write:
         event.client = self._client
@@ -112,43 +114,42 @@ class Changes:
         return write
 
     async def remove(self, topics: AbstractSet[str]) -> None:
-        """Remove the records at these topics for which there was no row."""
-        for topic in sorted(topics - self.topics.keys()):
-            self.removed.add(topic)
-            table = self._kernel.registry.route(topic).table
-            await self._keep(Event(topic, DELETE, b"", None, 1, True), table)
+        """Remove the records at these topics for which there was no row.
 
-    @property
-    def elsewhere(self) -> bool:
-        """Whether they are not all in one table."""
-        return self.undeclared or len(self.tables) != 1
+        What no table declares any more is left: nobody sees the rows of such a table.
+        """
+        for topic in sorted(topics - self.topics.keys()):
+            table = self._kernel.registry.table_at(topic)
+            if table is not None:
+                self.removed.add(topic)
+                await self._keep(Event(topic, DELETE, b"", None, 1, True), table)
 
     def has(self, topic: str) -> bool:
         """Whether something is written at a topic."""
         return self.topics.get(topic, False) or topic in self.removed
 
-    async def _keep(self, event: Event, table: Table | None) -> None:
+    async def _keep(self, event: Event, table: Table) -> None:
         if self.count >= self._most.changes:
             raise too_many_changes(f"more than {self._most.changes} changes", self._most)
-        if table is None:
-            self.undeclared = True
-        else:
-            self.tables[table.name] = table
+        name = table.name
+        self.tables[name] = table
         self.count += 1
-        self._kept.append(event)
-        self._kept_bytes += len(event.payload)
-        if len(self._kept) >= STAGED_PAGE_ROWS or self._kept_bytes >= STAGED_PAGE_BYTES:
-            await self._store()
+        kept = self._kept.setdefault(name, [])
+        kept.append(event)
+        self._kept_bytes[name] += len(event.payload)
+        if len(kept) >= STAGED_PAGE_ROWS or self._kept_bytes[name] >= STAGED_PAGE_BYTES:
+            await self._store(name)
 
-    async def _store(self) -> None:
-        kept, self._kept, self._kept_bytes = self._kept, [], 0
-        if kept:
-            self._pages.append(self._file.page(kept))
-            await asyncio.to_thread(self._file.write, self._pages[-1])
+    async def _store(self, name: str) -> None:
+        """Write a page of the rows of one table."""
+        self._pages.append(self._file.page(self._kept.pop(name)))
+        del self._kept_bytes[name]
+        await asyncio.to_thread(self._file.write, self._pages[-1])
 
     async def pages(self) -> AsyncIterator[list[Write]]:
-        """Yield what is to be written, a page at a time."""
-        await self._store()
+        """Yield what is to be written, a page at a time, each of one table."""
+        for name in list(self._kept):
+            await self._store(name)
         author = self.author
         for page in self._pages:
             events = await asyncio.to_thread(self._file.read_all, page, self.tables)

@@ -7,16 +7,15 @@ see them at once (``writes/staged_commit.py``). Either way, a failure leaves not
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import COMMIT_BACKLOG_EVENTS_MAX
-from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
-from rowcast.results.result_bounds import ChangeBounds, too_many_changes
+from rowcast.results.result_bounds import ChangeBounds
 from rowcast.results.result_changes import Changes
 from rowcast.store.store import Change
-from rowcast.writes.staged_commit import GivenWay
+from rowcast.writes.staged_commit import NOWHERE, GivenWay, GivesWay
 from rowcast.writes.write import Group, Outcome, Write, resolver
 
 if TYPE_CHECKING:
@@ -42,31 +41,16 @@ class Commit(Protocol):
         """Begin to tell them: all see the staged rows."""
 
 
-ELSEWHERE: Final = "it removes records of other tables, or at topics that none declares"
-
-
-def together_because(kernel: "Kernel") -> str:
-    """Return why a result is written in one batch, however large; empty if it can be staged."""
-    return "" if kernel.committer.stages else "this store keeps no pages that nobody sees"
-
-
 async def write_result(
     kernel: "Kernel", made: Changes, commit: Commit, bounds: ChangeBounds
 ) -> None:
     """Write what a result changes, in the way that suits its size; raises its refusal."""
     if not made.count:
         await _kept(kernel, commit.conclude(0))
-    elif made.elsewhere and made.count > bounds.together:  # in a table below its own
-        raise too_many_changes(f"{made.count} changes", bounds.most(ELSEWHERE))
-    elif made.count > bounds.staged_min and _can_stage(kernel, made):
+    elif made.count > bounds.staged_min:
         await _write_staged(kernel, made, commit)
     else:
         await _write_together(kernel, made, commit)
-
-
-def _can_stage(kernel: "Kernel", made: Changes) -> bool:
-    """Whether a result can be staged: all of it in one table."""
-    return not (made.elsewhere or together_because(kernel))
 
 
 async def _kept(kernel: "Kernel", changes: Sequence[Change]) -> None:
@@ -80,12 +64,17 @@ async def _kept(kernel: "Kernel", changes: Sequence[Change]) -> None:
 
 async def _write_staged(kernel: "Kernel", made: Changes, commit: Commit) -> None:
     """Stage the changes of a result and switch to them; raises the Error that refuses it."""
-    (table,) = made.tables.values()
-    committer, synced = kernel.committer, _is_synced(kernel, table)
-    staged = committer.begin_staged(table, made.count, made.has if synced else None)
+    committer, synced = kernel.committer, _synced(kernel, made)
+
+    def may_give_way(topic: str) -> bool:
+        table = kernel.registry.table_at(topic) if made.has(topic) else None
+        return table is not None and table.name in synced
+
+    gives_way = GivesWay(synced, may_give_way) if synced else NOWHERE
+    staged = committer.begin_staged(made.count, gives_way)
 
     def concluded(last: int, given_way: GivenWay) -> Sequence[Change]:
-        if not synced and _is_synced(kernel, table):
+        if not _synced(kernel, made) <= synced:
             why = "topics of its table are synced with other sites since it was begun; try again"
             raise Error(Code.BUSY, why, retry_after_seconds=1)
         commit.written -= given_way.puts
@@ -100,9 +89,12 @@ async def _write_staged(kernel: "Kernel", made: Changes, commit: Commit) -> None
         committer.abandon(staged)
 
 
-def _is_synced(kernel: "Kernel", table: Table) -> bool:
-    """Whether other sites compare versions of its records, so that newer writes must win here."""
-    return kernel.synced.concern(TopicFilter.below(table.path or ""))
+def _synced(kernel: "Kernel", made: Changes) -> frozenset[str]:
+    """Return the tables whose versions other sites compare, so that newer writes must win here."""
+    concern = kernel.synced.concern
+    return frozenset(
+        name for name, table in made.tables.items() if concern(TopicFilter.below(table.path or ""))
+    )
 
 
 async def _write_together(kernel: "Kernel", made: Changes, commit: Commit) -> None:

@@ -267,6 +267,16 @@ class Registry:
         """Return the compiled table of a topic, which need not be a legal one; None without one."""
         return self._find(topic).shape
 
+    def table_at(self, topic: str) -> Table | None:
+        """Return the declared table of a topic, which need not be legal; a topic table is none."""
+        found = self._find(topic)
+        return found.table if found.view is None else None
+
+    def declared(self) -> list[Table]:
+        """Return the declared tables that have a path."""
+        entries = self._entries.values()
+        return [one.shape.table for one in entries if one.shape is not None and one.view is None]
+
     def compiled(self, topic: str) -> Compiled | None:
         """Return the steps of a topic that is a record of a table like others written before.
 

@@ -1,10 +1,10 @@
 """The overlay: makes the staged rows of a switched result visible to a reading connection.
 
-While they are being moved into their table, the file says so (``OVERLAY``: the table, and what a
-view is to select). A view of the connection's own (TEMP) has the name of the table, and SQLite
-looks for a name there first, so each statement reads the rows where they are. Which view a
+While they are being moved into their tables, the file says so (``OVERLAY``: each table, and what a
+view of it is to select). A view of the connection's own (TEMP) has the name of the table, and
+SQLite looks for a name there first, so each statement reads the rows where they are. Which views a
 connection has must follow from the snapshot that it reads: it is looked at in the transaction,
-which begins again when the view has to be another one.
+which begins again when there have to be others.
 """
 
 # ruff: noqa: S608 - names are quoted and of the schema
@@ -19,7 +19,7 @@ _WANTED: Final = f"SELECT value FROM {META} WHERE name='{OVERLAY}'"
 
 
 class ViewingConnection(Connection):
-    """A connection that knows which view it has."""
+    """A connection that knows which views it has."""
 
     overlay = ""
 
@@ -40,10 +40,15 @@ def begin(cursor: Cursor) -> None:
 
 def _replace(cursor: Cursor, known: str, wanted: str) -> None:
     (only,) = cursor.execute("PRAGMA query_only").fetchone()
-    cursor.execute("PRAGMA query_only=OFF")  # for the view, which is in no file
-    if known:
-        cursor.execute(f"DROP VIEW temp.{quoted(json.loads(known)[0])}")
-    if wanted:
-        name, select = json.loads(wanted)
+    cursor.execute("PRAGMA query_only=OFF")  # for the views, which are in no file
+    for name, _ in _views(known):
+        cursor.execute(f"DROP VIEW temp.{quoted(name)}")
+    for name, select in _views(wanted):
         cursor.execute(f"CREATE TEMP VIEW {quoted(name)} AS {select}")
     cursor.execute(f"PRAGMA query_only={only}")
+
+
+def _views(text: str) -> list[tuple[str, str]]:
+    """Return tables, and what their views select; earlier versions wrote those of one table."""
+    views = json.loads(text) if text else []
+    return [(views[0], views[1])] if views and isinstance(views[0], str) else views

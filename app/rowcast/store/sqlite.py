@@ -19,11 +19,7 @@ from rowcast.core.clock import PER_SECOND
 from rowcast.core.events import Event, Record
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, TopicTable
-from rowcast.store import (
-    sql_log,
-    sql_topic_tables,
-    sql_views,
-)
+from rowcast.store import sql_log, sql_topic_tables, sql_views
 from rowcast.store.overlay import begin
 from rowcast.store.records import Key
 from rowcast.store.sql_commit import (
@@ -38,13 +34,13 @@ from rowcast.store.sql_database import Database
 from rowcast.store.sql_follow import Following, Report, counts_of
 from rowcast.store.sql_migrate import make_own_tables, open_tables
 from rowcast.store.sql_reads import SqlReads
-from rowcast.store.sql_staged import Lost, Staging
+from rowcast.store.sql_staged import Grown, Lost, Staging
 from rowcast.store.sql_statements import LogStatement
 from rowcast.store.sql_states import StateStatements
 from rowcast.store.sql_tables import META, TABLES
 from rowcast.store.sql_times import Times
 from rowcast.store.sql_views import Views
-from rowcast.store.store import Change, Keep, Lag, StagedPage
+from rowcast.store.store import Change, Keep, Lag, StagedCount, StagedPage
 from rowcast.store.store_limits import USUAL, StoreLimits
 
 T = TypeVar("T")
@@ -177,8 +173,7 @@ class SqlStore(SqlReads):
         shares = split(events, self._parts.of, self._parts.by_level)
         version = max(map(_VERSION, events))
         with self._database.writing() as cursor:
-            if self.staging.table:
-                self.staging.meet(cursor, shares, events, self.epoch)
+            grown = self.staging.meet(cursor, shares, events, self.epoch)
             existed = write_batch(cursor, shares, events, self._log)
             if version > self._last_version:
                 cursor.execute(WRITE_FACT, ("last_version", str(version)))
@@ -190,6 +185,7 @@ class SqlStore(SqlReads):
             if any(share.mixed and not share.part.mixed for share in shares):
                 self._changes_parts(cursor)
             self._note_applied(cursor, applied)
+        self._grow(grown)
         for share in shares:
             note(share)
             self.touched |= {tally.table_id: tally.part for tally in share.parts.values()}
@@ -259,43 +255,44 @@ class SqlStore(SqlReads):
 
         ``gives_way``: whoever writes one of its records meanwhile, with a newer version, wins.
         """
-        self.staging.write(self._parts.of(table), after, page, gives_way=gives_way)
+        part = self._parts.of(table)
+        self._grow(self.staging.write(part, after, page, gives_way=gives_way))
 
     def given_way(self) -> Lost:
         """Return which rows of what is staged have given way to newer writes."""
         with self._database.reading() as cursor:
             return self.staging.lost(cursor)
 
-    def switch(self, table: Table, last: int, count: int, size: int) -> None:
-        """Let all see what is staged for a table; no effect when that is done, or nothing is."""
-        part = self._parts.of(table)
-        if self.staging.switched or self.staging.table != part.rows.name:
-            return
-        count, size = self.staging.switch(part, count, size, self._applied + 1)
-        part.events += count
-        part.bytes += size
-        self.touched[part.table_id] = part
-        self._head = max(self._head, last)
+    def switch(self, last: int, counts: Sequence[StagedCount]) -> None:
+        """Let all see what is staged, so much of each table; no effect when that is done."""
+        parts = [(self._parts.of(table), count, size) for table, count, size in counts]
+        for part, count, size in self.staging.switch(parts, self._applied + 1):
+            part.events += count
+            part.bytes += size
+            self.touched[part.table_id] = part
+            self._head = max(self._head, last)
 
     def abandon(self) -> None:
         """Have what is staged swept, which nobody will see."""
         self.staging.abandon()
 
     def finish_staged(self) -> None:
-        """Move what all see into its table, and sweep what nobody will, at once."""
+        """Move what all see into its tables, and sweep what nobody will, at once."""
         with self._database.writing() as cursor:
-            self.staging.finish(cursor)
+            grown = self.staging.finish(cursor)
+        self._grow(grown)
 
     def move_staged(self, limit: int) -> bool:
         """Move or sweep some staged rows; return whether more is left."""
-        if not self.staging.works:
-            return False
-        part = self._parts.tables.get(self.staging.table)
-        new = self.staging.work(limit)
-        if part is not None:
-            part.count += new
-            self.touched[part.table_id] = part
+        if self.staging.works:
+            self._grow(self.staging.work(limit))
         return self.staging.works
+
+    def _grow(self, grown: Grown) -> None:
+        for name, new in grown.items():
+            if part := self._parts.tables.get(name):
+                part.count += new
+                self.touched[part.table_id] = part
 
     def trim(self, source: LogSource, keep: Keep, now_seconds: float, limit: int) -> int:
         """Delete a part's oldest events beyond ``keep``, at most ``limit`` of them."""

@@ -39,6 +39,8 @@ from rowcast.store.read_limit import ReadLimit
 T = TypeVar("T")
 StagedPage = tuple[Sequence[Event], Sequence[Change]]
 """A page of a large result that nobody sees yet: its events, and changes of facts."""
+StagedCount = tuple[Table, int, int]
+"""How many events of a table are staged, and how many bytes of payloads they have."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 Pages of a result come with the log, and are no events: they go into the tables unseen. Of each only
 the topics are kept here, so that with the switch no more readers go back to the log than it
 concerns. Who began to follow in the middle of a result does not have all: then it may concern
-everybody below the path of its table.
+everybody below the paths of its tables.
 """
 
 import logging
@@ -15,6 +15,7 @@ from rowcast.core.events import PUT, Event
 from rowcast.core.result_limits import STAGED_SWITCH_TRIES
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource
+from rowcast.journal.operations import told_by_switch
 from rowcast.log.batch_content import ABANDON, STAGE, SWITCH, Operation, decode_content
 
 log = logging.getLogger("rowcast.commit")
@@ -40,12 +41,12 @@ class Follows(Reads, Protocol):
 
 
 class Shown(NamedTuple):
-    """A result that all see now: what readers of the bus are told of it."""
+    """What all see now of a result in one table: what readers of the bus are told of it."""
 
     first: Event
-    """Its first event."""
+    """Its first event there."""
     path: str
-    """The path of its table."""
+    """The path of the table."""
     has: Callable[[str], bool]
     """Whether it may have written at a topic."""
 
@@ -69,24 +70,27 @@ class FollowedStages:
         events = decode_content(cast("bytes", data), self._after, lambda _: None).events
         self._topics.update(event.topic for event in events)
 
-    def switch(self, operation: Operation, announced: int) -> Shown | None:
-        """Return what is seen now, once the tables of this process show it.
+    def switch(self, operation: Operation, announced: int) -> list[Shown]:
+        """Return what is seen now of each table, once the tables of this process show it.
 
-        ``announced``: the position before it. None where nobody is concerned: the table is not
-        declared here.
+        ``announced``: the position before it. Without what is not declared here: nobody is
+        concerned.
         """
-        name, last, count, _ = operation.arguments
-        topics, table = self._topics, self._store.declared(cast("str", name))
-        self._after, self._topics = 0, set()
-        if table is None:
-            return None
-        first = first_shown(self._store, table, announced, cast("int", last))
-        has = topics.__contains__ if len(topics) == count else _everywhere
-        return Shown(first, table.path or "", has)
+        last, told = told_by_switch(operation.arguments)
+        topics, (self._after, self._topics) = self._topics, (0, set())
+        complete = len(topics) == sum(count for _, count, _ in told)
+        has = topics.__contains__ if complete else _everywhere
+        shown: list[Shown] = []
+        for name, *_ in told:
+            table = self._store.declared(name)
+            if table is not None:
+                first = first_shown(self._store, table, announced, last)
+                shown.append(Shown(first, table.path or "", has))
+        return sorted(shown, key=_number_of)
 
 
 def first_shown(store: Reads, table: Table, announced: int, last: int) -> Event:
-    """Return the first event of a result, once the tables have it; its readers hear of that one.
+    """Return the first event of a result in a table, once the tables have it; readers hear of it.
 
     ``announced``: the position before it. ``last``: its last number.
     """
@@ -104,6 +108,10 @@ def first_shown(store: Reads, table: Table, announced: int, last: int) -> Event:
             break
     # None is left in the history, or all have given way; readers hear that from the log.
     return Event(f"{table.path}/", PUT, b"", None, 1, True, table, seq=last)
+
+
+def _number_of(shown: Shown) -> int:
+    return shown.first.seq
 
 
 def _everywhere(_topic: str) -> bool:

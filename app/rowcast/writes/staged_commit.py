@@ -7,16 +7,19 @@ all of them visible at once: the log then continues after the last of these numb
 wait for the switch as for any batch; subscribers read the events from the log at their own pace.
 
 A write of one of its records after the record's page was decided is overwritten, because the switch
-is later. Where versions decide, because sites compare them, it is the other way: a transaction that
-gives way is of the time at which it began, and each of its writes loses against one that is newer,
-whether that comes before its page is decided or after. Either way, a transaction that is never
-switched leaves no trace; there is at most one at a time.
+is later. Where versions decide, because sites compare them, it is the other way: in tables where a
+transaction gives way it is of the time at which it began, and each of its writes loses against one
+that is newer, whether that comes before its page is decided or after. Either way, a transaction
+that is never switched leaves no trace; there is at most one at a time.
+
+It may write several tables; each page is for one of them.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import Final, NamedTuple, Protocol, cast
@@ -33,7 +36,7 @@ from rowcast.core.result_limits import (
 from rowcast.core.tables import Table
 from rowcast.core.transaction_parts import PART
 from rowcast.reads.record_cache import RecordCache
-from rowcast.store.store import Change, StagedPage
+from rowcast.store.store import Change, StagedCount, StagedPage
 from rowcast.writes.batch import Batch
 from rowcast.writes.commit_queue import CommitQueue
 from rowcast.writes.decide import decide_all
@@ -54,6 +57,18 @@ class GivenWay(NamedTuple):
 
 NOTHING: Final = GivenWay(0, 0)
 
+
+class GivesWay(NamedTuple):
+    """Where a large transaction gives way to newer writes."""
+
+    tables: Collection[str] = ()
+    """The names of the tables."""
+    has: Callable[[str], bool] = lambda _topic: False
+    """Whether it may write at a topic of one of them."""
+
+
+NOWHERE: Final = GivesWay()
+
 Conclude = Callable[[int, GivenWay], Sequence[Change]]
 """Returns the changes of facts of a large transaction, whose last number it is given, and what of
 it has given way; called by the writer thread. Raises the Error that refuses it."""
@@ -66,22 +81,16 @@ def _nothing() -> None:
 class Stages(Reads, Protocol):
     """A store that takes large transactions; called by the writer thread."""
 
-    @property
-    def stages(self) -> bool:
-        """Whether it does now."""
-
     def stage(
         self, table: Table, after: int, page: StagedPage, *, gives_way: bool
     ) -> "Future[list[int]]":
-        """Log an invisible page, of events and facts; done once the tables have it."""
+        """Log an invisible page for a table, of events and facts; done once the tables have it."""
 
     def given_way(self) -> tuple[int, int, int]:
         """Return how many puts and deletions have given way, and their bytes; raises BUSY."""
 
-    def switch(
-        self, table: Table, last: int, counts: tuple[int, int], changes: Sequence[Change]
-    ) -> None:
-        """Make the staged events visible: so many, of so many bytes, up to a number."""
+    def switch(self, last: int, counts: Sequence[StagedCount], changes: Sequence[Change]) -> None:
+        """Make the staged events visible: so much of each table, up to a number."""
 
     def caught_up(self) -> None:
         """Wait until the tables have all that is in the log now; raises BUSY."""
@@ -90,51 +99,62 @@ class Stages(Reads, Protocol):
         """Forget what was staged."""
 
 
-class Staged:
-    """One large transaction, for one table."""
+@dataclass(slots=True)
+class StagedPart:
+    """What a large transaction has for one table."""
 
-    def __init__(
-        self,
-        table: Table,
-        after: int,
-        total: int,
-        version: int,
-        has: Callable[[str], bool] | None = None,
-    ) -> None:
-        self.table = table
-        self.gives_way = has is not None
-        """Whether it loses against newer writes."""
-        self.has = has or _has_none
-        """Whether it may write at a topic, if it gives way."""
+    table: Table
+    first: Event
+    events: int = 0
+    bytes: int = 0
+
+
+class Staged:
+    """One large transaction."""
+
+    def __init__(self, after: int, total: int, version: int, gives_way: GivesWay) -> None:
+        self.where = gives_way
+        """Where it loses against newer writes."""
         self.after = after
         """The number after which it has its own."""
         self.total = total
         """How many writes it has; it may have fewer events."""
         self.version = version
         """The version of all its events: they are of the time at which it began."""
-        self.events = self.bytes = self.returns = 0
-        self.first: Event | None = None
+        self.events = self.returns = 0
+        self.parts: dict[str, StagedPart] = {}
+        """What it has for each table, by name."""
         self.switching: asyncio.Task[None] | None = None
         """The switch, once it has begun; it completes even if its waiter is cancelled."""
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether it loses against newer writes anywhere."""
+        return bool(self.where.tables)
 
     @property
     def last(self) -> int:
         """The last number that it takes."""
         return self.after + self.total
 
+    @property
+    def counts(self) -> list[StagedCount]:
+        """How much it has for each table."""
+        return [(part.table, part.events, part.bytes) for part in self.parts.values()]
+
     def number(self) -> int:
         """Return the number of its next event."""
         self.events += 1
         return self.after + self.events
 
-    def note(self, events: Sequence[Event]) -> None:
+    def note(self, table: Table, events: Sequence[Event]) -> None:
         """Take a decided page: each event says which part of the transaction it is."""
+        known = self.parts.setdefault(table.name, StagedPart(table, events[0]))
+        known.events += len(events)
         for event in events:
             part = f"{event.seq - self.after - 1}/{self.last - event.seq}"
             event.properties = {**(event.properties or {}), PART: part}
-            self.bytes += len(event.payload)
-        if self.first is None and events:
-            self.first = events[0]
+            known.bytes += len(event.payload)
 
 
 class StagedCommits(CommitQueue):
@@ -150,31 +170,23 @@ class StagedCommits(CommitQueue):
     give_back_seconds: float = STAGED_GIVE_BACK_SECONDS
     _staged: Staged | None = None
     """The one in progress."""
-
-    @property
-    def stages(self) -> bool:
-        """Whether large transactions are possible: not every store has them."""
-        return bool(getattr(self._store, "stages", False))
+    _unswept = 0
+    """The last number of one that was given up, until the log says so: no other has its numbers."""
 
     @property
     def _stage_store(self) -> Stages:
         return cast("Stages", self._store)
 
-    def begin_staged(
-        self, table: Table, total: int, gives_way: Callable[[str], bool] | None = None
-    ) -> Staged:
-        """Begin one of so many writes; raises BUSY while there is another one.
-
-        ``gives_way``: newer writes win over its own; it tells whether it may write at a topic.
-        """
+    def begin_staged(self, total: int, gives_way: GivesWay = NOWHERE) -> Staged:
+        """Begin one of so many writes; raises BUSY while there is another one."""
         if self._staged is not None:
             raise Error(
                 Code.BUSY,
                 "another large result is being committed; try again when it is done",
                 retry_after_seconds=10,
             )
-        after = max(self.reach, self._store.head()) + STAGED_GAP
-        self._staged = Staged(table, after, total, self._clock.tick(), gives_way)
+        after = max(self.reach, self._store.head(), self._unswept) + STAGED_GAP
+        self._staged = Staged(after, total, self._clock.tick(), gives_way)
         self._staged.returns = self._clock.returns
         return self._staged
 
@@ -188,17 +200,21 @@ class StagedCommits(CommitQueue):
 
         So the server does not write there by itself, to remove what the transaction replaces.
         """
-        return self._staged is not None and self._staged.has(topic)
+        return self._staged is not None and self._staged.where.has(topic)
 
     async def stage(self, staged: Staged, writes: list[Write]) -> list[Outcome]:
-        """Decide a page of its writes and stage it; raises the Error of one that is refused."""
+        """Decide a page of its writes, all for one table, and stage it.
+
+        Raises the Error of one that is refused.
+        """
+        gives_way = _table_of(writes).name in staged.where.tables
         for write in writes:
             write.event.version = staged.version
-            if staged.gives_way:
+            if gives_way:
                 write.check(_newer)
                 write.follows = True
         work = GroupCommit(Batch(writes))
-        if staged.gives_way:
+        if gives_way:
             alone = self._loop.create_task(self._page_alone(staged, work))
             alone.add_done_callback(_hear)
             applied = await asyncio.shield(alone)
@@ -243,9 +259,10 @@ class StagedCommits(CommitQueue):
                 raise outcome
         if not events:
             return None
-        staged.note(events)
-        page, gives_way = (events, changes), staged.gives_way
-        return self._stage_store.stage(staged.table, staged.after, page, gives_way=gives_way)
+        table, page = _table_of(writes), (events, changes)
+        staged.note(table, events)
+        gives_way = table.name in staged.where.tables
+        return self._stage_store.stage(table, staged.after, page, gives_way=gives_way)
 
     async def switch(
         self,
@@ -273,24 +290,25 @@ class StagedCommits(CommitQueue):
                 why = "the clock was set back meanwhile, by which newer writes are known; try again"
                 raise Error(Code.BUSY, why, retry_after_seconds=1)
             append = partial(self._append_switch, staged, conclude)
-            await self._loop.run_in_executor(self._executor, append)
+            first = await self._loop.run_in_executor(self._executor, append)
             self._staged = None
             self._numbers = count(staged.last + 1)
             self.stored = self.announced = staged.last
             self._cache.clear()
-            if staged.first is not None:
-                self._bus.fall_behind(staged.first, staged.table.path or "", has)
+            for event, table in first:
+                self._bus.fall_behind(event, table.path or "", has)
         finally:
             self.unclaim()
 
-    def _append_switch(self, staged: Staged, conclude: Conclude) -> None:
+    def _append_switch(self, staged: Staged, conclude: Conclude) -> list[tuple[Event, Table]]:
+        """Append it; return the first event of each table that somebody has to hear of."""
         store = self._stage_store
         given_way = NOTHING
         if staged.gives_way:  # with all that was written before: nobody writes now
             given_way = GivenWay(*store.given_way()[:2])
         changes = conclude(staged.last, given_way)
         self._reserve(staged.last)
-        store.switch(staged.table, staged.last, (staged.events, staged.bytes), changes)
+        store.switch(staged.last, staged.counts, changes)
         for _ in range(STAGED_SWITCH_TRIES):
             try:
                 store.caught_up()
@@ -299,9 +317,14 @@ class StagedCommits(CommitQueue):
             else:
                 break
         if staged.events == sum(given_way):
-            staged.first = None  # nobody has anything to hear
-        elif staged.gives_way:  # also that one may have
-            staged.first = first_shown(store, staged.table, self.announced, staged.last)
+            return []  # nobody has anything to hear
+        first: list[tuple[Event, Table]] = []
+        for part in staged.parts.values():
+            event = part.first
+            if part.table.name in staged.where.tables:  # also that one may have given way
+                event = first_shown(store, part.table, self.announced, staged.last)
+            first.append((event, part.table))
+        return sorted(first, key=_number_of)
 
     @property
     def reach(self) -> int:
@@ -317,7 +340,7 @@ class StagedCommits(CommitQueue):
         if staged.switching is not None and not staged.switching.done():
             staged.switching.add_done_callback(lambda _: self.abandon(staged))
         elif self._staged is staged:
-            self._staged = None
+            self._staged, self._unswept = None, staged.last
             self._give_back()
 
     def _give_back(self) -> None:
@@ -334,6 +357,8 @@ class StagedCommits(CommitQueue):
         if isinstance(error, Error):
             log.warning("the staged part of a large result cannot be removed yet: %s", error.full)
             self._loop.call_later(self.give_back_seconds, self._give_back)
+        elif error is None and not done.cancelled():
+            self._unswept = 0
 
 
 def _newer(write: Write, record: Record | None, current: Current) -> int:
@@ -351,8 +376,13 @@ def _hear(page: "asyncio.Task[Future[list[int]] | None]") -> None:
         page.exception()
 
 
-def _has_none(_topic: str) -> bool:
-    return False
+def _table_of(writes: Sequence[Write]) -> Table:
+    """Return the table of the writes of a page, which are admitted."""
+    return cast("Table", writes[0].event.table)
+
+
+def _number_of(first: tuple[Event, Table]) -> int:
+    return first[0].seq
 
 
 def _tell_seen(seen: Callable[[], None], switching: "asyncio.Task[None]") -> None:

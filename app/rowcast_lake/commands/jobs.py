@@ -229,8 +229,7 @@ def _run_job(
         job, options, target, lambda text: _declared(schema, text, table), table or parquet
     )
     if to:  # before Spark is started, which takes a while
-        known = Bringer(Options.of({**server, "table": to}), replace=replace).check()
-        print(known, end="\n" if known else "", file=sys.stderr)
+        Bringer(Options.of({**server, "table": to}), replace=replace).check()
     sent = sent_to_executors(py_files, master)
     with session(f"rowcast {job.name}", master, sent) as spark:
         place = snapshots or ("" if url else config.snapshots.place(config.data))

@@ -80,25 +80,15 @@ class Bringer:
             rows += len(some)
         return Brought(self._upload, tuple(parts), rows)
 
-    def check(self) -> str:
-        """Check that the server would accept rows; raises the server's error if not.
-
-        Returns what a user should know before the result is computed, if anything.
-        """
+    def check(self) -> None:
+        """Check that the server would accept rows; raises the server's error if not."""
         place = path_of(RESULTS, self._upload, "0-0")
         try:
             self._remote.send("PUT", place, {"table": self._table, "rows": []})
-            told = cast("Row", self._remote.get(path_of(RESULTS, self._upload)))
             self._remote.send("DELETE", path_of(RESULTS, self._upload), None)
         except Error as error:
             words = error.message.removeprefix(f"PUT {place}: ")
             raise Error(error.code, f"--to {self._table}: {words}") from error
-        if not told.get("bounded_by"):
-            return ""
-        return (
-            f"--to {self._table}: a result changes at most {told['changes_max']:,} rows of this "
-            f"server, because {told['bounded_by']}; one that changes more is refused"
-        )
 
     def declare(self) -> None:
         """Say how many rows will come, where that is known; raises TOO_LARGE for too many."""

@@ -24,9 +24,7 @@ class Staged(World):
     def __init__(self, tmp_path, monkeypatch):
         super().__init__(tmp_path, monkeypatch)
         self.file = tmp_path / "rowcast.db"
-        self.plan.bounds = ResultBounds(
-            size_bytes=10_000_000, changes=10_000, together=3, staged_min=1
-        )
+        self.plan.bounds = ResultBounds(size_bytes=10_000_000, changes=10_000, staged_min=1)
         self.store = None
         self.pages = asyncio.Queue()
 
@@ -143,7 +141,7 @@ async def test_w4_a_run_that_is_cancelled_while_it_is_staged_changes_nothing(wor
 async def test_w4_a_run_waits_for_another_large_result(world, monkeypatch):
     """W4: it does not fail for it."""
     committer = world.server.committer
-    other = committer.begin_staged(world.table(), 10)
+    other = committer.begin_staged(10)
     world.rows = rows(1, 20)
     refused = Listener(world.server, "$stale/#")
     tried = []
@@ -163,13 +161,3 @@ async def test_w4_a_run_waits_for_another_large_result(world, monkeypatch):
     assert 2 == len(tried)
     assert ("done", []) == ((await world.row())["state"], refused.topics)
     assert ({1}, 20) == world.counts()
-
-
-async def test_w4_where_it_cannot_be_staged_the_bound_is_told(world):
-    world.server.committer._store.stages = False
-    world.rows = rows(1)
-    await world.look()
-    error = (await world.row())["error"]
-    assert "more than 3 changes" in error
-    assert "because this store keeps no pages that nobody sees" in error
-    assert [] == world.log()

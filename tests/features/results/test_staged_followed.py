@@ -167,7 +167,7 @@ async def test_a_follower_forgets_what_another_writer_has_staged(tmp_path):
     assert [item.name for item in content.operations] == ["abandon"]
     tables = both.follower.tables_here
     both.follower.store.take(_next(both.follower, content))
-    assert not tables.staging.table
+    assert not tables.staging.tables
     assert both.follower.seen() == (0, 0)
     event = Event("Dog/later", PUT, b"{}", None, 1, True, TABLES[0], seq=tables.head() + 1)
     both.follower.store.take(_next(both.follower, Content([event])))
@@ -186,7 +186,7 @@ async def test_a_process_that_shares_the_tables_leaves_what_is_staged_to_their_w
     await both.leader.write(dogs(**MANY))
     await followed(both, both.names().index("switch"))
     tables = both.follower.tables_here
-    tables.switch(TABLES[0], both.room.committer.announced, 2_500, 1)
+    tables.switch(both.room.committer.announced, [(TABLES[0], 2_500, 1)])
     reader = SqlStore(both.path, lock=False, moves=False)
     reader.open(TABLES)
     with reader._database.reading() as cursor:
@@ -212,7 +212,7 @@ async def test_columns_that_come_while_a_result_is_staged_are_seen_with_it(tmp_p
     tables = both.follower.tables_here
     with tables._database.writing() as cursor:
         cursor.execute('ALTER TABLE "Dog" ADD COLUMN "weight" INTEGER')
-    tables.staging.switch(tables._parts.of(TABLES[0]), 2_500, 1, 1)
+    tables.staging.switch([(tables._parts.of(TABLES[0]), 2_500, 1)], 1)
     with tables._database.reading() as cursor:
         (found,) = cursor.execute('SELECT count(*) FROM "Dog" WHERE "weight" IS NULL').fetchone()
     assert found == 2_500

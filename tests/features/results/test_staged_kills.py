@@ -19,22 +19,28 @@ from serving import Server, wait_until
 ROWS = 9_000
 """More than are written in one batch; nine pages."""
 ORDER = {"upload": "up", "table": "Dog", "job": "daily", "cut": "1", "parts": ["0"], "rows": ROWS}
+MOVES = ORDER | {"cut": "2", "replace": True}
+"""The same, where its job has written another table before."""
 
 EVENTS = """
-    SELECT count(*) FROM rowcast_log JOIN rowcast_tables AS t ON t.id=table_id WHERE t.name='Dog'
+    SELECT count(*) FROM rowcast_log JOIN rowcast_tables AS t ON t.id=table_id WHERE t.name='%s'
+"""
+SCHEMA = """
+type Dog @table @export { id: ID @primaryKey, name: String }
+type Note @table @export { id: ID @primaryKey, name: String }
 """
 
 
-def bring(server):
+def bring(server, table="Dog"):
     with server.client() as ask:
         rows = [{"id": f"d{number:05}", "name": "new"} for number in range(ROWS)]
-        brought = ask.put("/$SYS/results/up/0", json={"table": "Dog", "rows": rows})
+        brought = ask.put("/$SYS/results/up/0", json={"table": table, "rows": rows})
         assert brought.is_success, brought.text
 
 
-def commit(server, answers):
+def commit(server, answers, order=ORDER):
     with contextlib.suppress(httpx.HTTPError), server.client() as ask:
-        answers.append(ask.post("/$SYS/results/", json=ORDER).json())
+        answers.append(ask.post("/$SYS/results/", json=order).json())
 
 
 def file_says(server, text):
@@ -47,19 +53,31 @@ def file_says(server, text):
         return 0
 
 
-def staged(rows):
-    return lambda server: file_says(server, "SELECT count(*) FROM rowcast_staged") >= rows
+def staged(rows, table="rowcast_staged"):
+    return lambda server: file_says(server, f"SELECT count(*) FROM {table}") >= rows
+
+
+def removed(rows):
+    """Whether so many removals are staged, in the other table."""
+    return staged(rows, "rowcast_staged_1")
 
 
 def switched(server):
     return file_says(server, "SELECT count(*) FROM rowcast_meta WHERE name='overlay'")
 
 
-def dogs(server):
+def dogs(server, table="Dog"):
     """Return how many records and events there are, as everybody sees them."""
     with server.client() as ask:
-        records = len(ask.get("/Dog/?select(id)&limit(20000)").json())
-    return records, file_says(server, EVENTS)
+        records = len(ask.get(f"/{table}/?select(id)&limit(20000)").json())
+    return records, file_says(server, EVENTS % table)
+
+
+def in_both(server):
+    return dogs(server), dogs(server, "Note")
+
+
+BEFORE, AFTER = ((0, 0), (ROWS, ROWS)), ((ROWS, ROWS), (0, 2 * ROWS))
 
 
 @pytest.mark.parametrize("both", [False, True], ids=["server", "server and applier"])
@@ -100,3 +118,57 @@ def test_a_result_goes_on_when_the_applier_is_killed(tmp_path):
         asking.join()
         assert answers[0]["written"] == ROWS
         assert dogs(server) == (ROWS, ROWS)
+
+
+def begin_to_move(server, answers):
+    """Have a result written in one table, and begin to commit the next one in the other."""
+    bring(server, "Note")
+    commit(server, answers, MOVES | {"table": "Note", "cut": "1"})
+    assert answers.pop()["written"] == ROWS
+    assert in_both(server) == BEFORE
+    bring(server)
+    asking = threading.Thread(target=commit, args=(server, answers, MOVES))
+    asking.start()
+    return asking
+
+
+@pytest.mark.parametrize("both", [False, True], ids=["server", "server and applier"])
+@pytest.mark.parametrize(
+    "moment",
+    [staged(5_000), removed(1), removed(5_000), switched],
+    ids=["rows", "removals", "half of them", "switched"],
+)
+def test_m5_a_kill_leaves_both_tables_of_a_result_that_moves_new_or_as_before(
+    tmp_path, moment, both
+):
+    with Server(tmp_path, SCHEMA) as server:
+        answers = []
+        asking = begin_to_move(server, answers)
+        wait_until(lambda: moment(server) or answers, "the result is so far")
+        server.kill(children=both)
+        asking.join()
+        server.start()
+        found = in_both(server)
+        assert found in {BEFORE, AFTER}
+        assert found == AFTER or not answers
+        bring(server)
+        commit(server, answers, MOVES)
+        assert answers[-1]["repeat"] is (found == AFTER)
+        assert in_both(server) == AFTER
+        wait_until(lambda: not switched(server), "the rows are in their tables")
+        assert in_both(server) == AFTER
+        left = "SELECT count(*) FROM sqlite_master WHERE name GLOB 'rowcast_staged*'"
+        assert not file_says(server, left)
+
+
+def test_a_result_that_moves_goes_on_when_the_applier_is_killed(tmp_path):
+    with Server(tmp_path, SCHEMA) as server:
+        answers = []
+        asking = begin_to_move(server, answers)
+        for moment in (staged(5_000), removed(1), removed(5_000), switched):
+            wait_until(lambda at=moment: at(server) or answers, "the result is so far")
+            for pid in server.children:
+                os.kill(pid, signal.SIGKILL)
+        asking.join()
+        assert (answers[0]["written"], answers[0]["removed"]) == (ROWS, ROWS)
+        assert in_both(server) == AFTER

@@ -5,12 +5,11 @@ import asyncio
 import pytest
 from test_bulk_commit import World, dogs
 
-from build import ANN, TABLES, Listener, Server
+from build import Server
 from rowcast.core.errors import Code, Error
-from rowcast.core.result_limits import STAGED_GAP, STAGED_PAGE_BYTES
+from rowcast.core.result_limits import STAGED_PAGE_BYTES
 from rowcast.core.topics import TopicFilter
 from rowcast.core.transaction_parts import span_of
-from rowcast.features.results.results import Order
 from rowcast.store.sqlite import SqlStore
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
@@ -179,96 +178,15 @@ async def test_one_large_result_at_a_time(tmp_path):
     world = Staged(tmp_path)
     store, stage, refused = world.room.store, world.room.store.stage, []
 
-    def staging(table, *arguments, **more):
+    def staging(*arguments, **more):
         with pytest.raises(Error, match="another large result") as error:
-            world.room.committer.begin_staged(table, 1)
+            world.room.committer.begin_staged(1)
         refused.append(error.value.code)
-        return stage(table, *arguments, **more)
+        return stage(*arguments, **more)
 
     store.stage = staging
     assert (await world.write(dogs(**MANY))).written == 2_500
     assert set(refused) == {Code.BUSY}
-    world.store.close()
-
-
-async def test_what_cannot_be_staged_is_bounded_and_says_so_before_the_upload(tmp_path):
-    """M5: in the error, and in the row of the upload."""
-    world = Staged(tmp_path, changes=10, together=3)
-    await world.results.declare("fits", "Dog", 10, 0, ANN)
-    assert (world.results.most.changes, world.results.most.why) == (10, "")
-    world.room.store.stages = False
-    told = "this store keeps no pages that nobody sees"
-    assert (world.results.most.changes, world.results.most.why) == (3, told)
-    with pytest.raises(Error, match=rf"at least 4 new rows, .* at most 3\. .* here because {told}"):
-        await world.results.declare("next", "Dog", 4, 0, ANN)
-    receipt = await world.write(dogs(a="1", b="2", c="3"))
-    assert receipt.written == 3
-    with pytest.raises(Error, match="more than 3 changes"):
-        await world.write(dogs(a="4", b="5", c="6", d="7"), cut="0badcafe:2")
-    world.store.close()
-
-
-async def bring(world, table, rows, cut):
-    """Commit rows of a table that replace the job's earlier ones."""
-    world.count += 1
-    await world.results.stage(f"x{world.count}", "0", table, rows, ANN)
-    order = Order(f"x{world.count}", table, "hourly", cut, ("0",), len(rows), True, False)
-    return await world.results.commit(order, ANN)
-
-
-def old(count):
-    return [{"id": f"n{number}"} for number in range(count)]
-
-
-async def test_m5_a_result_that_moves_to_another_table_is_seen_at_one_position(tmp_path):
-    """Its records there, and the end of those in the table of before, are one batch."""
-    world = Staged(tmp_path)
-    await bring(world, "Note", old(30), "0badcafe:1")
-    before = world.room.committer.commits
-    world.heard = Listener(world.room, "#")
-    receipt = await bring(world, "Dog", dogs(a="Rex", b="Ida"), "0badcafe:2")
-    assert (receipt.written, receipt.removed) == (2, 30)
-    assert world.room.committer.commits == before + 1
-    numbers = [event.seq for event in world.heard.events]
-    assert {span_of(event) for event in world.heard.events} == {(numbers[0], numbers[-1])}
-    assert len(numbers) == 32
-    assert world.records() == {"Dog/a": "Rex", "Dog/b": "Ida"}
-    world.store.close()
-
-
-async def test_what_a_result_removes_in_other_tables_is_bounded_before_the_upload(tmp_path):
-    """M5: all others wait for it; without the old rows the result is staged as ever."""
-    world = Staged(tmp_path, changes=100, together=20)
-    await bring(world, "Note", old(30), "0badcafe:1")
-    told = "30 records of earlier results that are not in Dog, and one changes at most 20"
-    with pytest.raises(Error, match=told) as refused:
-        await world.results.declare("up", "Dog", 1, 0, ANN, replaces="hourly")
-    assert refused.value.code is Code.TOO_LARGE
-    with pytest.raises(Error, match=told):
-        await bring(world, "Dog", dogs(a="Rex"), "0badcafe:2")
-    await world.results.declare("up", "Dog", 1, 0, ANN, replaces="another")
-    await bring(world, "Note", old(15), "0badcafe:3")
-    with pytest.raises(Error, match=r"more than 20 changes.*because it removes records of other"):
-        await bring(world, "Dog", dogs(**{f"k{number}": "x" for number in range(6)}), "0badcafe:4")
-    assert world.records() == {}
-    assert (await bring(world, "Dog", dogs(a="Rex"), "0badcafe:5")).removed == 15
-    world.store.close()
-
-
-async def test_m5_topics_of_a_job_that_no_table_declares_any_more_are_no_part_of_a_stage(tmp_path):
-    """They are decided in one batch with its rows; nothing of them is written in its table."""
-    world = Staged(tmp_path)
-    await bring(world, "Note", old(30), "0badcafe:1")
-    world.store.close()
-    world = object.__new__(Staged)
-    world.store = SqlStore(tmp_path / "rowcast.db")
-    tables = [table for table in TABLES if table.name != "Note"]
-    World.__init__(world, Server(tables, store=world.store), staged_min=1)
-    before = world.room.committer.announced
-    receipt = await bring(world, "Dog", dogs(a="Rex", b="Ida"), "0badcafe:2")
-    assert (receipt.written, receipt.removed) == (2, 0)
-    first, second = (event.seq for event in world.log())
-    assert (second - first, first - before < STAGED_GAP) == (1, True)
     world.store.close()
 
 
@@ -325,5 +243,5 @@ async def test_what_is_left_of_a_refused_result_is_removed_once_the_log_takes_it
     assert {"pages": 2, "removals": 3} == refused
     while world.store.move_staged(1_000):
         """Nothing else has to be done."""
-    assert not world.store.staging.table
+    assert not world.store.staging.tables
     world.store.close()

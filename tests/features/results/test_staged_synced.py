@@ -22,7 +22,7 @@ from rowcast.features.retention.expiries import EndOfRecords
 from rowcast.features.sites.feature import Sites
 from rowcast.writes.known_versions import seen_by
 from rowcast.writes.last_write_wins import put_stamp, stamp_of
-from rowcast.writes.staged_commit import GivenWay
+from rowcast.writes.staged_commit import GivenWay, GivesWay
 from rowcast.writes.write import UNAWAITED, Receipt, Write
 from virtual import turns
 
@@ -47,7 +47,7 @@ class Synced(Staged):
 
     async def begin(self, total=9):
         self.time(10)
-        return self.room.committer.begin_staged(DOG, total, lambda _: True)
+        return self.room.committer.begin_staged(total, GivesWay({"Dog"}, lambda _: True))
 
     async def page(self, staged, **rows):
         """Stage a page: the name of each dog, None for the end of its record."""
@@ -244,9 +244,8 @@ async def test_m5_the_receipt_tells_what_was_written(tmp_path):
 
 async def test_m5_a_synced_result_has_as_many_changes_as_any_other(tmp_path):
     """Rows that are as their records are no changes, though each says what it had seen."""
-    world = Synced(tmp_path, changes=20, together=3)
+    world = Synced(tmp_path, changes=20)
     rows = {f"k{number}": "new" for number in range(20)}
-    assert (world.results.most.changes, world.results.most.why) == (20, "")
     await world.results.declare("up", "Dog", 20, 0, ANN)
     assert (await world.write(dogs(**rows))).written == 20
     receipt = await world.write(dogs(**rows, one="x"), cut="0badcafe:2")
@@ -297,7 +296,7 @@ async def test_a_record_that_ends_while_a_result_replaces_it_is_not_ended_before
     for key in "ab":
         await room.put(f"Lease/{key}", b'{"name": "old"}')
     world.time(50)
-    staged = room.committer.begin_staged(lease, 1, lambda topic: topic == "Lease/a")
+    staged = room.committer.begin_staged(1, GivesWay({"Lease"}, lambda topic: topic == "Lease/a"))
     await room.committer.stage(staged, [_admitted(kernel, "Lease/a", "renewed")])
     world.time(70)
     ends = EndOfRecords(kernel, room.now)
@@ -330,7 +329,7 @@ async def test_a_page_that_waits_for_its_turn_is_not_staged_when_nobody_wants_it
     committer.unclaim()
     await world.put("b")
     assert world.records() == {"Dog/b": "by hand"}
-    assert not world.store.staging.table
+    assert not world.store.staging.tables
     world.store.close()
 
 

@@ -40,7 +40,7 @@ class Told(World):
         self.told = []
         hooks = Hooks(HookBounds(notices=20))
         hooks.on("publish", note_later if waits else note)
-        super().__init__(Server(hooks=hooks, store=self.store), staged_min=1, together=3)
+        super().__init__(Server(hooks=hooks, store=self.store), staged_min=1)
         self.tellings = self.results.tellings
         self.failures = lambda: [one.figures.failures for one in hooks._attached]
 

@@ -17,6 +17,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.bridges.messages import PRODUCER, Sender, event_of, message_of
 from rowcast.features.sites.feature import Sites
 from rowcast.writes.last_write_wins import stamp_of
+from rowcast.writes.staged_commit import GivesWay
 from rowcast.writes.write import UNAWAITED, Write
 
 SYNCED = "Dog/#", "u/#"
@@ -125,8 +126,8 @@ class World:
         site = self.sites[name]
         committer = site.kernel.committer
         if site.result is None:
-            table = site.kernel.registry.shapes["Dog"].table
-            site.result = committer.begin_staged(table, 99, lambda _: True), {}
+            everywhere = GivesWay({"Dog"}, lambda _: True)
+            site.result = committer.begin_staged(99, everywhere), {}
         staged, rows = site.result
         truths = {topic: site.truth.setdefault(topic, Truth()) for topic in topics}
         seen = {topic: dict(truth.known) for topic, truth in truths.items()}

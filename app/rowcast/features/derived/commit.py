@@ -30,7 +30,7 @@ from rowcast.features.derived.writing import WRITER
 from rowcast.kernel.kernel import Kernel
 from rowcast.results.result_bounds import ChangeBounds
 from rowcast.results.result_changes import Author, Changes
-from rowcast.results.result_writing import together_because, write_result
+from rowcast.results.result_writing import write_result
 from rowcast.store.store import Change
 from rowcast.writes.write import Outcome, Receipt
 
@@ -67,8 +67,7 @@ class Result:
         self._table = table
         self._bounds = bounds
         author = Author(*run, WRITER, "a job's result", alone=True)
-        most = replace(bounds.most(together_because(kernel)), mend=_MEND)
-        self._made = Changes(kernel, author, most, str(directory))
+        self._made = Changes(kernel, author, replace(bounds, mend=_MEND), str(directory))
         self._closed = asyncio.Event()
 
     def close(self) -> None:

@@ -94,10 +94,11 @@ class Memory:
         """The number of the next result."""
         return self.receipts[-1].number + 1 if self.receipts else 1
 
-    def outside(self, table: Table) -> int:
-        """Return how many of the job's own topics are not below a table's path."""
+    def outside(self, table: Table, tables: Iterable[Table]) -> int:
+        """Return how many of the job's own topics are of other ones of these tables."""
         below = f"{table.path}/"
-        return sum(1 for topic in self.topics if not topic.startswith(below))
+        declared = tuple(f"{one.path}/" for one in tables)
+        return sum(topic.startswith(declared) > topic.startswith(below) for topic in self.topics)
 
     def changes(self, receipt: ResultReceipt) -> list[Change]:
         """Return the changes that store a receipt, and remove the oldest."""

@@ -36,9 +36,9 @@ from rowcast.features.results.staged_rows import (
 )
 from rowcast.features.results.telling import Tellings, Untold
 from rowcast.kernel.kernel import Kernel
-from rowcast.results.result_bounds import Most, too_many_changes
+from rowcast.results.result_bounds import too_many_changes
 from rowcast.results.result_changes import Author, Changes
-from rowcast.results.result_writing import ELSEWHERE, together_because, write_result
+from rowcast.results.result_writing import write_result
 from rowcast.results.row_file import Page
 from rowcast.store.store import Change
 from rowcast.writes.write import UNAWAITED, Outcome, Receipt
@@ -77,7 +77,7 @@ class BulkCommit:
     ) -> None:
         self._kernel = kernel
         self._facts = facts
-        self._bounds = bounds
+        self.bounds = bounds
         self._directory = directory
         self.uploads = AllStagedRows(now, bounds, directory)
         self.tellings = Tellings(kernel)
@@ -97,11 +97,10 @@ class BulkCommit:
         kernel.rights.check_writer(found.path or "", caller)
         # An error counts the table's records, and some may be hidden: then the commit counts.
         known = rows if kernel.visibility.filtered else await kernel.reader.count(found)
-        most = self.most
         if replaces:
             owner = owner_of(caller, replaces)
-            most = await self._replacing(Memory.of(owner, await self._facts(owner)), found, most)
-        self.uploads.check_declared(rows, size, known, most)
+            await self._check_replaced(Memory.of(owner, await self._facts(owner)), found)
+        self.uploads.check_declared(rows, size, known)
         self.uploads.opened(name, caller.user, found, self._kernel.rights.policy)
 
     def _table(self, table: str) -> Table:
@@ -187,11 +186,10 @@ class BulkCommit:
         if not order.again and (known := memory.repeated(order.cut, order.upload)) is not None:
             return known
         table, directory = self._table(order.table), self._directory
-        most = self.most
         if order.replace:
-            most = await self._replacing(memory, table, most)
+            await self._check_replaced(memory, table)
         author = Author(order.job, order.cut, caller)
-        made = Changes(self._kernel, author, most, directory)
+        made = Changes(self._kernel, author, self.bounds, directory)
         try:
             upload = self._chosen(order, caller)
             if upload is not None:
@@ -200,29 +198,21 @@ class BulkCommit:
             if order.replace:
                 await made.remove(memory.topics)
             commit = _Commit(order, memory, made, self._kernel, self.tellings)
-            await write_result(self._kernel, made, commit, self._bounds)
+            await write_result(self._kernel, made, commit, self.bounds)
             return commit.receipt
         finally:
             made.close()
 
-    @property
-    def most(self) -> Most:
-        """How many changes a result may have, unless it removes records of other tables."""
-        return self._bounds.most(together_because(self._kernel))
+    async def _check_replaced(self, memory: Memory, table: Table) -> None:
+        """Raise TOO_LARGE for a result that would remove too much in other tables than its own.
 
-    async def _replacing(self, memory: Memory, table: Table, most: Most) -> Most:
-        """Return how many changes a result may have that replaces earlier ones of its job.
-
-        Raises TOO_LARGE if it would remove more elsewhere, before its rows are brought or compared.
+        So that is known before its rows are brought or compared.
         """
-        elsewhere = await asyncio.to_thread(memory.outside, table)
-        if not elsewhere:
-            return most
-        most = self._bounds.most(ELSEWHERE)
-        if elsewhere > most.changes:
+        tables = self._kernel.registry.declared()
+        elsewhere = await asyncio.to_thread(memory.outside, table, tables)
+        if elsewhere > self.bounds.changes:
             what = f"{elsewhere} records of earlier results that are not in {table.name}"
-            raise too_many_changes(what, most)
-        return most
+            raise too_many_changes(what, self.bounds)
 
     def _chosen(self, order: Order, caller: Caller) -> StagedRows | None:
         """Return the upload of a request, if it has its parts; None for a result without rows."""
@@ -292,7 +282,7 @@ class _Commit:
         author = self.made.author
         if author.telling(self._kernel) is UNAWAITED:
             return ()
-        self._untold = Untold(self._order.table, after, last, author.caller)
+        self._untold = Untold(tuple(self.made.tables), after, last, author.caller)
         return (self._untold.fact(),)
 
     def seen(self) -> None:

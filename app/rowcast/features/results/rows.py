@@ -44,7 +44,6 @@ def result_rows(results: BulkCommit) -> type[SystemRows]:
         def row(self, name: str, *, whole: bool) -> dict[str, object] | None:  # noqa: ARG002
             for upload in results.uploads:
                 if upload.name == name and upload.user == self.caller.user:
-                    most = results.most
                     return {
                         "id": name,
                         "table": upload.table.name,
@@ -52,8 +51,7 @@ def result_rows(results: BulkCommit) -> type[SystemRows]:
                         "rows": upload.rows,
                         "bytes": upload.bytes,
                         "touched": time_text(upload.touched),
-                        "changes_max": most.changes,
-                        "bounded_by": most.why or None,
+                        "changes_max": results.bounds.changes,
                     }
             return None
 

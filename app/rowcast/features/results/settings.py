@@ -22,9 +22,8 @@ class ResultSection(Section):
     )
     changes_max: Annotated[Number, Field(ge=1, le=RESULT_CHANGES_MAX_MAX)] = Field(
         default=RESULT_CHANGES_MAX,
-        description="Rows that one result writes or removes; rows that are as before do not "
-        "count. A result that removes records of another table changes 50,000 at most: all other "
-        "writers wait while these are committed.",
+        description="Rows that one result writes or removes, also in other tables; rows that are "
+        "as before do not count.",
     )
 
 

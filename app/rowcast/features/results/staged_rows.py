@@ -24,7 +24,7 @@ from rowcast.core.result_limits import (
     RESULTS_OF_USER_MAX,
 )
 from rowcast.core.tables import Table
-from rowcast.results.result_bounds import ChangeBounds, Most, too_many_changes
+from rowcast.results.result_bounds import ChangeBounds, too_many_changes
 from rowcast.results.row_file import Page, RowFile
 
 
@@ -111,13 +111,12 @@ class AllStagedRows:
         upload.touched = self._now()
         return upload
 
-    def check_declared(self, rows: int, size: int, known: int, most: Most) -> None:
+    def check_declared(self, rows: int, size: int, known: int) -> None:
         """Raise TOO_LARGE for a result that cannot be committed, before a row of it comes.
 
-        ``known``: how many records its table has; all other rows of it are new. ``most``: how many
-        it may change.
+        ``known``: how many records its table has; all other rows of it are new.
         """
-        new = rows - known
+        new, most = rows - known, self._bounds
         if size > self._bounds.size_bytes:
             raise _too_large(f"{size} bytes, more than {self._bounds.size_bytes}")
         if new > most.changes:

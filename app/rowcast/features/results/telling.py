@@ -34,7 +34,7 @@ _NAMED: Final = ("user", "door", "client_id", "peer", "issuer")
 class Untold:
     """The rows of one result of which hooks are still to be told: those after a number."""
 
-    table: str
+    tables: tuple[str, ...]
     after: int
     last: int
     caller: Caller
@@ -50,7 +50,7 @@ class Untold:
             return Change(OWNER, self.name, None)
         caller = {name: getattr(self.caller, name) for name in _NAMED}
         kept = {
-            "table": self.table,
+            "tables": self.tables,
             "after": self.after,
             "caller": caller,
             "grants": asdict(self.caller.grants),
@@ -69,7 +69,8 @@ class Untold:
             claims=kept["claims"],
             **kept["caller"],
         )
-        return cls(kept["table"], kept["after"], int(name), caller)
+        tables = kept.get("tables") or (kept["table"],)  # earlier versions knew one
+        return cls(tuple(tables), kept["after"], int(name), caller)
 
 
 class Tellings:
@@ -117,8 +118,8 @@ class Tellings:
 
     async def _tell(self, untold: Untold) -> None:
         kernel = self._kernel
-        shape = kernel.registry.shapes.get(untold.table)
-        sources = [shape.table] if shape is not None else []
+        shapes = kernel.registry.shapes
+        sources = [shapes[name].table for name in untold.tables if name in shapes]
         while untold.after < untold.last:
             events: list[Event] = []
             if sources:
