@@ -21,24 +21,24 @@ ROWS = 9_000
 SCHEMA = "type Dog @table @export { id: ID @primaryKey, name: String }"
 
 
-def bring(server, name, cut):
+def bring(server, name, cut, table="Dog", **more):
     """Bring a result and commit it; return its receipt."""
-    order = {"upload": "up", "table": "Dog", "job": "daily", "cut": cut, "parts": ["0"]}
+    order = {"upload": "up", "table": table, "job": "daily", "cut": cut, "parts": ["0"], **more}
     with server.client() as ask:
         rows = [{"id": f"d{number:05}", "name": name} for number in range(ROWS)]
-        brought = ask.put("/$SYS/results/up/0", json={"table": "Dog", "rows": rows})
+        brought = ask.put("/$SYS/results/up/0", json={"table": table, "rows": rows})
         assert brought.is_success, brought.text
         answer = ask.post("/$SYS/results/", json=order | {"rows": ROWS})
         assert answer.is_success, answer.text
         return answer.json()
 
 
-def is_staged(server):
+def is_staged(server, table="rowcast_staged"):
     """Whether pages are in the tables that nobody sees, or rows that are to be moved."""
     path = server.folder / "data" / "rowcast.db"
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as file:
-            return file.execute("SELECT count(*) FROM rowcast_staged").fetchone()[0]
+            return file.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
     except sqlite3.OperationalError:  # not there
         return 0
 
