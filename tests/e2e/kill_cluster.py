@@ -94,8 +94,9 @@ class Door:
 class Work:
     """Clients of HTTP at all nodes, until they are told to end."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, pace: float) -> None:
         self.cluster, self.ledger = cluster, Ledger()
+        self._pace = pace
         self.ended = False
         self.read: dict[str, list[str]] = {name: [] for name in cluster.nodes}
         """The ids of the events that each reader has read, in its order."""
@@ -153,6 +154,7 @@ class Work:
         ledger = self.ledger
         with node.client() as client:
             while not self.ended:
+                pause(self._pace)
                 with ledger.lock:
                     name = (
                         f"r{len(ledger.acknowledged) + len(ledger.refused) + len(ledger.unknown)}"
@@ -188,7 +190,7 @@ class Work:
                     self.ledger.perhaps -= known
                     self.ledger.counted += answer.is_success
                 assert answer.status_code in {204, 412, 503}, answer.text
-                pause(0.01)
+                pause(max(0.01, self._pace))
 
     def _follow(self, node: Node) -> None:
         """Read on with the cursor, at whichever node; a connection is left now and then."""
@@ -358,6 +360,8 @@ class Plan:
     database: Postgres | None = None
     disks: str = "limits"
     """How disks are full: a key of ``DISKS``."""
+    pace: float = 0.0
+    """Seconds that each writer waits between two writes."""
 
 
 def run(folder: Path, plan: Plan, say: Callable[[str], object] = print) -> tuple[Work, list[Pair]]:
@@ -370,7 +374,7 @@ def run(folder: Path, plan: Plan, say: Callable[[str], object] = print) -> tuple
             for place in places(cluster, engines=plan.database is None):
                 closing.enter_context(mounted(place))
         closing.enter_context(cluster)
-        work, play = Work(cluster), Play(Door(cluster), rng)
+        work, play = Work(cluster, plan.pace), Play(Door(cluster), rng, plan.pace)
         faults = Faults(cluster, rng, plan.database, DISKS[plan.disks])
         work.start()
         play.start()
@@ -417,11 +421,12 @@ def main() -> None:
         help="fill disks, too: by limits of processes, or small file systems, which needs root",
     )
     parser.add_argument("--only", default="", help="faults that begin so, such as fill")
+    parser.add_argument("--pace", type=float, default=0.0, help="seconds between two writes")
     options = parser.parse_args()
     if options.cuts and options.engine == "postgres":
         parser.error("--cuts needs an engine on each host: leave out --engine postgres")
     print(f"{options.rounds} rounds, --seed {options.seed}; {PATIENCE_SECONDS} s of patience")
-    plan = Plan(options.rounds, options.seed)
+    plan = Plan(options.rounds, options.seed, pace=options.pace)
     with ExitStack() as closing:
         folder = closing.enter_context(tempfile.TemporaryDirectory(prefix="rowcast-kill-"))
         if options.cuts:

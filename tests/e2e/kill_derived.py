@@ -45,6 +45,8 @@ def derive(tables):
 """
 ROW = "/$SYS/jobs/Hourly"
 PROGRAM = b"rowcast_lake.commands.derive"
+LOOK_SECONDS = 0.2
+"""Between two reads of a table: without it a reader takes all that the machine has."""
 
 
 def processes(folder: Path) -> list[int]:
@@ -93,7 +95,7 @@ class Reader(Watcher):
     def watch(self) -> None:
         limit = min(2 * self.size, HTTP_LIMIT_LINKED_RECORDS_MAX)
         with self.server.client() as client:
-            while not self.stopping.is_set():
+            while not self.stopping.wait(LOOK_SECONDS):
                 answer = client.get(f"/Hourly/?limit({limit})")
                 if answer.status_code != 200:
                     continue

@@ -45,13 +45,16 @@ SUM = 1_000_000
 """What the accounts of a writer have together."""
 WINDOW = 50
 """Moves of one writer that are on the way at a time."""
+LOOK_SECONDS = 0.02
+"""Between two looks at the newest snapshot."""
 
 
 class World:
     """A server, its writers and its reader; what was wrong with them."""
 
-    def __init__(self, server: Server, rows: int) -> None:
+    def __init__(self, server: Server, rows: int, pace: float) -> None:
         self.server = server
+        self.pace = pace
         self.shelf = SnapshotDirectory(server.folder / "data" / "snapshots")
         self.rows = rows
         self.stopping = threading.Event()
@@ -98,7 +101,7 @@ class World:
         """Move one at a time from here to there, in windows of acknowledged publishes."""
         here, there = SUM, 0
         with Mqtt(self.server.mqtt_port, 5, f"writer-{name}") as client:
-            while not self.stopping.is_set():
+            while not self.stopping.wait(self.pace):
                 open_ids = set()
                 for _ in range(WINDOW):
                     here, there = here - 1, there + 1
@@ -118,9 +121,8 @@ class World:
 
     def read(self) -> None:
         """Look at the newest snapshot, over and over: it is whole and of one cut."""
-        while not self.stopping.is_set():
+        while not self.stopping.wait(LOOK_SECONDS):
             if self.shelf.newest() is None:
-                self.stopping.wait(0.01)
                 continue
             with self.shelf.pin("newest") as place:
                 check(place, self.rows)
@@ -186,13 +188,17 @@ def run(
     rows: int,
     seed: int,
     say: Callable[[str], object] = print,
+    pace: float = 0.0,
 ) -> tuple[int, int]:
-    """Make exports, some of them killed; return how many were, and how often the reader looked."""
+    """Make exports, some of them killed; return how many were, and how often the reader looked.
+
+    ``pace``: seconds that a writer waits between two windows of moves.
+    """
     rng = random.Random(seed)
     to_kill = set(rng.sample(range(1, exports), kills))
     killed, cut_short, proved, amounts = 0, 0, 0, [0]
     with Server(folder, schema=SCHEMA) as server:
-        world = World(server, rows)
+        world = World(server, rows, pace)
         world.ballast()
         took = time.monotonic()
         assert export(folder, None)

@@ -21,6 +21,8 @@ from serving import PATIENCE_SECONDS, Server, environment
 
 SCHEMA = "type Hourly @table @export { id: ID @primaryKey, round: Int!, text: String }"
 ROWS = 400
+LOOK_SECONDS = 0.02
+"""Between two reads of the table: without it a reader takes all that the machine has."""
 JOB = """
 import sys
 import pyarrow as pa
@@ -50,7 +52,7 @@ class Reader(threading.Thread):
 
     def run(self) -> None:
         with self.server.client() as client:
-            while not self.stopping.is_set():
+            while not self.stopping.wait(LOOK_SECONDS):
                 try:
                     rows = client.get(f"/Hourly/?limit({2 * ROWS})").json()
                 except Exception:  # noqa: BLE001 - the server is being killed

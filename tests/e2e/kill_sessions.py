@@ -84,8 +84,10 @@ PAIRS = (
 class Play:
     """Clients at work until they are told to finish."""
 
-    def __init__(self, server: Server, rng: random.Random) -> None:
+    def __init__(self, server: Server, rng: random.Random, pace: float = 0.0) -> None:
         self.server = server
+        self._pace = pace
+        """Seconds that a publisher waits before each message."""
         self.pairs = [Pair(*what) for what in PAIRS]
         self.finishing = False
         self.ended = False
@@ -164,6 +166,7 @@ class Play:
                 client.send(packet)
             while not self.ended:
                 while self._may_send(pair):
+                    pause(self._pace)
                     self._send(pair, client)
                 if pair.flights:
                     self._answered(pair, client, self._receive(client, rng))

@@ -13,10 +13,14 @@ from networks import Network, may_cut
 from postgres_server import running_postgres
 from serving import PATIENCE_SECONDS
 
+PACE = 0.02
+"""Seconds between two writes of a writer: at full rate, which scripts/kill has, writers take all
+that the machine has, and prove the same."""
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(10 * PATIENCE_SECONDS)]
 
 
 def check(folder, plan):
+    plan.pace = PACE
     work, pairs = run(folder, plan, lambda line: None)
     assert len(work.ledger.acknowledged) > 50
     assert all(pair.arrived > 100 for pair in pairs)
@@ -46,7 +50,7 @@ def test_nothing_is_lost_or_doubled_when_file_systems_are_full(tmp_path):
     if not may_mount():
         pytest.skip("this user may not mount a file system")
     program = [sys.executable, ROOT / "tests/e2e/kill_cluster.py", "2", "--seed", "8"]
-    options = ["--only", "fill", "--disks", "mounts"]
+    options = ["--only", "fill", "--disks", "mounts", "--pace", str(PACE)]
     env = os.environ | {"PYTHONPATH": str(ROOT / "tests"), "TMPDIR": str(tmp_path)}
     ended = subprocess.run(
         [*program, *options], capture_output=True, check=False, text=True, env=env

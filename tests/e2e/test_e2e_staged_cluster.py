@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import httpx
 import pytest
-from test_e2e_staged_workers import ROWS, bring, is_staged
+from test_e2e_staged_workers import LOOK_SECONDS, ROWS, bring, is_staged
 
 from clusters import Cluster
 from serving import wait_until
@@ -50,7 +50,7 @@ class Looking(threading.Thread):
         self.stopping = threading.Event()
 
     def run(self):
-        while not self.stopping.is_set():
+        while not self.stopping.wait(LOOK_SECONDS):
             for node in self.nodes:
                 with suppress(httpx.HTTPError, KeyError, ValueError, TypeError):  # it is killed
                     found = names_at(node)
