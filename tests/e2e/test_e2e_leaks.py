@@ -91,11 +91,11 @@ async def cut_many(program, name, rng):
 
 
 async def settled(condition):
-    """Wait, turn by turn, until a condition holds."""
+    """Wait until a condition holds; what is in cycles is collected now and then."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while not condition():
-            gc.collect()
-            await asyncio.sleep(0)
+            gc.collect()  # takes longer than most turns of the loop, so there are many in between
+            await asyncio.wait({asyncio.get_running_loop().create_future()}, timeout=0.1)
 
 
 def filters(program):
