@@ -363,7 +363,7 @@ def test_verify_compares_nodes_while_they_are_written_to(cluster):
 
         def write():
             n = 0
-            while not done.is_set():
+            while not done.wait(0.01):
                 put(nodes[n % len(nodes)], f"busy-{n % 40}", n=n)
                 n += 1
 

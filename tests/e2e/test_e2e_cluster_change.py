@@ -15,6 +15,9 @@ from clusters import Cluster, Node
 from free_ports import free_ports
 from serving import PATIENCE_SECONDS, TooLate, rowcast, wait_until
 
+WRITE_SECONDS = 0.02
+"""Between two writes: at full rate a writer takes all that the machine has, and proves the same."""
+
 pytestmark = pytest.mark.timeout(8 * PATIENCE_SECONDS)
 
 
@@ -95,7 +98,7 @@ def writing(cluster):
 
     def write():
         n = 0
-        while not done.is_set():
+        while not done.wait(WRITE_SECONDS):
             n += 1
             node = cluster.running[n % len(cluster.running)]
             try:

@@ -383,7 +383,7 @@ def test_a_killed_worker_loses_nothing_and_is_started_again(tmp_path):
 
         def write(name):
             n = 0
-            while not stop.is_set():
+            while not stop.wait(0.01):
                 n += 1
                 try:
                     if server.work("PUT", f"/Dog/{name}-{n}", json={"n": n}).status_code == 201:
