@@ -1,5 +1,7 @@
 """Seeds that notice a planted mistake: those that fail with it, and hold without."""
 
+from functools import cache
+
 from _pytest.monkeypatch import MonkeyPatch
 from sim_world import Failed, run
 
@@ -9,7 +11,12 @@ def notices(seed, plant, *, rough):
     with MonkeyPatch.context() as patch:
         plant(patch)
         planted = _holds(seed, rough=rough)
-    return not planted and _holds(seed, rough=rough)
+    return not planted and _holds_without(seed, rough)
+
+
+@cache
+def _holds_without(seed, rough):
+    return _holds(seed, rough=rough)
 
 
 def _holds(seed, *, rough):

@@ -21,8 +21,8 @@ from sim_session_plants import SESSION_PLANTS
 from sim_world import Failed, run
 
 HIDDEN_PLANTS = HIDDEN_SESSION_PLANTS | HIDDEN_JOURNAL_PLANTS
-QUICK = 25
-ALL = 80
+QUICK = 20
+ALL = 45
 SEEDS_TO_NOTICE = 300
 ROUGH_SEEDS = 100
 NOTICED_BY = {
@@ -33,13 +33,13 @@ NOTICED_BY = {
     "read_tables_that_are_behind": 8,
     "forget_topic_tables_with_the_process": 4,
     "keep_facts_after_their_write": 3,
-    "forget_facts_that_are_tried_alone": 14,
+    "forget_facts_that_are_tried_alone": 3,
     "forward_what_a_durable_session_wants": 8,
     "ignore_evictions": 5,
     "split_groups": 1,
     "do_not_notice_the_trimmed_log": 29,
     "let_one_failing_write_fail_them_all": 3,
-    "send_connack_before_the_session_is_on_disk": 4,
+    "send_connack_before_the_session_is_on_disk": 12,
     "use_identifiers_twice": 8,
     "drop_topic_tables_that_hold_something": 1,
     "tell_of_records_as_they_were_written": 1,
