@@ -228,21 +228,21 @@ async def compare(seed, acts=12, *, listed=False):
     return acts * 6
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(24))
 async def test_engine_and_reference_agree(seed):
     """M9, L6, L7, L12, L13: reads, lists, counts, queries, writes, live and replayed events."""
     await compare(seed)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(24))
 async def test_engine_and_reference_agree_beside_an_access_list(seed):
     """M9, G20: the same, where an access list has to allow it, too."""
     await compare(seed, listed=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1000, 1010))
+@pytest.mark.parametrize("seed", range(1000, 1005))
 async def test_engine_and_reference_agree_for_long(seed):
-    """M9: thousands of them."""
+    """M9: hundreds of them; ``scripts/rights`` compares thousands."""
     for number in range(20):
         await compare(seed * 100 + number, listed=number % 2 == 1)

@@ -12,7 +12,7 @@ from rowcast.writes.last_write_wins import stamp_of
 TOPICS = "Dog/1", "Dog/2", "u/1"
 SITES = "0000000a", "0000000b", "0000000c"
 SEEDS_USUAL = 40
-SEEDS = 160
+SEEDS = 100
 """`scripts/sites` plays a thousand."""
 
 
