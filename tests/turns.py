@@ -12,14 +12,21 @@ T = TypeVar("T")
 
 LONG = frozenset({
     "test_e2e_archive_store.py",
+    "test_e2e_cluster_archive.py",
     "test_e2e_cluster_change.py",
     "test_e2e_cluster_disk.py",
+    "test_e2e_cluster_restore.py",
     "test_e2e_cluster_sites.py",
     "test_e2e_kill_cluster.py",
     "test_e2e_kill_derived.py",
     "test_e2e_kill_export.py",
     "test_e2e_kill_gateway.py",
     "test_e2e_kill_results.py",
+    "test_e2e_leaks.py",
+    "test_e2e_openapi.py",
+    "test_e2e_staged_cluster.py",
+    "test_e2e_staged_sites_cluster.py",
+    "test_e2e_staged_workers.py",
     "test_interop_durable_streams.py",
 })  # fmt: skip
 """Their longest tests take 10 to 50 s. None shares its server, so any process may run it."""
