@@ -44,7 +44,7 @@ class Node(Server):
     """One node; it has no MQTT until it numbers writes."""
 
     def __init__(self, folder: Path, name: str, peers: list[str], **settings: object) -> None:
-        (folder / "none").mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         self.name = name
         given = {
             "cluster.name": "test",

@@ -163,16 +163,3 @@ def test_v5_alarms_are_checked(tmp_path, monkeypatch):
         (tmp_path / "schema.graphql").write_text(f"type Dog @table @export {alarm} {{ age: Int }}")
         result = CliRunner().invoke(command, ("check",), catch_exceptions=True)
         assert said.partition(": ")[2] in str(result.exception)
-
-
-@pytest.mark.parametrize("command_", [SERVE, ("check",), ("serve",)])
-def test_a_missing_directory_of_resources_is_refused_where_it_was_named(
-    tmp_path, monkeypatch, command_
-):
-    monkeypatch.setattr("rowcast.program.main.serve", lambda _config: pytest.fail("it started"))
-    ended = checked(tmp_path, monkeypatch, arguments=(*command_, "--resources", "resorces"))
-    assert str(ended.exception).startswith("--resources: there is no directory resorces; make it")
-    (tmp_path / "resorces").mkdir()
-    assert checked(tmp_path, monkeypatch, arguments=(*SERVE, "--resources", "resorces")).output
-    settings = "resources: of-the-image"
-    assert checked(tmp_path, monkeypatch, settings, SERVE).exit_code == 0

@@ -130,8 +130,7 @@ class Config(FeatureSections):
     )
     resources: Place = Field(
         default=Path("resources"),
-        description="Directory of resource classes and hooks; it may be absent, unless "
-        "`--resources` names it.",
+        description="Directory of resource classes and hooks; it may be absent.",
     )
     data: Place = Field(default=Path("data"), description="Directory of all persistent data.")
     url: Annotated[str, AfterValidator(_address)] = Field(

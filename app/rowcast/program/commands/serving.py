@@ -80,22 +80,8 @@ def serve(
         "cluster.node": node,
         "cluster.peers": peer or None,
     }
-    _check_directory(resources)
     chosen = join_settings(config, flags, settings)
     (_check if check_config else _run)(chosen)
-
-
-def _check_directory(resources: Path | None) -> None:
-    """Raise INVALID for a directory that was named here and is not there.
-
-    The one of the settings may be missing, by which a container leaves out those of its image.
-    """
-    if resources is not None and not resources.exists():
-        raise Error(
-            Code.INVALID,
-            f"--resources: there is no directory {resources}; make it, name the right one, or "
-            "leave --resources out",
-        )
 
 
 def _run(chosen: Config) -> None:
@@ -132,7 +118,6 @@ def check(
 
     Example: rowcast check --schema schema.graphql
     """
-    _check_directory(resources)
     chosen = join_settings(config, {"schema": schema, "resources": resources}, settings)
     _check(chosen, run_resources=run_resources)
 
