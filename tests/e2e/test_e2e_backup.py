@@ -102,6 +102,26 @@ def test_as_it_was_before_the_mistake(tmp_path):
         assert 2 == len(server.request("GET", "/Dog/").json())
 
 
+def test_a_restore_that_fails_leaves_the_archive_that_was_there(tmp_path, monkeypatch):
+    """O12: that of the same log, which a node keeps."""
+
+    def fail(*_, **__):
+        raise Error(Code.BUSY, "the disk is full")
+
+    folder, kept, new = tmp_path / "first", tmp_path / "kept", tmp_path / "new"
+    folder.mkdir()
+    with Server(folder) as server:
+        epoch = server.request("GET", "/health").json()["head"].split(":")[0]
+        assert 0 == rowcast("backup", kept, "--data", folder / "data").returncode
+    earlier = new / backups.ARCHIVE / epoch / "1" / "0-9.parquet"
+    earlier.parent.mkdir(parents=True)
+    earlier.write_bytes(b"whole")
+    monkeypatch.setattr(backups, "_copy_files", fail)
+    with pytest.raises(Error, match="the disk is full"):
+        backups.restore(kept, new, same_log=True)
+    assert b"whole" == earlier.read_bytes()
+
+
 def test_a_damaged_back_up_is_refused(tmp_path):
     folder = tmp_path / "first"
     folder.mkdir()
@@ -135,6 +155,11 @@ def test_what_is_no_back_up_is_said(tmp_path):
 def test_a_restore_that_fails_leaves_nothing(tmp_path, monkeypatch):
     """O12: in the object store too, which comes last; what was there before stays as it was."""
 
+    def archived(_, data, epochs, __):
+        (data / backups.ARCHIVE / epochs[1]).mkdir(parents=True)
+        (data / backups.ARCHIVE / epochs[1] / "0-9.parquet").touch()
+        return 1
+
     def fail(*_, **__):
         raise Error(Code.BUSY, "the store is away")
 
@@ -145,6 +170,7 @@ def test_a_restore_that_fails_leaves_nothing(tmp_path, monkeypatch):
         (folder / "data" / "users.json").write_text("those of the backup")
         assert 0 == rowcast("backup", kept, "--data", folder / "data").returncode
     with monkeypatch.context() as patch:
+        patch.setattr(backups, "restore_archive", archived)
         patch.setattr(backups, "restore_stored", fail)
         with pytest.raises(Error, match="the store is away"):
             backups.restore(kept, new, stored=Config())

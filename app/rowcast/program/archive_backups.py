@@ -135,24 +135,20 @@ def restore_archive(place: Path, data: Path, epochs: tuple[str, str], position: 
     """Bring the archive of a backup's epoch back for a new one; return the number of files.
 
     What is after ``position`` is left out. Raises OSError; UNSUPPORTED where a file must be cut and
-    its library is not there.
+    its library is not there. The caller removes what a failure leaves.
     """
     old, new = place / DIRECTORY / epochs[0], data / DIRECTORY / epochs[1]
     index, count = ArchiveIndex(DiskPlace(old)), 0
-    try:
-        for part in sorted(old.iterdir()) if old.is_dir() else ():
-            for folder in (data / DIRECTORY, new, new / part.name):
-                make_directory(folder)
-            index.renew(int(part.name))
-            chain = [item for item in index.chain(int(part.name)) if item.after < position]
-            for item in chain:
-                _restore(item, new / part.name, epochs[1], position)
-            _copy(part / SOURCE, new / part.name / SOURCE)
-            sync_directory(new / part.name)
-            count += len(chain)
-    except BaseException:
-        shutil.rmtree(new, ignore_errors=True)
-        raise
+    for part in sorted(old.iterdir()) if old.is_dir() else ():
+        for folder in (data / DIRECTORY, new, new / part.name):
+            make_directory(folder)
+        index.renew(int(part.name))
+        chain = [item for item in index.chain(int(part.name)) if item.after < position]
+        for item in chain:
+            _restore(item, new / part.name, epochs[1], position)
+        _copy(part / SOURCE, new / part.name / SOURCE)
+        sync_directory(new / part.name)
+        count += len(chain)
     return count
 
 

@@ -208,8 +208,8 @@ def restore(
         if not same_log:
             epoch, position = _rewound(part, before, to, schema or place / SCHEMA)
         epochs = before.epoch, epoch
-        files = restore_archive(place, data, epochs, position) if archive else 0
         with _removed_on_failure(data / ARCHIVE / epoch):
+            files = restore_archive(place, data, epochs, position) if archive else 0
             if archive and stored and not same_log:
                 shared = (place / FILES / CLUSTER).exists()
                 files += restore_stored(stored, epochs, position, parts_of(part), shared=shared)
@@ -239,11 +239,18 @@ def _unfinished(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def _removed_on_failure(archive: Path) -> Iterator[None]:
-    """Remove what was brought back of an archive if what follows fails."""
+    """Remove an archive that is brought back if that, or what follows, fails.
+
+    One of the same log that was there before stays.
+    """
+    was_there = archive.exists()
     try:
         yield
     except BaseException:
-        shutil.rmtree(archive, ignore_errors=True)
+        if not was_there:
+            shutil.rmtree(archive, ignore_errors=True)
+            with suppress(OSError):  # it has archives of other logs, or is not there
+                archive.parent.rmdir()
         raise
 
 
