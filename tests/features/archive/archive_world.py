@@ -38,10 +38,13 @@ class Archiving:
         features=(),
         stored=None,
         place=None,
+        removal_now=None,
     ):
         self.folder = folder
         self.store = SqlStore(f"sqlite:///{folder / 'log.db'}")
         self.room = room = Server(store=self.store, undeclared="table", features=features)
+        if removal_now is not None:
+            room.kernel.removal_now = removal_now
         self.files = files or ParquetFiles(group_events=4)
         bounds = ArchiverBounds(OldestRoom(step, 10_000), file_bytes, 100, days * 86_400)
         shared = place is not None

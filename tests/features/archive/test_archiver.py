@@ -174,6 +174,16 @@ async def test_m2_an_age_limit_removes_whole_files_and_their_cursors(tmp_path):
     world.close()
 
 
+async def test_k12_no_file_is_removed_by_a_wrong_clock(tmp_path):
+    world = Archiving(tmp_path, keep=5, days=1, removal_now=lambda: 0.0)
+    await written(world, 40)
+    await world.sweep()
+    world.room.time += 200_000
+    await world.sweep()
+    assert [*range(1, 41)] == every(world)
+    world.close()
+
+
 async def test_m2_a_damaged_file_is_an_error_that_names_it(tmp_path):
     world = Archiving(tmp_path, keep=5, step=1_000)
     await written(world, 20)

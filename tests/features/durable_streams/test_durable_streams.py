@@ -228,6 +228,16 @@ async def test_v7_a_time_to_live_is_prolonged_by_use_and_ends_the_stream():
     assert [] == list(room.store.states(OWNER))
 
 
+async def test_k12_no_stream_ends_by_a_wrong_clock():
+    room, streams = open_room()
+    right = room.time
+    room.kernel.removal_now = lambda: right
+    await create(streams, "s/1", replace(TEXT, ttl=10))
+    room.time += 100
+    await streams.expire_due()
+    assert (1, "s/1") == (len(streams), streams.get("s/1").topic)
+
+
 async def test_v7_an_offset_of_another_log_is_told_apart():
     """V7."""
     room, streams = open_room()

@@ -115,6 +115,16 @@ async def test_a_key_is_forgotten_after_its_time(room):
     assert inf == await keys.expire_due()
 
 
+async def test_k12_no_key_is_forgotten_by_a_wrong_clock(room):
+    keys, right = keys_of(room), room.time
+    room.kernel.removal_now = lambda: right
+    await send(room, "a")
+    room.time += 2 * keys.keep_seconds
+    await keys.expire_due()
+    await room.committer.durable()
+    assert 1 == len(known(room))
+
+
 async def test_a_key_that_is_over_is_free_before_it_is_swept(room):
     await send(room, "a")
     room.time += keys_of(room).keep_seconds
