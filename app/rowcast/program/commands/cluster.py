@@ -31,8 +31,8 @@ PAUSE_SECONDS: Final = 1.0
 """Between two of them."""
 _OF_THE_CUT: Final = frozenset({HTTPStatus.GONE, HTTPStatus.REQUEST_ENTITY_TOO_LARGE})
 """Refusals that a newer position mends."""
-REMAINING_LEAST: Final = 3
-"""Nodes of a cluster that goes on when one of them dies."""
+FAULT_TOLERANT_NODES_LEAST: Final = 3
+"""With fewer nodes the cluster stops when one of them dies."""
 LETTERS: Final = 12
 """Of a digest, as it is shown."""
 
@@ -99,25 +99,30 @@ def leave(
     Example: rowcast cluster leave c
     """
     with client_of(url) as client:
-        if not two_remain:
-            _check_remaining(client, node)
+        two_left = _leaves_two(client, node)
+        if two_left and not two_remain:
+            raise _too_few(node)
         client.request("DELETE", _path_of(node))
     print(f"node {node} has left", file=sys.stderr)
-    if two_remain:
+    if two_left:
         print("while there are two nodes, both must run; let another one join", file=sys.stderr)
 
 
-def _check_remaining(client: SyncRowcast, node: str) -> None:
-    """Raise CONFLICT where too few nodes would remain; one that runs is refused by the cluster."""
+def _leaves_two(client: SyncRowcast, node: str) -> bool:
+    """Return whether two nodes would remain; one that runs is refused by the cluster itself."""
     rows = {row["node"]: row for row in client.request("GET", NODES).json()}
-    if len(rows) == REMAINING_LEAST and node in rows and not rows[node]["connected"]:
-        raise Error(
-            Code.CONFLICT,
-            f"without {node} two nodes would remain, of which none may fail: writes need both. "
-            f"Start {node} again, on a new machine with an empty data directory and the same name; "
-            f"or replace it by a node of another name: rowcast cluster leave {node} --two-remain, "
-            "and then rowcast cluster join",
-        )
+    known = node in rows and not rows[node]["connected"]
+    return known and len(rows) == FAULT_TOLERANT_NODES_LEAST
+
+
+def _too_few(node: str) -> Error:
+    return Error(
+        Code.CONFLICT,
+        f"without {node} two nodes would remain, of which none may fail: writes need both. "
+        f"Start {node} again, on a new machine with an empty data directory and the same name; "
+        f"or replace it by a node of another name: rowcast cluster leave {node} --two-remain, "
+        "and then rowcast cluster join",
+    )
 
 
 def _path_of(node: str) -> str:
