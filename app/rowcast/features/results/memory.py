@@ -98,7 +98,8 @@ class Memory:
         """Return how many of the job's own topics are of other ones of these tables."""
         below = f"{table.path}/"
         declared = tuple(f"{one.path}/" for one in tables)
-        return sum(topic.startswith(declared) > topic.startswith(below) for topic in self.topics)
+        elsewhere = [topic for topic in self.topics if not topic.startswith(below)]
+        return sum(topic.startswith(declared) for topic in elsewhere)
 
     def changes(self, receipt: ResultReceipt) -> list[Change]:
         """Return the changes that store a receipt, and remove the oldest."""
