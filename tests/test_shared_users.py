@@ -143,6 +143,49 @@ async def test_a_log_that_does_not_take_it_is_asked_again(nodes):
     assert two.roles == {"r"}
 
 
+async def test_a_second_change_between_two_looks_is_not_lost(nodes):
+    """K17: the node that made the list is not new to it, though it has not looked since."""
+    one, two = nodes
+    one.edit("r")
+    await one.look()
+    one.edit("r", "s")
+    await settle(one, two)
+    assert one.roles == two.roles == {"r", "s"}
+    one.edit("r", "s", "t")
+    await one.look()
+    one.edit("r", "s")  # as it was when file and log were the same last
+    await settle(one, two)
+    assert one.roles == two.roles == {"r", "s"}
+
+
+async def test_a_change_while_another_is_on_its_way_is_not_lost(nodes):
+    """K17: it is put in when the log has the one before."""
+    one, two = nodes
+    done, keep = [], one.keep
+    for roles, more in ((("r",), ("r", "s")), (("r", "s", "t"), ("r", "s"))):
+        one.shared._committer.keep = lambda changes, then: done.append((changes, then))
+        one.edit(*roles)
+        await one.shared.look()
+        one.edit(*more)
+        await one.shared.look()
+        one.shared._committer.keep = keep
+        for changes, then in done:
+            one.keep(changes, then)
+            await one.look()
+        done.clear()
+        await settle(one, two)
+        assert one.roles == two.roles == {"r", "s"}
+
+
+async def test_what_the_log_has_taken_is_noted_at_once(nodes):
+    """K17: a server that is killed after that knows that it is not new."""
+    one = nodes[0]
+    await one.shared.start()
+    one.edit("r")
+    await until(one.mark.exists)
+    await one.shared.stop()
+
+
 async def test_what_is_on_its_way_is_not_put_in_again(nodes):
     one = nodes[0]
     put, done = [], []

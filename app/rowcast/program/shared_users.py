@@ -5,6 +5,10 @@ Each node goes on reading its own file (``auth/users_file.py``), so whoever chan
 into the log, and the others write it to theirs. Of two lists put in at the same time, the later
 one in the log stays. A node that was away gets the list with the tables; a file that was changed
 meanwhile is put into the log, unless the node is new to the cluster.
+
+Which of two lists is the newer one follows from the one that file and log had in common last. What
+a node has put into the log is that as soon as the log has it, not when the node looks again: the
+next change may come before. While a list is on its way, nothing else is decided.
 """
 
 import asyncio
@@ -12,6 +16,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -57,6 +62,10 @@ class SharedUsers(Feature):
         """The list in the log; None before there was one."""
         self._sent: bytes | None = None
         """The list that is on its way into the log."""
+        self._shared: str | None = None
+        """The digest of the list that file and log had in common; None: as ``MARK`` says."""
+        self._taken = asyncio.Event()
+        """Set when the log has taken a list, so that ``MARK`` is written at once."""
         self._background = Background()
         self._said = ""
 
@@ -87,7 +96,9 @@ class SharedUsers(Feature):
 
     async def _watch(self) -> None:
         while True:
-            await asyncio.sleep(self._look_seconds)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._taken.wait(), self._look_seconds)
+            self._taken.clear()
             await self.look()
 
     async def look(self) -> None:
@@ -101,30 +112,35 @@ class SharedUsers(Feature):
                 log.warning("users of this node may not be those of the cluster: %s", error)
 
     async def _settle(self) -> None:
+        if self._sent is not None:
+            return
         listed, known = self._users.listed, self._known
         own = _packed(listed) if listed is not None and self._path.exists() else None
+        shared = self._common()
         if own == known:
             await self._note(known)
         elif known is None:
             self._publish(own)
-        elif own is None or _digest(own) == self._common() or not self._mark.exists():
+        elif own is None or shared in {"", _digest(own)}:
             await self._take(known, own)
         else:
             self._publish(own)
 
     def _publish(self, own: bytes | None) -> None:
         """Put this node's list into the log."""
+        if own is None:
+            return
 
         def done(error: Error | None) -> None:
             self._sent = None
             if error is None:
-                self._known = own
+                self._known, self._shared = own, _digest(own)
+                self._taken.set()
             else:
                 log.info("a change of users is not in the log yet: %s", error.message)
 
-        if own is not None and self._sent != own:
-            self._sent = own
-            self._committer.keep((Change(OWNER, NAME, own),), done)
+        self._sent = own
+        self._committer.keep((Change(OWNER, NAME, own),), done)
 
     async def _take(self, known: bytes, own: bytes | None) -> None:
         """Write the log's list to the file, unless that is another one by now."""
@@ -135,7 +151,7 @@ class SharedUsers(Feature):
                 raise Error(Code.CONFLICT, "the file was changed at the same time")
             return wanted
 
-        if own is not None and not self._mark.exists():
+        if own is not None and not self._common():
             log.warning("the users of the cluster replace those in %s", self._path)
             await asyncio.to_thread(self._keep_replaced)
         await self._change(edit)
@@ -149,10 +165,15 @@ class SharedUsers(Feature):
     async def _note(self, known: bytes | None) -> None:
         """Remember what file and log have in common."""
         self._said = ""
-        if known is not None and self._common() != _digest(known):
+        if known is not None and self._marked() != _digest(known):
             await asyncio.to_thread(replace_file, self._mark, _digest(known).encode())
+        self._shared = None
 
     def _common(self) -> str:
+        """Return the digest of the list that file and log had in common; empty for a new node."""
+        return self._marked() if self._shared is None else self._shared
+
+    def _marked(self) -> str:
         try:
             return self._mark.read_text()
         except FileNotFoundError:
