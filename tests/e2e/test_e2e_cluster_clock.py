@@ -31,6 +31,11 @@ def set_ahead(node: Node, folder: Path) -> None:
     node.wrapper, node.anew = ("env", f"PYTHONPATH={paths}"), True
 
 
+def write(node: Node, path: str, n: int) -> None:
+    """Write a record, again where the lease changed hands meanwhile (503)."""
+    wait_until(lambda: node.request("PUT", path, json={"n": n}).is_success, f"{path} is {n}")
+
+
 def leave_for_an_hour(node: Node) -> None:
     """Have a record, and a session that is away, which are over after an hour."""
     hour = {"session_expiry_interval": 3600}
@@ -58,8 +63,9 @@ def test_a_sequencer_whose_clock_is_far_ahead_keeps_the_history(tmp_path):
     a = cluster.nodes["a"]
     a.settings["cluster.lease_seconds"] = LEASE_SECONDS
     with cluster:
+        cluster.settle()
         for n in (1, 2):
-            assert a.request("PUT", "/Dog/1", json={"n": n}).is_success
+            write(a, "/Dog/1", n)
         leave_for_an_hour(a)
         a.stop()
         set_ahead(a, tmp_path / "ahead")
@@ -70,9 +76,9 @@ def test_a_sequencer_whose_clock_is_far_ahead_keeps_the_history(tmp_path):
         wait_until(lambda: a.nodes["a"]["clock_ahead"], "the others have told their time")
         assert a.nodes["a"]["clock_ahead"] == pytest.approx(AHEAD, abs=30)
         for n in range(2 * KEPT):
-            assert a.request("PUT", "/Counter/1", json={"n": n}).is_success
+            write(a, "/Counter/1", n)
         wait_until(lambda: len(history(a, "/Counter/1")) <= KEPT, "the history is swept")
-        assert history(a, "/Dog/1") == [1, 2]
+        assert [*dict.fromkeys(history(a, "/Dog/1"))] == [1, 2]
         assert a.request("GET", "/$SYS/sessions/sleeper").is_success
         for node in cluster.followers:  # a itself hides by its own clock what is over
             assert node.request("GET", "/Note/hour").is_success
