@@ -247,8 +247,8 @@ def certificates_of(config: Config, now: Callable[[], float]) -> Certificates | 
 
 
 @contextlib.asynccontextmanager
-async def waiting_doors(config: Config, error: Error) -> AsyncIterator[None]:
-    """Tell an error at the ports of HTTP and HTTPS, while a node cannot begin."""
+async def waiting_doors(config: Config, reason: Callable[[], Error]) -> AsyncIterator[None]:
+    """Tell the reason at the ports of HTTP and HTTPS, while a node cannot begin."""
     tls, http, context = config.tls, config.http, None
     if tls.certificate is not None and http.secure_port:
         files = Files(tls.certificate, tls.private_key, tls.private_key_password)
@@ -256,7 +256,7 @@ async def waiting_doors(config: Config, error: Error) -> AsyncIterator[None]:
             context = await asyncio.to_thread(server_context, files, None, HTTPS_TLS.protocols)
         except Error as why:
             log.warning("the port of HTTPS stays closed meanwhile: %s", why.message)
-    async with waiting_door(http.host, http.port, error, http.secure_port, context):
+    async with waiting_door(http.host, http.port, reason, http.secure_port, context):
         yield
 
 

@@ -36,7 +36,6 @@ from rowcast.program.cluster_checks import agreed, check_cluster, tell_of_archiv
 from rowcast.program.cluster_nodes import FollowerNode, Membership, SequencerNode
 from rowcast.program.collector import Collector
 from rowcast.program.config import Config, variable
-from rowcast.program.doors import waiting_doors
 from rowcast.program.engines import EngineOfNode
 from rowcast.program.main import Application
 from rowcast.program.membership_mark import locked, mark
@@ -241,8 +240,9 @@ class Node:
                 log.error("this node cannot begin, and tries again: %s", error.full)  # noqa: TRY400
                 if self.keeper.held:
                     await asyncio.to_thread(self.keeper.give_up)
-                async with waiting_doors(self.config, error):
-                    await self._pause()
+                await self._standing_by.tell(error.message)
+                await self._pause()
+                await self._standing_by.end()
         if self._left:
             raise has_left(self._cluster, self.config.data)
 

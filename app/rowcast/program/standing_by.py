@@ -12,19 +12,22 @@ class StandingBy:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._open = AsyncExitStack()
-        self._told = ""
+        self._open: AsyncExitStack | None = None
+        """Closes the ports; None while they are closed."""
+        self._why = ""
 
     async def tell(self, why: str) -> None:
         """Tell this from now on, and open the ports if they are not."""
-        if why == self._told:
-            return
-        await self.end()
-        self._told = why
-        error = Error(Code.BUSY, why, retry_after_seconds=1)
-        await self._open.enter_async_context(waiting_doors(self._config, error))
+        self._why = why
+        if self._open is None:
+            self._open = AsyncExitStack()
+            await self._open.enter_async_context(waiting_doors(self._config, self._reason))
+
+    def _reason(self) -> Error:
+        return Error(Code.BUSY, self._why, retry_after_seconds=1)
 
     async def end(self) -> None:
         """Close the ports: a role opens its own."""
-        await self._open.aclose()
-        self._open, self._told = AsyncExitStack(), ""
+        if self._open is not None:
+            opened, self._open = self._open, None
+            await opened.aclose()

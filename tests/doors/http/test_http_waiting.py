@@ -34,7 +34,7 @@ def request(method, path):
 
 async def test_each_request_is_told_why_and_when_to_come_back():
     port = free_port()
-    async with waiting_door("127.0.0.1", port, FULL):
+    async with waiting_door("127.0.0.1", port, lambda: FULL):
         status, headers, body = await ask(port, request("PUT", "/Dog/1?a") + b"{}")
     told = json.loads(body)
     assert (503, "1", str(len(body))) == (status, headers["Retry-After"], headers["Content-Length"])
@@ -44,7 +44,7 @@ async def test_each_request_is_told_why_and_when_to_come_back():
 
 async def test_it_is_live_and_not_ready():
     port = free_port()
-    async with waiting_door("127.0.0.1", port, FULL):
+    async with waiting_door("127.0.0.1", port, lambda: FULL):
         live, _, _ = await ask(port, request("GET", "/health"))
         ready, _, body = await ask(port, request("GET", "/health/ready"))
         no_body = await ask(port, request("HEAD", "/health/ready"))
@@ -61,7 +61,7 @@ def test_it_answers_on_the_loop_that_servers_have():
 
 async def test_a_request_without_end_is_answered_and_one_without_beginning_is_cut():
     port = free_port()
-    async with waiting_door("127.0.0.1", port, FULL):
+    async with waiting_door("127.0.0.1", port, lambda: FULL):
         assert 503 == (await ask(port, b"x" * (HEAD_BYTES_MAX + 1)))[0]
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET ")
@@ -81,8 +81,8 @@ async def test_a_port_that_is_taken_is_left_to_its_owner():
 
     async with (
         await asyncio.start_server(owner, "127.0.0.1", port),
-        waiting_door("127.0.0.1", port, FULL),
-        waiting_door("127.0.0.1", None, FULL),
+        waiting_door("127.0.0.1", port, lambda: FULL),
+        waiting_door("127.0.0.1", None, lambda: FULL),
     ):
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         await asyncio.wait_for(reached.wait(), PATIENCE_SECONDS)
@@ -106,7 +106,7 @@ def secure(tmp_path):
 async def test_where_there_is_only_https_that_answers(secure):
     config, authority = secure
     how = {"ssl": authority.client(), "server_hostname": "localhost"}
-    async with waiting_doors(config, FULL):
+    async with waiting_doors(config, lambda: FULL):
         port = config.http.secure_port
         status, _, body = await ask(port, request("PUT", "/Dog/1") + b"{}", **how)
         live, _, _ = await ask(port, request("GET", "/health"), **how)
@@ -121,7 +121,7 @@ async def test_a_certificate_that_cannot_be_read_is_told(secure, caplog):
     """The port stays closed as it would be without this door, and the log says why."""
     config, _ = secure
     config.tls.certificate.write_text("")
-    async with waiting_doors(config, FULL):
+    async with waiting_doors(config, lambda: FULL):
         with pytest.raises(ConnectionError):
             await asyncio.open_connection("127.0.0.1", config.http.secure_port)
     assert "the port of HTTPS stays closed meanwhile: tls.certificate: " in caplog.text

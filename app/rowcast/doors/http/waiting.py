@@ -8,7 +8,7 @@ the process again, ``/health/ready`` has the problem as its only check, all else
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import Final, cast
@@ -43,8 +43,8 @@ def answer(request: bytes, error: Error) -> bytes:
 class Waiting(asyncio.Protocol):
     """One connection; ``open_ones`` has the transports of all."""
 
-    def __init__(self, error: Error, open_ones: set[asyncio.Transport]) -> None:
-        self._error, self._open = error, open_ones
+    def __init__(self, reason: Callable[[], Error], open_ones: set[asyncio.Transport]) -> None:
+        self._reason, self._open = reason, open_ones
         self._got = b""
         self._answered = False
 
@@ -64,7 +64,7 @@ class Waiting(asyncio.Protocol):
         self._got += data
         if HEAD_END in self._got or len(self._got) > HEAD_BYTES_MAX:
             self._answered = True
-            self._transport.write(answer(self._got, self._error))
+            self._transport.write(answer(self._got, self._reason()))
             if self._transport.can_write_eof():
                 self._transport.write_eof()
             else:  # TLS cannot end one direction only
@@ -75,18 +75,18 @@ class Waiting(asyncio.Protocol):
 async def waiting_door(
     host: str,
     port: int | None,
-    error: Error,
+    reason: Callable[[], Error],
     secure_port: int | None = None,
     context: ssl.SSLContext | None = None,
 ) -> AsyncIterator[None]:
-    """Listen for HTTP meanwhile, and tell an error; for HTTPS, too, if there is a context.
+    """Listen for HTTP meanwhile, and tell the reason; for HTTPS, too, if there is a context.
 
     A port that is None or that cannot be had is left out.
     """
     open_ones: set[asyncio.Transport] = set()
 
     def make() -> asyncio.Protocol:
-        return Waiting(error, open_ones)
+        return Waiting(reason, open_ones)
 
     ports, shaking = [(port, make)], None
     if context is not None:
