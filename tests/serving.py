@@ -59,9 +59,10 @@ T = TypeVar("T")
 
 
 def _children(pid: int) -> list[int]:
-    """Return the child processes of a process (proc(5), children)."""
+    """Return the child processes of a process, and theirs (proc(5), children)."""
     tasks = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for task in tasks for child in task.read_text().split()]
+    children = [int(child) for task in tasks for child in task.read_text().split()]
+    return [*children, *(below for child in children for below in _children(child))]
 
 
 class TooLate(AssertionError):  # noqa: N818 - a failed expectation
@@ -203,6 +204,12 @@ class Server:
         """The child processes of the server, such as the applier of its log."""
         return _children(self.running.pid)
 
+    @property
+    def applier(self) -> int:
+        """The applier of its log: a child of the process that forks, without children itself."""
+        (found,) = [pid for pid in self.children if not _children(pid)]
+        return found
+
     def _end(self, how: str) -> int:
         process = self.running
         getattr(process, how)()
@@ -296,7 +303,7 @@ async def application(
     ``apart``: with its applier in a process of its own, as after a restart of it. ``now`` is its
     clock, that of the machine by default.
     """
-    from rowcast.journal.applier_child import spawn_applier
+    from rowcast.net.fork_server import Interpreters
     from rowcast.program.config import load_config
     from rowcast.program.features import FEATURES
     from rowcast.program.main import Application
@@ -306,8 +313,8 @@ async def application(
     given = {"schema": file, "resources": RESOURCES, "data": folder / "data", "http.port": 0}
     given |= {"mqtt.network.port": 0} | dict(settings or {})
     plugs = FEATURES if features is None else features
-    applier = spawn_applier if apart else None
-    running = Application(load_config(None, {}, given), now, features=plugs, applier=applier)
+    processes = Interpreters() if apart else None
+    running = Application(load_config(None, {}, given), now, features=plugs, processes=processes)
     await running.start()
     try:
         yield running

@@ -41,7 +41,7 @@ class TablesLimit(FileSizeLimit):
     """The files of the tables may not grow; those of the log may."""
 
     def __init__(self, server):
-        (self._pid,) = server.children
+        self._pid = server.applier
 
 
 class SmallFileSystem:

@@ -9,14 +9,11 @@ must be pure, because a call whose child died is repeated once.
 """
 
 import asyncio
-import json
 import os
 import pickle
 import signal
 import socket
 import struct
-import subprocess
-import sys
 import threading
 import traceback
 from collections.abc import Callable
@@ -27,6 +24,7 @@ from typing import Final, TypeVar, cast
 
 from rowcast.core.errors import Code, Error, stopping
 from rowcast.core.fairness_limits import WORKER_CALL_SECONDS_MAX, WORKER_IDLE_SECONDS
+from rowcast.net.fork_server import Interpreters, Processes
 
 T = TypeVar("T")
 Job = tuple["Future[object]", Callable[..., object], tuple[object, ...]]
@@ -36,20 +34,15 @@ WORKER_NICE: Final = 10
 _ATTEMPTS: Final = 2
 _HEAD: Final = struct.Struct("!Q")
 _DONE, _FAILED = range(2)
-_PROGRAM: Final = """\
-import json, sys
-sys.path[:] = json.loads(sys.argv[1])
-from rowcast.net.worker_processes import main
-main(*sys.argv[2:])
-"""
-"""The child's: with the parent's path for modules, whatever is in the working directory."""
+PROGRAM: Final = "rowcast.net.worker_processes:main"
 
 
 class WorkerProcesses:
     """So many children, started on demand; each runs one call at a time.
 
     ``nice`` is the least nice value of a child. A call that takes longer than ``seconds_max`` ends
-    its child; ``idle_seconds`` without a call do, too, which frees its memory.
+    its child; ``idle_seconds`` without a call do, too, which frees its memory. ``processes`` start
+    a child.
     """
 
     def __init__(
@@ -59,12 +52,14 @@ class WorkerProcesses:
         nice: int = WORKER_NICE,
         seconds_max: float = WORKER_CALL_SECONDS_MAX,
         idle_seconds: float = WORKER_IDLE_SECONDS,
+        processes: Processes | None = None,
     ) -> None:
         self._count = count
         self._name = name
         self._nice = nice
         self._seconds_max = seconds_max
         self._idle_seconds = idle_seconds
+        self._processes = processes or Interpreters()
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         """Calls that wait; None for each thread that is to end."""
         self._lock = threading.Lock()
@@ -125,7 +120,7 @@ class WorkerProcesses:
             if child is not None and child.process.poll() is None:
                 return child
             self._drop(child)
-            child = Child(self._nice, self._seconds_max)
+            child = Child(self._processes, self._nice, self._seconds_max)
             self._children.add(child)
             return child
 
@@ -221,17 +216,14 @@ def _settle(
 class Child:
     """A child process, and the socket to it."""
 
-    def __init__(self, nice: int, seconds_max: float) -> None:
+    def __init__(self, processes: Processes, nice: int, seconds_max: float) -> None:
         self._socket, other = socket.socketpair()
         self._socket.settimeout(seconds_max)
         with other:
-            facts = (str(other.fileno()), str(nice))
-            self.process = subprocess.Popen(  # noqa: S603 - the program above
-                [sys.executable, "-P", "-c", _PROGRAM, json.dumps(sys.path), *facts],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=(other.fileno(),),
-            )
+            self.process = processes.start(PROGRAM, (other.fileno(),))
+        with suppress(ProcessLookupError):  # it has ended, which the next call notices
+            if os.getpriority(os.PRIO_PROCESS, self.process.pid) < nice:
+                os.setpriority(os.PRIO_PROCESS, self.process.pid, nice)
 
     def ask(self, request: bytes) -> tuple[int, object]:
         """Return the kind of the answer and what it holds; raises OSError, EOFError."""
@@ -269,17 +261,14 @@ def _read(sock: socket.socket, size: int) -> bytearray:
     return data
 
 
-def main(number: str, nice: str) -> None:
+def main(number: int) -> None:
     """Be a child, on a socket of this number: run the calls that come, until there are no more.
 
     Ctrl-C in a terminal is sent to children, too; this one leaves it to its parent to stop, and
     ends when the parent's side of the socket is closed.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    lower = int(nice) - os.getpriority(os.PRIO_PROCESS, 0)
-    if lower > 0:
-        os.nice(lower)
-    sock = socket.socket(fileno=int(number))
+    sock = socket.socket(fileno=number)
     with suppress(OSError, EOFError):
         while True:
             send(sock, _answer(receive(sock)))

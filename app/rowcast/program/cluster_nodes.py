@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from rowcast.bus.bus import Bus
@@ -29,7 +30,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.topics import RULES, TopicFilter
 from rowcast.doors.http.edge import Edge
 from rowcast.features.rights.feature import AccessRights
-from rowcast.journal.applier_child import Spawn
+from rowcast.journal.applier_child import spawn_applier
 from rowcast.journal.follower_store import FollowerStore
 from rowcast.journal.journaled_store import JournaledStore
 from rowcast.journal.node_opening import open_follower, open_sequencer
@@ -37,6 +38,7 @@ from rowcast.kernel.feature import Background
 from rowcast.kernel.kernel import Kernel
 from rowcast.log.engine import Engine
 from rowcast.log.replicated_log import ReplicatedLog
+from rowcast.net.fork_server import Processes
 from rowcast.net.relay import Client
 from rowcast.program.cluster_checks import agreed
 from rowcast.program.config import Config
@@ -117,10 +119,11 @@ class SequencerNode(Application):
     """The sequencer."""
 
     def __init__(
-        self, config: Config, member: Membership, applier: Spawn, problem: Callable[[], None]
+        self, config: Config, member: Membership, processes: Processes, problem: Callable[[], None]
     ) -> None:
-        self._member, self._start_applier, self._problem = member, applier, problem
-        super().__init__(config, features=(*FEATURES, sharing(member.key)))
+        self._member, self._problem = member, problem
+        features = (*FEATURES, sharing(member.key))
+        super().__init__(config, features=features, processes=processes)
 
     def _open_store(self) -> JournaledStore:
         def made(log: ReplicatedLog) -> None:
@@ -134,7 +137,7 @@ class SequencerNode(Application):
             self._now,
             self.schema.text,
             config.log.tail,
-            applier=self._start_applier,
+            applier=partial(spawn_applier, self._processes),
             made=made,
         )
 
@@ -227,9 +230,9 @@ class FollowerNode(Following):
     """A follower."""
 
     def __init__(
-        self, config: Config, member: Membership, applier: Spawn, *, patient: bool = True
+        self, config: Config, member: Membership, processes: Processes, *, patient: bool = True
     ) -> None:
-        self._member, self._start_applier = member, applier
+        self._member, self._starts = member, processes
         self._welcome_seconds = WELCOME_SECONDS if patient else 0.0
         name, more = f"{member.node}/{member.life}", [sharing(member.key)]
         super().__init__(without_topics(config), name, more)
@@ -246,7 +249,7 @@ class FollowerNode(Following):
             self._now,
             self.schema.text,
             config.log.tail,
-            applier=self._start_applier,
+            applier=partial(spawn_applier, self._starts),
         )
 
     def _make_edge(self) -> Edge:

@@ -170,7 +170,7 @@ FEATURES: Final = (
     Plug("late_writes", lambda _: LateWrites()),
     # after idempotency and late_writes, whose decisions it compares
     Plug("sites", lambda it: Sites(synced(it.config.gateway))),
-    Plug("large_values", lambda _: LargeValueProcess()),
+    Plug("large_values", lambda parts: LargeValueProcess(processes=parts.processes)),
     Plug("results", _results),
     Plug("transactions", lambda _: Transactions()),
     Plug("unfit_values", lambda _: UnfitValues()),

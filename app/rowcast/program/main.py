@@ -35,12 +35,13 @@ from rowcast.doors.mqtt.sessions.wills import WILLS
 from rowcast.doors.mqtt.settings import BrokerSettings
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.rights.feature import AccessRights
-from rowcast.journal.applier_child import Spawn
+from rowcast.journal.applier_child import spawn_applier
 from rowcast.journal.journaled_store import JournaledStore
 from rowcast.journal.opening import open_journal
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
 from rowcast.models import Models
+from rowcast.net.fork_server import Interpreters, Processes
 from rowcast.program.clock import guarded_clock
 from rowcast.program.collector import Collector
 from rowcast.program.config import Config, variable
@@ -77,7 +78,7 @@ class Application:
     """A complete server: ``start`` and ``stop`` it once; port 0 selects a free port.
 
     The constructor reads the schema and the resources, and raises INVALID for mistakes in them.
-    ``applier`` starts the process that writes the tables; without one they are written here.
+    ``processes`` start that which writes the tables; without them they are written here.
     """
 
     edge_class: type[Edge] = Edge
@@ -89,21 +90,22 @@ class Application:
         now: WallClock | None = None,
         features: Sequence[Plug] = FEATURES,
         *,
-        applier: Spawn | None = None,
+        processes: Processes | None = None,
     ) -> None:
         self.config = config
         self._plugs = features
         self.features: dict[str, Feature] = {}
         """The features that are switched on, by name."""
         self._now = now = now or guarded_clock()
-        self._threads = Threads()
+        self._threads = Threads(processes=processes)
         self._on_writer = self._threads.write
         self._closing = contextlib.AsyncExitStack()
         self.doors = Doors(config, now, self._closing)
         self.workers: Workers | None = None
         self.schema = schema = load_schema(config.schema_file)
         self.registry = Registry(schema.tables, undeclared=config.topics.undeclared != "reject")
-        self._applier = applier
+        self._processes = processes or Interpreters()
+        self._applier = None if processes is None else partial(spawn_applier, processes)
         self.hooks = Hooks()
         for hook in bundled(config.hooks):
             self.hooks.add(hook)
@@ -187,7 +189,8 @@ class Application:
         """Start the worker processes, if there are to be any."""
         if not self.config.workers.count:
             return
-        self.workers = Workers(self.config, self.kernel, self.store, self.schema)
+        parts = (self.kernel, self.store, self.schema, self._processes)
+        self.workers = Workers(self.config, *parts)
         self.workers.follow_rules(cast("AccessRights", self.features["rights"]))
         self._closing.push_async_callback(self.workers.stop)  # first of all
         await self.workers.start(self.doors)
@@ -259,9 +262,8 @@ class Application:
 
     def _install(self) -> None:
         """Create the enabled features, and install them in the kernel."""
-        parts = Parts(
-            self.config, self.schema, self.store, self._facts, self.identity, self._now, self.hooks
-        )
+        made = self.config, self.schema, self.store, self._facts, self.identity
+        parts = Parts(*made, self._now, self.hooks, self._processes)
         for plug in self._plugs:
             feature = plug.make(parts)
             if feature is not None:
@@ -351,9 +353,9 @@ def _make_directory(place: Path) -> None:
         raise Error(Code.BUSY, f"{what}; name another with --data") from error
 
 
-async def _serve(config: Config, applier: Spawn) -> None:
+async def _serve(config: Config, processes: Processes) -> None:
     check_alone(config.data)
-    application = Application(config, applier=applier)
+    application = Application(config, processes=processes)
     if application.doors.certificates is not None:  # before, since a hangup would end the process
         look_now = application.doors.certificates.look_now
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, look_now)

@@ -22,7 +22,6 @@ from rowcast.cluster.lease_keeper import Holder, LeaseKeeper
 from rowcast.cluster.ports import fetch_copy
 from rowcast.core.compiled import CODE
 from rowcast.core.errors import Code, Error
-from rowcast.journal.applier_child import Spawn
 from rowcast.journal.node_opening import (
     Tables,
     check_tables,
@@ -31,6 +30,7 @@ from rowcast.journal.node_opening import (
     replace_tables,
 )
 from rowcast.log.engine import Engine
+from rowcast.net.fork_server import Processes
 from rowcast.program.admission import Watch, admitted, check_begin, has_left
 from rowcast.program.cluster_checks import agreed, check_cluster, tell_of_archive
 from rowcast.program.cluster_nodes import FollowerNode, Membership, SequencerNode
@@ -64,9 +64,9 @@ ROLE_SECONDS: Final = 30.0
 class Node:
     """One node, from its start to its end."""
 
-    def __init__(self, config: Config, stopping: asyncio.Event, applier: Spawn) -> None:
+    def __init__(self, config: Config, stopping: asyncio.Event, processes: Processes) -> None:
         check_cluster(config)
-        self._applier = applier
+        self._processes = processes
         self.config, self._cluster = config, config.cluster
         self._stopping = stopping
         self._loop = asyncio.get_running_loop()
@@ -253,7 +253,7 @@ class Node:
 
     async def _number(self, ready: Callable[[Application, str], None]) -> None:
         self._was = True
-        parts = self.config, self._member, self._applier
+        parts = self.config, self._member, self._processes
         node = await asyncio.to_thread(SequencerNode, *parts, self._told)
         await self._begin(node)
         ready(node, "is the sequencer")
@@ -271,7 +271,7 @@ class Node:
 
     async def _follow(self, ready: Callable[[Application, str], None]) -> None:
         patient, self._was = not self._was, True
-        parts = self.config, self._member, self._applier
+        parts = self.config, self._member, self._processes
         node = await asyncio.to_thread(FollowerNode, *parts, patient=patient)
         await self._begin(node)
         ready(node, "follows")
@@ -345,7 +345,7 @@ def serve(config: Config) -> None:
     run(config, _serve)
 
 
-async def _serve(config: Config, applier: Spawn) -> None:
+async def _serve(config: Config, processes: Processes) -> None:
     stopping, again = hear_signals()
     manager = service_manager(variable)
     collectors: list[Collector] = []
@@ -359,7 +359,7 @@ async def _serve(config: Config, applier: Spawn) -> None:
             manager.ready()
         _tell(config, role, does)
 
-    node = Node(config, stopping, applier)
+    node = Node(config, stopping, processes)
     try:
         if await node.open():
             await node.run(ready)

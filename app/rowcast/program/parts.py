@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from rowcast.core.clock import WallClock
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.journal.journaled_store import JournaledStore
+from rowcast.net.fork_server import Processes
 from rowcast.program.config import Config
 from rowcast.program.identity import Identity
 from rowcast.schema.schema import Schema
@@ -25,3 +26,5 @@ class Parts:
     now: WallClock
     hooks: Hooks
     """What files in ``resources/`` and settings have registered."""
+    processes: Processes
+    """Start child processes."""

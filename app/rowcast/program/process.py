@@ -1,6 +1,6 @@
 """The process that a server, a node or a worker is: its logs, its SQLite and its loop.
 
-A server's or node's applier is forked here, while nothing is open and there is one thread.
+The process that forks others is forked here, while nothing is open and there is one thread.
 """
 
 import asyncio
@@ -10,15 +10,15 @@ from collections.abc import Callable, Coroutine
 from contextlib import closing
 from typing import cast
 
-from rowcast.journal.applier_child import ForkedApplier, Spawn
+from rowcast.net.fork_server import ForkServer, Processes
 from rowcast.program.config import Config
 from rowcast.program.logs import configure_logging
 from rowcast.store.sqlite_process import stop_counting_memory
 
 log = logging.getLogger("rowcast")
 
-Serve = Callable[[Config, Spawn], Coroutine[object, object, None]]
-"""Serves until a signal; the second argument starts an applier."""
+Serve = Callable[[Config, Processes], Coroutine[object, object, None]]
+"""Serves until a signal; the second argument starts the applier and workers."""
 
 
 def run(config: Config, serve: Serve) -> None:
@@ -27,10 +27,10 @@ def run(config: Config, serve: Serve) -> None:
     for warning in config.warnings:
         log.warning("%s", warning)
     with (
-        closing(ForkedApplier()) as applier,
+        closing(ForkServer()) as processes,
         asyncio.Runner(loop_factory=loop_factory()) as runner,
     ):
-        runner.run(serve(config, applier))
+        runner.run(serve(config, processes))
 
 
 def prepare(config: Config) -> None:

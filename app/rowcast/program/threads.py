@@ -9,6 +9,7 @@ from typing import TypeVar
 from rowcast.core.entry_limits import PASSWORD_CHECKS_AT_ONCE
 from rowcast.core.read_limits import READER_THREADS
 from rowcast.net.background_threads import background_threads
+from rowcast.net.fork_server import Processes
 from rowcast.net.single_thread import SingleThread
 from rowcast.net.worker_processes import WorkerProcesses
 
@@ -18,14 +19,17 @@ T = TypeVar("T")
 class Threads:
     """All thread pools; threads and child processes start on demand.
 
-    ``password_checks`` is how many passwords are hashed at once.
+    ``password_checks`` is how many passwords are hashed at once; ``processes`` start the children.
     """
 
-    def __init__(self, password_checks: int | None = None) -> None:
+    def __init__(
+        self, password_checks: int | None = None, processes: Processes | None = None
+    ) -> None:
         self.writer = SingleThread("rowcast-writer")
         self.readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="rowcast-reader")
         self.searches = background_threads(READER_THREADS, "rowcast-search")
-        self.hashes = WorkerProcesses(password_checks or checks_at_once(), "rowcast-password")
+        checks = password_checks or checks_at_once()
+        self.hashes = WorkerProcesses(checks, "rowcast-password", processes=processes)
 
     async def write(self, call: Callable[..., T], *arguments: object) -> T:
         """Run a call on the single writer thread."""

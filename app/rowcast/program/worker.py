@@ -6,9 +6,12 @@ It reads the server's own tables, and has writes numbered by the server (``follo
 import asyncio
 import gc
 import logging
+import os
 import pickle
 import signal
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from rowcast.cluster.forwarding import ForwardingCommitter, unreachable
@@ -80,7 +83,8 @@ def _of_worker(config: Config, ports: Ports) -> Config:
     return without_topics(config).model_copy(update={"http": http, "mqtt": mqtt})
 
 
-async def _run(worker: Worker) -> None:
+async def _run(make: Callable[[], Worker], answers: int) -> None:
+    worker = make()
     await worker.start()
     Collector(worker).start()
     stopping = asyncio.Event()
@@ -89,8 +93,8 @@ async def _run(worker: Worker) -> None:
     loop.add_signal_handler(signal.SIGINT, lambda: None)  # of the terminal: the server says when
     if worker.doors.certificates is not None:
         loop.add_signal_handler(signal.SIGHUP, worker.doors.certificates.look_now)
-    sys.stdout.buffer.write(READY + b"\n")
-    sys.stdout.buffer.flush()
+    os.write(answers, READY + b"\n")
+    os.close(answers)
     waiting = [asyncio.create_task(event.wait()) for event in (stopping, worker.lost)]
     await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     if worker.lost.is_set():
@@ -98,18 +102,15 @@ async def _run(worker: Worker) -> None:
     await end(worker.stop(), asyncio.Event())
 
 
-def main() -> None:
-    """Run the process; standard input has its order (``workers.py``)."""
+def main(orders: int, answers: int) -> None:
+    """Run the process, with handles of its order and of where to tell that it listens."""
     gc.disable()  # until ready, as the server does
-    config, ports, place, node = pickle.load(sys.stdin.buffer)  # noqa: S301 - of our own parent
+    with os.fdopen(orders, "rb") as order:
+        config, ports, place, node = pickle.load(order)  # noqa: S301 - of our own parent
     prepare(config)
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(_main(config, ports, Path(place), node))
+            runner.run(_run(partial(Worker, config, ports, Path(place), node), answers))
     except Error as error:
         log.error("a worker cannot start: %s", error.full)  # noqa: TRY400 - the sentence is all
         sys.exit(1)
-
-
-async def _main(config: Config, ports: Ports, place: Path, node: str) -> None:
-    await _run(Worker(config, ports, place, node))

@@ -6,13 +6,12 @@ it has ended; it ends itself when this process has gone.
 
 import asyncio
 import logging
+import os
 import pickle
 import secrets
 import signal
 import socket
-import sys
-from asyncio.subprocess import PIPE, Process
-from pathlib import Path
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from rowcast.cluster.messages import pack_applied
@@ -28,7 +27,9 @@ from rowcast.features.rights.feature import AccessRights
 from rowcast.journal.applying import Applied
 from rowcast.journal.journaled_store import JournaledStore
 from rowcast.kernel.kernel import Kernel
+from rowcast.net.fork_server import Process, Processes
 from rowcast.net.listener import bind
+from rowcast.net.single_thread import SingleThread
 from rowcast.program.config import Config
 from rowcast.program.doors import Doors
 from rowcast.program.rule_follower import RuleFollower
@@ -40,15 +41,11 @@ log = logging.getLogger("rowcast.workers")
 RESTART_SECONDS: Final = 1.0
 """Before a worker that has ended is started again, so that one that fails at once costs little."""
 START_SECONDS: Final = 60.0
-"""Until a worker listens: it imports the server, on a busy machine."""
+"""Until a worker listens, on a busy machine: where it is no fork, it imports the server."""
 SOCKET: Final = "workers.sock"
 PATH: Final = "$SYS/workers"
 READY: Final = b"ready"
-_PACKAGES: Final = str(Path(__file__).parents[2])
-_START: Final = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from rowcast.program.worker import main; main()"
-)
-"""A worker runs the code that this process runs, wherever that was imported from."""
+PROGRAM: Final = "rowcast.program.worker:main"
 
 
 class Ports(NamedTuple):
@@ -72,7 +69,12 @@ class Workers:
     """All worker processes of one server."""
 
     def __init__(
-        self, config: Config, kernel: Kernel, store: JournaledStore, schema: Schema
+        self,
+        config: Config,
+        kernel: Kernel,
+        store: JournaledStore,
+        schema: Schema,
+        processes: Processes,
     ) -> None:
         self._config = config
         self._kept: list[socket.socket] = []
@@ -87,17 +89,19 @@ class Workers:
         self._unlogged = UnloggedEvents(committer, self._links.pass_on)
         self._links.on_events.append(self._unlogged.take)
         self._watching: list[asyncio.Task[None]] = []
+        self._starts = processes
         self._processes: dict[int, Process] = {}
+        """Those that run, by the index of the worker."""
         self._ready: dict[int, asyncio.Event] = {}
         self.restarts = [0] * config.workers.count
         self._stopping = False
-        loop = asyncio.get_running_loop()
-
-        def applied(report: Applied) -> None:
-            loop.call_soon_threadsafe(self._links.tell_applied, pack_applied(report))
-
-        store.on_applied = applied
+        self._loop = asyncio.get_running_loop()
+        store.on_applied = self._applied
         kernel.rows(PATH, listed_rows(PATH, self._rows))
+
+    def _applied(self, report: Applied) -> None:
+        """Tell the workers what is in the tables; called by the thread that hears it."""
+        self._loop.call_soon_threadsafe(self._links.tell_applied, pack_applied(report))
 
     def follow_rules(self, rights: AccessRights) -> None:
         """Have rules that are written at a worker be applied here."""
@@ -141,49 +145,62 @@ class Workers:
 
     async def _watch(self, index: int) -> None:
         """Start a worker again and again."""
-        while not self._stopping:
-            process = await self._spawn(index)
-            code = await process.wait()
-            self._ready[index].clear()
-            if self._stopping:
-                return
-            self.restarts[index] += 1
-            log.error("worker %d has ended (%d) and is started again", index, code)
-            await asyncio.sleep(RESTART_SECONDS)
+        loop, ready = self._loop, self._ready[index]
+        thread = SingleThread(f"worker-{index}")
 
-    async def _spawn(self, index: int) -> Process:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", _START, _PACKAGES, stdin=PIPE, stdout=PIPE
-        )
-        self._processes[index] = process
-        node = f"worker{index}/{secrets.token_hex(8)}"
-        order = pickle.dumps((self._config, self.ports, str(self._socket.place), node))
-        assert process.stdin is not None  # noqa: S101 - a pipe, as asked for
-        assert process.stdout is not None  # noqa: S101 - likewise
+        def listens() -> None:
+            loop.call_soon_threadsafe(ready.set)
+
         try:
-            process.stdin.write(order)
-            await process.stdin.drain()
-            process.stdin.close()
-            if (await process.stdout.readline()).strip() == READY:
-                self._ready[index].set()
-        except OSError:
-            log.warning("worker %d has ended before it was told what to do", index)
-        return process
+            while not self._stopping:
+                code = await loop.run_in_executor(thread, self._live, index, listens)
+                ready.clear()
+                if self._stopping:
+                    return
+                self.restarts[index] += 1
+                log.error("worker %d has ended (%d) and is started again", index, code)
+                await asyncio.sleep(RESTART_SECONDS)
+        finally:
+            thread.shutdown(wait=False)
+
+    def _live(self, index: int, listens: Callable[[], None]) -> int:
+        """Start a worker, call ``listens`` when it does, and return its exit code at its end.
+
+        It runs on a thread of its own, which waits.
+        """
+        (child_read, write), (read, child_write) = os.pipe(), os.pipe()
+        with os.fdopen(write, "wb") as orders, os.fdopen(read, "rb") as answers:
+            try:
+                process = self._starts.start(PROGRAM, (child_read, child_write))
+            finally:
+                os.close(child_read)
+                os.close(child_write)
+            self._processes[index] = process
+            if self._stopping:  # it was not among those that were told
+                process.kill()
+            node = f"worker{index}/{secrets.token_hex(8)}"
+            order = pickle.dumps((self._config, self.ports, str(self._socket.place), node))
+            try:
+                orders.write(order)
+                orders.close()
+            except OSError:
+                log.warning("worker %d has ended before it was told what to do", index)
+            if answers.readline().strip() == READY:
+                listens()
+        return process.wait()
 
     async def stop(self) -> None:
         """End all workers, which finish what they have begun."""
         self._stopping = True
         for process in self._processes.values():
-            if process.returncode is None:
-                process.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGTERM)
         if self._watching:
             _, late = await asyncio.wait(self._watching, timeout=SHUTDOWN_SECONDS_MAX)
             for task in late:
                 task.cancel()
         for process in self._processes.values():
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+            process.kill()
+            await asyncio.to_thread(process.wait)
         self._socket.stop()
         for kept in self._kept:
             kept.close()

@@ -4,17 +4,23 @@ from rowcast.core.fairness_limits import LARGE_VALUE_BYTES_MIN, LARGE_VALUE_PROC
 from rowcast.features.large_values.large_values import LargeValues
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
+from rowcast.net.fork_server import Processes
 from rowcast.net.worker_processes import WorkerProcesses
 
 
 class LargeValueProcess(Feature):
-    """Values of at least ``bytes_min`` are worked on by ``workers``."""
+    """Values of at least ``bytes_min`` are worked on by ``workers``, which ``processes`` start."""
 
     def __init__(
-        self, bytes_min: int = LARGE_VALUE_BYTES_MIN, workers: WorkerProcesses | None = None
+        self,
+        bytes_min: int = LARGE_VALUE_BYTES_MIN,
+        workers: WorkerProcesses | None = None,
+        processes: Processes | None = None,
     ) -> None:
         self._bytes_min = bytes_min
-        self._workers = workers or WorkerProcesses(LARGE_VALUE_PROCESSES, "rowcast-large-value")
+        self._workers = workers or WorkerProcesses(
+            LARGE_VALUE_PROCESSES, "rowcast-large-value", processes=processes
+        )
 
     def install(self, kernel: Kernel) -> None:
         """Let writes of large values take a detour, and doors have them encoded."""

@@ -1,0 +1,175 @@
+"""Child processes: forked by a process that is forked at the start, or new interpreters."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from rowcast.net.fork_server import Forked, ForkServer, Interpreters
+from serving import wait_until
+
+ECHO = "fork_programs:echo"
+"""Writes what it reads, and how many handles it has; ends with 3 when there is no more to read."""
+
+HEAD = """
+import os, signal, subprocess, sys
+from rowcast.net.fork_server import Forked, ForkServer
+
+ECHO = "fork_programs:echo"
+
+def echo(processes):
+    (child_read, write), (read, child_write) = os.pipe(), os.pipe()
+    process = processes.start(ECHO, (child_read, child_write))
+    os.close(child_read)
+    os.close(child_write)
+    return process, read, write
+
+def kind(process):
+    return "forked" if isinstance(process, Forked) else "started"
+
+processes = ForkServer()
+"""
+
+
+def run(program: str, *arguments: object) -> list[str]:
+    """Run a program that has one thread, unlike this one, and return its lines."""
+    folders = [str(Path(__file__).parent), *(entry for entry in sys.path if entry)]
+    done = subprocess.run(
+        [sys.executable, "-c", HEAD + program, *map(str, arguments)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(folders)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return done.stdout.splitlines()
+
+
+def ended(pid: str) -> bool:
+    """Whether a process has ended, even if nobody has asked how."""
+    try:
+        return ") Z " in Path("/proc", pid, "stat").read_text()
+    except OSError:
+        return True
+
+
+def test_processes_have_their_handles_alone_and_tell_how_they_end():
+    told = run("""
+one, two = echo(processes), echo(processes)
+for process, read, write in (one, two):
+    os.write(write, b"x")
+    print(kind(process), os.read(read, 99).decode(), process.pid != os.getpid())
+os.close(one[2])
+print(one[0].wait(30), one[0].wait(0))
+two[0].send_signal(signal.SIGTERM)
+print(two[0].wait(30))
+two[0].kill()
+try:
+    os.write(two[2], b"x")
+except BrokenPipeError:
+    print("nobody has the other end")
+processes.close()
+""")
+    # Three of its own, two pipes, and that of the directory it lists.
+    assert ["forked x6 True", "forked x6 True", "3 3", "-15", "nobody has the other end"] == told
+
+
+def test_who_waits_is_told_that_a_process_goes_on():
+    told = run("""
+process, read, write = echo(processes)
+try:
+    process.wait(0)
+except subprocess.TimeoutExpired:
+    print("it goes on")
+os.close(write)
+print(process.wait())
+processes.close()
+""")
+    assert ["it goes on", "3"] == told
+
+
+def test_new_interpreters_do_the_same_when_the_process_that_forks_has_ended():
+    told = run("""
+before = echo(processes)
+os.kill(processes.pid, signal.SIGKILL)
+process, read, write = echo(processes)
+os.write(write, b"x")
+print(kind(process), os.read(read, 1).decode(), processes.pid)
+os.close(write)
+print(process.wait())
+os.write(before[2], b"y")
+print(os.read(before[1], 1).decode())  # what it has started goes on
+os.close(before[2])
+print(before[0].wait(30))  # nobody knows how
+processes.close()
+""")
+    assert ["started x 0", "3", "y", "-9"] == told
+
+
+def test_it_ends_with_its_server_even_when_that_is_killed():
+    [pid] = run("print(processes.pid, flush=True); os._exit(0)")
+    wait_until(lambda: ended(pid), "the end of the process that forks")
+
+
+def test_ctrl_c_in_a_terminal_does_not_end_it():
+    told = run("""
+processes.start("sys:exit", ()).wait()  # it is at work
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    os.kill(processes.pid, number)
+process, read, write = echo(processes)
+print(kind(process))
+os.close(write)
+print(process.wait())
+processes.close()
+""")
+    assert ["forked", "3"] == told
+
+
+def test_a_program_that_cannot_be_imported_ends_with_an_error():
+    told = run("""
+process = processes.start("no_such_module:main", ())
+print(process.wait(30))
+processes.close()
+""")
+    assert ["1"] == told
+
+
+def test_a_process_with_threads_is_not_forked():
+    leave = threading.Event()
+    thread = threading.Thread(target=leave.wait)
+    thread.start()
+    try:
+        processes = ForkServer()
+    finally:
+        leave.set()
+        thread.join()
+    assert processes.pid == 0
+    process = processes.start("sys:exit", ())
+    assert isinstance(process, subprocess.Popen)
+    assert 0 == process.wait(60)
+
+
+def test_two_threads_may_wait_for_the_end_of_a_fork():
+    """The one that starts it again, and the one that stops the server."""
+    for _ in range(20):
+        ended, tells = os.pipe()
+        pid = os.posix_spawn("/bin/sh", ["sh", "-c", "exit 3"], os.environ)
+        forked = Forked(pid, ended)
+        with ThreadPoolExecutor(4) as threads:
+            waiting = [threads.submit(forked.wait, 60) for _ in range(4)]
+            code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            os.write(tells, code.to_bytes(4, "big", signed=True))
+        os.close(tells)
+        assert [3] * 4 == [one.result() for one in waiting]
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGKILL])
+def test_an_interpreter_is_ended_by_signals(sig):
+    process = Interpreters().start("signal:pause", ())
+    process.send_signal(sig)
+    assert -sig == process.wait(60)
