@@ -139,6 +139,21 @@ processes.close()
     assert ["1"] == told
 
 
+def test_a_sandbox_that_refuses_handles_of_processes_gets_new_interpreters():
+    told = run("""
+processes.close()
+def refuse(pid):
+    raise PermissionError
+os.pidfd_open = refuse
+processes = ForkServer()
+process, read, write = echo(processes)
+print(kind(process), processes.pid)
+os.close(write)
+print(process.wait())
+""")
+    assert ["started 0", "3"] == told
+
+
 def test_a_process_with_threads_is_not_forked():
     leave = threading.Event()
     thread = threading.Thread(target=leave.wait)

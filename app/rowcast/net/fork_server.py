@@ -216,8 +216,17 @@ def _readable(handle: int, seconds: float | None) -> bool:
 
 
 def _can_fork() -> bool:
-    """Whether a fork is safe here: macOS has threads of its own, Windows has no fork."""
-    return sys.platform == "linux" and threading.active_count() == 1
+    """Whether a fork is safe here: macOS has threads of its own, Windows has no fork.
+
+    The processes are named by pidfd_open(2), which Linux has since 5.3, and some sandboxes refuse.
+    """
+    if sys.platform != "linux" or threading.active_count() > 1:
+        return False
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except OSError:
+        return False
+    return True
 
 
 # -- in the process that forks ---------------------------------------------------------------------
