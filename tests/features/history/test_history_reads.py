@@ -167,6 +167,19 @@ async def test_what_is_trimmed_while_it_is_read_is_told():
     assert Code.GONE == await refusal(anext(pages))
 
 
+async def test_the_last_events_are_those_that_are_left_when_the_log_is_trimmed_meanwhile():
+    """Who asks for the last ten takes fewer; who asks for all since a point is told of a gap."""
+    room = await trimmed(20, 12)
+    windows = [
+        await room.past.window(TopicFilter("Note/#"), NOTE, ANN),
+        await a_window(room, "0badcafe:9"),
+    ]
+    room.store.trim(NOTE, Keep(events=3), room.time, 100)
+    assert [18, 19, 20] == [event.seq for event in await room.past.last(windows[0], ANN, 10)]
+    assert Code.GONE == await refusal(room.past.last(windows[1], ANN, 10))
+    assert 2 == len(await room.past.last(windows[1], ANN, 2))
+
+
 @pytest.mark.parametrize(
     ("first", "last"), [("now", "-1s"), ("0badcafe:9", "0badcafe:8"), ("now", "0badcafe:7")]
 )

@@ -41,6 +41,8 @@ class Window:
     """The trim position of the log, if it may affect the window."""
     kept: tuple[Event, ...] = ()
     """Events before that, which a table that compacts has kept."""
+    begins: bool = False
+    """Whether it begins at a point that was asked for, and not with what the log has."""
 
 
 class HistoryReads(PastPoints):
@@ -98,7 +100,7 @@ class HistoryReads(PastPoints):
             kept = await self._kept(topics, source, (start, end), trimmed)
         elif end and gone and gone >= until:
             raise forgotten(reader, "what was before that", trimmed)
-        return Window(topics, source, max(after, trimmed), until, gone, kept)
+        return Window(topics, source, max(after, trimmed), until, gone, kept, start is not None)
 
     async def _kept(
         self,
@@ -216,7 +218,8 @@ class HistoryReads(PastPoints):
     ) -> list[Event]:
         """Return the last matching events of a window, oldest first.
 
-        Raises TOO_LARGE when they exceed the memory bound.
+        Raises TOO_LARGE when they exceed the memory bound, and GONE if the log is trimmed meanwhile
+        and they would have gone on there, if the window ``begins`` before that.
         """
         found: list[Event] = []
         bounds, size = self.bounds, 0
@@ -238,7 +241,7 @@ class HistoryReads(PastPoints):
                 break
             before, limit = page[-1].seq, self._next_limit(page)
         trimmed = self._reader.trimmed([window.source])  # asked last: it only grows
-        if trimmed > window.after and len(found) < count:
+        if window.begins and trimmed > window.after and len(found) < count:
             raise forgotten(self._reader, "what was asked for", trimmed)
         if window.kept and len(found) < count:
             kept = self._visible(window, window.kept, caller)
