@@ -18,13 +18,14 @@ ECHO = "fork_programs:echo"
 
 HEAD = """
 import os, signal, subprocess, sys
+from pathlib import Path
 from rowcast.net.fork_server import Forked, ForkServer
 
 ECHO = "fork_programs:echo"
 
 def echo(processes):
     (child_read, write), (read, child_write) = os.pipe(), os.pipe()
-    process = processes.start(ECHO, (child_read, child_write))
+    process = processes.start("test-echo", ECHO, (child_read, child_write))
     os.close(child_read)
     os.close(child_write)
     return process, read, write
@@ -63,7 +64,8 @@ def test_processes_have_their_handles_alone_and_tell_how_they_end():
 one, two = echo(processes), echo(processes)
 for process, read, write in (one, two):
     os.write(write, b"x")
-    print(kind(process), os.read(read, 99).decode(), process.pid != os.getpid())
+    told = os.read(read, 99).decode()
+    print(kind(process), told, Path("/proc", str(process.pid), "comm").read_text().strip())
 os.close(one[2])
 print(one[0].wait(30), one[0].wait(0))
 two[0].send_signal(signal.SIGTERM)
@@ -76,7 +78,13 @@ except BrokenPipeError:
 processes.close()
 """)
     # Three of its own, two pipes, and that of the directory it lists.
-    assert ["forked x6 True", "forked x6 True", "3 3", "-15", "nobody has the other end"] == told
+    assert [
+        "forked x6 test-echo",
+        "forked x6 test-echo",
+        "3 3",
+        "-15",
+        "nobody has the other end",
+    ] == told
 
 
 def test_who_waits_is_told_that_a_process_goes_on():
@@ -118,7 +126,7 @@ def test_it_ends_with_its_server_even_when_that_is_killed():
 
 def test_ctrl_c_in_a_terminal_does_not_end_it():
     told = run("""
-processes.start("sys:exit", ()).wait()  # it is at work
+processes.start("x", "sys:exit", ()).wait()  # it is at work
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     os.kill(processes.pid, number)
 process, read, write = echo(processes)
@@ -132,7 +140,7 @@ processes.close()
 
 def test_a_program_that_cannot_be_imported_ends_with_an_error():
     told = run("""
-process = processes.start("no_such_module:main", ())
+process = processes.start("x", "no_such_module:main", ())
 print(process.wait(30))
 processes.close()
 """)
@@ -164,7 +172,7 @@ def test_a_process_with_threads_is_not_forked():
         leave.set()
         thread.join()
     assert processes.pid == 0
-    process = processes.start("sys:exit", ())
+    process = processes.start("x", "sys:exit", ())
     assert isinstance(process, subprocess.Popen)
     assert 0 == process.wait(60)
 
@@ -185,6 +193,6 @@ def test_two_threads_may_wait_for_the_end_of_a_fork():
 
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGKILL])
 def test_an_interpreter_is_ended_by_signals(sig):
-    process = Interpreters().start("signal:pause", ())
+    process = Interpreters().start("x", "signal:pause", ())
     process.send_signal(sig)
     assert -sig == process.wait(60)

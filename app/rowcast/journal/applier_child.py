@@ -8,6 +8,7 @@ from typing import Final
 from rowcast.journal.pipes import SharedNumber
 from rowcast.net.fork_server import Interpreters, Process, Processes
 
+NAME: Final = "rowcast-applier"
 PROGRAM: Final = "rowcast.journal.applier_main:main"
 
 
@@ -40,7 +41,7 @@ def spawn_applier(processes: Processes | None = None) -> Child:
     wanted = SharedNumber()
     try:
         process = (processes or Interpreters()).start(
-            PROGRAM, (child_read, child_write, wanted.handle)
+            NAME, PROGRAM, (child_read, child_write, wanted.handle)
         )
     finally:
         os.close(child_read)

@@ -7,7 +7,7 @@ process at its own start that opens nothing, and has that one fork whatever is w
 applier, workers, and each of them again when it has ended.
 
 A program is a function, named ``package.module:function``. It is called with the numbers of the
-handles that it was given, in its process.
+handles that it was given, in its process. Each process has a name, which Linux shows in ``top``.
 """
 
 import errno
@@ -28,14 +28,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn, Protocol, cast
 
+NAME: Final = "rowcast-forks"
+"""Of the process that forks others."""
 REQUEST_BYTES_MAX: Final = 4096
-"""One request: the name of a program."""
+"""One request: the names of a process and of its program."""
 HANDLES_MAX: Final = 16
 """With each request; the first is where the end of the process is told."""
 ANSWER_SECONDS_MAX: Final = 30.0
 """For a fork, and before the first of a program for its modules, on a busy machine."""
 _STANDARD: Final = range(3)
 """Standard input, output and error."""
+_OWN_NAME: Final = Path("/proc/self/comm")
+"""Where a process says how it is called, in 15 characters (proc(5))."""
 _ID: Final = struct.Struct("!q")
 _CODE: Final = struct.Struct("!i")
 _START: Final = """\
@@ -43,7 +47,7 @@ import gc, json, sys
 gc.disable()
 sys.path[:] = json.loads(sys.argv[1])
 from rowcast.net.fork_server import run_program
-run_program(sys.argv[2], sys.argv[3:])
+run_program(*sys.argv[2:4], sys.argv[4:])
 """
 """What a new interpreter runs: with the path of modules here, whatever is in the directory."""
 
@@ -74,17 +78,18 @@ class Process(Protocol):
 class Processes(Protocol):
     """Starts processes."""
 
-    def start(self, program: str, handles: Sequence[int]) -> Process:
+    def start(self, name: str, program: str, handles: Sequence[int]) -> Process:
         """Start a program; the handles stay open here, and are the caller's to close."""
 
 
 class Interpreters:
     """Starts each process as a new interpreter."""
 
-    def start(self, program: str, handles: Sequence[int]) -> Process:
+    def start(self, name: str, program: str, handles: Sequence[int]) -> Process:
         """Start a program; see ``Processes``."""
+        facts = json.dumps(sys.path), name, program, *map(str, handles)
         return subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-P", "-c", _START, json.dumps(sys.path), program, *map(str, handles)],
+            [sys.executable, "-P", "-c", _START, *facts],
             pass_fds=handles,
             stdin=subprocess.DEVNULL,
         )
@@ -109,6 +114,7 @@ class ForkServer:
         if self._pid == 0:
             # With this end open, it would not notice the end of the server.
             self._requests.close()
+            _be_called(NAME)
             _serve_forks(theirs)
         theirs.close()
 
@@ -117,25 +123,25 @@ class ForkServer:
         """Its process id; 0 while there is none."""
         return self._pid
 
-    def start(self, program: str, handles: Sequence[int]) -> Process:
+    def start(self, name: str, program: str, handles: Sequence[int]) -> Process:
         """Start a program; see ``Processes``."""
         ended, tells = os.pipe()
         with self._lock:
             try:
-                pid = self._ask(program, [tells, *handles])
+                pid = self._ask([name, program], [tells, *handles])
             finally:
                 os.close(tells)
         if pid is None:
             os.close(ended)
-            return Interpreters().start(program, handles)
+            return Interpreters().start(name, program, handles)
         return Forked(pid, ended)
 
-    def _ask(self, program: str, handles: Sequence[int]) -> int | None:
+    def _ask(self, names: Sequence[str], handles: Sequence[int]) -> int | None:
         """Return the id of a new process; None if there is nobody to make it."""
         if self._requests is None:
             return None
         try:
-            socket.send_fds(self._requests, [json.dumps(program).encode()], handles)
+            socket.send_fds(self._requests, [json.dumps(names).encode()], handles)
             answer = self._requests.recv(_ID.size)
         except OSError:
             answer = b""
@@ -240,7 +246,7 @@ def _serve_forks(requests: socket.socket) -> NoReturn:
             signal.signal(number, signal.SIG_IGN)
         job = _fork_on_request(requests)
         if job is not None:
-            _become_child(job[1])
+            _become_child(job[-1])
             run_program(*job)
         code = 0
     except SystemExit as end:
@@ -251,7 +257,7 @@ def _serve_forks(requests: socket.socket) -> NoReturn:
         os._exit(code)
 
 
-def _fork_on_request(requests: socket.socket) -> tuple[str, list[int]] | None:
+def _fork_on_request(requests: socket.socket) -> tuple[str, str, list[int]] | None:
     """Answer each request with the id of a new process; return what to run, in that process."""
     running: dict[int, tuple[int, int]] = {}
     waiting = select.poll()
@@ -265,10 +271,10 @@ def _fork_on_request(requests: socket.socket) -> tuple[str, list[int]] | None:
             message, handles, *_ = socket.recv_fds(requests, REQUEST_BYTES_MAX, HANDLES_MAX)
             if not message:
                 return None
-            program, tells = json.loads(message), handles.pop(0)
+            (name, program), tells = json.loads(message), handles.pop(0)
             pid = _fork(program)
             if pid == 0:
-                return program, handles
+                return name, program, handles
             if pid is not None:
                 child = os.pidfd_open(pid)
                 running[child] = pid, tells
@@ -320,9 +326,15 @@ def _become_child(handles: Sequence[int]) -> None:
                 os.close(int(name))
 
 
-def run_program(program: str, handles: Sequence[int | str]) -> None:
+def run_program(name: str, program: str, handles: Sequence[int | str]) -> None:
     """Run a program in this process."""
+    _be_called(name)
     _function(program)(*map(int, handles))
+
+
+def _be_called(name: str) -> None:
+    with suppress(OSError):  # elsewhere
+        _OWN_NAME.write_text(name)
 
 
 def _function(program: str) -> Callable[..., None]:

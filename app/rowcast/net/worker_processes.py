@@ -120,7 +120,7 @@ class WorkerProcesses:
             if child is not None and child.process.poll() is None:
                 return child
             self._drop(child)
-            child = Child(self._processes, self._nice, self._seconds_max)
+            child = Child(self._processes, self._name, self._nice, self._seconds_max)
             self._children.add(child)
             return child
 
@@ -216,11 +216,11 @@ def _settle(
 class Child:
     """A child process, and the socket to it."""
 
-    def __init__(self, processes: Processes, nice: int, seconds_max: float) -> None:
+    def __init__(self, processes: Processes, name: str, nice: int, seconds_max: float) -> None:
         self._socket, other = socket.socketpair()
         self._socket.settimeout(seconds_max)
         with other:
-            self.process = processes.start(PROGRAM, (other.fileno(),))
+            self.process = processes.start(name, PROGRAM, (other.fileno(),))
         with suppress(ProcessLookupError):  # it has ended, which the next call notices
             if os.getpriority(os.PRIO_PROCESS, self.process.pid) < nice:
                 os.setpriority(os.PRIO_PROCESS, self.process.pid, nice)

@@ -29,7 +29,7 @@ class Threads:
         self.readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="rowcast-reader")
         self.searches = background_threads(READER_THREADS, "rowcast-search")
         checks = password_checks or checks_at_once()
-        self.hashes = WorkerProcesses(checks, "rowcast-password", processes=processes)
+        self.hashes = WorkerProcesses(checks, "rowcast-hashes", processes=processes)
 
     async def write(self, call: Callable[..., T], *arguments: object) -> T:
         """Run a call on the single writer thread."""

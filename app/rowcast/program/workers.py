@@ -171,7 +171,9 @@ class Workers:
         (child_read, write), (read, child_write) = os.pipe(), os.pipe()
         with os.fdopen(write, "wb") as orders, os.fdopen(read, "rb") as answers:
             try:
-                process = self._starts.start(PROGRAM, (child_read, child_write))
+                process = self._starts.start(
+                    f"rowcast-work-{index}", PROGRAM, (child_read, child_write)
+                )
             finally:
                 os.close(child_read)
                 os.close(child_write)

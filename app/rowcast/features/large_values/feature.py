@@ -19,7 +19,7 @@ class LargeValueProcess(Feature):
     ) -> None:
         self._bytes_min = bytes_min
         self._workers = workers or WorkerProcesses(
-            LARGE_VALUE_PROCESSES, "rowcast-large-value", processes=processes
+            LARGE_VALUE_PROCESSES, "rowcast-values", processes=processes
         )
 
     def install(self, kernel: Kernel) -> None:
