@@ -1,7 +1,8 @@
 """The kernel: every read, write and watch, from any protocol, goes through it.
 
-A write is routed, authorised, changed by hooks and resource classes, validated, committed
-(``writes/commit.py``) and announced to every matching subscription, in this order and no other. A
+A write is routed, changed by hooks, authorised, taken over by a resource class if there is one,
+validated (the order of ``steps.py``), committed (``writes/commit.py``) and announced to every
+matching subscription; ``commit_or_announce`` says which messages are announced without that. A
 watch is authorised for each filter and registered with the bus (``watching.py``). Features attach
 at its seams (``seams/``).
 
