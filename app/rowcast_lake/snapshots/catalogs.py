@@ -25,8 +25,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rowcast.core.errors import Code, Error
+from rowcast.core.partitions import Partition
 from rowcast.core.snapshot_paths import DELTA, folder_in_delta
 from rowcast.features.snapshots.snapshot_directory import NAMED
+from rowcast.schema import parse_schema
 from rowcast.store.private import make_directory, make_file
 from rowcast_lake.snapshots.manifest import FileFacts, Manifest, read_manifest
 from rowcast_lake.stores.object_paths import ObjectPath
@@ -57,8 +59,8 @@ class Version:
     """When the snapshot was made, as in its manifest."""
     files: Sequence[FileFacts]
     schema: pa.Schema
-    partition: tuple[str, ...] = ()
-    """The columns of the files' directories."""
+    partition: Partition | None = None
+    """By what the files are in directories."""
 
 
 class Catalog(Protocol):
@@ -136,7 +138,8 @@ class Catalogs:
         with (self._directory / name / facts.files[0].path).open("rb") as file:
             schema = pq.read_schema(file)
         told = manifest.cut, facts.digest, manifest.created
-        divided = tuple(facts.partition.split("/")) if facts.partition else ()
+        tables = parse_schema(manifest.schema).tables if facts.partition else ()
+        divided = next((item.partition for item in tables if item.name == table), None)
         return Version(table, name, number, *told, facts.files, schema, divided)
 
     def forget(self, name: str) -> None:

@@ -87,7 +87,7 @@ class DeltaCatalog:
         actions = [_action(version, file, root) for file in version.files]
         told = CommitProperties({CUT: version.cut, DIGEST: version.digest}, max_commit_retries=0)
         self._last.pop(version.table, None)
-        divided = [*version.partition]
+        divided = [*_columns_of_directories(version)]
         new = version.number == 0
         table = None if new else self._open(version.table, version.number - 1)
         if table is None or table.metadata().partition_columns != divided:
@@ -221,8 +221,12 @@ def _action(version: Version, file: FileFacts, root: Place) -> AddAction:
     made = round(datetime.fromisoformat(version.created).timestamp() * 1_000)
     stats = stats_of(root / file.path, file.rows)
     known = {name: None if text == NONE else unquote(text) for name, text in _HIVE.findall(path)}
-    values = {name: known.get(name) for name in version.partition}
+    values = {name: known.get(name) for name in _columns_of_directories(version)}
     return AddAction(f"{version.snapshot}/{path}", file.bytes, values, made, True, stats)
+
+
+def _columns_of_directories(version: Version) -> tuple[str, ...]:
+    return version.partition.columns if version.partition else ()
 
 
 def _columns(version: Version) -> pa.Schema:
@@ -232,7 +236,7 @@ def _columns(version: Version) -> pa.Schema:
     """
     fields = [field.with_nullable(True) for field in version.schema]
     kinds = {field.name: field.type for field in fields}
-    for name in version.partition:
+    for name in _columns_of_directories(version):
         kind = _TIMES.get(name, pa.string())
         fields.append(pa.field(name, kinds.get(name.removeprefix(PREFIX), kind)))
     return pa.schema(fields)

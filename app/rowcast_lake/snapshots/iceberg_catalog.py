@@ -16,12 +16,12 @@ from typing import Final
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError, ValidationError
-from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from pyiceberg.table import Table, TableProperties
 
 from rowcast.core.errors import Code, Error
 from rowcast.store.private import make_directory
 from rowcast_lake.snapshots.catalogs import CUT, DIGEST, ICEBERG, Place, Version
+from rowcast_lake.snapshots.iceberg_partitions import Replacement, files_of, reshape
 from rowcast_lake.stores.object_paths import ObjectPath
 
 NAMESPACE: Final = "rowcast"
@@ -72,8 +72,7 @@ class IcebergCatalog:
         paths = [f"{scheme}{root / file.path}" for file in version.files]
         with table.transaction() as change:
             try:
-                with change.update_schema(allow_incompatible_changes=True) as columns:
-                    columns.union_by_name(schema)
+                reshape(change, schema, version.partition)
             except ValidationError as error:
                 raise Error(
                     Code.CONFLICT,
@@ -82,12 +81,10 @@ class IcebergCatalog:
                 ) from error
             mapping = change.table_metadata.schema().name_mapping.model_dump_json()
             change.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
-            files = parquet_files_to_data_files(table.io, change.table_metadata, iter(paths))
-            with change.update_snapshot(snapshot_properties=told).overwrite() as update:
-                for task in table.scan().plan_files():
-                    update.delete_data_file(task.file)
-                for file in files:
-                    update.append_data_file(file)
+            files = files_of(table.io, change.table_metadata, paths)
+            update = Replacement(change, table.io, told)
+            update.replace((task.file for task in table.scan().plan_files()), files)
+            update.commit()
 
     def _snapshot_id(self, table: Table, number: int, cut: str) -> int | None:
         """Return the id of the snapshot with a sequence number, if it is that of a cut."""
