@@ -20,6 +20,9 @@ REMOTE_ANSWER_SECONDS = 60
 writes before it."""
 REMOTE_PATIENCE_SECONDS = 8
 """Time for which a job repeats a request, so that a restart of the server fails none."""
+REMOTE_COMMIT_SECONDS = 7_200
+"""How long a job waits for the commit of its result while the server says that it is busy:
+5,000,000 rows take half an hour on a machine with other work, and may wait for another result."""
 STREAM_PATIENCE_SECONDS = 900
 """The same for a stream, which nobody watches: longer than an update of the server's machine."""
 REMOTE_PAUSE_SECONDS = 0.5

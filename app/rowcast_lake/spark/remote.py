@@ -87,11 +87,25 @@ class Remote:
                 _refuse(answer)
             yield from _split(answer.iter_bytes())
 
-    def send(self, method: str, path: str, value: object, *, again: bool = True) -> object:
-        """Send a value and return the response's; ``again``: the request is safe to retry."""
+    def send(
+        self,
+        method: str,
+        path: str,
+        value: object,
+        *,
+        again: bool = True,
+        busy_seconds: float | None = None,
+    ) -> object:
+        """Send a value and return the response's; ``again``: the request is safe to retry.
+
+        ``busy_seconds``: how long it is repeated while the server answers that it is busy, if that
+        is longer than while nobody answers.
+        """
         body = b"" if value is None else json_text.encode(value)
         headers = {"content-type": "application/json", "accept": "application/json"}
-        answer = self._tried(method, path, headers, body, again=again)
+        patience = self.patience_seconds if again else 0
+        pauses = Pauses(patience), Pauses(patience if busy_seconds is None else busy_seconds)
+        answer = self._tried(method, path, headers, body, pauses)
         return json.loads(answer.content) if answer.content else None
 
     def _tried(
@@ -100,22 +114,25 @@ class Remote:
         path: str,
         headers: Mapping[str, str],
         body: bytes | None = None,
-        *,
-        again: bool = True,
+        pauses: "tuple[Pauses, Pauses] | None" = None,
     ) -> httpx.Response:
-        pauses = Pauses(self.patience_seconds if again else 0)
+        """Return an answer; ``pauses``: while nobody answers, and while the server is busy."""
+        one = Pauses(self.patience_seconds)
+        unanswered, busy = pauses or (one, one)
         while True:
             try:
                 answer = self._http.request(
                     method, self.url + path, headers=dict(headers), content=body
                 )
             except httpx.TransportError as error:
-                if not pauses.wait():
+                if not unanswered.wait():
                     raise self.nobody(error) from error
             else:
-                if answer.status_code not in AGAIN or not pauses.wait():
+                if answer.status_code not in AGAIN or not busy.wait():
                     _refuse(answer)
                     return answer
+                if busy is not unanswered:
+                    unanswered.begin()
 
     def nobody(self, error: Exception) -> Error:
         """Return the Error for a server that does not respond."""

@@ -24,6 +24,7 @@ from pyspark.sql.datasource import (
 from rowcast.codecs import json_text
 from rowcast.core.errors import Code, Error
 from rowcast.core.pipeline_limits import (
+    REMOTE_COMMIT_SECONDS,
     REMOTE_PATIENCE_SECONDS,
     SINK_PART_BYTES,
     SINK_PART_ROWS,
@@ -99,7 +100,11 @@ class Bringer:
             self._remote.send("PUT", path_of(RESULTS, self._upload), declared)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], cut: str) -> None:
-        """Commit all uploaded rows."""
+        """Commit all uploaded rows.
+
+        A large result takes longer than a server may be silent: asked again it says that it is
+        busy, and then what became of the first request.
+        """
         brought = [cast("Brought", message) for message in messages if message is not None]
         order = {
             "upload": brought[0].upload if brought else self._upload,
@@ -111,7 +116,8 @@ class Bringer:
             "replace": self._replace,
             "again": self._options.flag("again"),
         }
-        receipt = self._remote.send("POST", f"/{RESULTS}/", order)
+        place = f"/{RESULTS}/"
+        receipt = self._remote.send("POST", place, order, busy_seconds=REMOTE_COMMIT_SECONDS)
         place = self._options.text("receipt")
         if place:
             Path(place).write_text(json.dumps(receipt), encoding="utf-8")

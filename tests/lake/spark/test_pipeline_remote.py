@@ -1,20 +1,25 @@
 """The connections to servers: a few are kept, and none is left open."""
 
 import gc
+import json
 import threading
 import warnings
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from rowcast.core.errors import Error
 from rowcast.core.pipeline_limits import REMOTE_SERVERS_MAX
+from rowcast_lake.spark.options import Options
 from rowcast_lake.spark.remote import Remote
+from rowcast_lake.spark.sink import Bringer
 
 
 class Handler(BaseHTTPRequestHandler):
     """Answers every request, and keeps its connection."""
 
     protocol_version = "HTTP/1.1"
+    asked = 0
 
     def do_GET(self):
         body = self.headers.get("authorization", "").encode()
@@ -23,6 +28,17 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("content-length", str(len(body) + 2))
         self.end_headers()
         self.wfile.write(b'"%s"' % body)
+
+    def do_POST(self):
+        """Be busy twice with a request that is being carried out, then say what became of it."""
+        self.rfile.read(int(self.headers["content-length"]))
+        Handler.asked += 1
+        status, body = (503, b'{"code":"BUSY"}') if Handler.asked < 3 else (200, b'{"written":1}')
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
     def log_message(self, *_):
         """Say nothing."""
@@ -48,3 +64,15 @@ def test_connections_that_are_no_longer_kept_are_closed(url):
             assert f"Bearer {number}" == Remote(url, f"Bearer {number}").get("/x")
         gc.collect()
     assert [] == left
+
+
+def test_m5_a_commit_that_takes_long_is_asked_for_until_it_is_done(url, tmp_path):
+    """M5: as long as the server answers; one that does not is given up as ever."""
+    Handler.asked, receipt = 0, tmp_path / "receipt"
+    options = Options({"url": url, "table": "Dog", "receipt": str(receipt)})
+    Bringer(options, replace=True, patience_seconds=1).commit([], "0badcafe:1")
+    assert json.loads(receipt.read_text()) == {"written": 1}
+    assert Handler.asked == 3
+    gone = Options({"url": "http://127.0.0.1:1", "table": "Dog"})
+    with pytest.raises(Error, match="does not answer"):
+        Bringer(gone, replace=True, patience_seconds=1).commit([], "0badcafe:1")
