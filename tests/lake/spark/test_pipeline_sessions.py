@@ -151,3 +151,24 @@ def test_streams_of_a_user_are_counted_not_confused(spark, tmp_path):
     assert [20.0, 30.0, 20.0] == lengths
     found = rows(compute(source, "uptime", every="1d"), "client", "seconds", "sessions")
     assert [("sse/ann", 50.0, 3)] == found
+
+
+def test_an_end_without_a_start_ends_no_later_stream(spark, tmp_path):
+    """S9: of a stream that began before the log does, as after retention has trimmed it."""
+    told = Told()
+    told.tell(SERVER, "started")
+    for what, after in (("disconnected", 10), ("connected", 10), ("connected", 10),
+                        ("disconnected", 10), ("disconnected", 10), ("disconnected", 10),
+                        ("connected", 10)):  # fmt: skip
+        told.tell("sse/ann", what, after, user="ann", door="sse")
+    lake = Lake(tmp_path, TABLE, [])
+    lake.state = COLUMNS
+    lake.snapshot(told.seq, told.rows)
+    source = Snapshots(spark, tmp_path, TABLE)
+    found = [row[1:] for row in rows(compute(source, "sessions"), "connected", "how", "seconds")]
+    closed = [("disconnected", 20.0), ("disconnected", 20.0)]
+    assert closed == found[:2]
+    assert found[2][0] == "open"
+    spent = rows(compute(source, "uptime", every="1h"), "seconds")
+    assert spent[0][0] >= 30.0
+    assert all(seconds >= 0 for (seconds,) in spent)

@@ -6,7 +6,8 @@ z-score after Iglewicz and Hoaglin, 1993), which single outliers do not distort.
 half of the readings are equal that median is 0, and the mean distance replaces it.
 
 On a stream the baseline is computed from the data present at its start, and each reading is checked
-on arrival, by itself: no reading waits or is late.
+on arrival, by itself: no reading waits or is late. Readings of one time differ by the position of
+their write, which is in the id.
 """
 
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from rowcast_lake.spark.jobs.columns import (
+    SEQ,
     column,
     identifier,
     instant,
@@ -41,7 +43,7 @@ SEASONS: Final[dict[str, Callable[[Column], Column]]] = {
     "week": lambda time: F.weekday(time) * 24 + F.hour(time),
 }
 TAKEN: Final = (
-    "id", "measure", "at", "value", "expected", "score", "season", "span", "pair", "scale",
+    "id", "measure", "at", "value", "expected", "score", "season", "span", "pair", "scale", "seq",
 )  # fmt: skip
 
 
@@ -72,6 +74,7 @@ def _long(frame: DataFrame, given: Given, time: str, by: list[str], named: list[
         .select(
             *map(column, by),
             at.alias("at"),
+            (F.col(SEQ) if SEQ in frame.columns else F.lit(0)).alias("seq"),
             SEASONS[given.options["season"]](at).alias("season"),
             (F.floor(F.unix_seconds(at) / span) if span else F.lit(0)).alias("span"),
             F.explode(pairs).alias("pair"),
@@ -117,12 +120,13 @@ def _baseline(long: DataFrame, by: list[str], given: Given) -> DataFrame:
 def _judged(long: DataFrame, baseline: DataFrame, by: list[str], given: Given) -> DataFrame:
     long, baseline = long.alias("long"), F.broadcast(baseline).alias("baseline")
     score = (F.col("value") - F.col("expected")) / F.col("scale")
+    parts = (F.col("measure"), instant(F.col("at")), F.col("seq"))
     return (
         long.join(baseline, _same(long, baseline, by))
         .select("long.*", "expected", steady(score).alias("score"))
         .where(F.abs("score") >= given.options["score"])
         .select(
-            identifier(*map(column, by), F.col("measure"), instant(F.col("at"))).alias("id"),
+            identifier(*map(column, by), *parts).alias("id"),
             *map(column, by),
             *("measure", "at", "value", "expected", "score"),
         )

@@ -67,12 +67,15 @@ def sessions(given: Given) -> DataFrame:
         .otherwise("open")
     )
     end = F.coalesce("next_at", "stopped", F.when(killed, F.col("alive")))
+    # A clock that went back lets none end before it began.
+    end = F.when(end.isNotNull(), F.greatest(end, F.col("connected")))
     last = F.greatest(F.coalesce("disconnected", F.lit(given.until)), F.col("connected"))
     return (
         opened.join(F.broadcast(runs), "run")
         .crossJoin(F.broadcast(newest))
         .withColumn("client", F.substring(F.col("topic"), len(PREFIX) + 1, NAME_CHARS_MAX))
-        .withColumns({"connected": F.col("at"), "disconnected": end, "how": how})
+        .withColumn("connected", F.col("at"))
+        .withColumns({"disconnected": end, "how": how})
         .withColumn("seconds", F.timestamp_diff("MILLISECOND", F.col("connected"), last) / 1000)
         .select(
             identifier(F.col("client"), instant(F.col("connected")), F.col(SEQ)).alias("id"),
@@ -93,16 +96,26 @@ def _many(marks: DataFrame) -> DataFrame:
     """Return connections of a user's streams, several of which may be open at once.
 
     An end does not name its stream: ends are matched to starts first in, first out, so the number
-    of open streams is right at each moment.
+    of open streams is right at each moment. An end while none is open is that of a stream whose
+    start is not known, and ends nothing.
     """
     begun = F.col("event") == BEGIN
-    order = Window.partitionBy("topic", "run", begun).orderBy("at", SEQ)
-    numbered = marks.withColumn("number", F.row_number().over(order))
-    ends = numbered.where(~begun).select(
+    order = Window.partitionBy("topic", "run").orderBy("at", SEQ)
+    known = F.sum(F.when(begun, 1).otherwise(-1)).over(order)
+    ended = F.count_if(~begun).over(order)
+    # How many ends until here had no start: the least balance says it.
+    marks = marks.withColumns({"known": known, "ended": ended})
+    marks = marks.withColumn("low", F.least(F.lit(0), F.min("known").over(order)))
+    marks = marks.withColumn("strange", F.col("low") < F.lag("low", 1, 0).over(order))
+    starts = F.count_if(begun).over(order)
+    number = F.when(begun, starts).otherwise(F.col("ended") + F.col("low"))
+    numbered = marks.withColumn("number", number).drop("known", "ended", "low")
+    ends = numbered.where(~begun & ~F.col("strange")).select(
         *("topic", "run", "number"),
         *(F.col(name).alias(f"next_{name}") for name in ("at", "event", "reason")),
     )
-    return numbered.where(begun).join(ends, ["topic", "run", "number"], "left").drop("number")
+    numbered = numbered.where(begun).drop("strange")
+    return numbered.join(ends, ["topic", "run", "number"], "left").drop("number")
 
 
 def uptime(given: Given) -> DataFrame:
@@ -124,6 +137,7 @@ def _merged(connections: DataFrame, given: Given) -> DataFrame:
     begins = F.coalesce(F.col("connected") > F.max("until").over(before), F.lit(True))
     return (
         connections.withColumn("until", F.coalesce("disconnected", F.lit(given.until)))
+        .withColumn("until", F.greatest("until", "connected"))
         .withColumn("island", F.when(begins, 1).otherwise(0))
         .withColumn("island", F.sum("island").over(order))
         .groupBy("client", "island")
