@@ -52,6 +52,20 @@ def test_workers_find_the_master_and_only_loopback_finds_both():
         assert (["ALL"], ".") == (service["cap_drop"], service["build"]["context"])
 
 
+def test_a_worker_keeps_what_it_runs_where_its_user_may_write():
+    """By default that is beside Spark, which belongs to root: no worker would start."""
+    assert "useradd --system --create-home spark\nUSER spark\nWORKDIR /home/spark\n" in IMAGE
+    assert re.search(r"^ENV .*SPARK_WORKER_DIR=/home/spark/", IMAGE, re.MULTILINE)
+
+
+def test_the_file_names_a_python_that_driver_and_containers_find():
+    """What executors run is named by the driver: a path of its machine is not in the containers."""
+    text = (FOLDER / "compose.yaml").read_text()
+    for variable in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        [name] = re.findall(rf"\b{variable}=(\S+)", text)
+        assert "/" not in name
+
+
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
     """The wheel and the zip."""
