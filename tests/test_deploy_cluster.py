@@ -31,7 +31,7 @@ from rowcast.program.config import config_keys, load_config
 from rowcast.program.node import ROLE_SECONDS
 from serving import PATIENCE_SECONDS, ROWCAST, STARTER, environment, wait_until
 from talking import Mqtt
-from test_packaging import BRIDGE_ADDRESS, locked
+from test_packaging import BRIDGE_ADDRESS, locked, mounted, volume_folders
 
 COMPOSE = ROOT / "deploy/cluster.compose.yaml"
 MANIFESTS = ROOT / "deploy/kubernetes/cluster.yaml"
@@ -303,16 +303,12 @@ def test_no_node_is_killed_while_it_does_what_it_should():
 
 
 def test_files_are_written_to_volumes_only():
-    image = (ROOT / "Dockerfile").read_text()
-    owned = re.search(r"chown rowcast (.+)$", image, re.MULTILINE)[1].split()
-    volumes = compose()["volumes"]
     for service, config in services():
         assert service["read_only"] is True
-        mounted = dict(reversed(text.split(":")) for text in service["volumes"])
-        assert {str(config.data), str(config.users_file.parent)} == mounted.keys()
-        assert set() == mounted.keys() - set(owned), "a volume takes its owner from the image"
-        assert set() == set(mounted.values()) - volumes.keys()
-        assert mounted["/data"] == service["environment"][NODE], "each node has its own data"
+        places = mounted(service, compose()["volumes"])
+        assert {str(config.data), str(config.users_file.parent)} == places.keys()
+        assert set() == places.keys() - volume_folders()
+        assert places["/data"] == f"data-{service['environment'][NODE]}", "each has its own data"
     config = kubernetes_nodes()["rowcast-0"].config
     mounts = {item["mountPath"]: item for item in container()["volumeMounts"]}
     assert container()["securityContext"]["readOnlyRootFilesystem"] is True
@@ -349,7 +345,11 @@ def test_one_machine_less_leaves_a_majority():
 def test_a_container_may_do_no_more_than_it_needs():
     context = pod()["securityContext"]
     assert context["runAsNonRoot"] is True
-    assert context["runAsUser"] > 0
+    users = {str(context["runAsUser"]), str(context["runAsGroup"])}
+    image = (ROOT / "Dockerfile").read_text()
+    assert users == set(re.search(r"^USER (\d+):(\d+)$", image, re.MULTILINE).groups())
+    for option in ("--uid", "--gid"):
+        assert users == set(re.findall(rf"{option} (\d+)", image))
     assert context["fsGroup"] == context["runAsGroup"]
     own = container()["securityContext"]
     assert (False, ["ALL"]) == (own["allowPrivilegeEscalation"], own["capabilities"]["drop"])

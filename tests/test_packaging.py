@@ -1,6 +1,5 @@
 """What is installed where: locks, the licence, and the image."""
 
-import json
 import re
 import tomllib
 
@@ -19,18 +18,16 @@ def locked(name):
     return dict(re.findall(r"^([\w.-]+)==(\S+)", (ROOT / name).read_text(), re.MULTILINE))
 
 
-def image_settings():
-    words = re.search(
-        r"^CMD (\[.*?\])$", (ROOT / "Dockerfile").read_text(), re.DOTALL | re.MULTILINE
-    )[1]
-    command = json.loads(words.replace("\\\n", ""))
-    given = [command[at + 1] for at, word in enumerate(command) if word == "--set"]
-    return dict(text.split("=") for text in given)
+def image_variables():
+    """Return the variables of settings that the image sets."""
+    text = (ROOT / "Dockerfile").read_text()
+    [line] = re.findall(r"^ENV (ROWCAST_.+)$", text, re.MULTILINE)
+    return dict(item.split("=") for item in line.split())
 
 
 def test_the_image_lets_nobody_in_without_a_name():
     """A port that is published to the network must not be open to it before there are users."""
-    config = load_config(None, {}, image_settings())
+    config = load_config(None, image_variables(), {})
     assert ("0.0.0.0", "0.0.0.0") == (config.http.host, config.mqtt.network.host)
     stranger = anonymous_from(config.security.anonymous)(BRIDGE_ADDRESS, "http")
     assert NONE == stranger.grants
@@ -44,14 +41,51 @@ def test_the_image_has_the_installed_wheel_and_no_sources():
     assert [] == re.findall(r"COPY (?!--from)[^\n]*\bapp\b|PYTHONPATH", stages[1])
 
 
+def volume_folders():
+    """Return the folders of the image from which a volume takes its owner."""
+    text = (ROOT / "Dockerfile").read_text()
+    words = re.search(r"install --directory --owner rowcast [^/]*0700 (.+)$", text, re.MULTILINE)
+    return set(words[1].split())
+
+
+def mounted(service, volumes):
+    """Return the volume at each place in a container.
+
+    Of a name of one letter Compose makes a path of Windows: "c:/data" is no volume then.
+    """
+    places = dict(reversed(text.split(":")) for text in service["volumes"])
+    assert set() == set(places.values()) - volumes.keys()
+    assert [] == [name for name in places.values() if len(name) == 1]
+    return places
+
+
 def test_compose_uses_the_ports_and_places_of_the_image():
     image = (ROOT / "Dockerfile").read_text()
-    service = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text())["services"]["rowcast"]
+    file = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text())
+    service = file["services"]["rowcast"]
     exposed = re.search(r"^EXPOSE (.+)$", image, re.MULTILINE)[1].split()
     assert {port.split(":")[1] for port in service["ports"]} <= set(exposed)
+    places = mounted(service, file["volumes"])
     assert "VOLUME /data" in image
-    assert "data:/data" in service["volumes"]
+    assert str(load_config(None, image_variables(), {}).data) == "/data"
+    assert {"/data", "/backups"} == places.keys()
+    assert set() == places.keys() - volume_folders()
     assert (ROOT / "deploy" / service["build"]["context"] / "Dockerfile").exists()
+
+
+def test_the_files_of_compose_share_no_volume():
+    """Without a name, that of a file's folder counts: "deploy", for any number of projects."""
+    names = [
+        yaml.safe_load((ROOT / "deploy" / file).read_text()).get("name")
+        for file in ("compose.yaml", "cluster.compose.yaml", "spark/compose.yaml")
+    ]
+    assert None not in names
+    assert 3 == len(set(names))
+
+
+def test_the_image_is_made_without_a_secret_of_the_cluster():
+    """The build gets the folder's files, less these."""
+    assert "deploy" in (ROOT / ".dockerignore").read_text().split()
 
 
 def test_the_server_is_installed_without_the_tools_of_tests():
