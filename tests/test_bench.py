@@ -273,6 +273,7 @@ def test_a_revision_is_started_from_its_own_files(root: str, module: str, tmp_pa
     assert (tmp_path / root, module) == command_line_in(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_time_of_children_counts() -> None:
     """A server may be more than one process: its tables are written by another."""
     burn = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()"

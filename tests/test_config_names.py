@@ -94,6 +94,7 @@ def test_no_former_name_is_a_setting_or_a_section_of_today():
     assert set(FORMER.values()) == {current_name(name) for name in FORMER}
 
 
+@pytest.mark.slow
 def test_rowcast_check_prints_the_warnings(tmp_path):
     (tmp_path / "schema.graphql").write_text(SCHEMA)
     (tmp_path / "rowcast.yaml").write_text("log: {keep_events: 7}\n")

@@ -73,6 +73,7 @@ def package(tmp_path_factory):
     return make_package(tmp_path_factory.mktemp("package"))
 
 
+@pytest.mark.slow
 def test_the_image_installs_the_wheel_that_the_command_makes(package, tmp_path):
     wheel, bundle = package
     [copied] = re.findall(r"^COPY (\S+) ", IMAGE, re.MULTILINE)

@@ -13,6 +13,7 @@ from starter import DESCRIPTORS_MAX, Starter
 ENOUGH = 2 * DESCRIPTORS_MAX
 
 
+@pytest.mark.slow
 def test_it_starts_programs_for_a_process_with_many_descriptors(tmp_path):
     """Libraries for object stores keep hundreds of connections until they are collected."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

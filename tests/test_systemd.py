@@ -128,6 +128,7 @@ def test_the_unit_is_hardened():
     assert (0, "") == analyzed("security", "--offline=true", "--no-pager", threshold, UNIT)
 
 
+@pytest.mark.slow
 def test_the_unit_runs_a_command_that_there_is():
     line = next(line for line in UNIT.read_text().splitlines() if line.startswith("ExecStart="))
     _, verb, *options = line.split()

@@ -86,6 +86,7 @@ class Listener:
         """Hear nothing of system rows."""
 
 
+@pytest.mark.slow
 async def test_c21_who_may_not_read_the_record_writes_it_for_each_connection():
     async with HttpServer(grants=Grants(write=True)) as doors:
         WillsOfWebSockets().install(doors.kernel)

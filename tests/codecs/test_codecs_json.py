@@ -146,6 +146,7 @@ def test_bad_input_truncated_at_every_byte():
             json_text.decode(payload[:end])
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(values)
 def test_what_was_read_is_written_again_as_any_value(value):
@@ -158,6 +159,7 @@ def test_what_was_read_is_written_again_as_any_value(value):
         assert json_text.encode(keyed) == json_text.encode_again(keyed, payload)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(values)
 def test_what_was_taken_before_is_read_again_as_at_first(value):
@@ -219,6 +221,7 @@ members = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(members, st.sampled_from([":", " :", ": ", "\t:\n"]))
 def test_a_key_that_occurs_twice_is_always_found(pairs, colon):

@@ -185,6 +185,7 @@ def test_bad_input_of_a_line_keeps_its_code(payload, code):
     assert code == refusal.value.code
 
 
+@pytest.mark.slow
 @given(st.lists(values, max_size=20))
 def test_the_bytes_of_each_row_are_those_of_the_row_alone(rows):
     payload = codecs.encode(rows, codecs.MSGPACK)

@@ -48,6 +48,7 @@ def test_a_default_server_alone_is_refused(tmp_path):
         engine.close()
 
 
+@pytest.mark.slow
 def test_a_stream_with_fewer_copies_is_refused(tmp_path):
     with ForeignNats(tmp_path, 3, ["always"] * 3) as servers:
         engine_of(servers, 1).close()

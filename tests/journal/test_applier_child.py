@@ -79,11 +79,13 @@ def test_an_applier_is_a_fork_and_so_is_each_later_one(tmp_path):
     assert ["forked", "1 x y", "forked"] == told
 
 
+@pytest.mark.slow
 def test_a_forked_applier_ends_with_its_server():
     [pid] = run(LEAVE)
     wait_until(lambda: ended(pid), "the end of the applier")
 
 
+@pytest.mark.slow
 def test_a_forked_applier_that_nobody_wanted_ends():
     program = LEAVE.replace("os._exit(0)", "child.close(); print(child.process.wait(30))")
     assert "0" == run(program)[1]

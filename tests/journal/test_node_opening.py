@@ -98,6 +98,7 @@ def test_a_copy_does_not_get_the_write_ahead_log_of_what_it_replaces(tmp_path):
     assert database.read_text() == ".fetched"
 
 
+@pytest.mark.slow
 def test_a_new_node_has_no_tables_until_it_follows(tmp_path):
     url = f"sqlite:///{tmp_path / 'rowcast.db'}"
     assert look_at_tables(url) == Tables()

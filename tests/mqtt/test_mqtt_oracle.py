@@ -107,6 +107,7 @@ def test_it_writes_what_we_read(row):
     assert meaning(decode(theirs(row).write(), 5)) == meaning(row.packet)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(to_server(5) | to_client(5) | alone(5))
 def test_any_packet_comes_back_through_it(packet):

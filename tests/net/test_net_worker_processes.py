@@ -105,6 +105,7 @@ def test_a_child_killed_in_the_middle_of_a_call_is_replaced_and_the_call_repeate
     assert is_gone(killed)
 
 
+@pytest.mark.slow
 def test_a_call_that_kills_its_child_twice_is_refused_and_the_next_one_runs(workers):
     pool = workers()
     with pytest.raises(Error, match="ended twice") as caught:

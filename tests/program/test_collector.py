@@ -76,6 +76,7 @@ async def test_what_survives_is_looked_at_no_more(world):
     assert (found() is not None, 2) == (True, world.collector.rounds)
 
 
+@pytest.mark.slow
 async def test_a_quiet_moment_is_used_for_a_complete_collection(world):
     found = frozen_knot()
     world.collector.rounds = QUIET_ROUNDS
@@ -83,6 +84,7 @@ async def test_a_quiet_moment_is_used_for_a_complete_collection(world):
     assert (None, 0) == (found(), world.collector.rounds)
 
 
+@pytest.mark.slow
 async def test_a_busy_process_waits_for_a_quiet_moment(world):
     world.step = 1.0
     world.collector.rounds = ROUNDS_MAX - 1
@@ -94,6 +96,7 @@ async def test_a_busy_process_waits_for_a_quiet_moment(world):
     await until(lambda: found() is None)
 
 
+@pytest.mark.slow
 async def test_too_much_is_collected_at_any_moment(world):
     world.step = 1.0
     world.collector.rounds = ROUNDS_MAX
@@ -101,6 +104,7 @@ async def test_too_much_is_collected_at_any_moment(world):
     await until(lambda: found() is None)
 
 
+@pytest.mark.slow
 async def test_little_is_collected_when_memory_is_short(world):
     world.step, world.short = 1.0, True
     found = frozen_knot()
@@ -108,6 +112,7 @@ async def test_little_is_collected_when_memory_is_short(world):
     await until(lambda: found() is None)
 
 
+@pytest.mark.slow
 async def test_what_many_former_clients_left_is_collected(world):
     world.step = 1.0
     found = frozen_knot()

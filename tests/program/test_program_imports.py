@@ -17,16 +17,19 @@ def imported(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", STARTS)
 def test_a_start_imports_no_classes_of_tables(start):
     assert set() == imported(f"import {start}") & set(UNUSED)
 
 
+@pytest.mark.slow
 def test_they_come_with_the_first_use():
     """Else the test above would name modules that nothing has."""
     assert set(UNUSED) < imported("from rowcast.models import select")
 
 
+@pytest.mark.slow
 def test_s19_an_import_loads_no_kernel_where_nothing_is_configured(tmp_path, monkeypatch):
     """S19: a short command costs its own imports, not those of the server's configuration."""
     monkeypatch.chdir(tmp_path)

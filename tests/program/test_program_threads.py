@@ -26,6 +26,7 @@ def threads():
     made.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [HASHED, OLDER], ids=["argon2id", "PBKDF2"])
 async def test_a_password_is_compared_in_a_child_process_that_may_die(threads, kept):
     assert [] == threads.hashes.pids

@@ -106,6 +106,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.slow
 async def test_a_websocket_is_closed_before_any_command(closed):
     def ended(path, command):
         with open_websocket(Doors(closed), path) as socket:

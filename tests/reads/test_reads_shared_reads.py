@@ -41,6 +41,7 @@ class Store:
         return asyncio.ensure_future(self.shared.read(key, read, run))
 
 
+@pytest.mark.slow
 async def test_those_who_ask_before_a_read_begins_share_it():
     """C25."""
     store = Store()
@@ -193,6 +194,7 @@ async def test_all_who_join_while_others_write_have_what_is_there(seed):
     assert server.reader.shared.shared > 0
 
 
+@pytest.mark.slow
 async def test_a_thousand_clients_that_join_at_a_time_read_a_table_once():
     """C25: a page for all, not one for each."""
     server = Server(readers=Threads())

@@ -69,6 +69,7 @@ def test_a_mistake_with_what_is_too_old_is_noticed(monkeypatch, plant, seed):
             run(each, keep_seconds=KEPT_SECONDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plant", ARCHIVE_PLANTS, ids=lambda plant: plant.__name__)
 def test_a_mistake_planted_into_a_shared_archive_is_noticed(monkeypatch, plant):
     plant(monkeypatch)

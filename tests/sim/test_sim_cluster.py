@@ -38,6 +38,7 @@ def test_nodes_show_all_of_a_large_result_or_nothing(seed):
     assert events > acknowledged > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plant", RESULT_PLANTS, ids=lambda plant: plant.__name__)
 def test_a_mistake_about_large_results_is_noticed(monkeypatch, plant):
     plant(monkeypatch)
@@ -52,6 +53,7 @@ def test_nodes_keep_every_promise_on_more_seeds(seed):
     run(seed)
 
 
+@pytest.mark.slow
 def test_a_run_of_nodes_is_a_replay():
     assert run(1) == run(1)
 

@@ -153,6 +153,7 @@ async def one_of_many(seed):
     return world
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", THOUSANDS)
 async def test_c23_at_each_mark_the_topics_are_as_of_one_position(seeds):
     """C23: never inside of a transaction, whatever is read from where, and how slowly."""

@@ -350,6 +350,7 @@ async def test_a_stop_of_the_server_ends_resources_too(doors):
     assert [] == timers()
 
 
+@pytest.mark.slow
 async def test_many_connects_and_aborts_leave_nothing(doors):
     """C26."""
     async with doors.sse("/Ticker") as stream:  # sse-starlette keeps one task of its own

@@ -50,6 +50,7 @@ async def test_it_is_one_document(document):
     assert not [path for path in document["paths"] if "Behind" in path]
 
 
+@pytest.mark.slow
 async def test_documents_are_freed_with_their_server():
     """FastAPI remembers each function that handles a request; none of them holds a document."""
     server = Server()

@@ -262,6 +262,7 @@ async def crowd(world, count, qos, **options):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.interpreted
 @pytest.mark.parametrize("qos", [0, 1])
 @pytest.mark.parametrize("version", [4, 5])

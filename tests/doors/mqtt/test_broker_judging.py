@@ -50,6 +50,7 @@ async def gather(world, count):
     return readers
 
 
+@pytest.mark.slow
 async def test_l8_ten_thousand_live_subscriptions_end_at_once(world):
     """All in the turn in which it changes: no event can come between; in every way."""
     stays = await world.subscribed("topic/+/1", client_id="stays")

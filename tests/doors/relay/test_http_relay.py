@@ -111,6 +111,7 @@ async def test_a_request_arrives_as_it_was_but_for_proxies_and_the_connection():
     assert (told.door, told.host, told.port, told.secure) == (HTTP, "203.0.113.7", 4711, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "given"), [("1.0", True), ("1.1", False)])
 async def test_a_request_without_a_host_is_refused_where_it_arrives(version, given):
     """HTTP/1.0 needs none, and HTTP/1.1 does: the other node decides about the one it gets."""

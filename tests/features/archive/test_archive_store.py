@@ -133,6 +133,7 @@ async def test_m2_a_cut_at_any_call_of_the_store_loses_nothing(make, monkeypatch
     world.close()
 
 
+@pytest.mark.slow
 async def test_m2_while_the_store_is_away_nothing_is_trimmed_and_that_is_told(
     make, monkeypatch, caplog
 ):

@@ -80,6 +80,7 @@ def test_what_was_there_before_a_restart_is_counted_before_the_rest():
     assert (5, [5, 6, 7, 8, 9]) == (backlog.events, left(backlog, 9))
 
 
+@pytest.mark.slow
 def test_a_long_outage_takes_little_memory():
     backlog = filled(200_000, size_bytes=10**9)
     assert 200_000 == backlog.events

@@ -464,6 +464,7 @@ async def test_they_are_bounded(room):
         await room.send("$delayed/60/a", b"x" * 20)
 
 
+@pytest.mark.slow
 async def test_many_that_were_cancelled_hold_no_memory(room):
     for _ in range(40):
         for _ in range(50):

@@ -348,6 +348,7 @@ async def test_w4_rows_are_live(world):
     assert all("output" not in json.loads(one.payload) for one in seen.events)
 
 
+@pytest.mark.slow
 async def test_w4_kills_at_any_moment_leave_whole_results(tmp_path, monkeypatch):
     """W4, M5: a hundred servers that are killed; each state in the log is one result, whole."""
     chance = Random(11)

@@ -72,6 +72,7 @@ def rows(value, count=COUNT):
     return [{"id": f"m{number:04}", "n": value} for number in range(count)]
 
 
+@pytest.mark.slow
 async def test_w4_a_large_result_is_staged_and_seen_at_one_position(world):
     """W4, M5: others write meanwhile; the same again makes no event; what it lacks is removed."""
     world.rows = rows(1)
@@ -109,6 +110,7 @@ async def staging(world):
     await world.pages.get()
 
 
+@pytest.mark.slow
 async def test_w4_a_run_that_is_killed_while_it_is_staged_leaves_nothing(world):
     """W4: it is begun again with the server, and what was staged of it is never seen."""
     await staging(world)
@@ -123,6 +125,7 @@ async def test_w4_a_run_that_is_killed_while_it_is_staged_leaves_nothing(world):
     assert 2 * COUNT == len(world.log())
 
 
+@pytest.mark.slow
 async def test_w4_a_run_that_is_cancelled_while_it_is_staged_changes_nothing(world):
     """W4: late, it would be in the way of the next run; its table is stale until then."""
     await staging(world)

@@ -216,6 +216,7 @@ async def passes_of_a_read(records):
     return count
 
 
+@pytest.mark.slow
 async def test_many_changed_records_do_not_hold_up_the_loop():
     """Neither when they are found nor when they are put in order: a hundred in each turn."""
     few, many = await passes_of_a_read(50), await passes_of_a_read(650)

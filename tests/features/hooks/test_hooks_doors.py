@@ -122,6 +122,7 @@ class OverMqtt:
 DOORS = pytest.mark.parametrize("door", [Rest, Sse, Ws, OverMqtt])
 
 
+@pytest.mark.slow
 @DOORS
 @pytest.mark.parametrize(
     ("verb", "text", "expected"),

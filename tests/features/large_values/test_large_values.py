@@ -257,6 +257,7 @@ async def test_hooks_and_repeats_see_it_once(rooms):
     assert (["Dog/1", "Dog/grows"], ["check"] * 2) == (hook.seen, room.workers.asked)
 
 
+@pytest.mark.slow
 async def test_a_process_that_is_killed_loses_no_write(rooms):
     room = rooms(WorkerProcesses(1, "test-large"))
     await room.put("Dog/1", dog())

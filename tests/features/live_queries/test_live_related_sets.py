@@ -48,6 +48,7 @@ async def test_m3_a9_selected_parts_in_a_window_are_those_of_the_position(seed):
     assert "reset" not in heard
 
 
+@pytest.mark.slow
 async def test_m3_a9_a_window_of_the_past_of_which_too_little_is_known_is_read_again():
     """M3, A9: two dogs that came ahead of the only other one are taken back together."""
     await run_related(20233, writes=100, cuts=20, window=True)
@@ -135,6 +136,7 @@ async def _nothing(*_parts):
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "mistake"),
     [("_take_back", _nothing), ("_entry_of", lambda view, step: view._entry(step))],

@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from rowcast.core.evaluation import order_key
 from rowcast.core.events import PUT, Event
 from rowcast.core.queries import Sort
@@ -21,6 +23,7 @@ def topics(entries):
     return [item.record.topic for item in entries]
 
 
+@pytest.mark.slow
 def test_m3_a_window_is_told_exactly_or_not_at_all():
     """M3: while it is known, its steps make it the first records of all; else it says so."""
     assert sum(times_unknown(seed) for seed in range(60))

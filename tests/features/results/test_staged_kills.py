@@ -80,6 +80,7 @@ def in_both(server):
 BEFORE, AFTER = ((0, 0), (ROWS, ROWS)), ((ROWS, ROWS), (0, 2 * ROWS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("both", [False, True], ids=["server", "server and applier"])
 @pytest.mark.parametrize(
     "moment", [staged(1), staged(5_000), switched], ids=["begun", "half", "switched"]
@@ -105,6 +106,7 @@ def test_m5_a_kill_leaves_all_of_a_large_result_or_nothing(tmp_path, moment, bot
         assert dogs(server) == (ROWS, ROWS)
 
 
+@pytest.mark.slow
 def test_a_result_goes_on_when_the_applier_is_killed(tmp_path):
     with Server(tmp_path) as server:
         bring(server)
@@ -132,6 +134,7 @@ def begin_to_move(server, answers):
     return asking
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("both", [False, True], ids=["server", "server and applier"])
 @pytest.mark.parametrize(
     "moment",
@@ -161,6 +164,7 @@ def test_m5_a_kill_leaves_both_tables_of_a_result_that_moves_new_or_as_before(
         assert not file_says(server, left)
 
 
+@pytest.mark.slow
 def test_a_result_that_moves_goes_on_when_the_applier_is_killed(tmp_path):
     with Server(tmp_path, SCHEMA) as server:
         answers = []

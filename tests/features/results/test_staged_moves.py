@@ -63,6 +63,7 @@ def figures(world):
             for it in ("Dog", "Note")]  # fmt: skip
 
 
+@pytest.mark.slow
 async def test_m5_a_result_that_moves_is_seen_in_both_tables_at_one_position(tmp_path):
     world = Staged(tmp_path)
     await bring(world, "Note", notes(OLD), 1)
@@ -100,6 +101,7 @@ async def test_m5_a_result_that_moves_is_seen_in_both_tables_at_one_position(tmp
     world.store.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [1, 3])
 async def test_m5_a_result_that_moves_and_fails_leaves_both_tables(tmp_path, page):
     """In a page of its rows, or of what it removes; and it may be brought again."""

@@ -202,6 +202,7 @@ async def test_a_result_that_the_tables_do_not_take_is_refused(tmp_path):
     world.store.close()
 
 
+@pytest.mark.slow
 async def test_a_result_on_a_full_disk_is_refused_at_once_with_the_reason(tmp_path):
     """Not after the time that a page has."""
     world, why = Staged(tmp_path), "the disk of the database is full"

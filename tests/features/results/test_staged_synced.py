@@ -215,6 +215,7 @@ async def test_k3_a_staged_deletion_that_nobody_will_see_is_not_remembered(tmp_p
     world.store.close()
 
 
+@pytest.mark.slow
 async def test_m5_the_receipt_tells_what_was_written(tmp_path):
     world = Synced(tmp_path)
     many = {f"d{number:04}": "new" for number in range(2_500)}

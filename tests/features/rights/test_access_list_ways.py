@@ -77,6 +77,7 @@ TYPES = ["application/json", "text/csv", "application/x-ndjson", "application/cb
          "application/msgpack"]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", CLOSED)
 def test_a_record_and_its_past_are_refused(server, path):
     answer = server.request("GET", server.url + path)

@@ -3,6 +3,8 @@
 import asyncio
 from contextlib import asynccontextmanager
 
+import pytest
+
 from http_clients import http_client
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Connect, Subscribe, Subscription
@@ -36,6 +38,7 @@ async def answers(folder, features=FEATURES, **settings):
     return [(it.status_code, it.headers.get("content-type")) for it in said], rows
 
 
+@pytest.mark.slow
 async def test_without_it_topics_are_routed(tmp_path):
     routed, _ = await answers(tmp_path / "a", **{"topics.undeclared": "route"})
     without, rows = await answers(tmp_path / "b", OTHERS)

@@ -86,6 +86,7 @@ def read_by_each(row):
     }
 
 
+@pytest.mark.slow
 def test_a_digest_of_a_cut_is_one_value_in_all(world):
     """S20: every snapshot by every reader, also the older ones, and after a new column."""
     put(world, 1)
@@ -108,6 +109,7 @@ def test_a_digest_of_a_cut_is_one_value_in_all(world):
             assert digest_of(found, facts, manifest, place) == facts.digest, (name, reader)
 
 
+@pytest.mark.slow
 def test_each_names_the_other(world):
     """S20: the manifest the versions, a version's metadata the cut and the digest."""
     put(world, 1)

@@ -117,6 +117,7 @@ async def test_a_page_says_what_happened(world):
         assert [b"on", b"", b"hello"] == [row["payload"] for row in said]
 
 
+@pytest.mark.slow
 async def test_a_log_that_was_trimmed_meanwhile_is_told(world):
     """S6: changes go on from a fresh snapshot, and the hole is in the names, never in silence."""
     async with world.running(**QUIET):

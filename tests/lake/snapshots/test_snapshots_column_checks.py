@@ -103,6 +103,7 @@ COLUMNS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.data(), st.sets(st.sampled_from(sorted(COLUMNS))), st.integers(1, 4))
 def test_certain_rows_are_valid_one_by_one(data, names, count):
     """S19: whatever the columns; so that nothing invalid is written without a look."""

@@ -60,6 +60,7 @@ def unpacked(rows):
     return [decode(row, MSGPACK) for row in rows]
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_the_rows_of_a_batch_are_those_that_a_packer_makes_of_maps(data):
     """Byte for byte, so that it does not matter to the log by whom a record was packed."""

@@ -91,6 +91,7 @@ def test_the_log_has_the_values_of_each_file(world):
     assert all((row["breed"] or None) == row["by_breed"] for row in rows)
 
 
+@pytest.mark.slow
 def test_a_table_that_is_divided_in_another_way_keeps_its_versions(world):
     """S20, S11: also those of before, which had no partition columns."""
     parts = ['partition: "hour(at)"', 'partition: "month(at)"', 'history: "1d"', 'partition: "day"']

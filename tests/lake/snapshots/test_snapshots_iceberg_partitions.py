@@ -161,6 +161,7 @@ def test_a_file_of_several_values_is_under_the_spec_without_fields(world, blank)
         assert ids(table, f"breed = '{LONG}1'") == ["b5"]
 
 
+@pytest.mark.slow
 def test_conditions_about_times_lose_no_row(tmp_path):
     """S20, S7: of hours, days and months, also before 1970 and at the ends of each."""
     world = Exported(tmp_path, SCHEMA)
@@ -187,6 +188,7 @@ def test_conditions_about_times_lose_no_row(tmp_path):
     world.close()
 
 
+@pytest.mark.slow
 def test_a_table_that_is_divided_in_another_way_keeps_its_versions(world):
     """S20, S11, S12: also those of before, which had no spec; retention goes on."""
     hour = 'Hour @table(partition: "hour(at)")'

@@ -164,6 +164,7 @@ async def checked(tmp_path):
         yield world
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "attribute"), [("Dog", "name"), ("Note", "text")])
 async def test_s19_a_table_with_a_put_of_its_own_is_imported_through_it(
     checked, tmp_path, file, capsys, name, attribute

@@ -274,6 +274,7 @@ def test_a_store_that_is_not_there_is_told(world, variables, monkeypatch):
         export(order(world, directory_of("s3://nobody/x")))
 
 
+@pytest.mark.slow
 def test_the_commands_take_a_url(world, store, monkeypatch):
     """S1, S10: export, list, verify, remove."""
     monkeypatch.setattr("rowcast_lake.commands.snapshots.os.nice", lambda _by: None)

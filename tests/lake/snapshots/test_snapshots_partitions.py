@@ -137,6 +137,7 @@ def test_open_tables_have_the_rows_of_odd_directories(world):
         assert {key: row[0] for key, row in found(seen, "breed").items()} == dogs
 
 
+@pytest.mark.slow
 def test_open_tables_tell_which_files_a_condition_needs(world):
     """S7, S20: their metadata has the bounds of each file, so engines open no other partition."""
     chance, first = random.Random(5), datetime(2026, 1, 1, tzinfo=UTC)

@@ -70,6 +70,7 @@ def same(first, second):
     return first == second
 
 
+@pytest.mark.slow
 @given(st.lists(VALUES, min_size=1, max_size=6))
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

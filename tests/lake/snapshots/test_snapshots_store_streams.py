@@ -168,6 +168,7 @@ def test_a_plain_stream_has_each_event_once(publisher, seed):
     assert seqs == sorted(read)
 
 
+@pytest.mark.slow
 def test_leftovers_go_when_no_export_can_write_them_any_more(publisher):
     """S3: files without a manifest; what is decided is published, however old it is."""
     write(publisher.world, 1)
@@ -179,6 +180,7 @@ def test_leftovers_go_when_no_export_can_write_them_any_more(publisher):
     assert shelf_of(store).pages() == []
 
 
+@pytest.mark.slow
 def test_of_two_publishers_one_gives_way(publisher):
     """S15: the one that decides later; its files go, and those of the other stay."""
     write(publisher.world, 1)
@@ -193,6 +195,7 @@ def test_of_two_publishers_one_gives_way(publisher):
     assert verify(first.place).rows == 2
 
 
+@pytest.mark.slow
 def test_an_increment_that_was_removed_is_not_published_again(publisher, monkeypatch):
     """S15: although its publisher was killed before it had tidied up."""
     write(publisher.world, 1)

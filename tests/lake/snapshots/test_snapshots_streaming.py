@@ -48,6 +48,7 @@ def items(world):
     return [item for item in catalogue_of(world.directory).items() if item.is_page]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_a_plain_stream_has_each_event_once(world, seed):
     """S15, S6: over exports, merges and removals, kills between their steps, and its restarts."""

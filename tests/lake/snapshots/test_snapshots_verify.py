@@ -160,6 +160,7 @@ print(verify(Path(sys.argv[1])).rows)
 """
 
 
+@pytest.mark.slow
 def test_more_partitions_than_a_process_may_open_are_verified(parted):
     """S7, S10: their files are merged in groups."""
     for number in range(300):

@@ -70,6 +70,7 @@ def times_of(place, table):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_condition_about_a_date_leaves_the_files_that_may_have_it(world, unit):
     """S7: at random and at the edges; each file with a row for it, and only its partitions."""

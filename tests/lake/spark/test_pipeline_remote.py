@@ -66,6 +66,7 @@ def test_connections_that_are_no_longer_kept_are_closed(url):
     assert [] == left
 
 
+@pytest.mark.slow
 def test_m5_a_commit_that_takes_long_is_asked_for_until_it_is_done(url, tmp_path):
     """M5: as long as the server answers; one that does not is given up as ever."""
     Handler.asked, receipt = 0, tmp_path / "receipt"

@@ -51,6 +51,7 @@ def lake(store, tmp_path):
     return place
 
 
+@pytest.mark.slow
 def test_a_place_of_a_url_is_read_by_each_process_itself(lake):
     """S9: what is sent to Spark's workers has the URL only."""
     place = Options.of({"path": str(lake)}).place
