@@ -330,6 +330,8 @@ def test_dead_letters_are_mended_sent_again_and_discarded(opened, server, tmp_pa
         def letter(name):
             return page.locator("[data-row^='other/']", has_text=f"Strict/{name}")
 
+        for name in ("mended", "again", "gone"):  # each that comes draws the table anew
+            letter(name).wait_for()
         letter("mended").get_by_role("button", name="Edit").click()
         page.locator("#ask-payload").fill('{"name": "mended"}')
         page.get_by_role("dialog").get_by_role("button", name="Send").click()
