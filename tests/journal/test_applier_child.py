@@ -1,12 +1,8 @@
 """The applier's process: forked when a server starts, and again each time that it has ended."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
+from lone_process import has_ended, run
 from serving import wait_until
 
 SCHEMA = "type Dog @table @export { id: ID @primaryKey  name: String }"
@@ -51,28 +47,6 @@ os._exit(0)
 """
 
 
-def run(program: str, *arguments: object) -> list[str]:
-    """Run a program that has one thread, unlike this one, and return its lines."""
-    path = {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
-    done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)],
-        env=os.environ | path,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    return done.stdout.splitlines()
-
-
-def ended(pid: str) -> bool:
-    """Whether a process has ended, even if nobody has asked how."""
-    try:
-        return ") Z " in Path("/proc", pid, "stat").read_text()
-    except OSError:
-        return True
-
-
 @pytest.mark.slow
 def test_an_applier_is_a_fork_and_so_is_each_later_one(tmp_path):
     told = run(APPLY, tmp_path / "rowcast.db")
@@ -82,7 +56,7 @@ def test_an_applier_is_a_fork_and_so_is_each_later_one(tmp_path):
 @pytest.mark.slow
 def test_a_forked_applier_ends_with_its_server():
     [pid] = run(LEAVE)
-    wait_until(lambda: ended(pid), "the end of the applier")
+    wait_until(lambda: has_ended(pid), "the end of the applier")
 
 
 @pytest.mark.slow

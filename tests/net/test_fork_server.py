@@ -3,13 +3,12 @@
 import os
 import signal
 import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
+from lone_process import has_ended, run
 from rowcast.net.fork_server import Forked, ForkServer, Interpreters
 from serving import wait_until
 
@@ -37,30 +36,13 @@ processes = ForkServer()
 """
 
 
-def run(program: str, *arguments: object) -> list[str]:
-    """Run a program that has one thread, unlike this one, and return its lines."""
-    folders = [str(Path(__file__).parent), *(entry for entry in sys.path if entry)]
-    done = subprocess.run(
-        [sys.executable, "-c", HEAD + program, *map(str, arguments)],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(folders)},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    return done.stdout.splitlines()
-
-
-def ended(pid: str) -> bool:
-    """Whether a process has ended, even if nobody has asked how."""
-    try:
-        return ") Z " in Path("/proc", pid, "stat").read_text()
-    except OSError:
-        return True
+def told_by(program: str) -> list[str]:
+    """Return the lines of a program that begins with HEAD."""
+    return run(HEAD + program)
 
 
 def test_processes_have_their_handles_alone_and_tell_how_they_end():
-    told = run("""
+    told = told_by("""
 one, two = echo(processes), echo(processes)
 for process, read, write in (one, two):
     os.write(write, b"x")
@@ -88,7 +70,7 @@ processes.close()
 
 
 def test_who_waits_is_told_that_a_process_goes_on():
-    told = run("""
+    told = told_by("""
 process, read, write = echo(processes)
 try:
     process.wait(0)
@@ -102,7 +84,7 @@ processes.close()
 
 
 def test_new_interpreters_do_the_same_when_the_process_that_forks_has_ended():
-    told = run("""
+    told = told_by("""
 before = echo(processes)
 os.kill(processes.pid, signal.SIGKILL)
 process, read, write = echo(processes)
@@ -120,12 +102,12 @@ processes.close()
 
 
 def test_it_ends_with_its_server_even_when_that_is_killed():
-    [pid] = run("print(processes.pid, flush=True); os._exit(0)")
-    wait_until(lambda: ended(pid), "the end of the process that forks")
+    [pid] = told_by("print(processes.pid, flush=True); os._exit(0)")
+    wait_until(lambda: has_ended(pid), "the end of the process that forks")
 
 
 def test_ctrl_c_in_a_terminal_does_not_end_it():
-    told = run("""
+    told = told_by("""
 processes.start("x", "sys:exit", ()).wait()  # it is at work
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     os.kill(processes.pid, number)
@@ -139,7 +121,7 @@ processes.close()
 
 
 def test_a_program_that_cannot_be_imported_ends_with_an_error():
-    told = run("""
+    told = told_by("""
 process = processes.start("x", "no_such_module:main", ())
 print(process.wait(30))
 processes.close()
@@ -148,7 +130,7 @@ processes.close()
 
 
 def test_a_sandbox_that_refuses_handles_of_processes_gets_new_interpreters():
-    told = run("""
+    told = told_by("""
 processes.close()
 def refuse(pid):
     raise PermissionError
