@@ -86,7 +86,10 @@ processes.close()
 def test_new_interpreters_do_the_same_when_the_process_that_forks_has_ended():
     told = told_by("""
 before = echo(processes)
+os.write(before[2], b"x")
+os.read(before[1], 99)  # it is at work, and has closed what it has inherited
 os.kill(processes.pid, signal.SIGKILL)
+os.waitpid(processes.pid, 0)
 process, read, write = echo(processes)
 os.write(write, b"x")
 print(kind(process), os.read(read, 1).decode(), processes.pid)
@@ -99,6 +102,22 @@ print(before[0].wait(30))  # nobody knows how
 processes.close()
 """)
     assert ["started x 0", "3", "y", "-9"] == told
+
+
+def test_a_process_of_which_no_answer_came_counts_as_killed_and_the_next_one_is_started():
+    told = told_by("""
+processes.close()
+processes = ForkServer(seconds_max=0.2)
+os.kill(processes.pid, signal.SIGSTOP)
+process, read, write = echo(processes)
+print(kind(process), process.wait(30), process.poll(), os.read(read, 1), processes.pid)
+process.kill()
+process, read, write = echo(processes)
+print(kind(process))
+os.close(write)
+print(process.wait())
+""")
+    assert ["forked -9 -9 b'' 0", "started", "3"] == told
 
 
 def test_it_ends_with_its_server_even_when_that_is_killed():
@@ -124,9 +143,12 @@ def test_a_program_that_cannot_be_imported_ends_with_an_error():
     told = told_by("""
 process = processes.start("x", "no_such_module:main", ())
 print(process.wait(30))
+process, read, write = echo(processes)
+print(kind(process))
+os.close(write)
 processes.close()
 """)
-    assert ["1"] == told
+    assert ["1", "forked"] == told
 
 
 def test_a_sandbox_that_refuses_handles_of_processes_gets_new_interpreters():

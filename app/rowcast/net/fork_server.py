@@ -34,7 +34,7 @@ REQUEST_BYTES_MAX: Final = 4096
 """One request: the names of a process and of its program."""
 HANDLES_MAX: Final = 16
 """With each request; the first is where the end of the process is told."""
-ANSWER_SECONDS_MAX: Final = 30.0
+ANSWER_SECONDS_MAX: Final = 10.0
 """For a fork, and before the first of a program for its modules, on a busy machine."""
 _STANDARD: Final = range(3)
 """Standard input, output and error."""
@@ -137,18 +137,26 @@ class ForkServer:
         return Forked(pid, ended)
 
     def _ask(self, names: Sequence[str], handles: Sequence[int]) -> int | None:
-        """Return the id of a new process; None if there is nobody to make it."""
+        """Return the id of a new process; None if there is nobody to make it.
+
+        0: it is not known whether there is one, as the answer did not come. A second process must
+        not get the same handles, so this one counts as killed; whoever needs it starts another.
+        """
         if self._requests is None:
             return None
         try:
             socket.send_fds(self._requests, [json.dumps(names).encode()], handles)
+        except OSError:
+            self._end()
+            return None
+        try:
             answer = self._requests.recv(_ID.size)
         except OSError:
             answer = b""
         if len(answer) == _ID.size:
             return int(_ID.unpack(answer)[0]) or None
         self._end()
-        return None
+        return 0
 
     def close(self) -> None:
         """End the process that forks; what it has started goes on."""
@@ -177,7 +185,7 @@ class Forked:
         self._handle: int | None = None
         """What names the process, whoever has its id later; None if it ended at once."""
         with suppress(ProcessLookupError):
-            self._handle = os.pidfd_open(pid)
+            self._handle = os.pidfd_open(pid) if pid else None
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end; see ``Process``."""
@@ -287,9 +295,13 @@ def _fork_on_request(requests: socket.socket) -> tuple[str, str, list[int]] | No
 def _fork(program: str) -> int | None:
     """Fork with the modules of the program; None where a fork is not safe, or the system refuses.
 
-    The modules are imported here, so that the next fork has them, too.
+    The modules are imported here, so that the next fork has them, too. Where that fails, a new
+    interpreter fails likewise, and says why.
     """
-    _function(program)
+    try:
+        _function(program)
+    except (ImportError, AttributeError):
+        return None
     if threading.active_count() > 1:
         return None
     gc.freeze()

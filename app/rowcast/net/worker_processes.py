@@ -221,7 +221,9 @@ class Child:
         self._socket.settimeout(seconds_max)
         with other:
             self.process = processes.start(name, PROGRAM, (other.fileno(),))
-        with suppress(ProcessLookupError):  # it has ended, which the next call notices
+        if self.process.poll() is not None:  # which the next call notices
+            return
+        with suppress(ProcessLookupError):
             if os.getpriority(os.PRIO_PROCESS, self.process.pid) < nice:
                 os.setpriority(os.PRIO_PROCESS, self.process.pid, nice)
 
