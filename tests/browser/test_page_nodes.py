@@ -26,6 +26,22 @@ def test_workers_are_shown_and_nodes_only_where_there_are(opened, server):
     expect(page.locator("[data-part=nodes]")).to_be_hidden()
 
 
+def test_a_failed_request_is_made_again(opened, server):
+    """O8: what the page asks once is asked until it is answered."""
+    page, aborted = opened("topics"), []
+
+    def abort_first(route):
+        if aborted:
+            return route.continue_()
+        aborted.append(route.request.url)
+        return route.abort()
+
+    page.route("**/%24SYS/", abort_first)
+    turn_to(page, "server")
+    has(page, "[data-part=workers]", "ready")
+    assert len(aborted) == 1
+
+
 @pytest.mark.slow
 def test_nodes_are_shown_at_each_of_them(chromium, tmp_path):
     with Cluster(tmp_path) as cluster:

@@ -10,6 +10,14 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow]
 ANN = ("ann", "secret-ann")
 BEN = ("ben", "secret-ben")
 PART = "[data-part=refused]"
+HELD = """
+    const asked = window.fetch
+    const answered = new Promise((done) => { window.answer = done })
+    window.fetch = async (...what) => {
+        if (String(what[0]).includes('/$SYS/me')) await answered
+        return asked(...what)
+    }
+"""
 FED = """async (count) => {
     const { refusedSection } = await import('/ui/refused.js')
     const { node } = refusedSection({ reads: () => true, told() {}, rows: {
@@ -54,6 +62,16 @@ def test_the_newest_hundred_are_kept(opened):
     page.evaluate(FED, 150)
     has(page, "[data-part=fed] li:first-child", "fault 149")
     expect(page.locator("[data-part=fed] li")).to_have_count(100)
+
+
+def test_nobody_can_sign_in_before_the_page_knows_who_is_here(opened):
+    """O8: a click that comes before is not lost, for the button cannot be clicked."""
+    page = opened("topics", script=HELD)
+    expect(page.locator("#who")).to_be_disabled()
+    page.evaluate("answer()")
+    expect(page.locator("#who")).to_be_enabled()
+    page.locator("#who").click()
+    expect(page.locator("dialog #ask-user")).to_be_visible()
 
 
 def test_it_is_not_offered_to_who_may_not_read_it(opened, server):

@@ -162,6 +162,7 @@ async function who() {
   const named = app.named()
   button.textContent = named ? `${app.me.user} · sign out` : 'Sign in'
   button.onclick = named ? signOut : signIn
+  button.disabled = false // it cannot know what a click means before
   refused.clear()
   if (app.me) {
     for (const [name, [,,, needs]] of Object.entries(PAGES)) look(name, needs)

@@ -55,11 +55,13 @@ export async function serverPage(app, main) {
     ['Process', (row) => String(row.pid)],
     ['State', (row) => badge(row.ready ? 'ready' : 'not ready', row.ready)],
     ['Restarts', (row) => brief(row.restarts)]])]
-  const kinds = app.rows.query('$SYS').then(({ rows }) => new Set(rows.map((row) => row.path)), () => new Set())
+  let kinds = null
   const look = async () => {
     ready()
-    const all = await kinds
-    for (const { path, look: again } of beside) if (all.has(`/${path}/`)) again()
+    try {
+      kinds ??= new Set((await app.rows.query('$SYS')).rows.map((row) => row.path))
+    } catch { return } // asked again at the next look
+    for (const { path, look: again } of beside) if (kinds.has(`/${path}/`)) again()
   }
   look()
   clear(main, h('div.row.head', {}, h('h1', {}, 'Server'), health), beside.map(({ node }) => node), cards,
