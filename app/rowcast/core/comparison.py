@@ -36,6 +36,11 @@ def _instant(value: datetime) -> datetime:
     return value if value.tzinfo else value.replace(tzinfo=UTC)
 
 
+def comparable(value: object) -> object:
+    """Return a value as it compares with others of its kind: times as instants."""
+    return _instant(value) if isinstance(value, datetime) else value
+
+
 @total_ordering
 class Place:  # noqa: PLW1641 - it is ordered, never a key
     """The rank of a value in one sort key."""
@@ -44,7 +49,7 @@ class Place:  # noqa: PLW1641 - it is ordered, never a key
 
     def __init__(self, value: object, descending: bool = False) -> None:
         self.rank = rank_of(value)
-        self.value = _instant(value) if isinstance(value, datetime) else value
+        self.value = comparable(value)
         self.descending = descending
 
     def __eq__(self, other: object) -> bool:
@@ -72,11 +77,15 @@ class Place:  # noqa: PLW1641 - it is ordered, never a key
         return isinstance(one, _REAL) and isinstance(two, _REAL) and one < two
 
 
+_RANKS: Final[dict[type, int]] = {bool: 0, int: 1, str: 2, datetime: 3, bytes: 4}
+_KINDS: Final[tuple[type, ...]] = (str, datetime, bytes)
+
+
 def rank_of(value: object) -> int:
     """Return the rank of a value's kind."""
-    if isinstance(value, bool):
-        return 0
+    rank = _RANKS.get(type(value))
+    if rank is not None:
+        return rank
     if is_number(value):
         return 1
-    kinds: tuple[type, ...] = (str, datetime, bytes)
-    return next((rank for rank, kind in enumerate(kinds, 2) if isinstance(value, kind)), RANK_LAST)
+    return next((rank for rank, kind in enumerate(_KINDS, 2) if isinstance(value, kind)), RANK_LAST)

@@ -6,9 +6,9 @@ LIVE_QUERIES_MAX: Final = 1_000
 """Live queries of one user, or of one address without a user: each costs a kilobyte, and each event
 that it matches a delivery; a page has some ten."""
 
-QUERY_INDEX_CHANGES_MAX: Final = 64
-"""Changed intervals of one index that are compared one by one, before it is sorted anew: a
-comparison costs a ten thousandth of sorting ten thousand."""
+QUERY_INDEX_SINGLE_MAX: Final = 8
+"""Added intervals of one index that are compared one by one, before they become a tree: each costs
+what a lookup in a tree costs that has nothing to find."""
 
 LIVE_ROWS_MAX: Final = 10_000
 """Rows of ``$SYS`` that one live query holds: they are in memory, some hundred bytes each."""

@@ -1,13 +1,16 @@
-"""Intervals of comparable values, found by a value: a centred interval tree.
+"""Intervals of comparable values, found by a value: centred interval trees.
 
-A lookup takes the logarithm of their number, and the intervals that it finds. The tree is built
-anew after a number of changes; added intervals are compared one by one until then.
+The trees are never changed. A few added intervals are compared one by one; then they become a tree,
+together with the trees that have no more intervals than they (the logarithmic method: Bentley and
+Saxe, Decomposable searching problems I, 1980). So there is a logarithm of trees, of which a lookup
+takes a logarithm each, and the intervals that it finds; and an interval is moved to another tree a
+logarithm of times.
 """
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from rowcast.core.query_limits import QUERY_INDEX_CHANGES_MAX
+from rowcast.core.query_limits import QUERY_INDEX_SINGLE_MAX
 
 
 class Interval(NamedTuple):
@@ -86,14 +89,16 @@ class _Node:
 
 
 class Intervals:
-    """Named intervals of values of one kind."""
+    """Named intervals of values of one kind; ``single_max`` are compared one by one."""
 
-    def __init__(self, changes_max: int = QUERY_INDEX_CHANGES_MAX) -> None:
-        self._changes_max = changes_max
+    def __init__(self, single_max: int = QUERY_INDEX_SINGLE_MAX) -> None:
+        self._single_max = single_max
         self._items: dict[str, list[Interval]] = {}
-        self._tree: _Node | None = None
-        self._new: list[Item] = []
-        self._changes = 0
+        self._single: list[Item] = []
+        self._trees: list[tuple[_Node, list[Item]]] = []
+        """The largest first; they may have intervals that were removed."""
+        self._removed = 0
+        """Intervals that were removed and may be in trees."""
 
     def __bool__(self) -> bool:
         return bool(self._items)
@@ -103,25 +108,31 @@ class Intervals:
         if interval.is_empty:
             return
         self._items.setdefault(name, []).append(interval)
-        self._new.append((interval, name))
-        self._changed()
+        self._single.append((interval, name))
+        if len(self._single) > self._single_max:
+            self._plant(self._single)
+            self._single = []
+
+    def _plant(self, items: list[Item]) -> None:
+        """Make a tree of intervals, and of the trees that are no larger."""
+        while self._trees and len(self._trees[-1][1]) <= len(items):
+            _, others = self._trees.pop()
+            items = others + items
+        self._trees.append((_Node(items), items))
 
     def remove(self, name: str) -> None:
         """Remove all intervals of a name."""
-        if self._items.pop(name, None) is not None:
-            self._new = [item for item in self._new if item[1] != name]
-            self._changed()
-
-    def _changed(self) -> None:
-        self._changes += 1
-        if self._changes > self._changes_max:
-            self._changes, self._new = 0, []
+        self._removed += len(self._items.pop(name, ()))
+        self._single = [item for item in self._single if item[1] != name]
+        if self._removed > len(self._items) + self._single_max:
             items = [(one, name) for name, those in self._items.items() for one in those]
-            self._tree = _Node(items) if items else None
+            self._removed, self._single, self._trees = 0, [], []
+            if items:
+                self._plant(items)
 
     def find(self, value: Any) -> Iterable[str]:
         """Return the names of the intervals that have a value, maybe of some removed ones."""
-        found = [name for interval, name in self._new if interval.has(value)]
-        if self._tree is not None:
-            self._tree.find(value, found)
+        found = [name for interval, name in self._single if interval.has(value)]
+        for tree, _ in self._trees:
+            tree.find(value, found)
         return found

@@ -71,7 +71,7 @@ class TableMessages(Subscriber):
         if event.table is not None or not event.seq or not view.branch.has(event.topic):
             return
         value = view.value(event)
-        found = dict.fromkeys(self._index.find(value, value["id"]))  # no other has a row of it
+        found = dict.fromkeys(self._index.find(value["id"], value))  # no other has a row of it
         self._report(message_report(view, event), [self._views[key] for key in found])
 
     def fall_behind(self, event: Event) -> None:

@@ -6,16 +6,18 @@ every record. So the cost of a write grows with the queries that it matches, and
 exist. What is found is a superset; ``conditions.holds`` decides.
 """
 
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from rowcast.core.comparison import RANK_LAST, Place
+from rowcast.core.comparison import RANK_LAST, Place, comparable, rank_of
 from rowcast.core.conditions import (
+    ID_PATH,
+    ComputedPath,
     Condition,
     Group,
     Operator,
     Path,
     Where,
+    is_nan,
     reach,
 )
 from rowcast.features.live_queries.intervals import Interval, Intervals
@@ -120,11 +122,43 @@ def _cost(terms: Terms) -> int:
 
 
 def key_of(value: object) -> Key | None:
-    """Return a value as a key; None for one that is no key, such as a list."""
+    """Return a value as a key, NaN as null; None for one that is no key, such as a list."""
     if value is None:
         return _NULL
-    place = Place(value)
-    return None if place.rank == RANK_LAST else (place.rank, place.value)
+    rank = rank_of(value)
+    if rank == RANK_LAST:
+        return _NULL if is_nan(value) else None
+    return rank, comparable(value)
+
+
+class _Values:
+    """The queries that are found by the value at one path."""
+
+    def __init__(self, path: Path) -> None:
+        is_plain = len(path) == 1 and path != ID_PATH and not isinstance(path, ComputedPath)
+        self._path = path
+        self._name = path[0] if is_plain else None
+        """That of the attribute, which most paths are: it is looked up without ``reach``."""
+        self.equal: dict[Key, dict[str, None]] = {}
+        self.within: dict[int, Intervals] = {}
+
+    def of(self, value: object, record_id: object) -> object:
+        """Return the value at the path."""
+        if self._name is not None and isinstance(value, dict):
+            return value.get(self._name)
+        return reach(self._path, value, record_id)
+
+    def find(self, value: object, found: set[str]) -> None:
+        """Add the names of the queries that a value may match."""
+        key = key_of(value)
+        if key is None:
+            return
+        names = self.equal.get(key)
+        if names is not None:
+            found.update(names)
+        intervals = self.within.get(key[0])
+        if intervals is not None:
+            found.update(intervals.find(key[1]))
 
 
 class QueryIndex:
@@ -132,8 +166,7 @@ class QueryIndex:
 
     def __init__(self) -> None:
         self._terms: dict[str, Terms] = {}
-        self._equal: dict[Path, dict[Key, dict[str, None]]] = {}
-        self._within: dict[Path, dict[int, Intervals]] = {}
+        self._paths: dict[Path, _Values] = {}
         self._rest: dict[str, None] = {}
 
     def add(self, name: str, where: Where | None) -> None:
@@ -144,43 +177,39 @@ class QueryIndex:
             return
         self._terms[name] = terms
         for term in terms:
+            at = self._paths.setdefault(term.path, _Values(term.path))
             if isinstance(term, Equal):
-                self._equal.setdefault(term.path, {}).setdefault(term.key, {})[name] = None
+                at.equal.setdefault(term.key, {})[name] = None
             else:
-                ranks = self._within.setdefault(term.path, {})
-                ranks.setdefault(term.rank, Intervals()).add(name, term.interval)
+                at.within.setdefault(term.rank, Intervals()).add(name, term.interval)
 
     def remove(self, name: str) -> None:
         """Remove a query."""
         self._rest.pop(name, None)
         for term in self._terms.pop(name, ()):
+            at = self._paths.get(term.path)
+            if at is None:
+                continue
             if isinstance(term, Equal):
-                self._remove_equal(term, name)
-            elif (intervals := self._within.get(term.path, {}).get(term.rank)) is not None:
+                names = at.equal.get(term.key, {})
+                names.pop(name, None)
+                if not names:
+                    at.equal.pop(term.key, None)
+            elif (intervals := at.within.get(term.rank)) is not None:
                 intervals.remove(name)
                 if not intervals:
-                    del self._within[term.path][term.rank]
-                    if not self._within[term.path]:
-                        del self._within[term.path]
+                    del at.within[term.rank]
+            if not (at.equal or at.within):
+                del self._paths[term.path]
 
-    def _remove_equal(self, term: Equal, name: str) -> None:
-        keys = self._equal.get(term.path, {})
-        names = keys.get(term.key, {})
-        names.pop(name, None)
-        if not names:
-            keys.pop(term.key, None)
-        if not keys:
-            self._equal.pop(term.path, None)
-
-    def find(self, value: object, record_id: object) -> Iterator[str]:
-        """Yield the names of queries that a record may match; some twice."""
-        yield from self._rest
-        for path, keys in self._equal.items():
-            key = key_of(reach(path, value, record_id))
-            if key is not None:
-                yield from keys.get(key, ())
-        for path, ranks in self._within.items():
-            place = Place(reach(path, value, record_id))
-            intervals = ranks.get(place.rank)
-            if intervals is not None:
-                yield from intervals.find(place.value)
+    def find(self, record_id: object, *values: object) -> set[str]:
+        """Return the names of queries that a record may match in one of its values."""
+        found = set(self._rest)
+        for at in self._paths.values():
+            before: object = self  # which no value is
+            for value in values:
+                here = at.of(value, record_id)
+                if here is not before:
+                    at.find(here, found)
+                before = here
+        return found

@@ -74,7 +74,7 @@ class RowQueries(Subscriber):
         row = self._rows(name).row(name, whole=False)
         keys = dict.fromkeys([*self._holders.pop(event.topic, ()), *self._unknown])
         if row is not None:
-            keys |= dict.fromkeys(self._index.find(row, name))
+            keys |= dict.fromkeys(self._index.find(name, row))
         readers: dict[QueryReader, None] = {}
         report = event.changed()  # the event itself is for plain filters, of the same readers, too
         for view in [self._views[key] for key in keys if key in self._views]:

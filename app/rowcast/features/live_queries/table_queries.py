@@ -171,12 +171,8 @@ class TableQueries(Subscriber):
         record_id = self.values.id(event)
         found: dict[str, Match] = {}
         old, new = self.values.value(before), self.values.value(after)
-        names: set[str] = set()
-        if before is not None:
-            names.update(self._index.find(old, record_id))
-        if after is not None:
-            names.update(self._index.find(new, record_id))
-        for name in names & self._wheres.keys():
+        states = [new] if before is None else [old] if after is None else [old, new]
+        for name in self._index.find(record_id, *states) & self._wheres.keys():
             where = self._wheres[name]
             was = before is not None and holds(where, old, record_id)
             is_now = after is not None and holds(where, new, record_id)
