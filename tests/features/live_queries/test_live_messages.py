@@ -16,11 +16,13 @@ from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.query_limits import LIVE_LOOK_TURN_VIEWS
+from rowcast.core.topic_tables import TopicRoot
 from rowcast.features.live_queries import message_queries
 from rowcast.features.live_queries.feature import LiveQueriesOfTables
 from rowcast.features.live_queries.message_view import MessageView
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.kernel.reauthorization import stay
+from rowcast.store.store import Keep
 from topic_watch import AT_ONCE
 
 ANY = Caller("a", ALL, "sse")
@@ -36,6 +38,13 @@ async def say(server, *values, topic="home/a"):
     """Write messages."""
     for value in values:
         await server.kernel.write(message(topic, value), WRITER)
+
+
+async def drop(server):
+    """Have retention remove all messages of the table, and the server the table."""
+    late = server.now() + 10
+    assert 1 == await server.committer.trim(TopicRoot("home"), Keep(seconds=1), late, 9)
+    assert 1 == await server.topic_tables.clean()
 
 
 def opened_server(kind=Server, **options):
@@ -165,11 +174,27 @@ async def test_m3_f14_a_table_that_is_removed_and_begins_again_is_followed_on():
     await say(server, 7)
     _, heard = await watch(server.kernel, HOT, ANY)
     assert ["snapshot", "current"] == [kind for kind, _ in await heard()]
-    server.time += 10
-    await trim(server, 0)
-    await server.topic_tables.clean()
+    await drop(server)
     await say(server, 8)
     assert "enter" == (await heard())[-1][0]
+
+
+async def test_m3_f14_a_name_that_another_branch_gets_is_followed_there():
+    """M3, F14: two levels are spelled alike as names; who reads begins anew with the other."""
+    live = LiveQueriesOfTables(look_seconds=0)
+    server = Server(topics=AT_ONCE, features=[live])
+    await say(server, 7)
+    _, heard = await watch(server.kernel, HOT, ANY)
+    assert ["snapshot", "current"] == [kind for kind, _ in await heard()]
+    await drop(server)
+    await say(server, 8, topic="Home/a")
+    assert "Home" == server.kernel.views.get(TABLE).branch.level
+    told = await heard()
+    assert ["leave", "reset", "snapshot", "current"] == [kind for kind, _ in told]
+    await say(server, 9, topic="Home/b")
+    assert ["enter"] == [kind for kind, _ in await heard()]
+    await say(server, 5, topic="home/a")  # its table has another name now
+    assert [] == await heard()
 
 
 async def test_m3_f3_a_plain_filter_beside_it_gets_each_row_once():

@@ -33,12 +33,13 @@ class TableMessages(Subscriber):
 
     def __init__(
         self,
-        view: View,
+        view: LogView,
         kernel: Kernel,
         look_seconds: float,
         turn_views: int = LIVE_LOOK_TURN_VIEWS,
     ) -> None:
         self._view = view
+        self._kernel = kernel
         self._reader = kernel.reader
         self._seconds = look_seconds
         self._turn_views = turn_views
@@ -55,6 +56,7 @@ class TableMessages(Subscriber):
         self._views[view.query.key] = view
         self._index.add(view.query.key, view.query.query.where)
         if self._timer is None:
+            self._kernel.bus.add(self._view.branch.topics, self)
             self._wait()
 
     def leave(self, view: HeldView) -> None:
@@ -64,6 +66,7 @@ class TableMessages(Subscriber):
         if self._timer is not None and not self._views:
             self._timer.cancel()
             self._timer = None
+            self._kernel.bus.remove(self._view.branch.topics, self)
 
     def offer(self, event: Event) -> None:
         """Offer a message to the readers that it concerns, each once."""
@@ -90,6 +93,10 @@ class TableMessages(Subscriber):
     def _look(self) -> None:
         """Report what is trimmed since the last time."""
         self._wait()
+        there = self._kernel.views.get(self._view.table.name)
+        if isinstance(there, LogView) and there.branch != self._view.branch:
+            self._turn_to(there)
+            return
         trimmed, before = self._reader.trimmed([self._view.branch]), self._trimmed
         if trimmed == before:
             return
@@ -98,6 +105,15 @@ class TableMessages(Subscriber):
             for view in self._views.values():
                 view.forget()
         self._tell(trimmed, list(self._views))
+
+    def _turn_to(self, view: LogView) -> None:
+        """Follow another branch, which has got the name of the table; all readers begin anew."""
+        self._kernel.bus.remove(self._view.branch.topics, self)
+        self._view, self._trimmed = view, self._reader.trimmed([view.branch])
+        self._kernel.bus.add(view.branch.topics, self)
+        for one in self._views.values():
+            one.turn_to(view)
+        self._tell(self._trimmed, list(self._views))
 
     def _tell(self, trimmed: int, keys: Sequence[str]) -> None:
         """Report to some views that messages are gone, and to the others in later turns."""
@@ -165,18 +181,16 @@ class MessageQueries:
         at = self.tables.get(name)
         if at is None:
             at = self.tables[name] = TableMessages(view, kernel, self._look_seconds)
-            kernel.bus.add(view.branch.topics, at)
-        made = MessageView(asked, kernel, view, self._room, partial(self._leave, view))
+        made = MessageView(asked, kernel, view, self._room, self._leave)
         at.enter(made)
         made.begin()
         return made
 
-    def _leave(self, view: LogView, of: HeldView) -> None:
+    def _leave(self, of: HeldView) -> None:
         at = self.tables[of.query.path]
         at.leave(of)
         if not len(at):
             del self.tables[of.query.path]
-            self._kernel.bus.remove(view.branch.topics, at)
 
 
 def _nothing_at(text: str, name: str, view: View | None) -> Error:

@@ -65,6 +65,11 @@ class MessageView(HeldView):
         """The numbers and topics of its rows, in the order of the log; not of a window, which has
         few, and loses rows that are far behind it."""
 
+    def turn_to(self, view: View) -> None:
+        """Read the rows of another branch from now on, which has got the name of the table."""
+        self._view = view
+        self.forget()
+
     # -- reports -----------------------------------------------------------------------------------
 
     def _take(self, event: Event) -> list[Event] | None:
