@@ -15,7 +15,7 @@ def run(program: str, *arguments: object) -> list[str]:
         stdout=subprocess.PIPE,
         text=True,
         check=True,
-        timeout=60,
+        timeout=180,
     )
     return done.stdout.splitlines()
 

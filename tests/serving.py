@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rowcast.program.parts import Parts
 
 IN_USE = "(Address already in use)"
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 """The one deadline of these tests: far beyond what a busy machine with two cores needs."""
 PROMPT_SECONDS = 15.0
 """What is done at once is done within it; no time limit of the server ends anything so early."""

@@ -36,7 +36,7 @@ def answers(questions, module="text.js", zone="Europe/Berlin"):
         stdout=subprocess.PIPE,
         check=True,
         env=environment() | {"TZ": zone},
-        timeout=60,
+        timeout=180,
     )
     return json.loads(done.stdout)
 

@@ -208,7 +208,7 @@ def recompute(server: Server, size: int) -> None:
     out = server.folder / "again.ndjson"
     command = [sys.executable, "-m", PROGRAM.decode(), "--job", server.folder / "jobs/hourly.py"]
     command += ["--input", snapshot, "--output", out]
-    subprocess.run(command, check=True, env=environment(), stdin=subprocess.PIPE, timeout=60)
+    subprocess.run(command, check=True, env=environment(), stdin=subprocess.PIPE, timeout=180)
     again = {one["id"]: one for one in map(json.loads, out.read_text().splitlines())}
     there = server.request("GET", f"/Hourly/?limit({2 * size})").json()
     assert again == {one["id"]: one for one in there}

@@ -11,7 +11,7 @@ from clients import library, needs
 HERE = Path(__file__).parent
 UI = HERE.parent.parent / "app" / "rowcast" / "doors" / "http" / "ui"
 _, INSTALLED = library("@tanstack", "db")
-SECONDS = 60
+SECONDS = 180
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.slow,
