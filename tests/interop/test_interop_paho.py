@@ -158,12 +158,22 @@ def test_a_connection_over_websocket_outlives_pings(tmp_path):
         assert (b"1", 0) == (idle.message().payload, ends.qsize())
 
 
-@pytest.mark.slow
-def test_ten_thousand_messages_come_in_order(paho):
+def send_and_hear(paho, messages):
     paho.subscribe("burst")
-    for number in range(10_000):
+    for number in range(messages):
         paho.client.publish("burst", str(number), 1)
-    assert list(range(10_000)) == [int(paho.message().payload) for _ in range(10_000)]
+    assert list(range(messages)) == [int(paho.message().payload) for _ in range(messages)]
+
+
+@pytest.mark.slow
+def test_ten_thousand_messages_come_in_order(server):
+    with Paho(server) as paho:
+        send_and_hear(paho, 10_000)
+
+
+@pytest.mark.slow
+def test_a_thousand_messages_come_in_order(paho):
+    send_and_hear(paho, 1_000)
 
 
 def test_mqtt_over_websocket_at_the_path_of_a_resource(server):
