@@ -11,7 +11,7 @@ from sim_archive_plants import (
 from sim_checks import Violation
 
 QUICK = 8
-ALL = 25
+ALL = 15
 SEEDS_TO_NOTICE = 150
 AGED = (8, 11, 14, 17)
 """Seeds on which files are removed while there are readers, with an age limit."""

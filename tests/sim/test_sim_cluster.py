@@ -13,7 +13,7 @@ from sim_cluster_plants import CLUSTER_PLANTS, RESULT_PLANTS
 from rowcast.core.errors import Error
 
 QUICK = 10
-ALL = 25
+ALL = 15
 SEEDS_TO_NOTICE = 100
 NOTICED_BY = {
     "send_again_before_the_log_was_followed": 12,
