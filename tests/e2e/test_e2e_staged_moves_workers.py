@@ -1,6 +1,6 @@
 """A large result that moves to another table, beside workers: one switch for both tables (K1, M5).
 
-Real processes. The job had written 9,000 records of one table; now it writes 9,000 of another one,
+Real processes. The job had written 6,000 records of one table; now it writes 6,000 of another one,
 so those of before are removed. Each worker shows both at once, and tells each event once.
 """
 

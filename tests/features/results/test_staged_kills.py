@@ -16,8 +16,8 @@ import pytest
 
 from serving import Server, wait_until
 
-ROWS = 9_000
-"""More than are written in one batch; nine pages."""
+ROWS = 6_000
+"""More than are written in one batch; six pages."""
 ORDER = {"upload": "up", "table": "Dog", "job": "daily", "cut": "1", "parts": ["0"], "rows": ROWS}
 MOVES = ORDER | {"cut": "2", "replace": True}
 """The same, where its job has written another table before."""
