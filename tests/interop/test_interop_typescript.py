@@ -26,8 +26,10 @@ type Dog @table @export {
   name: String!
   age: Int
   chip: String @auth(roles: ["vet"])
+  home: Home
   updated: Date @updatedTime
 }
+type Home { street: String! flat: Int }
 type Bill @table @export @auth(roles: ["vet"]) { id: ID @primaryKey sum: Decimal! }
 type Hourly @table @export @rollup(of: "Dog", time: "updated", every: "1h", values: {age: ["avg"]})
 type Thing @table @export { id: ID @primaryKey }
@@ -42,7 +44,7 @@ async function all() {
 """
 RIGHT = """
 rows.put("Dog/1", { name: "Rex", age: 3 })
-rows.patch("Dog/1", { age: null }, { ifMatch: "*" })
+rows.patch("Dog/1", { age: null, home: { flat: 3 } }, { ifMatch: "*" })
 rows.put("Thing/1", [1, 2])
 const page = (await rows.query("Dog", "age=gt=3")).rows.map((dog) => dog.name.length)
 const mean = (await rows.query("Hourly")).rows.map((hour) => hour.age_avg)
@@ -60,6 +62,9 @@ WRONG = (
     'rows.put("Dog/1", { name: "Rex", agee: 3 })',
     'rows.put("Dog/1", { name: "Rex", age: "3" })',
     'rows.put("Dog/1", { age: 3 })',
+    'rows.put("Dog/1", { name: "Rex", home: { flat: 3 } })',
+    'rows.patch("Dog/1", { name: null })',
+    'rows.patch("Dog/1", { home: { street: null } })',
     'rows.put("Dog/1", { name: "Rex", chip: "x" })',
     'rows.put("Dog/1", { name: "Rex", updated: "2020-01-01T00:00:00Z" })',
     'rows.put("Cat/1", { name: "Tom" })',

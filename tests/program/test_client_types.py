@@ -26,10 +26,13 @@ type Dog @table @export {
   chip: String @auth(roles: ["vet"])
   updated: Date @updatedTime
 }
-type Owner { class: String! }
+type Owner { class: String! phone: String }
 type Bill @table @export @auth(roles: ["vet"]) { id: ID @primaryKey sum: Decimal! }
 """
-RIGHT = 'd: DogInsert = {"name": "Rex", "age": 3, "tricks": ["sit"], "owner": {"class": "a"}}'
+RIGHT = (
+    'd: DogInsert = {"name": "Rex", "age": 3, "tricks": ["sit"], "owner": {"class": "a"}}',
+    'd: DogPatch = {"age": None, "owner": {"phone": "1"}}',
+)
 WRONG = (
     'd: DogInsert = {"name": "Rex", "agee": 3}',
     'd: DogInsert = {"name": "Rex", "age": "3"}',
@@ -37,6 +40,9 @@ WRONG = (
     'd: DogInsert = {"name": "Rex", "updated": "2020-01-01T00:00:00Z"}',
     'd: DogInsert = {"name": "Rex", "chip": "x"}',
     'b: Bill = {"sum": "1.0"}',
+    'd: DogPatch = {"name": None}',
+    'd: DogPatch = {"owner": {"class": None}}',
+    'd: DogInsert = {"name": "Rex", "owner": {"phone": "1"}}',
 )
 
 
@@ -97,6 +103,17 @@ def test_what_the_server_writes_alone_has_no_types_of_writes():
     assert '"Mean": { record: Mean; insert: never; patch: never }' in typescript(parse_schema(KEPT))
 
 
+def test_a_patch_removes_nothing_required_and_changes_parts_of_objects():
+    """A merge patch: null removes, objects are merged, and lists are replaced as a whole."""
+    schema = parse_schema(SCHEMA + "type Cat @table @export { id: ID homes: [Owner!] }")
+    text = typescript(schema)
+    patch = text.partition("interface DogPatch {")[2].partition("\n}")[0]
+    assert "  name?: string\n" in patch and "  age?: number | null\n" in patch
+    assert "  owner?: { class?: string; phone?: string | null } | null\n" in patch
+    cats = text.partition("interface CatPatch {")[2].partition("\n}")[0]
+    assert "homes?: ({ class: string; phone?: string | null })[] | null" in cats
+
+
 def test_an_item_is_null_only_where_the_schema_allows_it():
     text = typescript(parse_schema(KEPT))
     assert "tags?: (string)[] | null" in text and "notes?: (string | null)[] | null" in text
@@ -111,12 +128,12 @@ def checked(folder, text):
     return subprocess.run(asked, cwd=folder, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("program", [RIGHT, *WRONG])
+@pytest.mark.parametrize("program", [*RIGHT, *WRONG])
 @pytest.mark.slow
 def test_mypy_refuses_wrong_programs(tmp_path, program):
     text = python(parse_schema(SCHEMA), frozenset({"guest"}))
     done = checked(tmp_path, f"{text}{program}\n")
-    assert done.returncode == (0 if program == RIGHT else 1), done.stdout + done.stderr
+    assert done.returncode == (0 if program in RIGHT else 1), done.stdout + done.stderr
 
 
 HEADS = ("async def program{n}(socket: TypedSocket)", "def program{n}(socket: TypedSyncSocket)")

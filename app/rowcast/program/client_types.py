@@ -34,6 +34,20 @@ class Member:
     attribute: Attribute
     optional: bool
     masked: bool = False
+    patched: bool = False
+    """In a patch, which changes parts: objects are merged, and null removes what may be missing."""
+
+    @property
+    def nullable(self) -> bool:
+        """Whether null is one of its values."""
+        return self.optional and not (self.patched and self.attribute.required)
+
+    def parts(self) -> tuple["Member", ...]:
+        """Return the members of the nested type."""
+        return tuple(
+            Member(one, self.patched or not one.required, patched=self.patched)
+            for one in self.attribute.fields
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +121,8 @@ def _shape(table: Table, roles: Roles) -> Shape:
     writable = not is_kept(table) and _writes(table.auth, roles)
     written = [item for item in seen if _settable(item) and _writes(item.auth, roles)]
     insert = tuple(Member(one, one.primary_key or not one.required) for one in written)
-    patch = tuple(Member(one, optional=True) for one in written if not one.primary_key)
+    changed = [one for one in written if not one.primary_key]
+    patch = tuple(Member(one, optional=True, patched=True) for one in changed)
     name = re.sub(r"\W", "_", table.name)
     return Shape(name, table.path or "", table.open, read, insert, patch, writable)
 
@@ -185,18 +200,20 @@ def _ts_interface(name: str, members: tuple[Member, ...], is_open: bool) -> list
 
 
 def _ts_member(member: Member) -> str:
-    of = "unknown" if member.masked else _ts_type(member.attribute)
-    key = member.attribute.name
-    return f"{key}?: {of} | null" if member.optional else f"{key}: {of}"
+    of = "unknown" if member.masked else _ts_type(member)
+    null = " | null" if member.nullable else ""
+    return f"{member.attribute.name}{'?' if member.optional else ''}: {of}{null}"
 
 
-def _ts_type(item: Attribute) -> str:
+def _ts_type(member: Member) -> str:
+    item = member.attribute
     if item.relationship:
         return "unknown"
     if item.items is not None:
-        return f"({_ts_type(item.items)}{'' if item.items.required else ' | null'})[]"
+        of = _ts_type(Member(item.items, optional=False))
+        return f"({of}{'' if item.items.required else ' | null'})[]"
     if item.fields:
-        return "{ " + "; ".join(_ts_member(Member(x, not x.required)) for x in item.fields) + " }"
+        return "{ " + "; ".join(map(_ts_member, member.parts())) + " }"
     return _TYPESCRIPT.get(item.type.value, "unknown")
 
 
@@ -316,20 +333,22 @@ def _py_class(name: str, members: tuple[Member, ...], is_open: bool) -> Iterator
     fields: list[str] = []
     for one in members:
         key = one.attribute.name
-        of = "object" if one.masked else _py_type(f"{name}__{key}", one.attribute, inner)
-        of = f"NotRequired[{of} | None]" if one.optional else of
+        of = "object" if one.masked else _py_type(f"{name}__{key}", one, inner)
+        of = f"{of} | None" if one.nullable else of
+        of = f"NotRequired[{of}]" if one.optional else of
         fields.append(f"{json.dumps(key)}: {of}")
     yield from inner
     yield f"{name} = TypedDict({json.dumps(name)}, {{{', '.join(fields)}}})"
 
 
-def _py_type(name: str, item: Attribute, inner: list[str]) -> str:
+def _py_type(name: str, member: Member, inner: list[str]) -> str:
+    item = member.attribute
     if item.relationship:
         return "object"
     if item.items is not None:
         null = "" if item.items.required else " | None"
-        return f"list[{_py_type(name, item.items, inner)}{null}]"
+        return f"list[{_py_type(name, Member(item.items, optional=False), inner)}{null}]"
     if item.fields:
-        inner += _py_class(name, tuple(Member(x, not x.required) for x in item.fields), False)
+        inner += _py_class(name, member.parts(), False)
         return name
     return _PYTHON.get(item.type.value, "object")
