@@ -252,6 +252,20 @@ async def test_a_reset_and_a_gap_name_the_query_as_it_was_subscribed(hot, text):
     peer.lose()
 
 
+@pytest.mark.parametrize("text", ["$query/Sensor", "$query/Sensor/#"])
+async def test_a_table_without_conditions_is_told_how_to_write_them(hot, text):
+    """M3: it is declared, so that is not what is wrong."""
+    peer = Peer(hot.server, 5)
+    peer.send(Connect(5, "c"), Subscribe(7, (mqtt.Subscription(text),)))
+    await turns(20)
+    said = peer.heard()[-1]
+    assert "'$query/Sensor' lacks conditions" in said.properties["reason_string"]
+    peer.send(Subscribe(8, (mqtt.Subscription("$query/Sensor/"),)))
+    await turns(20)
+    assert (0,) == next(item.reasons for item in peer.heard() if isinstance(item, Suback))
+    peer.lose()
+
+
 @pytest.mark.parametrize("start", ["last=3", "startTime=-1h", "previousCount=1"])
 async def test_a_query_does_not_begin_where_its_set_is_unknown(hot, start):
     answer = await hot.rest.get(f"/Sensor/?{HOT}&{start}", accept="text/event-stream")

@@ -60,6 +60,14 @@ def asked_of(text: str, registry: Registry, named: Definitions) -> Asked:
             except Error as error:
                 error.detail["filter"] = text
                 raise
+    bare = registry.entry(asked)
+    if bare is not None and _declared(bare) is not None:
+        raise Error(
+            Code.INVALID,
+            f"{text[:200]!r} lacks conditions: write them after a slash, as in "
+            f"'{QUERY_PREFIX}Sensor/temp=gt=80', or end with the slash for all records",
+            filter=text,
+        )
     raise _nothing_at(text, asked, named)
 
 
