@@ -162,8 +162,8 @@ def scan(count: int) -> float:
 
 def main() -> None:
     """Measure, and print a table."""
-    parser = argparse.ArgumentParser(prog="python -m bench.live_cli", description=__doc__)
-    parser.add_argument("--queries", type=int, default=9_000, help="of one client, at most 10,000")
+    parser = argparse.ArgumentParser(prog="scripts/bench live", description=__doc__)
+    parser.add_argument("--queries", type=int, default=10_000, help="of one client, at most 10,000")
     parser.add_argument("--writes", type=int, default=2_000, help="of each phase and round")
     parser.add_argument("--rounds", type=int, default=5, help="in which the phases take turns")
     options = parser.parse_args()

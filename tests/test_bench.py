@@ -286,3 +286,12 @@ def test_the_time_of_children_counts() -> None:
         assert proc.cpu_seconds(process.pid) > 0.3
         process.communicate(b"\n")
     assert 0 == proc.cpu_seconds(process.pid)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["cluster", "deadlines", "live", "replay"])
+def test_each_measurement_has_a_command_line_of_its_own(name: str) -> None:
+    script = Path(__file__).parents[1] / "scripts" / "bench"
+    asked = [script, name, "--help"]
+    told = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert told.stdout.startswith(f"usage: scripts/bench {name} "), told.stderr
