@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self, TypeVar, Unpack
 
@@ -81,7 +81,7 @@ class SyncRowcast:
                 if answer.is_error:
                     answer.read()
                 check(answer)
-                yield from answer.iter_lines()
+                yield from _lines(answer.iter_text())
         except httpx.TransportError as error:
             raise nobody(self.url, error) from error
 
@@ -166,6 +166,16 @@ class SyncRowcast:
 
     def _ask(self, call: Call[T]) -> T:
         return call.read(self.request(call.method, call.path, call.body, call.headers))
+
+
+def _lines(chunks: Iterable[str]) -> Iterator[str]:
+    """Yield lines that a line feed ends; JSON has other separators, such as U+2028, in its text."""
+    rest = ""
+    for chunk in chunks:
+        *whole, rest = (rest + chunk).split("\n")
+        yield from whole
+    if rest:
+        yield rest
 
 
 class SyncSubscription:

@@ -1,6 +1,7 @@
 """The Python client against the whole program: formats, refusals, restarts (O10)."""
 
 import asyncio
+import json
 import re
 import sys
 from contextlib import aclosing
@@ -44,6 +45,19 @@ def url_of(program):
 async def rows(program):
     async with Rowcast(url_of(program)) as client:
         yield client
+
+
+async def test_a_line_of_a_long_answer_ends_only_where_the_server_ends_it(program, rows):
+    """O10: text of a record may have what other programs take for the end of a line."""
+    names = ["a\u2028b", "a\x85b", "a\u2029"]
+    await rows.upsert("Dog", [{"id": str(n), "name": name} for n, name in enumerate(names)])
+
+    def read():
+        with SyncRowcast(url_of(program)) as client:
+            return [*client.lines("/Dog/", {"Accept": "application/x-ndjson"})]
+
+    found = await asyncio.to_thread(read)
+    assert names == [json.loads(line)["name"] for line in found]
 
 
 async def test_it_writes_what_a_query_selects(program, rows):
