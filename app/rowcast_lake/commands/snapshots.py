@@ -30,6 +30,7 @@ from rowcast.program.commands.options import (
 )
 from rowcast.program.config import Config
 from rowcast.program.settings.snapshots import SnapshotSettings, seconds_of
+from rowcast_lake.commands.digests import TablesOption, UrlsOption, digests
 from rowcast_lake.commands.needs import need_pyarrow, schema_text
 
 if TYPE_CHECKING:
@@ -346,6 +347,31 @@ def prove(
         said = "\n".join(f"{table}: {why}" for table, why in found.items())
         raise Error(Code.CONFLICT, f"{places[0]} and its changes are not {places[1]}\n{said}")
     print(f"{places[0]} and its changes are {places[1]}")
+
+
+@snapshots.command()
+def digest(
+    name: Annotated[str, typer.Argument(help="A snapshot, as `list` prints it.")] = "newest",
+    config: ConfigOption = None,
+    schema: SchemaOption = None,
+    data: DataOption = None,
+    out: OutOption = None,
+    url: UrlsOption = None,
+    table: TablesOption = None,
+) -> None:
+    """Compute the digest of each table from every place that has it at a snapshot's cut.
+
+    These are the Parquet files, Delta and Iceberg tables, the database, and each server or node of
+    a cluster that --url names. The exit code is 1 where one differs or has no longer what was then.
+
+    Example: rowcast snapshots digest newest --url http://127.0.0.1:9936
+    """
+    need_pyarrow()
+    from rowcast_lake.snapshots.shelves import shelf_of  # noqa: PLC0415
+
+    shelf = shelf_of(_directory(join_settings(config, {"data": data}), out))
+    with shelf.pin(name) as place:
+        digests(place, config, data, schema, url or [], table or [])
 
 
 @snapshots.command()

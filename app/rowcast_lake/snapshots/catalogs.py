@@ -15,11 +15,12 @@ is removed when no version names its files: first the version is forgotten, and 
 where a format only forgets the oldest.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -42,6 +43,8 @@ _SERVER_S: Final = "_sys_"
 """The server's own facts are in no catalog."""
 Place = Path | ObjectPath
 """Where snapshots and their catalogs are."""
+Rows = Any
+"""A ``pyarrow.Table``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,9 @@ class Catalog(Protocol):
 
     def address(self, table: str, number: int, cut: str) -> Mapping[str, object] | None:
         """Return where the version of a cut is read; None if it is forgotten."""
+
+    def rows(self, address: Mapping[str, object]) -> Rows:
+        """Return the rows of a version that ``address`` has found, in any order."""
 
 
 class Catalogs:
@@ -162,6 +168,15 @@ class Catalogs:
                 address = self._kinds[kind].address(table, numbers[table], manifest.cut)
                 found |= address or {}
         return found
+
+    def readers(self, table: str, manifest: Manifest) -> Iterator[tuple[str, Callable[[], Rows]]]:
+        """Yield the name of each format, and what reads its rows of a table of a snapshot."""
+        for kind, numbers in manifest.catalog.items():
+            catalog = self._kinds.get(kind)
+            if catalog is not None and table in numbers:
+                address = catalog.address(table, numbers[table], manifest.cut)
+                if address:
+                    yield kind, partial(catalog.rows, address)
 
 
 def _is_open(table: str) -> bool:

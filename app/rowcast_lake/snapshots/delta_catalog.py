@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.partitions import NONE, PREFIX, Unit
 from rowcast.core.snapshot_paths import DELTA, plain_path
 from rowcast.store.private import make_directory
-from rowcast_lake.snapshots.catalogs import CUT, DIGEST, Place, Version, remove_file
+from rowcast_lake.snapshots.catalogs import CUT, DIGEST, Place, Rows, Version, remove_file
 from rowcast_lake.snapshots.delta_stats import stats_of
 from rowcast_lake.snapshots.manifest import FileFacts
 from rowcast_lake.stores.object_paths import ObjectPath, refusing
@@ -155,6 +155,12 @@ class DeltaCatalog:
         if not self._entry(table, number).is_file():
             return None
         return {DELTA: str(self._directory / table), f"{DELTA}_version": number}
+
+    def rows(self, address: Mapping[str, object]) -> Rows:
+        """Return the rows of a version, as delta-rs reads them."""
+        place, version = str(address[DELTA]), cast("int", address[f"{DELTA}_version"])
+        found = DeltaTable(place, version=version, storage_options=self.options)
+        return found.to_pyarrow_table()
 
 
 class StoredDeltaCatalog(DeltaCatalog):

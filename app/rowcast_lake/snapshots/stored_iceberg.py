@@ -47,6 +47,9 @@ class StoreFiles(PyArrowFileIO):
         self.fs_by_scheme = lambda _, bucket: files or made(bucket)
 
 
+_OWN: Final = {PY_IO_IMPL: f"{__name__}.{StoreFiles.__name__}"}
+
+
 class _Catalog(InMemoryCatalog):
     """A catalog whose tables are all read and written over the connections of its place.
 
@@ -55,8 +58,7 @@ class _Catalog(InMemoryCatalog):
     """
 
     def __init__(self, place: ObjectPath) -> None:
-        own = {PY_IO_IMPL: f"{__name__}.{StoreFiles.__name__}"}
-        super().__init__(NAMESPACE, warehouse=str(place), **own)
+        super().__init__(NAMESPACE, warehouse=str(place), **_OWN)
         self._files = StoreFiles(files=place.files)
 
     def _load_file_io(self, *_: Any, **__: Any) -> FileIO:
@@ -65,6 +67,8 @@ class _Catalog(InMemoryCatalog):
 
 class StoredIcebergCatalog(IcebergCatalog):
     """The Iceberg tables below one place of a store."""
+
+    _files = _OWN
 
     def __init__(self, place: ObjectPath) -> None:
         """Open the catalog; nothing is read yet."""
