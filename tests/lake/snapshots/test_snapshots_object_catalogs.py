@@ -25,6 +25,7 @@ from rowcast.core.export_limits import EXPORT_SECONDS_MAX
 from rowcast.program.cli import command
 from rowcast.schema import parse_schema
 from rowcast_lake.snapshots.changes import export_changes
+from rowcast_lake.snapshots.copies import Copies
 from rowcast_lake.snapshots.delta_catalog import DeltaCatalog
 from rowcast_lake.snapshots.export import Order, export
 from rowcast_lake.snapshots.fold import differences
@@ -188,6 +189,8 @@ def test_a_digest_of_a_cut_is_one_value_in_all_that_read_a_store(world, store):
             assert told["delta"] == f"{store}/delta/{table}"
             for reader, found in read_by_each(told).items():
                 assert digest_of(found, facts, manifest, store / name) == facts.digest, reader
+            own = {place: read() for place, read in Copies(store / name).files(table).items()}
+            assert own == dict.fromkeys(("parquet", *BOTH), facts.digest)
 
 
 def test_nothing_in_a_store_is_copied_and_each_names_the_other(world, store):
@@ -220,6 +223,7 @@ def test_nothing_in_a_store_is_copied_and_each_names_the_other(world, store):
 KILLED = """
 import itertools, os, signal
 from pathlib import Path
+from rowcast_lake.snapshots.copies import Copies
 from rowcast_lake.snapshots.delta_catalog import StoredDeltaCatalog
 from rowcast_lake.snapshots.export import Order, export
 from rowcast_lake.snapshots.shelves import directory_of
