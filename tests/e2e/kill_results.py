@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 from serving import PATIENCE_SECONDS, Server, environment
@@ -149,12 +150,18 @@ def main() -> None:
     parser.add_argument("kills", type=int, nargs="?", default=50)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--sites", action="store_true", help="large ones, at two synced sites")
+    parser.add_argument("--rows", type=int, help="results of so many, followed by subscribers")
     given = parser.parse_args()
     if given.sites:
-        from kill_results_sites import run as run_sites  # which needs this module
+        from kill_results_sites import run as play  # which needs this module
+    elif given.rows:
+        from kill_results_large import run as run_large
+
+        play = partial(run_large, rows=given.rows)
+    else:
+        play = run
     print(f"seed {given.seed}")
     with tempfile.TemporaryDirectory() as folder:
-        play = run_sites if given.sites else run
         print(play(Path(folder), given.kills, given.seed))
 
 
