@@ -45,9 +45,6 @@ class Timer:
     def __lt__(self, other):
         return (self.at, self.number) < (other.at, other.number)
 
-    def when(self):
-        return self.at
-
     def cancel(self):
         self.cancelled = True
 

@@ -62,15 +62,14 @@ class Timers:
 
 
 class Timer:
+    """A handle without ``when()``, as uvloop gives for what is due within half a millisecond."""
+
     def __init__(self, at, number, call, arguments):
         self.at, self.number, self.call, self.arguments = at, number, call, arguments
         self.cancelled = False
 
     def __lt__(self, other):
         return (self.at, self.number) < (other.at, other.number)
-
-    def when(self):
-        return self.at
 
     def cancel(self):
         self.cancelled = True

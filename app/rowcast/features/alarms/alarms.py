@@ -65,6 +65,8 @@ class Alarms(Subscriber):
     changes_per_commit = ALARM_CHANGES_PER_COMMIT
     checkpoint_events = ALARM_CHECKPOINT_EVENTS
 
+    _timer_at = 0.0  # uvloop's handle of a call that is due at once cannot say when
+
     def __init__(
         self, kernel: Kernel, states: AlarmStates, calls: Webhooks, changed: RowChanged
     ) -> None:
@@ -79,7 +81,7 @@ class Alarms(Subscriber):
         self._computed: int | None = None
         """Entries after which the rules are stored, since their states are; None: they are."""
         self._live = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
         self._writing = 0
         """Entries of the journal that are being stored."""
         self._scheduled = False
@@ -230,9 +232,10 @@ class Alarms(Subscriber):
         seconds = min(max(0.0, due - self._kernel.now()), ALARM_TIMER_SECONDS_MAX)
         when = self._loop.time() + seconds
         if self._timer is not None:
-            if self._timer.when() <= when:
+            if self._timer_at <= when:
                 return
             self._timer.cancel()
+        self._timer_at = when
         self._timer = self._loop.call_at(when, self._look)
 
     def _look(self) -> None:

@@ -45,6 +45,8 @@ _GONE = 0.0
 class Deadlines(Subscriber):
     """The records of tables with a deadline: last writes, and stale ones."""
 
+    _timer_at = 0.0  # uvloop's handle of a call that is due at once cannot say when
+
     def __init__(
         self,
         kernel: Kernel,
@@ -66,7 +68,7 @@ class Deadlines(Subscriber):
         self._stale: set[str] = set()
         self._returned: list[str] = []
         """Fresh records to report at the end of this turn."""
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
         self._looking = False
         """Whether due entries remain: ``_look`` runs again."""
         self._starting = True
@@ -170,9 +172,10 @@ class Deadlines(Subscriber):
         seconds = min(max(0.0, self._due[0][0] - self._now()), DEADLINE_TIMER_SECONDS_MAX)
         when = self._loop.time() + seconds
         if self._timer is not None:
-            if self._timer.when() <= when:
+            if self._timer_at <= when:
                 return
             self._timer.cancel()
+        self._timer_at = when
         self._timer = self._loop.call_at(when, self._look)
 
     def _look(self) -> None:
