@@ -137,13 +137,14 @@ class Deadlines(Subscriber):
     def _write(self, topic: str, seen: float, after: float) -> None:
         if topic in self._stale:
             self._return(topic)
-        if topic not in self._seen:
-            if len(self._seen) >= DEADLINE_RECORDS_MAX:
-                self._overflow()
-                return
+        if topic in self._seen:
+            self._seen[topic] = seen
+        elif len(self._seen) >= DEADLINE_RECORDS_MAX:
+            self._overflow()
+        else:
+            self._seen[topic] = seen
             heappush(self._due, (seen + after, topic, after))
             self._arm()
-        self._seen[topic] = seen
 
     def _overflow(self) -> None:
         if not self._full:
