@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
+from rowcast.core.errors import Code, Error
 from rowcast.core.topics import ALL_BELOW, ONE_LEVEL
 
 QUERY_PREFIX: Final = "$query/"
@@ -23,6 +24,24 @@ _OPERATOR: Final = re.compile(r"[=<>(&|!\[]")
 """What comes after the first attribute of conditions, or before it."""
 _PATH_SIGNS: Final = str.maketrans({sign: f"%{ord(sign):02X}" for sign in "%=<>(&|![+#\0"})
 """Characters that mean something in conditions, as they are written in the path before them."""
+_OF_ANSWERS: Final = re.compile(r"(?:^|&)(_?(?:asof|every|fn))=(?![A-Za-z_-]*=)")
+"""Parameters of an answer about the past, of which a live query would make conditions."""
+
+
+def check_no_past(conditions: str) -> None:
+    """Raise INVALID for a parameter that only an answer about the past has, such as ``asof=-1h``.
+
+    An attribute of that name is compared with ``==``.
+    """
+    found = _OF_ANSWERS.search(conditions)
+    if found is not None:
+        name = found[1]
+        raise Error(
+            Code.INVALID,
+            f"a stream has no {name}, which is for a GET that is answered at once; to see the past "
+            f"again replay it, as in ?from=-1h&speed=10, and for an attribute {name!r} write "
+            f"{name}==",
+        )
 
 
 def query_filter(path: str, conditions: str) -> str:

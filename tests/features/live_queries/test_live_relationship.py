@@ -152,6 +152,8 @@ MASKED = SCHEMA.replace('to: "owner_id")', 'from: "dog_ids")\n dog_ids: [ID]').r
         ("Owner/ann/dogs", "count", "neither groups nor counts; GET the same"),
         ("Owner/ann/dogs", "sum(age)", "neither groups nor counts; GET the same"),
         ("Dog", "group(age,count())", "neither groups nor counts; GET the same"),
+        ("Dog", "age=gt=1&asof=-1h", "a stream has no asof"),
+        ("Owner/ann/dogs", "every=1m", "for an attribute 'every' write every=="),
         ("Owner/ann/dogs", "sort(age)", "no order without a limit"),
         ("Owner/ann/dogs", "age=gt=x", "age"),
     ],

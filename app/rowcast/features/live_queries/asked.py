@@ -10,7 +10,13 @@ from rowcast.core.conditions import ID_PATH, Condition, Operator, Where, join
 from rowcast.core.errors import Code, Error
 from rowcast.core.queries import Query
 from rowcast.core.query_text import parse_query
-from rowcast.core.query_topics import QUERY_PREFIX, Way, conditions_of, way_of
+from rowcast.core.query_topics import (
+    QUERY_PREFIX,
+    Way,
+    check_no_past,
+    conditions_of,
+    way_of,
+)
 from rowcast.core.query_windows import Extent, extent_of
 from rowcast.core.relations import Tables, backwards, relation_of, through
 from rowcast.core.suggestions import did_you_mean
@@ -154,7 +160,8 @@ def viewed_key(text: str, caller: Caller) -> str:
 
 
 def check_of_records(conditions: str) -> None:
-    """Raise INVALID for a query that returns numbers in place of records."""
+    """Raise INVALID for a query that returns numbers in place of records, or of the past."""
+    check_no_past(conditions)
     if _COUNTS.search(conditions):
         raise Error(
             Code.INVALID,

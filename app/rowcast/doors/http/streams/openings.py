@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl
 from rowcast.codecs import CBOR, JSON, MSGPACK, by_suffix, negotiate
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import QUERY_TEXT_CHARS_MAX, STREAM_FILTERS_MAX
-from rowcast.core.query_topics import named_filter, query_of
+from rowcast.core.query_topics import check_no_past, named_filter, query_of
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.messages.asgi import Scope, topic_of
@@ -32,8 +32,6 @@ FORMATS: Final = (JSON, CBOR, MSGPACK)
 _SWITCHES: Final = ("meta", "delta", "commits")
 _WORDS: Final = (*START_WORDS, *REPLAY_WORDS, "last_event_id", "format", "conflate", *_SWITCHES)
 _PARAMETERS: Final = ("topic", *_WORDS)
-_OF_ANSWERS: Final = ("asof", "_asof", "every", "_every", "fn", "_fn")
-"""Parameters of an answer about the past, of which a stream would make conditions."""
 _PARAMETER: Final = re.compile(r"([A-Za-z_]+)=(?![A-Za-z_-]*=)")
 _BRACKET: Final = re.compile(r"[&()\[\]]|%(?:28|29|5[BbDd])")
 _OPENING: Final = frozenset({"(", "[", "%28", "%5B", "%5b"})
@@ -152,18 +150,9 @@ def _divided(query: str) -> tuple[str, str]:
     for part in _parts(query):
         found = _PARAMETER.match(part)
         if part:
-            if found and found[1] in _OF_ANSWERS:
-                raise _no_stream_of(found[1])
+            check_no_past(part)
             (parameters if found and found[1] in _PARAMETERS else conditions).append(part)
     return "&".join(parameters), "&".join(conditions)
-
-
-def _no_stream_of(name: str) -> Error:
-    return Error(
-        Code.INVALID,
-        f"a stream has no {name}, which is for a GET that is answered at once; to see the past "
-        f"again replay it, as in ?from=-1h&speed=10, and for an attribute {name!r} write {name}==",
-    )
 
 
 def _parts(query: str) -> Iterator[str]:
