@@ -1,5 +1,6 @@
 """Users of a cluster as one node has them: which list wins, the file's or the log's (K17)."""
 
+import asyncio
 import logging
 from types import SimpleNamespace
 
@@ -246,6 +247,19 @@ async def test_it_looks_by_itself_until_it_is_stopped(nodes):
     await one.shared.stop()
     assert one.log[0][:2] == (OWNER, NAME)
     assert isinstance(one.log[0], Change)
+
+
+@pytest.mark.parametrize("turns", range(5))
+async def test_it_stops_while_the_log_takes_a_list(nodes, turns):
+    """Python 3.11's wait_for loses a cancellation that comes with what it waits for."""
+    one = nodes[0]
+    await one.shared.start()
+    await asyncio.sleep(0)
+    one.shared._taken.set()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    async with asyncio.timeout(15):
+        await one.shared.stop()
 
 
 def test_the_setup_code_is_that_of_the_cluster(tmp_path):

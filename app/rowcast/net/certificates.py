@@ -120,7 +120,8 @@ class Certificates:
         loop = asyncio.get_running_loop()
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._look.wait(), look_seconds)
+                async with asyncio.timeout(look_seconds):  # wait_for may lose a cancellation
+                    await self._look.wait()
             renew = partial(self.renew, anyway=self._look.is_set())
             self._look.clear()
             await loop.run_in_executor(threads, renew)

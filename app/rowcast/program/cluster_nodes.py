@@ -295,7 +295,8 @@ class FollowerNode(Following):
                 log.warning("there is no sequencer yet: %s", self.link.problem)
                 return
             with suppress(TimeoutError):
-                await asyncio.wait_for(welcome.wait(), RETRY_SECONDS)
+                async with asyncio.timeout(RETRY_SECONDS):
+                    await welcome.wait()
 
     async def _leave(self, connecting: "asyncio.Task[None]") -> None:
         connecting.cancel()

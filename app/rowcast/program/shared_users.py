@@ -97,7 +97,8 @@ class SharedUsers(Feature):
     async def _watch(self) -> None:
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._taken.wait(), self._look_seconds)
+                async with asyncio.timeout(self._look_seconds):  # wait_for may lose a cancellation
+                    await self._taken.wait()
             self._taken.clear()
             await self.look()
 

@@ -128,7 +128,8 @@ class Result:
             else:
                 return commit.written, commit.removed
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._closed.wait(), wait)
+                async with asyncio.timeout(wait):
+                    await self._closed.wait()
         raise AssertionError
 
 

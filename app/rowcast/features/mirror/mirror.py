@@ -124,7 +124,10 @@ class Mirror:
                 while True:
                     await self._catch_up()
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(self.woken.wait(), IDLE_SECONDS)
+                        async with asyncio.timeout(
+                            IDLE_SECONDS
+                        ):  # wait_for may lose a cancellation
+                            await self.woken.wait()
                     self.woken.clear()
                     await asyncio.sleep(PAUSE_SECONDS)
             except Error as error:
