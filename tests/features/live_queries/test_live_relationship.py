@@ -169,6 +169,15 @@ async def test_m3_a9_what_cannot_be_asked_is_one_sentence(path, text, words):
         assert decode(answer.body, "application/json")["detail"] == refused.value.message
 
 
+async def test_m3_a_named_query_may_compare_an_attribute_that_is_named_like_a_parameter():
+    """M3: nobody could mean the parameter in a schema, where the server has accepted it."""
+    named = SCHEMA.replace("age: Int", "age: Int every: String", 1)
+    async with related(named + 'query Daily @query(table: "Dog", where: "every=1d")') as opened:
+        await opened.write(put("Dog/1", every="1d"))
+        _, heard = await watch(opened.server.kernel, "$query/Daily", ANY)
+        assert ["snapshot", "current"] == [kind for kind, *_ in await heard()]
+
+
 @pytest.mark.parametrize("path", ["Owner/ann/dog", "Dog/1/owner", "Owner/ann"])
 async def test_m3_a9_conditions_at_no_collection(path):
     """M3, P5: a misspelt parameter, or relationship, is named with what there is."""

@@ -10,13 +10,7 @@ from rowcast.core.conditions import ID_PATH, Condition, Operator, Where, join
 from rowcast.core.errors import Code, Error
 from rowcast.core.queries import Query
 from rowcast.core.query_text import parse_query
-from rowcast.core.query_topics import (
-    QUERY_PREFIX,
-    Way,
-    check_no_past,
-    conditions_of,
-    way_of,
-)
+from rowcast.core.query_topics import QUERY_PREFIX, Way, check_no_past, conditions_of, way_of
 from rowcast.core.query_windows import Extent, extent_of
 from rowcast.core.relations import Tables, backwards, relation_of, through
 from rowcast.core.suggestions import did_you_mean
@@ -62,7 +56,9 @@ def asked_of(text: str, registry: Registry, named: Definitions) -> Asked:
         entry = registry.entry(path) or registry.entry(unquote(path))
         if entry is not None and (table := _declared(entry)) is not None:
             try:
-                return _of_table(table, way_of(asked[len(path) + 1 :]), registry.related)
+                way = way_of(asked[len(path) + 1 :])
+                check_no_past(conditions_of(way.conditions))
+                return _of_table(table, way, registry.related)
             except Error as error:
                 error.detail["filter"] = text
                 raise
@@ -149,6 +145,7 @@ def parsed_rows(rest: str, table: Table, member: str) -> tuple[Query, Extent | N
             f"'{QUERY_PREFIX}{table.name}/CONDITIONS', maybe with one on {member}",
         )
     conditions = conditions_of(way.conditions)
+    check_no_past(conditions)
     check_of_records(conditions)
     query = parse_query(conditions, table)
     return query, extent_of(query)
@@ -160,8 +157,7 @@ def viewed_key(text: str, caller: Caller) -> str:
 
 
 def check_of_records(conditions: str) -> None:
-    """Raise INVALID for a query that returns numbers in place of records, or of the past."""
-    check_no_past(conditions)
+    """Raise INVALID for a query that returns numbers in place of records."""
     if _COUNTS.search(conditions):
         raise Error(
             Code.INVALID,
