@@ -78,7 +78,6 @@ class Place:  # noqa: PLW1641 - it is ordered, never a key
 
 
 _RANKS: Final[dict[type, int]] = {bool: 0, int: 1, str: 2, datetime: 3, bytes: 4}
-_KINDS: Final[tuple[type, ...]] = (str, datetime, bytes)
 
 
 def rank_of(value: object) -> int:
@@ -88,4 +87,4 @@ def rank_of(value: object) -> int:
         return rank
     if is_number(value):
         return 1
-    return next((rank for rank, kind in enumerate(_KINDS, 2) if isinstance(value, kind)), RANK_LAST)
+    return next((rank for kind, rank in _RANKS.items() if isinstance(value, kind)), RANK_LAST)
