@@ -14,6 +14,7 @@ from rowcast.program.cli import COMMANDS
 ROOT = Path(__file__).parent.parent
 APP = ROOT / "app" / "rowcast"
 PARTS = ("app", "bench", "deploy", "docs", "resources", "scripts", "tests", ".ci")
+CODE = ("app", "bench", "resources", "scripts")
 ROOMS = ("app/rowcast/", "app/rowcast_lake/")
 LEFT_OUT = {"__pycache__", "node_modules", "vendored"}
 BINARY = {".pyc", ".parquet", ".png", ".db", ".bin"}
@@ -196,3 +197,12 @@ def expect_none(complaints: list[str]) -> None:
     """Fail with every complaint on its own line, or pass when there is none."""
     if complaints:
         pytest.fail("\n".join([f"{len(complaints)} complaints", *complaints]), pytrace=False)
+
+
+def assigned(node: ast.AST) -> tuple[str, ast.AST | None]:
+    """Return the name and value of a simple assignment."""
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        return node.target.id, node.value
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+        return node.targets[0].id, node.value
+    return "", None

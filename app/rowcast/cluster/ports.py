@@ -152,7 +152,8 @@ async def relay(
 
     frames = await _connect(host, port, key, known, ended, tls, seconds)
     try:
-        return await asyncio.wait_for(begun, seconds)
+        async with asyncio.timeout(seconds):
+            return await begun
     except TimeoutError as error:
         raise Error(Code.BUSY, f"{host}:{port} does not answer") from error
     finally:

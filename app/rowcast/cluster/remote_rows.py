@@ -81,7 +81,8 @@ class RowsElsewhere:
         self._waiting[number] = answer
         try:
             link.tell(pack(ROWS_WANTED, (number, path, name, ends)))
-            return await asyncio.wait_for(answer, self._answer_seconds)
+            async with asyncio.timeout(self._answer_seconds):
+                return await answer
         except TimeoutError:
             raise Error(
                 Code.BUSY,

@@ -120,7 +120,7 @@ class Certificates:
         loop = asyncio.get_running_loop()
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(look_seconds):  # wait_for may lose a cancellation
+                async with asyncio.timeout(look_seconds):
                     await self._look.wait()
             renew = partial(self.renew, anyway=self._look.is_set())
             self._look.clear()

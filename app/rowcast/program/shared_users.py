@@ -97,7 +97,7 @@ class SharedUsers(Feature):
     async def _watch(self) -> None:
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._look_seconds):  # wait_for may lose a cancellation
+                async with asyncio.timeout(self._look_seconds):
                     await self._taken.wait()
             self._taken.clear()
             await self.look()

@@ -383,6 +383,7 @@ class Broker:
         if not self.clients:
             return
         try:  # each client cuts its transport itself when the peer does not take the end
-            await asyncio.wait_for(self._emptied.wait(), 2 * MQTT_CLOSE_SECONDS)
+            async with asyncio.timeout(2 * MQTT_CLOSE_SECONDS):
+                await self._emptied.wait()
         except TimeoutError:
             log.warning("%d connections did not end in time", len(self.clients))

@@ -124,9 +124,7 @@ class Mirror:
                 while True:
                     await self._catch_up()
                     with suppress(TimeoutError):
-                        async with asyncio.timeout(
-                            IDLE_SECONDS
-                        ):  # wait_for may lose a cancellation
+                        async with asyncio.timeout(IDLE_SECONDS):
                             await self.woken.wait()
                     self.woken.clear()
                     await asyncio.sleep(PAUSE_SECONDS)
