@@ -70,11 +70,11 @@ def begin(server: Server, number: int) -> "subprocess.Popen[str]":
 
 
 def begin_job(
-    server: Server, number: int, rows: int, those: str = "True"
+    server: Server, number: int, rows: int, those: str = "True", program: str = JOB
 ) -> "subprocess.Popen[str]":
     """Start a job of so many rows, of which it brings ``those``; wait as ``begin`` does."""
     job = subprocess.Popen(
-        [sys.executable, "-c", JOB, server.url, str(number), str(rows), those],
+        [sys.executable, "-c", program, server.url, str(number), str(rows), those],
         env=environment(),
         stdout=subprocess.PIPE,
         text=True,

@@ -10,7 +10,6 @@ import contextlib
 import random
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -19,11 +18,11 @@ from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
-from kill_results import SCHEMA
+from kill_results import SCHEMA, begin_job
 
 from rowcast.journal.log_replay import replay_log
 from rowcast.schema import parse_schema
-from serving import PATIENCE_SECONDS, Server, _children, environment, wait_until
+from serving import PATIENCE_SECONDS, Server, _children, wait_until
 
 KEPT = {"history.keep_seconds": 86_400, "history.keep_bytes": 0}
 TRIES = 5
@@ -144,15 +143,7 @@ class Memory(threading.Thread):
 
 def begin(server: Server, number: int, rows: int) -> "subprocess.Popen[str]":
     """Start a job, and wait until it is about to bring the first rows."""
-    job = subprocess.Popen(
-        [sys.executable, "-c", JOB, server.url, str(number), str(rows)],
-        env=environment(),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert job.stdout is not None
-    assert job.stdout.readline() == "begin\n"
-    return job
+    return begin_job(server, number, rows, program=JOB)
 
 
 def finish(server: Server, number: int, rows: int) -> float:

@@ -40,11 +40,17 @@ async def say(server, *values, topic="home/a"):
         await server.kernel.write(message(topic, value), WRITER)
 
 
-async def drop(server):
-    """Have retention remove all messages of the table, and the server the table."""
+async def dropped_while_followed():
+    """Return a server whose topic table was dropped, and what returns what its reader is told."""
+    live = LiveQueriesOfTables(look_seconds=0)
+    server = Server(topics=AT_ONCE, features=[live])
+    await say(server, 7)
+    _, heard = await watch(server.kernel, HOT, ANY)
+    assert ["snapshot", "current"] == [kind for kind, _ in await heard()]
     late = server.now() + 10
     assert 1 == await server.committer.trim(TopicRoot("home"), Keep(seconds=1), late, 9)
     assert 1 == await server.topic_tables.clean()
+    return server, heard
 
 
 def opened_server(kind=Server, **options):
@@ -169,24 +175,14 @@ async def test_m3_f26_a_removal_that_fails_is_taken_back():
 
 async def test_m3_f14_a_table_that_is_removed_and_begins_again_is_followed_on():
     """M3, F14: all its messages have left; the first one of the next enters."""
-    live = LiveQueriesOfTables(look_seconds=0)
-    server = Server(topics=AT_ONCE, features=[live])
-    await say(server, 7)
-    _, heard = await watch(server.kernel, HOT, ANY)
-    assert ["snapshot", "current"] == [kind for kind, _ in await heard()]
-    await drop(server)
+    server, heard = await dropped_while_followed()
     await say(server, 8)
     assert "enter" == (await heard())[-1][0]
 
 
 async def test_m3_f14_a_name_that_another_branch_gets_is_followed_there():
     """M3, F14: two levels are spelled alike as names; who reads begins anew with the other."""
-    live = LiveQueriesOfTables(look_seconds=0)
-    server = Server(topics=AT_ONCE, features=[live])
-    await say(server, 7)
-    _, heard = await watch(server.kernel, HOT, ANY)
-    assert ["snapshot", "current"] == [kind for kind, _ in await heard()]
-    await drop(server)
+    server, heard = await dropped_while_followed()
     await say(server, 8, topic="Home/a")
     assert "Home" == server.kernel.views.get(TABLE).branch.level
     told = await heard()
