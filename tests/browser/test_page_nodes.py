@@ -2,7 +2,7 @@
 
 import pytest
 from pages import has, turn_to
-from playwright.sync_api import expect
+from playwright.sync_api import Error, expect
 
 from clusters import Cluster
 from serving import Server, wait_until
@@ -42,6 +42,34 @@ def test_a_failed_request_is_made_again(opened, server):
     assert len(aborted) == 1
 
 
+@pytest.mark.parametrize("missing", ["tree.js", "style.css"])
+def test_a_page_of_which_a_file_did_not_arrive_loads_again(chromium, server, missing):
+    """O8: the server ended, or a node changed its role, between two files."""
+    page, aborted = chromium.new_page(), []
+
+    def abort_first(route):
+        if len(aborted) > 1:
+            return route.continue_()
+        aborted.append(route.request.url)
+        return route.abort()
+
+    page.route(f"**/ui/{missing}", abort_first)
+    page.goto(f"{server.url}/ui/#/server")
+    expect(page.locator("header")).to_have_css("display", "flex")
+    has(page, "[data-part=workers]", "ready")
+    assert len(aborted) == 2
+    page.close()
+
+
+def arrives_at(page, url):
+    """Go there; tell whether somebody listened, which a node between two roles does not."""
+    try:
+        page.goto(url)
+    except Error:
+        return False
+    return True
+
+
 @pytest.mark.slow
 def test_nodes_are_shown_at_each_of_them(chromium, tmp_path):
     with Cluster(tmp_path) as cluster:
@@ -62,6 +90,6 @@ def test_nodes_are_shown_at_each_of_them(chromium, tmp_path):
             "it is noticed",
         )
         page = chromium.new_page()
-        page.goto(f"{sequencer.url}/ui/#/server")
+        wait_until(lambda: arrives_at(page, f"{sequencer.url}/ui/#/server"), "it has a role")
         has(page, "[data-part=nodes] tbody", "not connected")
         page.close()
