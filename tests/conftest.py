@@ -10,6 +10,7 @@ import uvicorn.server
 
 from rowcast.core.compiled import CODE
 from serving import STARTER, Server
+from tracebacks import Tracebacks
 from turns import LONG, long_ones_first
 
 WHOLE_PROGRAM = {"e2e", "interop", "browser"}
@@ -119,6 +120,18 @@ def pytest_runtest_makereport(item):
 
 def pytest_unconfigure():
     STARTER.end()
+
+
+TRACEBACKS = Tracebacks()
+
+
+@pytest.fixture(autouse=True)
+def no_tracebacks(request):
+    """Fail a test in whose time a subscriber raised; one that uses `caplog` expects it."""
+    TRACEBACKS.seen.clear()
+    yield
+    seen = TRACEBACKS.seen
+    assert not seen or "caplog" in request.fixturenames, seen[0]
 
 
 @pytest.fixture

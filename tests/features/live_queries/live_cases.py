@@ -18,6 +18,8 @@ from query_world import DOORS, run_case
 from related_world import run_related, run_relationship
 from rows_world import run_rows
 
+from tracebacks import Tracebacks
+
 KINDS = {
     "conditions": run_case,
     "windows": partial(run_case, window=True),
@@ -39,11 +41,12 @@ their records are read."""
 
 
 async def _run(arguments):
-    done = dict.fromkeys(KINDS, 0)
+    done, tracebacks = dict.fromkeys(KINDS, 0), Tracebacks()
     for seed in range(arguments.seed, arguments.seed + arguments.cases):
         kind = list(KINDS)[seed % len(KINDS)] if arguments.of == "all" else arguments.of
         try:
             await KINDS[kind](seed, arguments.writes, arguments.cuts)
+            assert not tracebacks.seen, tracebacks.seen[0]
         except BaseException:
             again = f"--seed {seed} --cases 1 --of {kind}"
             sys.stderr.write(f"case {seed} fails; replay it with {again}\n")

@@ -131,8 +131,8 @@ class Intervals:
                 self._plant(items)
 
     def find(self, value: Any) -> Iterable[str]:
-        """Return the names of the intervals that have a value, maybe of some removed ones."""
+        """Return names, of all intervals that have a value, and maybe of others."""
         found = [name for interval, name in self._single if interval.has(value)]
         for tree, _ in self._trees:
             tree.find(value, found)
-        return found
+        return [name for name in found if name in self._items] if self._removed else found

@@ -172,7 +172,7 @@ class TableQueries(Subscriber):
         found: dict[str, Match] = {}
         old, new = self.values.value(before), self.values.value(after)
         states = [new] if before is None else [old] if after is None else [old, new]
-        for name in self._index.find(record_id, *states) & self._wheres.keys():
+        for name in self._index.find(record_id, *states):
             where = self._wheres[name]
             was = before is not None and holds(where, old, record_id)
             is_now = after is not None and holds(where, new, record_id)
