@@ -96,7 +96,7 @@ def test_a_seed_is_a_replay_in_another_process():
 @pytest.mark.parametrize(
     "plant", (*PLANTS, *SESSION_PLANTS, *JOURNAL_PLANTS), ids=lambda plant: plant.__name__
 )
-def test_a_planted_mistake_is_noticed(monkeypatch, plant):
+def test_a_planted_mistake_is_noticed(monkeypatch, plant, caplog):
     plant(monkeypatch)
     with pytest.raises(Failed, match=r"^seed \d+: "):
         for seed in (NOTICED_BY.get(plant.__name__, 0), *range(SEEDS_TO_NOTICE)):
