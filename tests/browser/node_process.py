@@ -19,11 +19,15 @@ MARKS = [
 ]
 
 
+WEBSOCKET = "--experimental-websocket"
+"""Gives Node 20 the WebSocket that later ones have."""
+
+
 class NodeProcess:
     """One program of this folder, while it runs."""
 
-    def __init__(self, script, *words):
-        command = map(str, [NODE, HERE / script, *words])
+    def __init__(self, script, *words, flags=()):
+        command = map(str, [NODE, *flags, HERE / script, *words])
         self.process = subprocess.Popen(
             list(command), stdin=-1, stdout=-1, text=True, env=environment()
         )

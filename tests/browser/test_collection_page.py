@@ -20,6 +20,15 @@ REFUSED = """async () => {
   const problem = await write.catch((problem) => problem)
   return [shown, problem.status, numbers.get('a').n]
 }"""
+LOST = """async () => {
+  const { ws } = numbers.client.socket
+  ws.onmessage = null // what the server answers is lost
+  const writes = [1, 2, 3].map((n) => numbers.patch('lost', { n: 10 + n }))
+  while ((await numbers.client.get('Counter/lost')).value.n < 11) await new Promise(setTimeout)
+  ws.close()
+  const outcomes = await Promise.all(writes)
+  return [numbers.get('lost').n, outcomes.map((one) => one.status)]
+}"""
 
 
 def test_m3_a_page_keeps_a_collection(opened, server):
@@ -35,3 +44,16 @@ def test_m3_a_page_keeps_a_collection(opened, server):
     assert 40 == server.request("GET", "/Counter/d").json()["n"]
     wait_until(lambda: [] == page.evaluate("numbers.pending"), "its event")
     assert ["d", "c", "b", "a"] == page.evaluate("numbers.rows.map((row) => row.id)")
+
+
+def test_m3_its_writes_go_over_the_websocket_and_survive_it(opened, server):
+    """M3: no request is made; what had no answer is sent again, and done once."""
+    server.request("PUT", "/Counter/lost", json={"n": 10})
+    page = opened("topics")
+    page.evaluate(BEGIN)
+    asked = []
+    page.on("request", lambda one: asked.append(one.method))
+    assert [13, [204, 204, 204]] == page.evaluate(LOST)
+    assert {"GET"} == set(asked)
+    events = server.request("GET", "/Counter/lost?last=10").json()
+    assert [10, 11, 12, 13] == [event["value"]["n"] for event in events]

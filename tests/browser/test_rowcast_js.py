@@ -1,16 +1,18 @@
-"""The client in one file, in Node against the whole program: SSE, cursors, restarts (O10).
+"""The client in Node against the whole program: SSE, cursors, restarts (O10).
 
-Browsers use its WebSocket (tests/browser/test_live_page.py); Node 20 has none, so this is SSE.
+Node 20 has no WebSocket unless it is told to, so this is SSE; what goes over the socket is in
+tests/browser/test_rowcast_js_writes.py, and what browsers do in tests/browser/test_live_page.py.
 """
 
 import json
 import re
+import subprocess
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from node_process import MARKS, UI, NodeProcess
+from node_process import MARKS, NODE, UI, WEBSOCKET, NodeProcess
 
 from serving import Server
 
@@ -50,10 +52,30 @@ def client(server):
         yield one
 
 
-def test_it_is_small():
-    """O10: below 10 KB as it is served, its comments left out; no tool makes it smaller."""
-    code = re.sub(r"(?m)^\s*(//|/\*\*|\*).*\n| // .*$", "", CLIENT.read_text())
+@pytest.mark.parametrize("name", ["rowcast", "problem", "socket", "writes"])
+def test_it_is_small(name):
+    """O10: each below 10 KB as it is served, its comments left out; no tool makes it smaller."""
+    text = (UI / f"{name}.js").read_text()
+    code = re.sub(r"(?m)^\s*(//|/\*\*|\*).*\n| // .*$", "", text)
     assert CODE_BYTES_MAX > len(code.encode())
+
+
+@pytest.mark.parametrize("flags", [[], [WEBSOCKET]], ids=["sse", "ws"])
+def test_the_example_of_the_manual_prints_what_it_says(tmp_path, flags):
+    """O10: docs/clients.md, typed as it stands there, with copies of the files that it names."""
+    text = (UI.parents[4] / "docs" / "clients.md").read_text()
+    names = re.search(r"/ui/\{([\w,]+)\}\.js'", text)[1].split(",")
+    example = r"```js\n(import [^`]*? from './rowcast.js'\n.*?)```\n\nIt prints:\n\n```\n(.*?)```"
+    code, printed = re.search(example, text, re.DOTALL).groups()
+    (tmp_path / "dogs.mjs").write_text(code)
+    schema = "type Dog @table @export { id: ID @primaryKey  name: String!  breed: String }"
+    with Server(tmp_path, schema=schema) as server:
+        for name in names:
+            served = server.request("GET", f"/ui/{name}.js")
+            (tmp_path / f"{name}.js").write_text(served.text)
+        command = [NODE, *flags, "--no-warnings", "dogs.mjs", server.url]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ("", printed) == (done.stderr, done.stdout)
 
 
 def test_it_reads_and_writes_on_conditions(client):

@@ -45,7 +45,8 @@ async function all() {
 RIGHT = """
 rows.put("Dog/1", { name: "Rex", age: 3 })
 rows.patch("Dog/1", { age: null, home: { flat: 3 } }, { ifMatch: "*" })
-rows.put("Thing/1", [1, 2])
+rows.put("Thing/1", [1, 2], { once: true })
+rows.delete("Thing/1", { via: "http" })
 const page = (await rows.query("Dog", "age=gt=3")).rows.map((dog) => dog.name.length)
 const mean = (await rows.query("Hourly")).rows.map((hour) => hour.age_avg)
 rows.subscribe("Dog/#", ({ value }) => value?.name.length, { start: "new", conflate: "1s" })
@@ -68,6 +69,7 @@ WRONG = (
     'rows.put("Dog/1", { name: "Rex", chip: "x" })',
     'rows.put("Dog/1", { name: "Rex", updated: "2020-01-01T00:00:00Z" })',
     'rows.put("Cat/1", { name: "Tom" })',
+    'rows.put("Dog/1", { name: "Rex" }, { via: "mqtt" })',
     'rows.get("Bill/1")',
     'rows.put("Hourly/1", {})',
     '(await rows.get("Dog/1")).value.chip',

@@ -57,12 +57,12 @@ class Admission:
 
     def _admit_declared(self, shape: CompiledTable, write: Write) -> bool | None:
         event, table = write.event, shape.table
-        kind = event.kind
+        kind, door = event.kind, write.caller.door
         if len(event.payload) > self.payload_bytes_max:
             self.check_size(event)
         event.table, write.shape = table, shape
-        if write.caller.door in table.hidden_from:
-            raise Error(Code.NOT_FOUND, f"{event.topic!r} is not offered here")
+        if door in table.hidden_from:
+            raise Error(Code.NOT_FOUND, f"{event.topic!r} is not offered here", excluded=door)
         if kind in RETAINED and (len(event.topic) <= shape.id_from or event.topic[-1] == "/"):
             _check_named(event, shape)
         if shape.numbered:

@@ -224,6 +224,8 @@ export interface Options {
   ifMatch?: string
   ifNoneMatch?: string
   headers?: Record<string, string>
+  once?: boolean
+  via?: "http"
 }
 type Read<T extends Name> = { value: Tables[T]["record"]; cursor: string | null }
 type Rows<T extends Name> = { rows: Tables[T]["record"][]; next: string | null }

@@ -8,13 +8,13 @@
  *   await hot.ready
  *   await hot.patch('7', { temp: 20 })  // hot.rows has it already; a Problem takes it back
  *
- * The records change by whole transactions. A write is sent again while its answer is lost, with
- * the same idempotency key, so it has one effect; the writes of one record are sent in order. It
- * is shown until the server's own events have reached it, or is taken back when it is refused.
+ * The records change by whole transactions. A write is sent again while its answer is lost, and has
+ * one effect; the writes of one record are sent in order. It is shown until the server's own events
+ * have reached it, or is taken back when it is refused.
  */
+import { newId } from './writes.js'
+
 const SETTLE_MS = 1000 // how long a write that is no step of the query is still shown
-const TRIES = 6 // of a write, before it is taken back: with the pauses between them, 8 seconds
-const PAUSE_MS = 250 // before the second try; each further pause is twice as long
 const SETS = new Set(['snapshot', 'enter', 'change', 'put', 'patch'])
 const SIGNS = /[/+#\0]/g // what means something in a filter
 const encoded = (sign) => `%${sign.charCodeAt(0).toString(16).padStart(2, '0').toUpperCase()}`
@@ -46,12 +46,6 @@ export function difference(before, after) {
     patch[name] = isObject(item) && isObject(old) ? difference(old, item) : item
   }
   return patch
-}
-
-/** An id for a record that is created here: 128 random bits. */
-export function newId() {
-  const bytes = crypto.getRandomValues(new Uint8Array(16))
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
 /**
@@ -146,20 +140,6 @@ export class Following {
   }
 }
 
-/** Send a write until it is answered: with one idempotency key, so that it has one effect. */
-export async function send(write) {
-  const headers = { 'idempotency-key': `"${newId()}"` }
-  for (let tries = 1; ; tries++) {
-    try {
-      return await write(headers)
-    } catch (problem) {
-      const isRunning = tries > 1 && problem.status === 409 // the try whose answer was lost
-      if ((problem.isFinal && !isRunning) || tries === TRIES) throw problem
-      await new Promise((go) => setTimeout(go, PAUSE_MS * 2 ** (tries - 1)))
-    }
-  }
-}
-
 export class Collection {
   /** Options: `onChange(ids)`, `onState`, `compare` of two records, and `key`, the primary key. */
   constructor(rows, table, where = '', { onChange, onState, compare, key = 'id' } = {}) {
@@ -235,8 +215,7 @@ export class Collection {
   async sent(before, verb, topic, args) {
     await before?.catch(() => {}) // its own caller is told
     const options = args.pop()
-    return send((headers) =>
-      this.client[verb](topic, ...args, { ...options, headers: { ...options?.headers, ...headers } }))
+    return this.client[verb](topic, ...args, { once: true, ...options })
   }
 
   settle(id, write) {

@@ -1,54 +1,56 @@
 /**
- * Rowcast in a browser, or in Node 18 and later: one file, nothing to build.
+ * Rowcast in a browser, or in Node 20 and later: four files, this one and those that it imports,
+ * nothing to build.
  *
  *   const rows = new Rowcast('http://127.0.0.1:9926')  // { token } or { user, password } as well
  *   await rows.put('Dog/1', { name: 'Rex' })
  *   const { value, cursor } = await rows.get('Dog/1')
  *   await rows.patch('Dog/1', { age: 3 }, { ifMatch: cursor })  // a Problem if somebody was faster
- *   const dogs = rows.subscribe('Dog/#', (event) => console.log(event.kind, event.topic, event.value))
+ *   const dogs = rows.subscribe('Dog/#', ({ topic, value }) => console.log(topic, value))
  *
  * Subscriptions share one WebSocket, or go over SSE. A lost connection is made again, after a pause
  * that grows and has a random part, and goes on at the cursor: nothing is lost or twice. What was
  * not passed on is an event `gap`; after `reset` all begins anew: `snapshot`s, then `current`.
+ * Writes go over the WebSocket, too, while it is there (writes.js), else by HTTP.
  */
-const PAUSE_MIN_MS = 250
-const PAUSE_MAX_MS = 30_000
-const PING_MS = 20_000 // how often a connection is asked whether it is there
-const QUIET_MS = 60_000 // after which it is taken for lost
-const LINGER_MS = 1000 // how long it stays for another subscription
-const WS_TRIES = 2 // WebSockets that never opened
+import { Problem, pause, unanswered } from './problem.js'
+import { Socket } from './socket.js'
+import { Writes } from './writes.js'
 
-/** What was refused: `status`, `code`, `message`, and `problems` with a path for each. */
-export class Problem extends Error {
-  constructor(details) {
-    super(details.detail || details.title || `status ${details.status}`)
-    Object.assign(this, { name: 'Problem', problems: [] }, details)
-  }
+export { Problem }
 
-  get isFinal() {
-    return this.status < 500 && ![408, 429].includes(this.status)
-  }
-}
+const QUIET_MS = 60_000 // after which a stream of Server-Sent Events is taken for lost
+const METHODS = { put: 'PUT', patch: 'PATCH', delete: 'DELETE', message: 'POST' }
+const AS_JSON = 'application/json'
 
 export const pathOf = (topic) => '/' + topic.split('/').map(encodeURIComponent).join('/')
 
 export class Rowcast {
-  /** Options: `transport` 'ws' or 'sse'; `fetch`, `WebSocket` to use others than global. */
+  /**
+   * Options: `transport` 'ws' or 'sse'; `fetch`, `WebSocket` to use others than global; `pingMs`,
+   * how often a WebSocket is asked whether it is there; the bounds of writes, as in writes.js.
+   */
   constructor(url, { token, user, password, transport, ...others } = {}) {
     this.url = (url || globalThis.location?.origin || 'http://127.0.0.1:9926').replace(/\/$/, '')
     this.fetch = others.fetch || ((...all) => fetch(...all))
     this.WebSocket = others.WebSocket || globalThis.WebSocket
     this.transport = transport || (this.WebSocket ? undefined : 'sse')
+    this.pingMs = others.pingMs ?? 20_000
     this.headers = {}
     const bytes = new TextEncoder().encode(`${user}:${password}`)
     if (token) this.headers.authorization = `Bearer ${token}`
     else if (user) this.headers.authorization = `Basic ${btoa(String.fromCharCode(...bytes))}`
+    this.writes = new Writes(this, others)
   }
 
   /** Ask once; gives the Response, or throws a Problem. */
   async request(method, path, { body, headers, signal } = {}) {
     const asked = { method, body, signal, headers: { ...this.headers, ...headers } }
-    const answer = await this.fetch(this.url + path, asked)
+    const answer = await this.fetch(this.url + path, asked).catch((error) => {
+      if (signal?.aborted) throw error
+      const effect = method === 'GET' ? '' : ': whether it took effect is not known'
+      throw unanswered(`no answer to ${method} ${this.url}${path} (${error.message})${effect}`)
+    })
     if (answer.ok) return answer
     const details = await answer.json().catch(() => {})
     throw new Problem({ ...details, status: answer.status })
@@ -74,25 +76,33 @@ export class Rowcast {
   }
 
   // Writes give { status, cursor, id }. Options: `ifMatch` (a cursor, or '*'), `ifNoneMatch: '*'`,
-  // `headers`, and `type` of text or bytes in any other format than JSON.
+  // `headers`, and `type` of text or bytes in any other format than JSON; `once: true` sends it
+  // again while its answer is lost, and it has one effect; `via: 'http'` leaves the socket out.
   put(topic, value, options) {
-    return this.write('PUT', pathOf(topic), value, options)
+    return this.writes.add('put', topic, value, options)
   }
 
   patch(topic, value, options) {
-    return this.write('PATCH', pathOf(topic), value, options)
+    return this.writes.add('patch', topic, value, options)
   }
 
   delete(topic, options) {
-    return this.write('DELETE', pathOf(topic), undefined, options)
+    return this.writes.add('delete', topic, undefined, options)
   }
 
   publish(topic, value, options) {
-    return this.write('POST', `${pathOf(topic)}?retain=false`, value, options)
+    return this.writes.add('message', topic, value, options)
   }
 
   create(table, value, options) {
     return this.write('POST', `${pathOf(table)}/`, value, options)
+  }
+
+  /** Make a write of writes.js, of which a mark tells a repeat, as a request. */
+  byHttp({ op, topic, value, options, mark }) {
+    const path = pathOf(topic) + (op === 'message' ? '?retain=false' : '')
+    const headers = { ...(mark && { 'rowcast-producer': mark }), ...options.headers }
+    return this.write(METHODS[op], path, value, { ...options, headers })
   }
 
   async write(method, path, value, { ifMatch, ifNoneMatch, type = AS_JSON, headers } = {}) {
@@ -108,10 +118,10 @@ export class Rowcast {
 
   /**
    * Hear what is at a filter, and then what happens. Begin elsewhere with `since`, `start`, `last`
-   * or `from`. With `commits: true` a `commit` follows each transaction: what came up to it is as of
-   * its cursor. With `conflate: '1s'` a value of a record comes only so often, the newest; a live
-   * query has every step. `onState` is told 'connecting', 'live', 'waiting', and 'refused' with a
-   * Problem.
+   * or `from`. With `commits: true` a `commit` follows each transaction: what came up to it is as
+   * of its cursor. With `conflate: '1s'` a value of a record comes only so often, the newest; a
+   * live query has every step. `onState` is told 'connecting', 'live', 'waiting', and 'refused'
+   * with a Problem.
    */
   subscribe(filter, onEvent, options = {}) {
     return new Subscription(this, filter, onEvent, options)
@@ -195,116 +205,6 @@ class Subscription {
   }
 }
 
-/** One WebSocket for all subscriptions of a client, made again for as long as there are any. */
-class Socket {
-  constructor(client) {
-    Object.assign(this, { client, members: new Map(), numbers: new Map(), failures: 0, last: 0 })
-    client.socket = this
-    this.open()
-  }
-
-  async open() {
-    const { client } = this
-    this.numbers.clear() // the server's number of each subscription
-    this.tell('connecting')
-    let query = ''
-    try {
-      if (client.headers.authorization) {
-        const { ticket } = await (await client.request('POST', '/$SYS/tickets/')).json()
-        query = `?ticket=${encodeURIComponent(ticket)}`
-      }
-    } catch (error) {
-      return error.isFinal ? this.end(error) : this.again(true)
-    }
-    if (client.socket !== this) return
-    const ws = (this.ws = new client.WebSocket(`${client.url.replace(/^http/, 'ws')}/${query}`))
-    let opened
-    ws.onopen = () => {
-      opened = true
-      this.failures = 0
-      this.heard = Date.now()
-      this.ping = setInterval(() => this.look(), PING_MS)
-      for (const [id, member] of this.members) this.ask(id, member)
-    }
-    ws.onmessage = ({ data }) => this.take(JSON.parse(data))
-    ws.onclose = ({ code, reason }) => {
-      clearInterval(this.ping)
-      if (client.socket !== this) return
-      if (/^440[13]$/.test(code)) this.end(new Problem({ status: code - 4000, detail: reason }))
-      else this.again(opened)
-    }
-  }
-
-  again(opened) {
-    const { client } = this
-    this.ws = null
-    this.failures++
-    if (!opened && this.failures >= WS_TRIES && !client.transport) {
-      client.transport = 'sse'
-      client.socket = null
-      for (const member of this.members.values()) member.connect()
-      return
-    }
-    this.tell('waiting')
-    this.timer = setTimeout(() => this.open(), pause(this.failures))
-  }
-
-  tell(state, problem) {
-    for (const member of this.members.values()) member.onState(state, problem)
-  }
-
-  look() {
-    if (Date.now() - this.heard > QUIET_MS) this.ws.close()
-    else this.send({ op: 'ping' })
-  }
-
-  send(command) {
-    if (this.ws?.readyState === 1) this.ws.send(JSON.stringify(command))
-  }
-
-  add(member) {
-    this.members.set(++this.last, member)
-    member.onState('connecting')
-    this.ask(this.last, member)
-  }
-
-  ask(id, member) {
-    this.send({ id, op: 'subscribe', topic: member.filter, ...member.words })
-  }
-
-  take(said) {
-    this.heard = Date.now()
-    const { subscription, error, ack = said.id } = said
-    const member = this.members.get(ack)
-    if (said.kind) this.numbers.get(subscription)?.hear(said)
-    else if (error) member?.refuse(new Problem(error))
-    else if (member) {
-      this.numbers.set(subscription, member)
-      member.live()
-    } else if (subscription && ack) this.send({ op: 'unsubscribe', subscription })
-  }
-
-  remove(member) {
-    for (const [id, one] of this.members) if (one === member) this.members.delete(id)
-    for (const [subscription, one] of this.numbers) {
-      if (one !== member) continue
-      this.numbers.delete(subscription)
-      this.send({ op: 'unsubscribe', subscription })
-    }
-    setTimeout(() => this.members.size || this.end(), LINGER_MS)
-  }
-
-  end(problem) {
-    clearTimeout(this.timer)
-    clearInterval(this.ping)
-    if (this.client.socket === this) this.client.socket = null
-    for (const member of this.members.values()) member.closed = true
-    if (problem) this.tell('refused', problem)
-    this.members.clear()
-    this.ws?.close()
-  }
-}
-
 /** Read Server-Sent Events: `take(name, data)` for each. */
 async function readEvents(body, heard, take) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader()
@@ -321,9 +221,6 @@ async function readEvents(body, heard, take) {
   }
 }
 
-const AS_JSON = 'application/json'
-const pause = (failures) =>
-  PAUSE_MIN_MS + Math.random() * Math.min(PAUSE_MAX_MS, PAUSE_MIN_MS * 2 ** failures)
 const typeOf = ({ headers }) => (headers.get('content-type') || '').split(';')[0]
 const cursorOf = ({ headers }) => headers.get('etag')?.replace(/^W\/|"/g, '') ?? null
 

@@ -7,9 +7,9 @@
  *   const dogs = createCollection(rowcastCollection(rows, { table: 'Dog', where: 'age=gt=3' }))
  *
  * A change of several records is one transaction of the server: all or none. It is not sent again
- * when its answer is lost, but taken back, because it has no idempotency key.
+ * when its answer is lost, but taken back, because it has no number (once).
  */
-import { Following, difference, filterOf, send } from './collection.js'
+import { Following, difference, filterOf } from './collection.js'
 
 export function rowcastCollection(rows, { table, where = '', key = 'id', ...config }) {
   let following
@@ -18,7 +18,7 @@ export function rowcastCollection(rows, { table, where = '', key = 'id', ...conf
     const changes = transaction.mutations
     const sent = last.then(() =>
       changes.length === 1
-        ? send((headers) => one(rows, table, changes[0], headers))
+        ? one(rows, table, changes[0])
         : all(rows, table, changes))
     last = sent.catch(() => {})
     await following?.reached((await sent).cursor)
@@ -44,11 +44,11 @@ export function rowcastCollection(rows, { table, where = '', key = 'id', ...conf
   }
 }
 
-function one(rows, table, { type, key, original, modified }, headers) {
+function one(rows, table, { type, key, original, modified }) {
   const topic = `${table}/${key}`
-  if (type === 'delete') return rows.delete(topic, { headers })
-  if (type === 'insert') return rows.put(topic, modified, { headers, ifNoneMatch: '*' })
-  return rows.patch(topic, difference(original, modified), { headers })
+  if (type === 'delete') return rows.delete(topic, { once: true })
+  if (type === 'insert') return rows.put(topic, modified, { once: true, ifNoneMatch: '*' })
+  return rows.patch(topic, difference(original, modified), { once: true })
 }
 
 async function all(rows, table, changes) {
