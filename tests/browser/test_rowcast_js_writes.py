@@ -363,3 +363,16 @@ def test_o10_a_quiet_connection_is_asked_whether_it_is_there_and_answers(server)
     """O10: one that hears nothing for a minute is taken for lost."""
     with Writer(server.url, pingMs=50) as writer:
         wait_until(lambda: writer.figures()["pings"] > 1, "pings are answered")
+
+
+def test_o10_a_server_that_is_away_for_long_is_no_reason_to_do_without_a_websocket(server, writer):
+    """O10: SSE is for where WebSockets do not open though the server answers."""
+    server.stop()
+    for _ in range(4):
+        while writer.next().get("state") != "waiting":
+            pass
+    server.start()
+    writer.live()
+    writer.seen()
+    writer.call("put", "home/back", 1)
+    assert [] == writer.seen()[1]

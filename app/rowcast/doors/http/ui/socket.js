@@ -8,11 +8,12 @@ import { Flight } from './writes.js'
 
 const QUIET_MS = 60_000 // after which it is taken for lost
 const LINGER_MS = 1000 // how long it stays for another subscription
-const WS_TRIES = 2 // WebSockets that never opened
+const WS_TRIES = 2 // WebSockets that do not open though the server answers, before it is SSE
 
 export class Socket {
   constructor(client) {
-    Object.assign(this, { client, members: new Map(), numbers: new Map(), failures: 0, last: 0 })
+    Object.assign(this, { client, members: new Map(), numbers: new Map(), last: 0 })
+    Object.assign(this, { failures: 0, unopened: 0 })
     this.flight = new Flight(this, client.writes.bounds)
     client.socket = this
     this.open()
@@ -32,6 +33,9 @@ export class Socket {
       if (client.headers.authorization) {
         const { ticket } = await (await client.request('POST', '/$SYS/tickets/')).json()
         query = `?ticket=${encodeURIComponent(ticket)}`
+      } else if (this.unopened) {
+        const { status } = await client.fetch(`${client.url}/health`, { method: 'GET' })
+        if (status >= 500) throw new Problem({ status })
       }
     } catch (error) {
       return error.isFinal ? this.end(error) : this.again(true)
@@ -41,7 +45,7 @@ export class Socket {
     let opened
     ws.onopen = () => {
       opened = true
-      this.failures = 0
+      this.failures = this.unopened = 0
       this.heard = Date.now()
       this.ping = setInterval(() => this.look(), client.pingMs)
       for (const [id, member] of this.members) this.ask(id, member)
@@ -76,7 +80,8 @@ export class Socket {
     const { client } = this
     this.ws = null
     this.failures++
-    if (!opened && this.failures >= WS_TRIES && !client.transport) {
+    if (!opened) this.unopened++
+    if (this.unopened >= WS_TRIES && !client.transport) {
       client.transport = 'sse'
       client.socket = null
       this.flight.leave()
