@@ -9,6 +9,7 @@ from urllib.parse import unquote
 import pytest
 from node_process import MARKS, UI, WEBSOCKET, NodeProcess
 
+from cutting import Way
 from serving import SCHEMA, Server, wait_until
 
 pytestmark = MARKS
@@ -217,6 +218,24 @@ def test_o10_writes_go_on_over_a_kill_of_the_server(server, writer):
     assert list(range(50)) == [n for n in found if n < 50]
     assert set(range(50, 100)) == {n for n in found if n >= 50}
     assert len(found) == 100
+
+
+def test_o10_connections_that_are_reset_again_and_again_lose_and_double_nothing(server):
+    """O10: by either way, in the middle of commands and of answers."""
+    way = Way(server.http_port)
+    try:
+        with Writer(f"http://127.0.0.1:{way.port}") as writer:
+            for n in range(400):
+                writer.write("put", "home/cuts", n, {"once": True})
+                if n % 40 == 20:
+                    writer.outcome()
+                    way.cut()
+            for _ in range(400 - 10):
+                writer.outcome()
+    finally:
+        way.close()
+    assert way.cuts
+    assert list(range(400)) == sorted(past(server, "home/cuts"))
 
 
 def test_o10_so_many_writes_are_in_flight_and_no_more(server):
