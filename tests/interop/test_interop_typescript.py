@@ -5,6 +5,7 @@
 
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 from clients import library, needs
@@ -13,6 +14,7 @@ from rowcast.program.client_types import typescript
 from rowcast.schema import parse_schema
 
 COMPILER, INSTALLED = library("typescript", "bin", "tsc")
+UI = Path(__file__).parent.parent.parent / "app" / "rowcast" / "doors" / "http" / "ui"
 SECONDS = 120
 pytestmark = [
     pytest.mark.interop,
@@ -59,6 +61,13 @@ const id: string = await dogs.create({ name: "Rex" })
 dogs.patch(id, { age: 4 })
 const first = dogs.rows[0]?.name.length
 """
+CLIENT = """
+const { Rowcast } = await import("./rowcast.js")
+const { Collection } = await import("./collection.js")
+const rows = new Rowcast("http://127.0.0.1:9926") as unknown as Typed
+const Live = Collection as unknown as TypedCollection
+const name: string | undefined = new Live(rows, "Dog").rows[0]?.name
+"""
 WRONG = (
     'rows.put("Dog/1", { name: "Rex", agee: 3 })',
     'rows.put("Dog/1", { name: "Rex", age: "3" })',
@@ -85,14 +94,14 @@ WRONG = (
 )
 
 
-def compiled(tmp_path, *programs):
+def compiled(tmp_path, *programs, more=()):
     """Return what the compiler complains of, by the name of the program."""
     text = typescript(parse_schema(SCHEMA), frozenset({"guest"}))
     (tmp_path / "tables.ts").write_text(text)
     names = [f"program{n}.ts" for n in range(len(programs))]
     for name, program in zip(names, programs, strict=True):
         (tmp_path / name).write_text(f"{HEAD}{program}\n}}\nall()\n")
-    options = ("--strict", "--noEmit", "--target", "es2022", "--module", "esnext")
+    options = (*more, "--strict", "--noEmit", "--target", "es2022", "--module", "esnext")
     node = shutil.which("node") or "node"
     done = subprocess.run(
         [node, COMPILER, *options, "--moduleResolution", "bundler", *names],
@@ -107,6 +116,14 @@ def compiled(tmp_path, *programs):
 
 def test_m3_it_takes_right_programs(tmp_path):
     assert "" == compiled(tmp_path, RIGHT)[1]
+
+
+def test_m3_the_client_has_these_types(tmp_path):
+    """M3: with its files beside the program, as docs/clients.md says."""
+    for file in UI.glob("*.js"):
+        (tmp_path / file.name).write_text(file.read_text())
+    more = ("--allowJs", "--lib", "es2022,dom,dom.iterable")
+    assert "" == compiled(tmp_path, CLIENT, more=more)[1]
 
 
 def test_m3_it_refuses_each_wrong_program(tmp_path):
