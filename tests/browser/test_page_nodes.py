@@ -42,6 +42,27 @@ def test_a_failed_request_is_made_again(opened, server):
     assert len(aborted) == 1
 
 
+def test_who_is_here_is_asked_until_it_is_answered(chromium, server):
+    """O8: a server that is away asks nobody to sign in."""
+    page, refused, is_back = chromium.new_page(), [], []
+
+    def refuse(route):
+        if is_back:
+            return route.continue_()
+        refused.append(route.request.url)
+        return route.abort() if len(refused) == 1 else route.fulfill(status=503)
+
+    page.route("**/*SYS/me?*", refuse)
+    page.goto(f"{server.url}/ui/#/server")
+    has(page, "#state", "trying again")
+    turn_to(page, "topics")
+    turn_to(page, "server")
+    expect(page.locator("dialog.signin")).to_have_count(0)
+    is_back.append(True)
+    has(page, "[data-part=workers]", "ready")
+    page.close()
+
+
 @pytest.mark.parametrize("missing", ["tree.js", "style.css"])
 def test_a_page_of_which_a_file_did_not_arrive_loads_again(chromium, server, missing):
     """O8: the server ended, or a node changed its role, between two files."""

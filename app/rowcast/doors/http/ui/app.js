@@ -1,6 +1,7 @@
 /** The page: which part is shown, who is signed in, and whether the connection stands. */
 import { ask } from './ask.js'
 import { clear, command, h, toast, trying } from './dom.js'
+import { pause } from './problem.js'
 import { Rowcast } from './rowcast.js'
 import { topicsPage } from './tree.js'
 import { recordsPage } from './records.js'
@@ -96,8 +97,10 @@ const app = {
 
 let leave = null
 let turn = 0
+let isKnown = false // who is here
 
 async function show() {
+  if (!isKnown) return
   const mine = ++turn
   const [name, ...rest] = location.hash.replace(/^#\//, '').split('/').map(decodeURIComponent)
   const known = PAGES[name] ? name : 'topics'
@@ -144,6 +147,19 @@ function welcome(box) {
 const signInButton = () => h('button.main', { type: 'button', onclick: signIn }, 'Sign in')
 let problemOf = null // why nobody is signed in, if it is another reason than that nobody tried
 
+/** What the server answers; it is asked again while it is away, or cannot tell. */
+async function answered(path) {
+  for (let failures = 0; ; failures++) {
+    try {
+      return await (await app.rows.request('GET', path)).json()
+    } catch (error) {
+      if (error.status > 0 && error.status < 500) throw error
+      app.told('waiting')
+      await new Promise((go) => setTimeout(go, pause(failures)))
+    }
+  }
+}
+
 /** Ask who is here, and offer what that user may. */
 async function who() {
   const button = document.getElementById('who')
@@ -151,7 +167,7 @@ async function who() {
   try {
     const asked = ASKED.map((topic) => `read=${encodeURIComponent(topic.replace(/\/$/, ''))}`).join('&')
     const done = ADMINISTERED.map((filter) => `administer=${encodeURIComponent(filter)}`).join('&')
-    const me = await (await app.rows.request('GET', `/$SYS/me?${asked}&${done}`)).json()
+    const me = await answered(`/$SYS/me?${asked}&${done}`)
     const isNobody = me.user === 'anonymous' && !me.grants.read && !Object.values(me.reads).includes(true)
     if (!isNobody) app.me = me
     app.told(isNobody ? 'out' : 'ready')
@@ -205,7 +221,9 @@ async function signOut() {
 async function renew() {
   app.known = null
   app.rows.close()
+  isKnown = false
   await who()
+  isKnown = true
   show()
 }
 
