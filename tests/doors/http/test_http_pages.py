@@ -1,5 +1,6 @@
 """The files of the live page: served as they are, with headers that keep it to itself (O8)."""
 
+import gzip
 import re
 
 import pytest
@@ -23,6 +24,31 @@ async def test_each_file_is_sent_once_and_known_again(world, path):
     assert "nosniff" == answer.headers["x-content-type-options"]
     assert 304 == (await world.get(path, if_none_match=answer.etag)).status
     assert b"" == (await world.head(path)).body
+
+
+TAKEN = ["gzip", "br, gzip;q=0.5", "GZIP", "deflate,gzip;q=0.01,br"]
+REFUSED = ["gzip;q=0", "br", "identity", "gzip;q=0.000, br", "gzippy"]
+
+
+@pytest.mark.parametrize("encodings", TAKEN)
+@pytest.mark.parametrize("path", ["/ui/", "/ui/rowcast.js"])
+async def test_a_file_is_compressed_for_those_that_take_gzip(world, path, encodings):
+    """RFC 9110 8.8.3, 12.5.3: each form has an ETag of its own."""
+    plain, packed = await world.get(path), await world.get(path, accept_encoding=encodings)
+    assert plain.body == gzip.decompress(packed.body)
+    assert "gzip" == packed.headers["content-encoding"]
+    assert "accept-encoding" == plain.headers["vary"] == packed.headers["vary"]
+    assert plain.etag != packed.etag
+    known = {"accept_encoding": encodings, "if_none_match": packed.etag}
+    assert 304 == (await world.get(path, **known)).status
+    assert 200 == (await world.get(path, if_none_match=packed.etag)).status
+
+
+@pytest.mark.parametrize("encodings", REFUSED)
+async def test_a_file_is_sent_as_it_is_to_others(world, encodings):
+    answer = await world.get("/ui/app.js", accept_encoding=encodings)
+    assert "content-encoding" not in answer.headers
+    assert PAGES["/ui/app.js"][1] == answer.body
 
 
 async def test_every_file_that_is_asked_for_is_there(world):

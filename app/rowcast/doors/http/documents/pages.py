@@ -1,12 +1,14 @@
 """The live page at ``/ui/``: static files of this package, with restrictive headers.
 
-The files are read once, at start, and sent unchanged: there is no build step and no external
-resource. The page uses only the public REST and WebSocket APIs with the rights of the signed-in
-user, so the files themselves are public.
+The files are read once, at start, and sent unchanged, compressed to those that take gzip: there is
+no build step and no external resource. The page uses only the public REST and WebSocket APIs with
+the rights of the signed-in user, so the files themselves are public.
 """
 
+import gzip
 import re
 from base64 import b64encode
+from functools import lru_cache
 from hashlib import sha256
 from http import HTTPStatus
 from importlib.resources import files
@@ -30,7 +32,7 @@ _INLINE: Final = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
 
 
 def hash_of_inline(page: bytes) -> str:
-    """Return the source expression of a only inline script of a page (CSP 3, section 2.3.1)."""
+    """Return the source expression of the only inline script of a page (CSP 3, section 2.3.1)."""
     (script,) = _INLINE.findall(page)
     return f"sha256-{b64encode(sha256(script).digest()).decode()}"
 
@@ -58,6 +60,18 @@ _GUARDS: Final = (
 """``no-cache``: browsers revalidate each time, so an old page never runs against a new server."""
 
 
+_TAKES_GZIP: Final = re.compile(rb"\b(?:x-)?gzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))", re.IGNORECASE)
+"""An ``Accept-Encoding`` that has gzip, and not to exclude it (RFC 9110 12.5.3)."""
+_VARY: Final = (b"vary", b"accept-encoding")
+
+
+@lru_cache(maxsize=len(PAGES))
+def _compressed(path: str) -> tuple[bytes, bytes]:
+    """Return a file's content as gzip, and the ETag of that form."""
+    _, content, tag = PAGES[path]
+    return gzip.compress(content, mtime=0), tag[:-1] + b'-gzip"'
+
+
 def is_page(path: str) -> bool:
     """Whether a path belongs to the page; other paths below ``/ui`` are topics."""
     return path == ROOT or (path.startswith(f"{ROOT}/") and path in PAGES)
@@ -72,8 +86,13 @@ async def serve(headers: Headers, scope: Scope, send: Send) -> None:
         await send_empty(send, HTTPStatus.PERMANENT_REDIRECT, [(b"location", f"{ROOT}/".encode())])
         return
     media_type, content, tag = PAGES[scope["path"]]
-    extra: HeaderList = [*_GUARDS, (b"etag", tag)]
+    extra: HeaderList = [*_GUARDS, _VARY]
+    if _TAKES_GZIP.search(headers.get(b"accept-encoding", b"")):
+        content, tag = _compressed(scope["path"])
+        extra.append((b"content-encoding", b"gzip"))
+    extra.append((b"etag", tag))
     if headers.get(b"if-none-match") == tag:
         await send_empty(send, HTTPStatus.NOT_MODIFIED, extra)
     else:
-        await send_bytes(send, HTTPStatus.OK, media_type, content, extra, head=method == "HEAD")
+        head = method == "HEAD"
+        await send_bytes(send, HTTPStatus.OK, media_type, content, extra, head=head, cached=())
