@@ -119,6 +119,15 @@ class Past:
         }  # fmt: skip
         return {name: every[name] for name in pick.sample(sorted(every), pick.randrange(1, 6))}
 
+    def went_back(self, before):
+        """Whether versions passed a time twice: a wrong clock's are followed by a right one's."""
+        last = 0
+        for version in self.versions:
+            if version < before <= last:
+                return True
+            last = max(last, version)
+        return False
+
     def moment(self):
         """Return a random time, also next to that of a write, in milliseconds."""
         if self.chance.random() < 0.5:

@@ -72,19 +72,32 @@ class Files:
         cuts = self.spark.createDataFrame([(int(it.name),) for it in self.snapshots], "cut long")
         upto = events.join(cuts, events["_seq"] <= cuts["cut"], "right").groupBy("cut")
         ends = upto.agg(F.coalesce(F.max("at"), F.lit(SINCE_EVER)).alias("end"))
-        moments = self.moments(limits)
+        moments = self._places(limits, events)
         usable = (F.col("end") < F.col("before")) & (F.col("cut") <= F.col("upto"))
-        begin = moments.join(ends, usable).groupBy("n", "before", "upto")
+        begin = moments.join(ends, usable).groupBy("n", "table", "place")
         begin = begin.agg(F.max("cut").alias("cut"))
-        later = (F.col("_seq") > F.col("cut")) & (F.col("_seq") <= F.col("upto"))
-        inside = later & (F.col("at") < F.col("before")) & (F.col("op") != "message")
+        later = (F.col("_seq") > F.col("cut")) & (F.col("_seq") <= F.col("place"))
+        inside = [begin["table"] == events["table"], later & (F.col("op") != "message")]
         columns = "n", "table", "topic", "_seq", "op"
-        first = begin.join(records, "cut").select(*columns)
-        written = first.union(begin.join(events, inside).select(*columns))
+        first = begin.join(records, ["cut", "table"]).select(*columns)
+        written = first.union(begin.join(events, inside).drop(begin["table"]).select(*columns))
         last = written.groupBy("n", "table", "topic").agg(
             F.max("_seq").alias("_seq"), F.max_by("op", "_seq").alias("op")
         )
         return self._told(last.where(F.col("op") != "delete"), len(limits))
+
+    def _places(self, limits, events):
+        """Return each moment in each table: it ends before the table's first event that is later.
+
+        Earlier events may follow that one: their writer's clock had been wrong until then.
+        """
+        tables = self.spark.createDataFrame([(it,) for it in self.tables], "table string")
+        moments = self.moments(limits).crossJoin(tables)
+        after = events.select(F.col("table").alias("of"), "_seq", "at")
+        follows = (F.col("table") == F.col("of")) & (F.col("at") >= F.col("before"))
+        first = moments.join(after, follows, "left").groupBy("n", "before", "upto", "table")
+        place = F.least("upto", F.coalesce(F.min("_seq") - 1, F.first("upto")))
+        return first.agg(place.alias("place"))
 
     def intervals(self, limits):
         """Return the same of declared tables, by the intervals of the newest snapshot's history."""
