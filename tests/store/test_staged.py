@@ -3,6 +3,7 @@
 Each state is compared with a store to which the same events were committed in the plain way.
 """
 
+import gc
 import sqlite3
 from contextlib import closing
 
@@ -17,6 +18,7 @@ from rowcast.core.write_marks import ORIGIN
 from rowcast.journal.applier import restorer
 from rowcast.store.read_transaction import open_cut
 from rowcast.store.rewind import rewind
+from rowcast.store.sql_commit import Share
 from rowcast.store.sqlite import SqlStore
 
 AFTER = 1_000_000
@@ -330,3 +332,21 @@ def test_staged_rows_give_way_to_newer_writes_of_their_records(tmp_path, end):
     assert store.count(DOG) == 5
     assert store.facts(PLACES) == {PLACES[0]: b"staged"}
     store.close()
+
+
+def test_what_a_page_was_made_of_ends_with_it(stores):
+    """Without a collection of garbage, which the applier makes after thousands of pages."""
+    writes, _ = stores
+    staged = [put(DOG, f"k{at}", AFTER + at) for at in range(1, 50)]
+    writes.stage(DOG, AFTER, (staged[:10], ()))
+    gc.collect()
+    writes.stage(DOG, AFTER, (staged[10:], ()))
+    gc.collect()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        writes.stage(DOG, AFTER, (staged[:10], ()))
+        gc.collect()
+        assert [item for item in gc.garbage if isinstance(item, Share)] == []
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()

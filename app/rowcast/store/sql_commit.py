@@ -94,6 +94,24 @@ _Place = tuple[Share, Tally, int, bool]
 """An event's destination: share, part, length of its prefix, whether its key is a number."""
 
 
+def _place(
+    of: int | str | None,
+    part: LogPartition,
+    by_level: Mapping[str | None, LogPartition],
+    shares: dict[int, Share],
+) -> _Place:
+    """Return where events of a table or first level go; a new share is added to ``shares``.
+
+    Not a function within ``split``: compiled, that is a cycle, which would keep the keys of each
+    batch until a collection of garbage, which in the applier comes late.
+    """
+    share = shares.setdefault(part.table_id, Share(part))
+    owner = part if isinstance(of, int) else by_level.get(of, part)
+    layout = part.rows.layout
+    tally = share.parts.setdefault(owner.table_id, Tally(owner))
+    return share, tally, len(layout.prefix), layout.integer
+
+
 def split(
     events: Sequence[Event],
     part_of: Callable[[Table | None], LogPartition],
@@ -104,15 +122,6 @@ def split(
     # Keyed by identity, because hashing a table is slow; undeclared topics by first level.
     known: dict[int | str | None, _Place] = {}
 
-    def place(of: int | str | None, table: Table | None) -> _Place:
-        part = part_of(table)
-        share = shares.setdefault(part.table_id, Share(part))
-        owner = part if isinstance(of, int) else by_level.get(of, part)
-        layout = part.rows.layout
-        tally = share.parts.setdefault(owner.table_id, Tally(owner))
-        known[of] = found = share, tally, len(layout.prefix), layout.integer
-        return found
-
     for index, event in enumerate(events):
         table, topic = event.table, event.topic
         if table is None and by_level:
@@ -122,7 +131,10 @@ def split(
                 of = branch_of(topic).level
         else:
             of = id(table)
-        share, tally, prefix, integer = known.get(of) or place(of, table)
+        found = known.get(of)
+        if found is None:
+            found = known[of] = _place(of, part_of(table), by_level, shares)
+        share, tally, prefix, integer = found
         share.keys.append(share.part.rows.layout.key(topic) if integer else topic[prefix:])
         share.indexes.append(index)
         share.tallies.append(tally)
