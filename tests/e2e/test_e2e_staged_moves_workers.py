@@ -58,7 +58,7 @@ def hear(server, table, since, got):
     with server.stream(f"/{table}/", since) as opened:
         for told in opened:
             got.append((int(told.id.rpartition(":")[2]), table, told.kind))
-            if told.fields["topic"] == f"{table}/d{ROWS - 1:05}":
+            if len(got) == ROWS:
                 return
 
 

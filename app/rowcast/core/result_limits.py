@@ -2,11 +2,12 @@
 
 RESULT_BYTES_MAX = 1024 * 1024 * 1024
 """Bytes of one result by default, and of all uploads of one user: a file until the commit, whose
-keys are in memory while it is committed, a hundred bytes each."""
+keys are in a second one while it is committed."""
 RESULTS_AT_ONCE = 2
 """All running uploads have so many times the bytes of one user, so that no user blocks all."""
 RESULT_CHANGES_MAX = 5_000_000
-"""Rows that one result changes by default: their topics are in memory, some 200 bytes each."""
+"""Rows that one result changes by default: they are staged in a quarter of an hour, for
+which the numbers of ``STAGED_GAP`` suffice."""
 RESULT_CHANGES_MAX_MAX = 50_000_000
 """The most that can be set: less than the numbers that are left out before one, so that half of a
 log's numbers are used."""
@@ -46,7 +47,20 @@ RESULT_NAME_CHARS_MAX = 100
 RESULT_SLICE_ROWS = 100
 """Rows checked in one turn of the loop, written to the disk together, and compared with their
 records together: a few milliseconds each."""
-RESULT_FACTS = 256
-"""Facts that list the records of a job: each has some hundreds of names at most."""
+RESULT_SHELVES = 256
+"""Parts of a set of topics by their hashes, of which one at a time is in memory: 20,000 topics of
+the largest result. A job's own records are listed in as many facts."""
+RESULT_TOPICS_HELD_BYTES = 4 * 1024 * 1024
+"""Of such a set in memory before it is written to a file: 50,000 usual topics."""
+RESULT_TOPIC_BYTES = 64
+"""Overhead of one topic in memory: its text and its place in a list."""
+RESULT_MARKS_BYTES = 8 * 1024 * 1024
+"""Marks of the topics of one result, a bit for each: of five million changes one in fourteen
+readers of another topic looks into the log in vain, of a million one in seventy."""
+RESULT_NAMES_BYTES = 1024 * 1024
+"""Names of a job's own records in one batch of the log, as ``STAGED_PAGE_BYTES``; what has more is
+written before the result."""
+RESULT_NAMES_AT_ONCE = 10_000
+"""Own records of a job up to which their names are read together: a megabyte or less."""
 RESULT_RECEIPTS_MAX = 1_000
 """Receipts of one job that are remembered, the newest: a repeat of an older one is refused."""

@@ -1,25 +1,33 @@
 """What a result changes: its rows without those that are as their records, and what it removes.
 
 It exists so that what all others wait for has only what changes, and so that no result is in memory
-as a whole: what is to be written is in a file until then, and of every row only its topic is kept.
+as a whole: what is to be written is in a file until then, and the topics of all rows are in another
+one, of which a part at a time is looked at (``topic_shelves.py``).
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.lineage import client_of
-from rowcast.core.result_limits import RESULT_SLICE_ROWS, STAGED_PAGE_BYTES, STAGED_PAGE_ROWS
+from rowcast.core.result_limits import (
+    RESULT_SHELVES,
+    RESULT_SLICE_ROWS,
+    STAGED_PAGE_BYTES,
+    STAGED_PAGE_ROWS,
+)
 from rowcast.core.tables import Table
 from rowcast.results.result_bounds import ChangeBounds, too_many_changes
 from rowcast.results.row_file import Page, RowFile
+from rowcast.results.topic_shelves import TopicShelves
 from rowcast.results.unchanged import Unchanged
+from rowcast.writes.topic_marks import TopicMarks
 from rowcast.writes.write import UNAWAITED, Done, Write
 
 if TYPE_CHECKING:
@@ -43,7 +51,7 @@ class Author:
         """Return the write of a row; raises the Error of one that is refused."""
         write = Write(event, self.caller, done, passed=True, part_of=self.part_of)
         try:
-            kernel.writes.admit(write)
+            kernel.writes.admit(write, many=True)
         except Error as error:
             raise self._about(event, error) from error
         return write
@@ -62,8 +70,30 @@ class Author:
         return UNAWAITED if self.alone else kernel.gate.telling(self.caller, UNAWAITED)
 
 
+class Shelf(NamedTuple):
+    """A part of all topics, by their hashes."""
+
+    number: int
+    before: AbstractSet[str]
+    """Those of the records that the result replaces."""
+    rows: AbstractSet[str]
+    """Those of its rows."""
+
+
+Before = Callable[[int], Awaitable[AbstractSet[str]]]
+"""Returns the topics on a shelf of the records that a result replaces."""
+
+
+async def nothing_before(_shelf: int) -> AbstractSet[str]:
+    """Return no topics: a result that replaces nothing."""
+    return frozenset()
+
+
 class Changes:
-    """The writes of one result; ``most`` says how many it may have."""
+    """The writes of one result; ``most`` says how many it may have.
+
+    First all rows are added, then ``compared`` is read to its end.
+    """
 
     def __init__(
         self, kernel: "Kernel", author: Author, most: ChangeBounds, directory: str | None
@@ -80,10 +110,10 @@ class Changes:
         self._kept_bytes: Counter[str] = Counter()
         self.count = 0
         """How many there are."""
-        self.topics: dict[str, bool] = {}
-        """The topics of all rows, and whether each is written."""
-        self.removed: set[str] = set()
-        """The topics of records that are removed."""
+        self.topics = TopicShelves(directory, most.held_bytes)
+        """The topics of all rows."""
+        self.written = TopicMarks()
+        """Where something is written or removed."""
         self.tables: dict[str, Table] = {}
         """The tables of all writes, by name."""
 
@@ -94,45 +124,44 @@ class Changes:
         wanted = [(write.event.table, write.event.topic) for write in writes]
         found = await self._kernel.committer.records(wanted)
         for write, event in zip(writes, kept, strict=True):
-            topic = write.event.topic
-            if not self._leave.leaves(write, found.get(topic)):
-                self.topics[topic] = True
+            if not self._leave.leaves(write, found.get(write.event.topic)):
                 await self._keep(event, cast("Table", write.event.table))  # it is admitted
+        await self.topics.add(write.event.topic for write in writes)
 
     def _write(self, event: Event) -> Write:
         event.client = self._client
         write = self.author.write(self._kernel, event, UNAWAITED)
-        topic = write.event.topic
         if not self.author.alone:
-            self._kernel.rights.check_write(topic, self.author.caller, PUT)
-        if topic in self.topics:
-            raise Error(
-                Code.CONFLICT,
-                f"two rows of the result are for {topic}; a result has one row for each key",
-            )
-        self.topics[topic] = False
+            self._kernel.rights.check_write(write.event.topic, self.author.caller, PUT)
         return write
 
-    async def remove(self, topics: AbstractSet[str]) -> None:
-        """Remove the records at these topics for which there was no row.
+    async def compared(self, before: Before) -> AsyncIterator[Shelf]:
+        """Remove the records of before for which there is no row; yield both, shelf by shelf.
 
-        What no table declares any more is left: nobody sees the rows of such a table.
+        What no table declares any more is left: nobody sees the rows of such a table. Raises
+        CONFLICT where two rows have one topic.
         """
-        for topic in sorted(topics - self.topics.keys()):
-            table = self._kernel.registry.table_at(topic)
-            if table is not None:
-                self.removed.add(topic)
-                await self._keep(Event(topic, DELETE, b"", None, 1, True), table)
+        for number in range(RESULT_SHELVES):
+            topics = await self.topics.shelf(number)
+            shelf = Shelf(number, await before(number), frozenset(topics))
+            if len(shelf.rows) < len(topics):
+                raise _twice(topics)
+            for topic in sorted(shelf.before - shelf.rows):
+                table = self._kernel.registry.table_at(topic)
+                if table is not None:
+                    await self._keep(Event(topic, DELETE, b"", None, 1, True), table)
+            yield shelf
 
     def has(self, topic: str) -> bool:
-        """Whether something is written at a topic."""
-        return self.topics.get(topic, False) or topic in self.removed
+        """Whether something may be written at a topic; of some others it says so, too."""
+        return self.written.has(topic)
 
     async def _keep(self, event: Event, table: Table) -> None:
         if self.count >= self._most.changes:
             raise too_many_changes(f"more than {self._most.changes} changes", self._most)
         name = table.name
         self.tables[name] = table
+        self.written.add(event.topic)
         self.count += 1
         kept = self._kept.setdefault(name, [])
         kept.append(event)
@@ -166,5 +195,14 @@ class Changes:
 
     def close(self) -> None:
         """Give back the disk."""
-        self._file.discard()
-        asyncio.get_running_loop().run_in_executor(None, self._file.close)
+        for file in (self._file, self.topics):
+            file.discard()
+            asyncio.get_running_loop().run_in_executor(None, file.close)
+
+
+def _twice(topics: Sequence[str]) -> Error:
+    ((topic, _),) = Counter(topics).most_common(1)
+    return Error(
+        Code.CONFLICT,
+        f"two rows of the result are for {topic}; a result has one row for each key",
+    )

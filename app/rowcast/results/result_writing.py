@@ -46,15 +46,15 @@ async def write_result(
 ) -> None:
     """Write what a result changes, in the way that suits its size; raises its refusal."""
     if not made.count:
-        await _kept(kernel, commit.conclude(0))
+        await keep_facts(kernel, commit.conclude(0))
     elif made.count > bounds.staged_min:
         await _write_staged(kernel, made, commit)
     else:
         await _write_together(kernel, made, commit)
 
 
-async def _kept(kernel: "Kernel", changes: Sequence[Change]) -> None:
-    """Write changes of facts alone."""
+async def keep_facts(kernel: "Kernel", changes: Sequence[Change]) -> None:
+    """Write changes of facts alone; raises the Error of a refusal."""
     future: asyncio.Future[Error | None] = asyncio.get_running_loop().create_future()
     kernel.committer.keep(changes, resolver(future))
     error = await future

@@ -45,8 +45,11 @@ class RowFile:
 
     def page(self, events: Sequence[Event]) -> Page:
         """Give events a place; ``write`` brings them there."""
-        data = encode_content(Content(events), 0)
-        page = Page(self.size, len(data), len(events), data)
+        return self.page_of(encode_content(Content(events), 0), len(events))
+
+    def page_of(self, data: bytes, rows: int) -> Page:
+        """Give bytes a place, those of so many rows; ``write`` brings them there."""
+        page = Page(self.size, len(data), rows, data)
         self.size += len(data)
         return page
 
@@ -76,9 +79,13 @@ class RowFile:
 
     def read_all(self, page: Page, tables: Mapping[str, Table]) -> list[Event]:
         """Read a page with events of several tables, in a thread."""
-        with self._lock:
-            data = os.pread(self._opened().fileno(), page.size, page.at)
+        data = self.bytes_at(page.at, page.size)
         return list(decode_content(data, 0, tables.get).events)
+
+    def bytes_at(self, at: int, size: int) -> bytes:
+        """Return bytes that were written, in a thread."""
+        with self._lock:
+            return os.pread(self._opened().fileno(), size, at)
 
     def discard(self) -> None:
         """Refuse all further reads and writes, at once; ``close`` gives back the disk."""

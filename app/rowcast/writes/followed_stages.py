@@ -1,9 +1,9 @@
 """What a process that follows the log keeps of a result that is staged elsewhere.
 
 Pages of a result come with the log, and are no events: they go into the tables unseen. Of each only
-the topics are kept here, so that with the switch no more readers go back to the log than it
-concerns. Who began to follow in the middle of a result does not have all: then it may concern
-everybody below the paths of its tables.
+marks of its topics are kept here (``topic_marks.py``), so that with the switch hardly more readers
+go back to the log than it concerns. Who began to follow in the middle of a result does not have
+all: then it may concern everybody below the paths of its tables.
 """
 
 import logging
@@ -17,6 +17,7 @@ from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource
 from rowcast.journal.operations import told_by_switch
 from rowcast.log.batch_content import ABANDON, STAGE, SWITCH, Operation, decode_content
+from rowcast.writes.topic_marks import TopicMarks
 
 log = logging.getLogger("rowcast.commit")
 
@@ -57,18 +58,20 @@ class FollowedStages:
     def __init__(self, store: Follows) -> None:
         self._store = store
         self._after = 0
-        self._topics: set[str] = set()
+        self._topics: TopicMarks | None = None
 
     def take(self, operation: Operation) -> None:
         """Keep the topics of a page, or forget those of what nobody will see."""
         if operation.name != STAGE:
-            self._after, self._topics = 0, set()
+            self._after, self._topics = 0, None
             return
         _, after, data = operation.arguments
-        if after != self._after:
-            self._after, self._topics = cast("int", after), set()
-        events = decode_content(cast("bytes", data), self._after, lambda _: None).events
-        self._topics.update(event.topic for event in events)
+        topics = self._topics
+        if after != self._after or topics is None:
+            topics = self._topics = TopicMarks()
+            self._after = cast("int", after)
+        for event in decode_content(cast("bytes", data), self._after, lambda _: None).events:
+            topics.add(event.topic)
 
     def switch(self, operation: Operation, announced: int) -> list[Shown]:
         """Return what is seen now of each table, once the tables of this process show it.
@@ -77,9 +80,9 @@ class FollowedStages:
         concerned.
         """
         last, told = told_by_switch(operation.arguments)
-        topics, (self._after, self._topics) = self._topics, (0, set())
-        complete = len(topics) == sum(count for _, count, _ in told)
-        has = topics.__contains__ if complete else _everywhere
+        topics, self._after, self._topics = self._topics, 0, None
+        complete = topics is not None and topics.count == sum(count for _, count, _ in told)
+        has = topics.has if topics is not None and complete else _everywhere
         shown: list[Shown] = []
         for name, *_ in told:
             table = self._store.declared(name)

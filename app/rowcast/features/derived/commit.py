@@ -31,6 +31,7 @@ from rowcast.kernel.kernel import Kernel
 from rowcast.results.result_bounds import ChangeBounds
 from rowcast.results.result_changes import Author, Changes
 from rowcast.results.result_writing import write_result
+from rowcast.results.topic_shelves import TopicShelves
 from rowcast.store.store import Change
 from rowcast.writes.write import Outcome, Receipt
 
@@ -68,12 +69,16 @@ class Result:
         self._bounds = bounds
         author = Author(*run, WRITER, "a job's result", alone=True)
         self._made = Changes(kernel, author, replace(bounds, mend=_MEND), str(directory))
+        self._there = TopicShelves(str(directory), bounds.held_bytes)
+        """The topics of the records of the table."""
         self._closed = asyncio.Event()
 
     def close(self) -> None:
         """Give back the disk; a commit that has not begun to be seen ends without a trace."""
         self._closed.set()
         self._made.close()
+        self._there.discard()
+        asyncio.get_running_loop().run_in_executor(None, self._there.close)
 
     async def read(self, file: Path) -> int:
         """Read the rows of a file, and what they replace; return how many rows it has.
@@ -91,7 +96,7 @@ class Result:
                 events = [self._event(line, at + more) for more, line in enumerate(lines)]
                 await self._made.add(events)
                 at += len(lines)
-        await self._remove()
+        await self._remove_others()
         return at
 
     def _event(self, line: bytes, at: int) -> Event:
@@ -104,12 +109,22 @@ class Result:
         topic = self._table.topic(id_text(row[key.name]))
         return Event(topic, PUT, line.strip(), JSON, 1, True)
 
-    async def _remove(self) -> None:
+    async def _remove_others(self) -> None:
         """Remove the records that the result lacks; only this job writes the table."""
+        there = self._there
+        await self._note_records()
+
+        async def before(shelf: int) -> frozenset[str]:
+            return frozenset(await there.shelf(shelf))
+
+        async for _ in self._made.compared(before):
+            pass
+
+    async def _note_records(self) -> None:
         topics, after = TopicFilter.below(self._table.path or ""), ""
         while True:
             page = await self._kernel.reader.scan(self._table, topics, after, SCAN_PAGE_RECORDS)
-            await self._made.remove({one.topic for one in page.records})
+            await self._there.add(one.topic for one in page.records)
             if not page.more or not page.records:
                 return
             after = page.records[-1].topic

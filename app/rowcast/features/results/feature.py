@@ -1,6 +1,7 @@
 """The feature: a job's result is uploaded in parts, and committed as one transaction (M5)."""
 
-from rowcast.features.results.results import BulkCommit, Facts
+from rowcast.features.results.own_topics import Facts
+from rowcast.features.results.results import BulkCommit
 from rowcast.features.results.rows import PATH, result_rows
 from rowcast.features.results.staged_rows import BOUNDS, UploadBounds
 from rowcast.features.results.telling import OWNER
@@ -39,4 +40,4 @@ class BulkResults(Feature):
         """Remove what was not committed; what hooks were not told is told after the next start."""
         await self._background.stop()
         if self._results is not None:
-            self._results.uploads.close_all()
+            await self._results.stop()

@@ -1,28 +1,25 @@
 """Stored state of a job: its committed results, and its own records.
 
 It is stored as facts, of one owner for each job and user, in the transaction of the result.
-Receipts answer a repeat of (job, cut); topics determine the records that a replacing result must
-delete.
+Receipts answer a repeat of (job, cut); the job's own topics (``own_topics.py``) determine the
+records that a replacing result must delete.
 """
 
 import json
 from collections.abc import Iterable, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 from urllib.parse import quote
-from zlib import crc32
 
 from rowcast.core.callers import Caller
 from rowcast.core.cursors import parse_cursor
 from rowcast.core.errors import Code, Error
-from rowcast.core.result_limits import RESULT_FACTS, RESULT_RECEIPTS_MAX
-from rowcast.core.tables import Table
+from rowcast.core.result_limits import RESULT_RECEIPTS_MAX
+from rowcast.features.results.own_topics import OwnTopics
 from rowcast.store.store import Change
 
 OWNER: Final = "result/"
 _RECEIPT: Final = "r/"
-_TOPIC: Final = "t/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +49,21 @@ class Memory:
     owner: str
     receipts: Sequence[ResultReceipt]
     """The oldest first."""
-    topics: frozenset[str]
+    own: OwnTopics
 
     @classmethod
     def of(cls, owner: str, facts: Iterable[tuple[str, str, bytes]]) -> "Memory":
         """Read facts."""
         receipts: list[ResultReceipt] = []
-        topics: set[str] = set()
+        own = OwnTopics(owner)
         for known, name, value in facts:
             if known != owner:
                 continue
-            if name.startswith(_TOPIC):
-                topics.update(json.loads(value))
-            else:
+            if name.startswith(_RECEIPT):
                 receipts.append(ResultReceipt(**json.loads(value)))
-        return cls(owner, sorted(receipts, key=lambda item: item.number), frozenset(topics))
+            else:
+                own.take(name, value)
+        return cls(owner, sorted(receipts, key=lambda item: item.number), own)
 
     def repeated(self, cut: str, upload: str) -> ResultReceipt | None:
         """Return the receipt of a repeated result; raises when it is too old.
@@ -94,13 +91,6 @@ class Memory:
         """The number of the next result."""
         return self.receipts[-1].number + 1 if self.receipts else 1
 
-    def outside(self, table: Table, tables: Iterable[Table]) -> int:
-        """Return how many of the job's own topics are of other ones of these tables."""
-        below = f"{table.path}/"
-        declared = tuple(f"{one.path}/" for one in tables)
-        elsewhere = [topic for topic in self.topics if not topic.startswith(below)]
-        return sum(topic.startswith(declared) for topic in elsewhere)
-
     def changes(self, receipt: ResultReceipt) -> list[Change]:
         """Return the changes that store a receipt, and remove the oldest."""
         value = json.dumps(asdict(receipt)).encode()
@@ -110,27 +100,6 @@ class Memory:
         gone = {item.number for item in [*same, *old]}
         changes += [Change(self.owner, f"{_RECEIPT}{number}", None) for number in gone]
         return changes
-
-    def owning(self, topics: AbstractSet[str]) -> list[Change]:
-        """Return the changes that set the job's own topics."""
-        before, after = _divided(self.topics), _divided(topics)
-        return [
-            Change(
-                self.owner,
-                f"{_TOPIC}{number}",
-                json.dumps(sorted(after[number])).encode() if number in after else None,
-            )
-            for number in sorted(before.keys() | after.keys())
-            if before.get(number) != after.get(number)
-        ]
-
-
-def _divided(topics: Iterable[str]) -> dict[int, set[str]]:
-    """Distribute topics over a few facts, so that a new one changes only one of them."""
-    found: dict[int, set[str]] = {}
-    for topic in topics:
-        found.setdefault(crc32(topic.encode()) % RESULT_FACTS, set()).add(topic)
-    return found
 
 
 def owner_of(caller: Caller, job: str) -> str:

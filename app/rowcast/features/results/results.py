@@ -14,8 +14,9 @@ It knows neither protocols nor Spark.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rowcast.codecs import JSON, encode
@@ -28,6 +29,7 @@ from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.core.values import id_text
 from rowcast.features.results.memory import Memory, ResultReceipt, owner_of
+from rowcast.features.results.own_topics import Facts, NewTopics
 from rowcast.features.results.staged_rows import (
     BOUNDS,
     AllStagedRows,
@@ -37,17 +39,14 @@ from rowcast.features.results.staged_rows import (
 from rowcast.features.results.telling import Tellings, Untold
 from rowcast.kernel.kernel import Kernel
 from rowcast.results.result_bounds import too_many_changes
-from rowcast.results.result_changes import Author, Changes
-from rowcast.results.result_writing import write_result
+from rowcast.results.result_changes import Author, Changes, nothing_before
+from rowcast.results.result_writing import keep_facts, write_result
 from rowcast.results.row_file import Page
 from rowcast.store.store import Change
 from rowcast.writes.write import UNAWAITED, Outcome, Receipt
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel
-
-Facts = Callable[[str], Awaitable[Iterable[tuple[str, str, bytes]]]]
-"""Returns the facts of owners with a prefix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +80,8 @@ class BulkCommit:
         self._directory = directory
         self.uploads = AllStagedRows(now, bounds, directory)
         self.tellings = Tellings(kernel)
-        self._committing: set[str] = set()
-        """Owners of jobs with a running commit; one at a time each."""
+        self._committing: dict[str, asyncio.Future[ResultReceipt]] = {}
+        """Running commits by the owner of their job; one at a time each."""
 
     # -- staging ---------------------------------------------------------------------------------
 
@@ -159,7 +158,10 @@ class BulkCommit:
     # -- committing ------------------------------------------------------------------------------
 
     async def commit(self, order: Order, caller: Caller) -> ResultReceipt:
-        """Commit an uploaded result; returns when it is durable and announced."""
+        """Commit an uploaded result; returns when it is durable and announced.
+
+        It goes on when nobody waits for it any more: what it has read of the job holds until then.
+        """
         _check_name(order.job)
         self.tellings.check()
         owner = owner_of(caller, order.job)
@@ -169,7 +171,11 @@ class BulkCommit:
                 f"a result of the job {order.job} is being committed; try again in a moment",
                 retry_after_seconds=1,
             )
-        self._committing.add(owner)
+        work = asyncio.ensure_future(self._carry_out(order, owner, caller))
+        self._committing[owner] = work
+        return await asyncio.shield(work)
+
+    async def _carry_out(self, order: Order, owner: str, caller: Caller) -> ResultReceipt:
         try:
             receipt = await self._commit(order, owner, caller)
         except Error as error:
@@ -177,9 +183,17 @@ class BulkCommit:
                 self.uploads.close(order.upload)
             raise
         finally:
-            self._committing.discard(owner)
+            del self._committing[owner]
         self.uploads.close(order.upload)
         return receipt
+
+    async def stop(self) -> None:
+        """Give up what is not committed; a switch that has begun completes."""
+        running = list(self._committing.values())
+        for work in running:
+            work.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        self.uploads.close_all()
 
     async def _commit(self, order: Order, owner: str, caller: Caller) -> ResultReceipt:
         memory = Memory.of(owner, await self._facts(owner))
@@ -195,13 +209,24 @@ class BulkCommit:
             if upload is not None:
                 async for page in upload.pages(order.parts):
                     await made.add(page)
-            if order.replace:
-                await made.remove(memory.topics)
-            commit = _Commit(order, memory, made, self._kernel, self.tellings)
+            names = await self._compare(order, memory, made)
+            commit = _Commit(order, memory, made, names, self._kernel, self.tellings)
             await write_result(self._kernel, made, commit, self.bounds)
             return commit.receipt
         finally:
             made.close()
+
+    async def _compare(self, order: Order, memory: Memory, made: Changes) -> NewTopics | None:
+        """Compare the rows with the job's own records, if it replaces them; return its new ones."""
+        keep, own, most = partial(keep_facts, self._kernel), memory.own, self.bounds.names_bytes
+        if own.ahead:
+            await keep(own.forgotten())
+        names = NewTopics(own, str(memory.next), keep, most) if order.replace else None
+        before = partial(own.on, facts=self._facts) if order.replace else nothing_before
+        async for shelf in made.compared(before):
+            if names is not None:
+                await names.take(shelf)
+        return names
 
     async def _check_replaced(self, memory: Memory, table: Table) -> None:
         """Raise TOO_LARGE for a result that would remove too much in other tables than its own.
@@ -209,7 +234,7 @@ class BulkCommit:
         So that is known before its rows are brought or compared.
         """
         tables = self._kernel.registry.declared()
-        elsewhere = await asyncio.to_thread(memory.outside, table, tables)
+        elsewhere = await asyncio.to_thread(memory.own.outside, table, tables)
         if elsewhere > self.bounds.changes:
             what = f"{elsewhere} records of earlier results that are not in {table.name}"
             raise too_many_changes(what, self.bounds)
@@ -236,9 +261,16 @@ class _Commit:
     """One pending commit: its receipt, and the changes of facts that go with it."""
 
     def __init__(
-        self, order: Order, memory: Memory, made: Changes, kernel: "Kernel", tellings: Tellings
+        self,
+        order: Order,
+        memory: Memory,
+        made: Changes,
+        names: NewTopics | None,
+        kernel: "Kernel",
+        tellings: Tellings,
     ) -> None:
         self._order = order
+        self._names = names
         self._memory = memory
         self._kernel = kernel
         self._tellings = tellings
@@ -259,7 +291,7 @@ class _Commit:
 
     def conclude(self, last: int) -> Sequence[Change]:
         """Return the changes of facts, once all is counted; ``last`` is the last number, or 0."""
-        order, rows = self._order, len(self.made.topics)
+        order, rows = self._order, self.made.topics.count
         self.receipt = ResultReceipt(
             job=order.job,
             cut=order.cut,
@@ -273,8 +305,9 @@ class _Commit:
             number=self._memory.next,
         )
         self.changes = self._memory.changes(self.receipt)
-        if order.replace:
-            self.changes += self._memory.owning(self.made.topics.keys())
+        if self._names is not None:
+            path = self._kernel.registry.shapes[order.table].table.path or ""
+            self.changes += self._names.changes(path, rows)
         return self.changes
 
     def untold(self, after: int, last: int) -> Sequence[Change]:
