@@ -152,6 +152,16 @@ async def test_a_time_before_what_is_left_gives_the_rest_and_says_so():
     assert Code.GONE == await refusal(a_window(room, "-1h", int(NOW * 1000) + 3_000))
 
 
+async def test_where_nothing_is_left_a_time_says_so_too():
+    """B13: also when other parts of the log go on, so that the time is one of later events."""
+    room = await trimmed()
+    room.store.trim(NOTE, Keep(seconds=1), room.time + 60, 100)
+    await room.put("Dog/1")
+    window = await a_window(room, "-1h")
+    assert (10, []) == (window.trimmed, await read(room, window))
+    assert 0 == (await a_window(room, "0badcafe:10")).trimmed
+
+
 @pytest.mark.parametrize("cursor", ["0badcafe:11", "deadbeef:9"])
 async def test_a_cursor_of_nowhere_is_gone(cursor):
     room = await trimmed()

@@ -130,7 +130,7 @@ class HistoryReads(PastPoints):
         if not trimmed or trimmed > after:
             return bool(trimmed)
         first = await self._reader.read(trimmed, 1, [source])
-        return bool(first) and after < first[0].seq
+        return not first or after < first[0].seq  # if nothing is left, no time is known to be later
 
     async def pages(self, window: Window, caller: Caller) -> AsyncIterator[list[Event]]:
         """Yield the events of a window, oldest first; a page may be empty.
