@@ -116,7 +116,8 @@ async def test_nothing_to_write_is_no_error(rest):
         ("/Dog/?age=1", {"rowcast_producer": "a:1:1"}, "Rowcast-Producer"),
         ("/Dog/?age=1", {"rowcast_version": "1"}, "Rowcast-Version"),
         ("/Dog/?age=1&dry_run=maybe", {}, "dry_run"),
-        ("/Dog/?age=1&confirm=all", {}, "confirm"),
+        ("/Dog/?age=1&confirm=all", {}, "confirm=all is no number of records"),
+        ("/Dog/?age=1&confirm=-1", {}, "confirm=-1 is no number of records"),
     ],
 )
 async def test_a_mistake_is_told(rest, path, headers, words):

@@ -18,7 +18,8 @@ from rowcast.doors.http.messages.periods import Period, divide_period
 READ: Final = ("meta", "count")
 WRITE: Final = ("retain", "atomic", "upsert")
 QUERY_WRITE: Final = ("dry_run",)
-_CONFIRM: Final = re.compile(r"confirm=([0-9]{1,12})")
+CONFIRM_DIGITS_MAX: Final = 12  # beyond any number of records
+_CONFIRM: Final = re.compile(r"confirm=([^=]*)")
 _CURSOR: Final = re.compile(r"[0-9a-f]{8}(?::|%3[Aa])[0-9]+(?:\.[a-z]{1,8})?")
 _SWITCH: Final = {"": True, "true": True, "false": False}
 
@@ -101,8 +102,19 @@ def query_write_parameters(query_string: bytes, table: Table) -> Parameters:
         if found is None:
             rest.append(term)
         else:
-            confirm = int(found[1])
+            confirm = _confirmed(found[1])
     return Parameters(query="&".join(rest), confirm=confirm, **switches)
+
+
+def _confirmed(text: str) -> int:
+    """Parse the number of records that a write by query must write; raises INVALID."""
+    if not (text.isascii() and text.isdigit() and len(text) <= CONFIRM_DIGITS_MAX):
+        raise Error(
+            Code.INVALID,
+            f"confirm={text[:60]} is no number of records, such as confirm=3; dry_run tells how "
+            "many the query selects, and an attribute of that name is compared with confirm==",
+        )
+    return int(text)
 
 
 def _divide_poll(text: str, taken: Container[str]) -> tuple[bool, str]:
