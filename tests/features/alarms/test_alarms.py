@@ -113,7 +113,9 @@ async def test_a_pending_alarm_is_changed_by_nobody_and_a_normal_one_is_not_ther
     await it.write(85)
     for value in ({"acknowledged": True}, {"shelved_for": 60}):
         assert Code.CONFLICT is await refusal(it.patch(value))
-    assert Code.NOT_FOUND is await refusal(it.patch({"acknowledged": True}, f"{ROW}0"))
+    with pytest.raises(Error, match="lists those that are not normal") as told:
+        await it.patch({"acknowledged": True}, f"{ROW}0")
+    assert Code.NOT_FOUND is told.value.code
 
 
 async def test_flapping_is_bounded_and_ends_with_calm():

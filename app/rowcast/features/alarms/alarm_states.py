@@ -163,7 +163,9 @@ class AlarmStates:
         held = self._held.get(name)
         if held is None:
             raise Error(
-                Code.NOT_FOUND, f"there is no alarm {name!r} that is not normal; {ALARM_ROWS} lists"
+                Code.NOT_FOUND,
+                f"the alarm {name[:200]!r} is normal, or there is none; {ALARM_ROWS}/ lists those "
+                "that are not normal",
             )
         self._take(name, held.rule, held.topic, act(held.alarm, now), now, user)
 
