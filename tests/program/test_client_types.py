@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from rowcast.auth.users import User
 from rowcast.auth.users_file import change_users
 from rowcast.core.callers import NONE
+from rowcast.core.errors import Error
 from rowcast.program.cli import command
 from rowcast.program.client_types import python, typescript
 from rowcast.schema import parse_schema
@@ -221,6 +222,17 @@ def test_check_fails_for_an_older_file(tmp_path, monkeypatch):
     assert CliRunner().invoke(command, [*asked, "--check"]).exit_code == 0
     (tmp_path / "schema.graphql").write_text(SCHEMA.replace("age: Int", "age: Long"))
     assert CliRunner().invoke(command, [*asked, "--check"]).exit_code == 1
+
+
+@pytest.mark.parametrize(("options", "what"), [((), "written"), (("--check",), "read")])
+def test_a_file_that_cannot_be_written_is_told(tmp_path, monkeypatch, options, what):
+    """P5: a directory, where a file is needed."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "schema.graphql").write_text(SCHEMA)
+    asked = ["generate", "typescript", "--out", str(tmp_path), *options]
+    told = CliRunner().invoke(command, asked)
+    assert isinstance(told.exception, Error), told.exception
+    assert f"{tmp_path} cannot be {what}: Is a directory" in told.exception.message
 
 
 def test_a_role_that_nobody_names_is_told_with_those_that_there_are(tmp_path, monkeypatch):

@@ -51,9 +51,21 @@ def generate(
     text = write(read, frozenset(role) if role else None)
     if out is None:
         print(text, end="")
-    elif not check:
-        out.write_text(text, encoding="utf-8")
-    elif not out.exists() or out.read_text(encoding="utf-8") != text:
+    else:
+        _save(out, text, check=check)
+
+
+def _save(out: Path, text: str, *, check: bool) -> None:
+    """Write a file, or ``check`` that it has this text; raises INVALID."""
+    try:
+        if not check:
+            out.write_text(text, encoding="utf-8")
+            return
+        is_current = out.exists() and out.read_text(encoding="utf-8") == text
+    except OSError as error:
+        what, why = "read" if check else "written", error.strerror or str(error)
+        raise Error(Code.INVALID, f"{out} cannot be {what}: {why}; name a file by --out") from error
+    if not is_current:
         raise Error(Code.INVALID, f"{out} is not up to date: run the command without --check")
 
 
