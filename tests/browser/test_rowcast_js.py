@@ -79,6 +79,22 @@ def test_the_example_of_the_manual_prints_what_it_says(tmp_path, flags):
     assert ("", printed) == (done.stderr, done.stdout)
 
 
+def test_c21_where_there_is_no_websocket_it_is_told():
+    """C21, P5: instead of a TypeError that ends the program."""
+    script = f"""
+        delete globalThis.WebSocket
+        const {{ Rowcast }} = await import('{UI / "rowcast.js"}')
+        const {{ Presence }} = await import('{UI / "presence.js"}')
+        const rows = new Rowcast('http://127.0.0.1:9', {{ transport: 'ws' }})
+        const here = new Presence(rows, 'presence/ann', {{ present: 'here', gone: 'away' }})
+        await here.ready.catch((problem) => console.log(problem.message.slice(0, 26)))
+        const onState = (state, problem) => console.log(state, problem.code)
+        rows.subscribe('Dog/#', () => {{}}, {{ onState }})"""
+    command = [NODE, "--no-warnings", "--input-type=module", "--eval", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ("", "there is no WebSocket here\nrefused unsupported\n") == (done.stderr, done.stdout)
+
+
 def test_it_reads_and_writes_on_conditions(client):
     first = client.call("put", "Dog/a b", {"name": "Rex"})["result"]
     assert 201 == first["status"]

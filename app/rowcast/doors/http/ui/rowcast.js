@@ -22,6 +22,12 @@ export { Problem }
 const QUIET_MS = 60_000 // after which a stream of Server-Sent Events is taken for lost
 const METHODS = { put: 'PUT', patch: 'PATCH', delete: 'DELETE', message: 'POST' }
 const AS_JSON = 'application/json'
+const NO_WEBSOCKET = {
+  status: 0,
+  code: 'unsupported',
+  title: 'No WebSocket',
+  detail: 'there is no WebSocket here: use Node 22, node --experimental-websocket, or the option WebSocket',
+}
 
 export const pathOf = (topic) => '/' + topic.split('/').map(encodeURIComponent).join('/')
 
@@ -139,8 +145,10 @@ class Subscription {
   }
 
   connect() {
-    if (this.client.transport === 'sse') this.stream()
-    else (this.client.socket || new Socket(this.client)).add(this)
+    const { client } = this
+    if (client.transport === 'sse') this.stream()
+    else if (client.WebSocket) (client.socket || new Socket(client)).add(this)
+    else queueMicrotask(() => this.refuse(new Problem(NO_WEBSOCKET)))
   }
 
   /** What each connection asks for; where to begin is said until there is a cursor. */
