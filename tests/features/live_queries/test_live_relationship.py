@@ -64,6 +64,18 @@ async def test_m3_a9_dogs_of_one_owner(door):
         assert steps == [kind for kind in reader.heard if kind != "current"]
 
 
+async def test_m3_a9_the_address_of_a_relationship_needs_no_conditions():
+    """M3, A9: a stream of it has what GET answers there, not the events of a topic."""
+    async with dogs_of("ann") as opened:
+        await some_dogs(opened)
+        await opened.open("", [Sse])
+        assert {"Dog/1", "Dog/2"} == opened.readers[0].records.keys()
+        await opened.write(put("Dog/1", age=1, owner_id="ben"))
+        await opened.settle()
+        await opened.check()
+        assert {"Dog/2"} == opened.readers[0].records.keys()
+
+
 @pytest.mark.parametrize("door", [Sse, Ws, Mqtt])
 async def test_m3_a9_an_id_with_signs_of_conditions(door):
     """M3, A9: the id is not taken for conditions."""
@@ -167,6 +179,15 @@ async def test_m3_a9_what_cannot_be_asked_is_one_sentence(path, text, words):
         at = path if path.endswith("dogs") else f"{path}/"
         answer = await opened.rest.get(f"/{at}?{text}", accept="text/event-stream")
         assert decode(answer.body, "application/json")["detail"] == refused.value.message
+
+
+async def test_p5_the_slash_that_a_filter_of_a_relationship_lacks_is_named():
+    async with related() as opened:
+        with pytest.raises(Error, match="dogs is a relationship of Owner"):
+            await watch(opened.server.kernel, "$query/Owner/ann/dogs", ANY)
+        await some_dogs(opened)
+        _, heard = await watch(opened.server.kernel, "$query/Owner/ann/dogs/", ANY)
+        assert ["Dog/1", "Dog/2", ""] == [topic for _, topic in await heard()]
 
 
 async def test_m3_a_named_query_may_compare_an_attribute_that_is_named_like_a_parameter():

@@ -94,6 +94,12 @@ def _of_table(table: Table, way: Way, tables: Tables) -> Asked:
     """Return the records of a table, those whose ids begin alike, or those of a relationship."""
     if not way.levels:
         return Asked(table, way.conditions)
+    if relation_of(table, way.conditions, tables) is not None:
+        raise Error(
+            Code.INVALID,
+            f"{way.conditions} is a relationship of {table.name}: write conditions on the records "
+            "that it leads to after a slash, or end with the slash for all of them",
+        )
     *levels, name = way.levels
     relation = relation_of(table, name, tables) if levels else None
     if relation is None:

@@ -94,9 +94,9 @@ def request_of(
         return _replayed(topic, filters, conditions, asked, _media_type(named), switches)
     # A resource's own stream has ids of its own, so a kept one is only read where it is a cursor.
     start = StartPosition(since=str(kept)) if kept else start_position(fields, now_seconds)
-    if conditions:
+    if of_records := bool(conditions) or leads(topic):
         filters.insert(0, _query(topic, conditions, leads))
-    whole = "" if conditions else topic
+    whole = "" if of_records else topic
     return Request(
         topic, _filters(whole, filters), start, _media_type(named), **switches, conflate=pace
     )
