@@ -14,7 +14,6 @@ from rowcast.kernel.row_views import Views
 from rowcast.routes.registry import Registry
 from rowcast.routes.resource import Incoming, Resource
 from rowcast.seams.seams import Seams
-from rowcast.subscriptions.live_query import RIGHTS_CHANGE, UNLOGGED
 from rowcast.subscriptions.offered import check_offered, check_published
 from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.stage import Stage, chained
@@ -179,7 +178,7 @@ class Watching(Seams):
         """
         allowed: list[SubscribedFilter] = []
         refused: list[tuple[SubscribedFilter, Error]] = []
-        anew: list[SubscribedFilter] = []
+        anew: dict[str, list[SubscribedFilter]] = {}
         for interest in interests:
             before = interest.query
             try:
@@ -189,15 +188,14 @@ class Watching(Seams):
                 refused.append((interest, error))
             else:
                 allowed.append(interest)
-                if interest.query is not None and not interest.query.continues(before):
-                    anew.append(interest)
+                place = position if interest.since is None else interest.since
+                if interest.query is not None and (why := interest.query.ended(before, place)):
+                    anew.setdefault(why, []).append(interest)
         self.attach_caller(subscription, caller)
         subscription.resume(position, allowed)
         self._attach_queries(subscription, caller)
-        for logged, reason in ((True, RIGHTS_CHANGE), (False, UNLOGGED)):
-            some = [it for it in anew if it.query is not None and it.query.logged is logged]
-            if some:
-                subscription.begin_anew(some, reason)
+        for reason, some in anew.items():
+            subscription.begin_anew(some, reason)
         return _left_out(refused, caller)
 
     def open_stream(

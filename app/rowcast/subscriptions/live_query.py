@@ -35,8 +35,8 @@ class Step(StrEnum):
 RIGHTS_CHANGE: Final = "what you may read may have changed since"
 """Why a live query begins anew whose records depend on the caller's rights."""
 
-REDEFINED: Final = "the schema has other conditions for this query since"
-"""Why a named query begins anew."""
+REDEFINED: Final = "the schema defines this query, or what it compares, in another way since"
+"""Why a query begins anew whose name, or whose computed attributes, meant something else."""
 
 UNLOGGED: Final = "no log says what has become of these rows since"
 """Why a live query of rows of ``$SYS``, or of a topic table, begins anew for who returns."""
@@ -214,8 +214,17 @@ class LiveQuery:
         return self.redefined(position) if self.exact else RIGHTS_CHANGE
 
     def redefined(self, position: int) -> str:
-        """Return why not, if the name had other conditions at a position; else an empty text."""
+        """Return why not, if the query was another one at a position; else an empty text."""
         return REDEFINED if position < self.since else ""
+
+    def ended(self, before: "LiveQuery | None", position: int) -> str:
+        """Return why its reader, who is at a position, begins anew; empty if it goes on.
+
+        ``before`` is the query as it was, None if that was before the server's start.
+        """
+        if self.continues(before):
+            return self.redefined(position)
+        return RIGHTS_CHANGE if self.logged else UNLOGGED
 
     def continues(self, before: "LiveQuery | None") -> bool:
         """Whether its reader may go on from a position of the query as it was before.

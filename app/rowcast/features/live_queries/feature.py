@@ -1,6 +1,6 @@
 """The feature: live queries on every door (M3)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rowcast.core.named_queries import NamedQuery
 from rowcast.core.query_limits import LIVE_LOOK_SECONDS, WINDOW_SPARE_RECORDS_MIN
@@ -45,7 +45,12 @@ class LiveQueriesOfTables(Feature):
             look_seconds=self._look_seconds,
         )
         kernel.views.queries = self.queries
-        kernel.facts(OWNER, lambda facts: self._named.restore(facts, kernel.committer.announced))
+        kernel.facts(OWNER, self._restore)
+
+    def _restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
+        kernel = self._kernel
+        tables = [shape.table for shape in kernel.registry.shapes.values()]
+        self._named.restore(facts, kernel.committer.announced, tables)
 
     async def start(self) -> None:
         """Store definitions that are new."""

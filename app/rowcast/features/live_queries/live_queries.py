@@ -105,7 +105,7 @@ class LiveQueries(QueryPoints):
                 for one in (table, *related)
             ),
             sight=kernel.rights.sight(caller),
-            since=asked.since,
+            since=max(asked.since, self._named.since_of((table, *related))),
             related=related,
         )
         if query.select is not None or any(related_conditions(query.where)):
