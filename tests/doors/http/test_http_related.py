@@ -242,6 +242,16 @@ async def test_a_relationship_has_a_path(rest):
     assert await value(rest, "/Dog/1/owner?select(name)") == "a dog of that id"
 
 
+@pytest.mark.parametrize("words", ["last=3", "from=-1h", "every=1m&fn=count&from=-1h"])
+@pytest.mark.parametrize("path", ["/Dog/1/owner", "/Owner/ann/dogs"])
+async def test_p5_a_relationship_has_no_history(rest, path, words):
+    """B13, P5: it was the history of a topic of that name, at which nothing happens."""
+    refused = await rest.get(f"{path}?{words}")
+    assert (refused.status, "is a relationship" in refused.value["detail"]) == (400, True)
+    await rest.put(path, b'{"name":"a record of that id"}')
+    assert len(await value(rest, f"{path}?last=3")) == 1
+
+
 # -- rights and bounds -----------------------------------------------------------------------------
 
 OWNED = """

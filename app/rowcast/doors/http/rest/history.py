@@ -27,10 +27,11 @@ from rowcast.core.meta import NAMES, meta_of
 from rowcast.core.queries import Query, Select
 from rowcast.core.query_names import is_declared
 from rowcast.core.query_text import parse_query
+from rowcast.core.relations import relation_of
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.core.values import parse_id
-from rowcast.doors.http.messages.asgi import HeaderList
+from rowcast.doors.http.messages.asgi import HeaderList, path_of
 from rowcast.doors.http.messages.periods import Period
 from rowcast.doors.http.messages.replies import SELECTED, send_bytes, send_headers
 from rowcast.doors.http.rest.allowed_methods import not_offered
@@ -71,6 +72,7 @@ async def answer_to(request: Request, period: Period) -> "Answer":
     start = None if period.start is None else past.moment(period.start, "from")
     end = None if period.end is None else past.moment(period.end, "to")
     topics = _filter(reading.topic, table)
+    await _check_no_relationship(request, topics)
     keeps = not period.every_ms  # numbers are added up of what is complete
     window = await past.window(topics, table, request.caller, start, end, keeps=keeps)
     query = _query(request, reading, table)
@@ -87,6 +89,22 @@ async def _reading(request: Request) -> Reading:
         ):
             return way
     return ways[0]
+
+
+async def _check_no_relationship(request: Request, topics: TopicFilter) -> None:
+    """Raise INVALID for a relationship, unless there is a record of that id."""
+    table, kernel = request.route.table, request.kernel
+    topic, _, name = topics.text.rpartition("/")
+    if table is None or not local_id(table, topic):
+        return
+    relation = relation_of(table, name, kernel.registry.related)
+    if relation is None or await history_of(kernel).known(topics, table, request.caller):
+        return
+    raise Error(
+        Code.INVALID,
+        f"{path_of(topics.text)!r} is a relationship, which has no history of its own; read that "
+        f"of {path_of(relation.table.topic(''))!r}, or this one at a moment, with asof",
+    )
 
 
 def _filter(topic: str, table: Table | None) -> TopicFilter:
