@@ -6,6 +6,10 @@ LIVE_QUERIES_MAX: Final = 1_000
 """Live queries of one user, or of one address without a user: each costs a kilobyte, and each event
 that it matches a delivery; a page has some ten."""
 
+RIGHTS_CHANGES_USERS_MAX: Final = 10_000
+"""Users whose last change of rights is remembered for each, some hundred bytes; beyond that it is
+taken for one of all users, whose live queries begin anew then."""
+
 QUERY_INDEX_SINGLE_MAX: Final = 8
 """Added intervals of one index that are compared one by one, before they become a tree: each costs
 what a lookup in a tree costs that has nothing to find."""

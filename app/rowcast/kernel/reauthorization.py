@@ -31,6 +31,8 @@ class Reauthorization:
         """Called in order; each returns the current caller, or raises the Error."""
         self.removals: list[Callable[[str], bool]] = []
         """Called to check whether a user has been removed for good."""
+        self.alterations: list[Callable[[str], None]] = []
+        """Called when a user may read something else than before; with an empty name: anybody."""
         self.revision = 0
         """Incremented on each change; cached answers are valid for one revision."""
         self._listeners: list[Callable[[], None]] = []
@@ -69,6 +71,11 @@ class Reauthorization:
     def listen(self, listener: Callable[[], None]) -> None:
         """Register a door's callback for changes."""
         self._listeners.append(listener)
+
+    def altered(self, user: str = "") -> None:
+        """Called when rules or roles have changed, or those of one user; ``changed`` follows."""
+        for listener in self.alterations:
+            listener(user)
 
     def changed(self) -> None:
         """Called when users, roles or rules have changed."""

@@ -177,6 +177,8 @@ class LiveQuery:
     """What else it depends on: the same object for the same rights."""
     since: int = 0
     """The position from which on its name has these conditions."""
+    rights_since: int = 0
+    """The position from which on its caller may read what it may read."""
     window: LiveWindow | None = None
     """The window, if it has a limit, or conditions on related records."""
     related: tuple[Table, ...] = ()
@@ -211,7 +213,9 @@ class LiveQuery:
         """Return why nobody can continue after a position that a client has; empty if it can."""
         if not self.logged:
             return UNLOGGED
-        return self.redefined(position) if self.exact else RIGHTS_CHANGE
+        if not self.exact or position < self.rights_since:
+            return RIGHTS_CHANGE
+        return self.redefined(position)
 
     def redefined(self, position: int) -> str:
         """Return why not, if the query was another one at a position; else an empty text."""
@@ -222,7 +226,7 @@ class LiveQuery:
 
         ``before`` is the query as it was, None if that was before the server's start.
         """
-        if self.continues(before):
+        if self.continues(before) and (before is not None or position >= self.rights_since):
             return self.redefined(position)
         return RIGHTS_CHANGE if self.logged else UNLOGGED
 

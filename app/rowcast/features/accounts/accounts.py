@@ -134,8 +134,14 @@ class Directory:
         if before is after or kernel is None:
             return
         self._told = after
+        differences = _differences(before, after)
+        for path, name, happened in differences:
+            if path == ROLES:
+                kernel.reauthorization.altered()
+            elif happened != "added":  # who is new has read nothing
+                kernel.reauthorization.altered(name)
         kernel.reauthorization.changed()
-        for path, name, happened in _differences(before, after):
+        for path, name, happened in differences:
             kernel.live.changed(path, name, happened)
 
 

@@ -7,6 +7,7 @@ from rowcast.core.query_limits import LIVE_LOOK_SECONDS, WINDOW_SPARE_RECORDS_MI
 from rowcast.features.live_queries.definitions import OWNER, Definitions
 from rowcast.features.live_queries.live_queries import LiveQueries
 from rowcast.features.live_queries.related_past import Limits
+from rowcast.features.live_queries.rights_changes import OWNER as RIGHTS
 from rowcast.features.live_queries.settings import LiveQuerySection
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
@@ -46,6 +47,7 @@ class LiveQueriesOfTables(Feature):
         )
         kernel.views.queries = self.queries
         kernel.facts(OWNER, self._restore)
+        kernel.facts(RIGHTS, self.queries.rights.restore)
 
     def _restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
         kernel = self._kernel
@@ -53,6 +55,11 @@ class LiveQueriesOfTables(Feature):
         self._named.restore(facts, kernel.committer.announced, tables)
 
     async def start(self) -> None:
-        """Store definitions that are new."""
+        """Store definitions that are new, and changes of rights from now on."""
         if self._named.changes:
             self._kernel.committer.keep(self._named.changes)
+        self._kernel.reauthorization.alterations.append(self._note)  # not those of the start itself
+
+    def _note(self, user: str) -> None:
+        committer = self._kernel.committer
+        committer.keep(self.queries.rights.note(user, committer.announced))

@@ -28,6 +28,7 @@ from rowcast.features.live_queries.related_past import Limits
 from rowcast.features.live_queries.related_plan import Plan
 from rowcast.features.live_queries.related_view import RelatedQuery, RelatedView, RelatedViews
 from rowcast.features.live_queries.related_window import RelatedWindow
+from rowcast.features.live_queries.rights_changes import RightsChanges
 from rowcast.features.live_queries.shared_view import Room, Seat, SharedViews
 from rowcast.features.live_queries.system_queries import SystemQueries
 from rowcast.features.live_queries.table_queries import TableQueries
@@ -75,6 +76,8 @@ class LiveQueries(QueryPoints):
         self.views = RelatedViews(room, related_keys_max, related_limits)
         self._spare_records_min = spare_records_min
         self._counts: Counter[str] = Counter()
+        self.rights = RightsChanges()
+        """Since when users may read what they may read."""
         self._counted: dict[tuple[QueryReader, str], tuple[str, LiveQuery]] = {}
 
     def __len__(self) -> int:
@@ -106,6 +109,7 @@ class LiveQueries(QueryPoints):
             ),
             sight=kernel.rights.sight(caller),
             since=max(asked.since, self._named.since_of((table, *related))),
+            rights_since=self.rights.since(caller.user),
             related=related,
         )
         if query.select is not None or any(related_conditions(query.where)):

@@ -32,6 +32,7 @@ class AccessRights(Feature):
                 kernel.reader.remember_before(table)
             kernel.steps.may_announce = rights.may_publish if rights.active else None
             kernel.steps.changed()
+            kernel.reauthorization.altered()
             kernel.reauthorization.changed()
 
         rights.changed = changed

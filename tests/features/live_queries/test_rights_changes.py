@@ -1,0 +1,116 @@
+"""Live queries whose reader may read something else when it returns with a cursor (M3, M9)."""
+
+import pytest
+from query_world import Sse, Ws, world
+from rows_world import RowMqtt
+
+from rightful import ROOT, Rightful, person
+from rowcast.core.events import DELETE, PUT, Event
+from rowcast.core.tables import Attribute, Table, Type
+from rowcast.features.live_queries.feature import LiveQueriesOfTables
+from rowcast.features.live_queries.rights_changes import OWNER, RightsChanges
+from rowcast.features.rights.rule_rows import PATH
+from rowcast.store.sqlite import SqlStore
+
+OPEN = Table(
+    "Open",
+    "Open",
+    (
+        Attribute("id", Type.ID, primary_key=True),
+        Attribute("n", Type.INT),
+        Attribute("phone", Type.STRING),
+    ),
+)
+CLERK = person("cleo", "clerk")
+RULE = {
+    "filter": "Open/#",
+    "effect": "allow",
+    "roles": ["clerk"],
+    "actions": ["read"],
+    "where": "n > 2",
+    "mask": {"phone": "last4"},
+}
+ASKED = ("n=gt=0", "n=gt=0&sort(-n)&limit(3)", "n=gt=0&select(id,phone)")
+
+
+def row(n):
+    payload = f'{{"n": {n}, "phone": "0123456{n}"}}'.encode()
+    return Event(f"Open/{n}", PUT, payload, "application/json", 1, True)
+
+
+async def rule(server, kind=PUT):
+    await Rightful.write(server, f"{PATH}/1", RULE, ROOT, kind)
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("door", [Sse, Ws, RowMqtt])
+@pytest.mark.parametrize("first", [PUT, DELETE])
+async def test_m3_m9_who_returns_with_other_rights_holds_what_rest_answers(door, asked, first):
+    """M3, M9: whether it may read more meanwhile, or less."""
+    live = LiveQueriesOfTables()
+    async with world(OPEN, caller=CLERK, features=[live]) as opened:
+        await live.start()
+        if first == PUT:
+            await rule(opened.server)
+        for n in (1, 2, 3, 4):
+            await opened.write(row(n))
+        await opened.open(asked, [door])
+        await opened.check()
+        (reader,) = opened.readers
+        await reader.cut()
+        await rule(opened.server, DELETE if first == PUT else PUT)
+        await opened.write(row(9))
+        await reader.ask(asked)
+        await opened.settle()
+        await opened.check()
+
+
+@pytest.mark.parametrize("door", [Sse, Ws])
+@pytest.mark.parametrize(("user", "resets"), [("cleo", 1), ("other", 0), ("", 1)])
+async def test_m3_m9_only_who_is_concerned_begins_anew(door, user, resets):
+    """M3, M9: a change of one user, or of a role that anybody may have, and only once."""
+    live = LiveQueriesOfTables()
+    async with world(OPEN, caller=CLERK, features=[live]) as opened:
+        await live.start()
+        await opened.open("n=gt=0", [door])
+        await opened.write(row(1))
+        (reader,) = opened.readers
+        await reader.cut()
+        opened.server.kernel.reauthorization.altered(user)
+        await opened.write(row(2))
+        for _ in range(2):
+            await reader.ask("n=gt=0")
+            await opened.settle()
+            await opened.write(row(3))
+            await opened.check()
+            await reader.cut()
+        assert resets == reader.heard.count("reset")
+
+
+async def test_m3_m9_changes_are_known_after_a_restart(tmp_path):
+    """M3, M9: the next process knows from which position on."""
+    store = SqlStore(f"sqlite:///{tmp_path / 'log.db'}")
+    live = LiveQueriesOfTables()
+    async with world(OPEN, features=[live], store=store) as opened:
+        await live.start()
+        await rule(opened.server)
+        await opened.server.committer.settle()
+        position = opened.server.committer.announced
+        assert live.queries.rights.since("cleo") > 0
+    again = RightsChanges()
+    again.restore(store.states(OWNER))
+    assert live.queries.rights.since("cleo") == again.since("cleo") <= position + 1
+    store.close()
+
+
+def test_users_beyond_the_bound_are_taken_for_all():
+    changes, facts = RightsChanges(users_max=2), {}
+    for position, user in enumerate(("ann", "ben", "ann", "cleo")):
+        facts |= {change.name: change.value for change in changes.note(user, position)}
+    assert [3, 2, 4, 0] == [changes.since(user) for user in ("ann", "ben", "cleo", "dora")]
+    facts |= {change.name: change.value for change in changes.note("dora", 9)}
+    kept = {name: value for name, value in facts.items() if value is not None}
+    assert {"": b"10"} == kept
+    again = RightsChanges()
+    again.restore((OWNER, name, value) for name, value in kept.items())
+    assert [10, 10] == [again.since(user) for user in ("ann", "eve")]
