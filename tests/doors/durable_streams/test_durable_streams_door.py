@@ -31,6 +31,7 @@ async def test_v7_errors_are_problems_with_a_sentence():
     """V7."""
     edge, _ = open_edge()
     await edge.put("/$streams/s/1", **JSON)
+    assert 200 == (await edge.get("/$streams/Dog/+?offset=now&v=a-b")).status
     cases = (
         (404, await edge.get("/$streams/s/2"), "create it with PUT"),
         (400, await edge.post("/$streams/s/1", b"{", **JSON), "no JSON"),
@@ -39,6 +40,10 @@ async def test_v7_errors_are_problems_with_a_sentence():
         (400, await edge.get("/$streams/s/1?live=sse"), "needs an offset"),
         (400, await edge.get("/$streams/s/1?ofset=now"), 'did you mean "offset"?'),
         (400, await edge.get("/$streams/Dog/1?offset=now&Live=sse"), 'did you mean "live"?'),
+        (400, await edge.get("/$streams/Dog/+?age=gt=3"), "no conditions, such as that on 'age'"),
+        (400, await edge.get("/$streams/Dog/+?offset=now&breed==a"), "a live query has them"),
+        (400, await edge.get("/$streams/Dog/+?breed!=a"), "no conditions"),
+        (400, await edge.get("/$streams/Dog/+?age%3E3"), "no conditions"),
         (400, await edge.put("/$streams/s/3", stream_ttl="010"), "Stream-TTL"),
         (409, await edge.post("/$streams/s/1", b"x", content_type="text/plain"), "is of"),
         (405, await edge.patch("/$streams/s/1", b"x"), "no PATCH"),

@@ -1,6 +1,7 @@
 """Reads: what is there, what comes next (long-poll), and all that comes (SSE)."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final
 
@@ -27,6 +28,8 @@ _PRIVATE: Final = {"Cache-Control": "private, no-cache"}
 _NO_STORE: Final = {"Cache-Control": "no-store"}
 _COMMENT: Final = b":\n\n"
 _PARAMETERS: Final = ("offset", "live", "cursor")
+_IS_CONDITION: Final = re.compile(r"[^=]*([!<>]|=[a-z]{0,4}=).*", re.DOTALL)
+"""Such as ``temp=gt=80``, ``temp==80``, ``temp!=80`` and ``temp>80``."""
 
 
 class StreamSource:
@@ -250,8 +253,14 @@ class Reads:
 
 
 def _check_spelling(parameters: Mapping[str, str]) -> None:
-    """Raise INVALID for a parameter that is a misspelt one; the protocol ignores all others."""
-    for name in parameters.keys() - set(_PARAMETERS):
+    """Raise INVALID for a misspelt one, and for a condition; the protocol ignores all others."""
+    for name in sorted(parameters.keys() - set(_PARAMETERS)):
+        if _IS_CONDITION.fullmatch(f"{name}={parameters[name]}"):
+            raise Error(
+                Code.INVALID,
+                f"a stream has no conditions, such as that on {name[:80]!r}: it has all events; "
+                "a live query has them (GET /Sensor/?temp=gt=80, as text/event-stream)",
+            )
         meant = nearest(name, _PARAMETERS)
         if meant and meant not in parameters:
             raise Error(
