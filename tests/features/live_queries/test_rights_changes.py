@@ -1,16 +1,21 @@
 """Live queries whose reader may read something else when it returns with a cursor (M3, M9)."""
 
 import pytest
+from dogs_world import watch
 from query_world import Sse, Ws, world
 from rows_world import RowMqtt
 
+from build import Server, turns
 from rightful import ROOT, Rightful, person
 from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.tables import Attribute, Table, Type
+from rowcast.core.topics import TopicFilter
 from rowcast.features.live_queries.feature import LiveQueriesOfTables
 from rowcast.features.live_queries.rights_changes import OWNER, RightsChanges
 from rowcast.features.rights.rule_rows import PATH
 from rowcast.store.sqlite import SqlStore
+from rowcast.subscriptions.live_query import RIGHTS_CHANGE
+from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 OPEN = Table(
     "Open",
@@ -36,6 +41,19 @@ ASKED = ("n=gt=0", "n=gt=0&sort(-n)&limit(3)", "n=gt=0&select(id,phone)")
 def row(n):
     payload = f'{{"n": {n}, "phone": "0123456{n}"}}'.encode()
     return Event(f"Open/{n}", PUT, payload, "application/json", 1, True)
+
+
+async def started(store):
+    """Return a server that has started on what is stored."""
+    live = LiveQueriesOfTables()
+    server = Server((OPEN,), store=store, features=[live])
+
+    async def facts(owner):
+        return store.states(owner)
+
+    await server.kernel.restore(facts)
+    await live.start()
+    return server
 
 
 async def rule(server, kind=PUT):
@@ -87,19 +105,26 @@ async def test_m3_m9_only_who_is_concerned_begins_anew(door, user, resets):
         assert resets == reader.heard.count("reset")
 
 
-async def test_m3_m9_changes_are_known_after_a_restart(tmp_path):
-    """M3, M9: the next process knows from which position on."""
+@pytest.mark.parametrize(("user", "resets"), [("cleo", [RIGHTS_CHANGE]), ("other", [])])
+async def test_m3_m9_changes_are_known_after_a_restart(tmp_path, user, resets):
+    """M3, M9: to a session that the next process of the server resumes."""
     store = SqlStore(f"sqlite:///{tmp_path / 'log.db'}")
-    live = LiveQueriesOfTables()
-    async with world(OPEN, features=[live], store=store) as opened:
-        await live.start()
-        await rule(opened.server)
-        await opened.server.committer.settle()
-        position = opened.server.committer.announced
-        assert live.queries.rights.since("cleo") > 0
-    again = RightsChanges()
-    again.restore(store.states(OWNER))
-    assert live.queries.rights.since("cleo") == again.since("cleo") <= position + 1
+    first = await started(store)
+    await first.kernel.write(row(1), ROOT)
+    reader, heard = await watch(first.kernel, "$query/Open/n=gt=0", CLERK)
+    assert ["snapshot", "current"] == [kind for kind, _ in await heard()]
+    position, _ = first.kernel.suspend(reader)
+    first.kernel.reauthorization.altered(user)
+    await first.committer.settle()
+    second = await started(store)
+    again = Subscription(second.kernel.reader)
+    interest = SubscribedFilter(TopicFilter("$query/Open/n=gt=0"))
+    second.kernel.resume(again, position, [interest], CLERK)
+    await turns(20)
+    told = [event.decoded["reason"] for event, _ in again.take(9) if event.kind == "reset"]
+    assert resets == told
+    second.kernel.close(again)
+    await second.stop()
     store.close()
 
 
