@@ -27,6 +27,7 @@ LOST = """async () => {
   while ((await numbers.client.get('Counter/lost')).value.n < 11) await new Promise(setTimeout)
   ws.close()
   const outcomes = await Promise.all(writes)
+  while (numbers.get('lost')?.n !== 13) await new Promise(setTimeout) // its events come later
   return [numbers.get('lost').n, outcomes.map((one) => one.status)]
 }"""
 
