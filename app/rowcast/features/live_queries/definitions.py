@@ -1,4 +1,4 @@
-"""The live queries that the schema names, and since when each name has its conditions.
+"""Since when named queries have their conditions, and tables what they compute (M3).
 
 A reader that returns with a cursor has the records of the conditions at that time. So the server
 remembers the definition of each name, with the position at which it began to be that; a cursor from
@@ -17,7 +17,7 @@ OWNER: Final = "live_queries/names"
 
 
 class Definitions:
-    """The named queries of one server."""
+    """The named queries of one server, and what its tables compute and lead to."""
 
     def __init__(self, queries: Iterable[NamedQuery]) -> None:
         self._queries = {query.name: query for query in queries}
