@@ -53,6 +53,7 @@ async def started(store):
 
     await server.kernel.restore(facts)
     await live.start()
+    server.live = live.queries
     return server
 
 
@@ -125,6 +126,29 @@ async def test_m3_m9_changes_are_known_after_a_restart(tmp_path, user, resets):
     assert resets == told
     second.kernel.close(again)
     await second.stop()
+    store.close()
+
+
+@pytest.mark.parametrize("changed", [True, False])
+async def test_m3_m9_a_change_that_was_not_noted_counts_at_the_next_start(tmp_path, changed):
+    """M3, M9: the server ended after the rule was written; and a start alone changes nothing."""
+    store = SqlStore(f"sqlite:///{tmp_path / 'log.db'}")
+    first = await started(store)
+    await rule(first)
+    await first.committer.settle()
+    noted = first.live.rights.since("cleo")
+    assert first.kernel.committer.announced + 1 == noted
+    first.kernel.reauthorization.alterations.clear()  # as if it ended before it notes the next one
+    if changed:
+        await rule(first, DELETE)
+    await first.kernel.write(row(1), ROOT)
+    position = first.kernel.committer.announced
+    await first.stop()
+    for _ in range(2):
+        again = await started(store)
+        assert (position + 1 if changed else noted) == again.live.rights.since("cleo")
+        await again.committer.settle()
+        await again.stop()
     store.close()
 
 

@@ -50,6 +50,16 @@ class Directory:
         self._kernel = kernel
         kernel.reauthorization.judges.append(self.authenticator.judge)
         kernel.reauthorization.removals.append(self.authenticator.is_removed)
+        kernel.reauthorization.grounds.append(self._grounds)
+
+    def _grounds(self) -> object:
+        """Return what decides of what users may read; not what they sign in with."""
+        known = self.users.listed or UserList(b"")
+        users = {
+            name: (user.grants, user.roles, user.attributes, user.disabled)
+            for name, user in known.users.items()
+        }
+        return users, {name: role.grants for name, role in known.roles.items()}
 
     async def put_user(self, name: str, value: object, caller: Caller, *, merges: bool) -> None:
         """Create or change a user. Raises INVALID, NOT_FOUND, CONFLICT, DENIED."""

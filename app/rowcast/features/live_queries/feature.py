@@ -1,12 +1,16 @@
 """The feature: live queries on every door (M3)."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 
+from rowcast.core.facts import Change
+from rowcast.core.fingerprint import fingerprint
 from rowcast.core.named_queries import NamedQuery
 from rowcast.core.query_limits import LIVE_LOOK_SECONDS, WINDOW_SPARE_RECORDS_MIN
 from rowcast.features.live_queries.definitions import OWNER, Definitions
 from rowcast.features.live_queries.live_queries import LiveQueries
 from rowcast.features.live_queries.related_past import Limits
+from rowcast.features.live_queries.rights_changes import GROUNDS
 from rowcast.features.live_queries.rights_changes import OWNER as RIGHTS
 from rowcast.features.live_queries.settings import LiveQuerySection
 from rowcast.kernel.feature import Feature
@@ -33,6 +37,8 @@ class LiveQueriesOfTables(Feature):
         self._spare_records_min = spare_records_min
         self._related_limits = related_limits
         self._look_seconds = look_seconds
+        self._rights_changes: list[Change] = []
+        """Of this turn of the loop, to be stored at its end: a file may change many users."""
 
     def install(self, kernel: Kernel) -> None:
         """Take filters with conditions from now on."""
@@ -48,6 +54,7 @@ class LiveQueriesOfTables(Feature):
         kernel.views.queries = self.queries
         kernel.facts(OWNER, self._restore)
         kernel.facts(RIGHTS, self.queries.rights.restore)
+        kernel.facts(GROUNDS, self.queries.rights.restore_grounds)
 
     def _restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
         kernel = self._kernel
@@ -55,11 +62,28 @@ class LiveQueriesOfTables(Feature):
         self._named.restore(facts, kernel.committer.announced, tables)
 
     async def start(self) -> None:
-        """Store definitions that are new, and changes of rights from now on."""
-        if self._named.changes:
-            self._kernel.committer.keep(self._named.changes)
+        """Store definitions that are new, and changes of rights: since the last run, and later."""
+        committer, rights = self._kernel.committer, self.queries.rights
+        changes = self._named.changes + rights.compare(self._grounds(), committer.announced)
+        if changes:
+            committer.keep(changes)
         self._kernel.reauthorization.alterations.append(self._note)  # not those of the start itself
 
+    async def stop(self) -> None:
+        """Store what is not stored yet."""
+        self._store()
+
+    def _grounds(self) -> str:
+        return fingerprint([ground() for ground in self._kernel.reauthorization.grounds])
+
     def _note(self, user: str) -> None:
-        committer = self._kernel.committer
-        committer.keep(self.queries.rights.note(user, committer.announced))
+        if not self._rights_changes:
+            asyncio.get_running_loop().call_soon(self._store)
+        announced = self._kernel.committer.announced
+        self._rights_changes += self.queries.rights.note(user, announced)
+
+    def _store(self) -> None:
+        if self._rights_changes:
+            changes = self._rights_changes + self.queries.rights.rest_on(self._grounds())
+            self._rights_changes = []
+            self._kernel.committer.keep(changes)

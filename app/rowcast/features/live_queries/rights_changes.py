@@ -3,6 +3,10 @@
 A reader that returns with a cursor has the records that its user could read at that time. If that
 has changed since, no event of the log tells which records it lacks, so it begins anew. Changes are
 remembered over restarts. What roles a token of another issuer brings is not known here.
+
+Rules, users and the schema can be changed while no server runs, and a server can end between such a
+change and the note of it. So a fingerprint of all of it is stored too; if it is another one at the
+start, everybody's rights count as changed.
 """
 
 from collections.abc import Iterable
@@ -12,6 +16,8 @@ from rowcast.core.facts import Change
 from rowcast.core.query_limits import RIGHTS_CHANGES_USERS_MAX
 
 OWNER: Final = "live_queries/rights"
+GROUNDS: Final = "live_queries/grounds"
+"""The owner of the fingerprint."""
 _ALL: Final = ""
 """In place of a user's name: a rule or a role concerns anybody."""
 
@@ -22,6 +28,7 @@ class RightsChanges:
     def __init__(self, users_max: int = RIGHTS_CHANGES_USERS_MAX) -> None:
         self._users_max = users_max
         self._since: dict[str, int] = {}
+        self._grounds = ""
 
     def since(self, user: str) -> int:
         """Return the position from which on a user has its rights."""
@@ -30,6 +37,22 @@ class RightsChanges:
     def restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
         """Take in stored changes."""
         self._since = {name: int(value) for _, name, value in facts}
+
+    def restore_grounds(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
+        """Take in the stored fingerprint."""
+        self._grounds = "".join(value.decode() for _, _, value in facts)
+
+    def compare(self, grounds: str, position: int) -> list[Change]:
+        """Compare the fingerprint of a start with the stored one; return what is to be stored."""
+        changed = self._grounds not in ("", grounds)
+        return [*(self.note(_ALL, position) if changed else ()), *self.rest_on(grounds)]
+
+    def rest_on(self, grounds: str) -> list[Change]:
+        """Take in the fingerprint of now; return what is to be stored."""
+        if grounds == self._grounds:
+            return []
+        self._grounds = grounds
+        return [Change(GROUNDS, "", grounds.encode())]
 
     def note(self, user: str, position: int) -> list[Change]:
         """Note a change, of all users without a name; return what is to be stored.

@@ -5,6 +5,7 @@ Grants say it, topic rules, ``@auth`` and the access list of the settings.
 
 from collections.abc import Sequence
 
+from rowcast.core.tables import Table
 from rowcast.features.rights import explain, rule_rows
 from rowcast.features.rights.access_list import AccessList, AccessRule
 from rowcast.features.rights.explain import Person, policy_rows
@@ -19,6 +20,7 @@ class AccessRights(Feature):
 
     def __init__(self, person: Person, access: Sequence[AccessRule] = ()) -> None:
         self._person = person
+        self._listed = tuple(access)
         self._access = AccessList(access)
 
     def install(self, kernel: Kernel) -> None:
@@ -42,5 +44,15 @@ class AccessRights(Feature):
         kernel.steps.may_announce = rights.may_publish if rights.active else None
         rules = self.rules = RuleTable(kernel, rights)
         rules.changed = kernel.rows(rule_rows.PATH, rule_rows.rule_rows(rules))
+        declared = {table.name: _declared(table) for table in tables if table.restricted}
+        grounds = kernel.reauthorization.grounds
+        grounds.append(lambda: (rules.rows, self._listed, declared))
         kernel.rows(explain.PATH, policy_rows(rights, self._person))
         kernel.facts(OWNER, rules.load)
+
+
+def _declared(table: Table) -> list[tuple[object, ...]]:
+    """Return what ``@auth`` says of a table's records, and of their attributes."""
+    clauses = [("", item) for item in table.auth]
+    clauses += [(field.name, item) for field in table.attributes for item in field.auth]
+    return [(name, item.roles, item.masks, item.text) for name, item in clauses]
