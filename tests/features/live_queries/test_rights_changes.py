@@ -13,6 +13,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.live_queries.feature import LiveQueriesOfTables
 from rowcast.features.live_queries.rights_changes import OWNER, RightsChanges
 from rowcast.features.rights.rule_rows import PATH
+from rowcast.schema import parse_schema
 from rowcast.store.sqlite import SqlStore
 from rowcast.subscriptions.live_query import RIGHTS_CHANGE
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
@@ -150,6 +151,42 @@ async def test_m3_m9_a_change_that_was_not_noted_counts_at_the_next_start(tmp_pa
         await again.committer.settle()
         await again.stop()
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("auth", "of_n", "resets"),
+    [
+        ('@auth(roles: ["clerk"])', "", 0),
+        ('@auth(read: "n > 2") @auth(roles: ["clerk"])', "", 0),
+        ('@auth(write: "n > 2")', "", 0),
+        ('@auth(roles: ["clerk"])', '@auth(roles: ["clerk"])', 0),
+        ('@auth(roles: ["clerk"], mask: {phone: "last4"})', "", 1),
+        ('@auth(read: "n > 2")', "", 1),
+        ('@auth(roles: ["clerk"])', '@auth(roles: ["vet"])', 1),
+    ],
+)
+@pytest.mark.parametrize("door", [Sse, Ws])
+async def test_m3_m9_who_sees_all_of_a_table_goes_on(door, auth, of_n, resets):
+    """M3, M9: a reader for whom no rule leaves anything out continues from its cursor."""
+    schema = f"""
+    type Open @table @export {auth} {{
+      id: ID @primaryKey n: Int {of_n} phone: String
+    }}
+    """
+    (table,) = parse_schema(schema).tables
+    live = LiveQueriesOfTables()
+    async with world(table, caller=CLERK, features=[live]) as opened:
+        await live.start()
+        await opened.open("id=ne=x", [door])
+        await opened.write(row(3))
+        (reader,) = opened.readers
+        await opened.settle()
+        await reader.cut()
+        await opened.write(row(4))
+        await reader.ask("id=ne=x")
+        await opened.settle()
+        await opened.check()
+        assert resets == reader.heard.count("reset")
 
 
 def test_users_beyond_the_bound_are_taken_for_all():

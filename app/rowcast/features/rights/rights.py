@@ -404,7 +404,8 @@ class Rights(Authorizer):
 
     def limits(self, caller: Caller, table: Table) -> bool:
         """Whether a caller sees less than all of a table's records and attributes."""
-        return self.of_table(caller, table) is not None
+        row_policy = self.of_table(caller, table)
+        return row_policy is not None and not row_policy.shows_all
 
     def mixed(self, caller: Caller, table: Table) -> bool:
         """Whether each of a table's topics must be checked separately."""

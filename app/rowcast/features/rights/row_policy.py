@@ -72,6 +72,7 @@ class RowPolicy:
         "_writes",
         "_written",
         "read",
+        "shows_all",
     )  # fmt: skip
 
     def __init__(
@@ -102,6 +103,8 @@ class RowPolicy:
         self._written = {item.name: bind(write_rule(item.auth, roles), facts) for item in guarded}
         self._out, self._only = reading.out, reading.only
         self._write_out, self._write_only = writing.out, writing.only
+        self.shows_all = self.sees_all and self._only is None and not self._blind()
+        """Whether it may see all attributes of every record."""
 
     # -- summary -----------------------------------------------------------------------------------
 
