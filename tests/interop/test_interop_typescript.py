@@ -30,6 +30,14 @@ type Dog @table @export {
   chip: String @auth(roles: ["vet"])
   home: Home
   updated: Date @updatedTime
+  owner_id: ID
+  owner: Owner @relationship(from: "owner_id")
+  bill: Bill @relationship(from: "owner_id")
+}
+type Owner @table @export {
+  id: ID @primaryKey
+  city: String!
+  dogs: [Dog] @relationship(to: "owner_id")
 }
 type Home { street: String! flat: Int }
 type Bill @table @export @auth(roles: ["vet"]) { id: ID @primaryKey sum: Decimal! }
@@ -59,6 +67,9 @@ rows.subscribe("$query/Dog/age=gt=3&select(id,age)", ({ value }) => value?.name?
 const dogs = new Live(rows, "Dog", "age=gt=3", { compare: (a, b) => +(a.name > b.name) })
 const id: string = await dogs.create({ name: "Rex" })
 dogs.patch(id, { age: 4 })
+const owners = (await rows.query("Dog", "select(id,owner(city))")).rows.map((dog) => dog.owner)
+const city: string | undefined = owners[0]?.city
+const names = (await rows.get("Owner/1")).value.dogs?.map((dog) => dog.name?.length)
 const first = dogs.rows[0]?.name.length
 """
 CLIENT = """
@@ -82,6 +93,10 @@ WRONG = (
     'rows.get("Bill/1")',
     'rows.put("Hourly/1", {})',
     '(await rows.get("Dog/1")).value.chip',
+    '(await rows.get("Dog/1")).value.owner?.town',
+    '(await rows.get("Dog/1")).value.bill',
+    '(await rows.get("Owner/1")).value.dogs?.map((dog) => dog.name.length)',
+    'rows.put("Dog/1", { name: "Rex", owner: { city: "Bonn" } })',
     'rows.subscribe("Dog/#", ({ value }) => value?.agee)',
     'rows.subscribe("Dog/#", () => {}, { conflate: "often" })',
     'rows.subscribe("$query/Names/#", ({ value }) => value?.age)',

@@ -171,6 +171,48 @@ WRONGLY_HEARD = (
 )
 
 
+RELATED = """
+type Dog @table @export {
+  id: ID @primaryKey
+  owner_id: ID
+  owner: Owner @relationship(from: "owner_id")
+  bill: Bill @relationship(from: "owner_id")
+  thing: Thing @relationship(from: "owner_id")
+}
+type Owner @table @export {
+  id: ID @primaryKey
+  city: String!
+  dogs: [Dog] @relationship(to: "owner_id")
+}
+type Bill @table @export @auth(roles: ["vet"]) { id: ID @primaryKey }
+type Thing @table @export { id: ID @primaryKey }
+"""
+RELATED_PROGRAM = """
+def right(dog: Dog, owner: Owner) -> str | None:
+    found = dog.get("owner")
+    names = [one.get("id", "") for one in owner.get("dogs") or []]
+    thing: object = dog.get("thing")
+    return found.get("city") if found else names[0]
+
+def wrong(dog: Dog, owner: Owner) -> object:
+    found = dog.get("owner") or {}
+    found["town"]
+    dog["bill"]
+    owner["dogs"] = [{"idd": "1"}]
+    return {}
+"""
+
+
+@pytest.mark.slow
+def test_a9_mypy_knows_the_parts_of_related_records(tmp_path):
+    """A9: of what a role may read; a relationship to another table is none of its members."""
+    text = python(parse_schema(RELATED), frozenset({"guest"}))
+    done = checked(tmp_path, text + RELATED_PROGRAM)
+    last = len((text + RELATED_PROGRAM).splitlines())
+    told = [int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line]
+    assert [last - 3, last - 2, last - 1] == told, done.stdout + done.stderr
+
+
 @pytest.mark.slow
 def test_mypy_knows_the_records_that_a_socket_brings(tmp_path):
     """O10: of live queries and subscriptions, over one WebSocket."""

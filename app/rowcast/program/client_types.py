@@ -11,7 +11,7 @@ the types of writes. Grants of users are not in the schema; the server checks th
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from rowcast.core.clauses import Clause, read_rules, rules_reading, write_rule
@@ -19,7 +19,7 @@ from rowcast.core.conditions import EVERYTHING, holds, is_constant
 from rowcast.core.named_queries import NamedQuery
 from rowcast.core.queries import Projection
 from rowcast.core.query_text import parse_query
-from rowcast.core.tables import Attribute, Role, Table, is_kept
+from rowcast.core.tables import Attribute, Role, Table, Type, is_kept
 from rowcast.program.client_types_socket import HEAD, socket_types
 from rowcast.schema import Schema
 
@@ -36,6 +36,9 @@ class Member:
     masked: bool = False
     patched: bool = False
     """In a patch, which changes parts: objects are merged, and null removes what may be missing."""
+    related: str = ""
+    """The shape of what a relationship leads to, of which a query selects parts; empty if that has
+    no declared form, and for any other attribute."""
 
     @property
     def nullable(self) -> bool:
@@ -83,9 +86,9 @@ def digest(schema: Schema, roles: Roles) -> str:
 
 def shapes(schema: Schema, roles: Roles) -> list[Shape]:
     """Return the exported tables that these roles may read, in the order of the schema."""
-    return [
-        _shape(table, roles) for table in schema.tables if table.path and _reads(table.auth, roles)
-    ]
+    readable = [table for table in schema.tables if table.path and _reads(table.auth, roles)]
+    names = {table.name: "" if table.open else _name_of(table) for table in readable}
+    return [_shape(table, roles, names) for table in readable]
 
 
 def query_shapes(schema: Schema, found: list[Shape]) -> list[QueryShape]:
@@ -111,11 +114,23 @@ def _query_shape(query: NamedQuery, shape: Shape, tables: dict[str, Table]) -> Q
     return QueryShape(query.name, shape, selected, known)
 
 
-def _shape(table: Table, roles: Roles) -> Shape:
-    seen = [item for item in table.attributes if not item.hidden and _reads(item.auth, roles)]
+def _shape(table: Table, roles: Roles, names: dict[str, str]) -> Shape:
+    """Return a table's shape; ``names`` are those of all shapes, by the names of their tables."""
+    seen = [
+        item
+        for item in table.attributes
+        if not item.hidden
+        and _reads(item.auth, roles)
+        and (item.relationship is None or item.type_name in names)
+    ]
     masked = _masked(table, roles)
     read = tuple(
-        Member(item, not item.required or not _always(item.auth, roles), item.name in masked)
+        Member(
+            item,
+            optional=not item.required or not _always(item.auth, roles),
+            masked=item.name in masked,
+            related=names[item.type_name] if item.relationship else "",
+        )
         for item in seen
     )
     writable = not is_kept(table) and _writes(table.auth, roles)
@@ -123,8 +138,12 @@ def _shape(table: Table, roles: Roles) -> Shape:
     insert = tuple(Member(one, one.primary_key or not one.required) for one in written)
     changed = [one for one in written if not one.primary_key]
     patch = tuple(Member(one, optional=True, patched=True) for one in changed)
-    name = re.sub(r"\W", "_", table.name)
+    name = _name_of(table)
     return Shape(name, table.path or "", table.open, read, insert, patch, writable)
+
+
+def _name_of(table: Table) -> str:
+    return re.sub(r"\W", "_", table.name)
 
 
 def _settable(item: Attribute) -> bool:
@@ -208,7 +227,8 @@ def _ts_member(member: Member) -> str:
 def _ts_type(member: Member) -> str:
     item = member.attribute
     if item.relationship:
-        return "unknown"
+        many = "[]" if item.type is Type.LIST else ""
+        return f"Partial<{member.related}>{many}" if member.related else "unknown"
     if item.items is not None:
         of = _ts_type(Member(item.items, optional=False))
         return f"({of}{'' if item.items.required else ' | null'})[]"
@@ -316,6 +336,11 @@ def python(schema: Schema, roles: Roles = None) -> str:
         if shape.writable:
             lines += _py_class(f"{shape.name}Insert", shape.insert, shape.open)
             lines += _py_class(f"{shape.name}Patch", shape.patch, shape.open)
+    related = {one.related for shape in found for one in shape.read}
+    for shape in found:
+        if shape.name in related:
+            parts = tuple(replace(one, optional=True) for one in shape.read)
+            lines += _py_class(f"{shape.name}Parts", parts, False)
     for query in queries:
         name = f"{query.name}Record"
         if query.known and query.selected is None:
@@ -337,6 +362,7 @@ def _py_class(name: str, members: tuple[Member, ...], is_open: bool) -> Iterator
         key = one.attribute.name
         of = "object" if one.masked else _py_type(f"{name}__{key}", one, inner)
         of = f"{of} | None" if one.nullable else of
+        of = f'"{of}"' if one.related else of  # it may be declared below, and lead back
         of = f"NotRequired[{of}]" if one.optional else of
         fields.append(f"{json.dumps(key)}: {of}")
     yield from inner
@@ -346,7 +372,8 @@ def _py_class(name: str, members: tuple[Member, ...], is_open: bool) -> Iterator
 def _py_type(name: str, member: Member, inner: list[str]) -> str:
     item = member.attribute
     if item.relationship:
-        return "object"
+        of = f"{member.related}Parts" if member.related else "object"
+        return f"list[{of}]" if item.type is Type.LIST else of
     if item.items is not None:
         null = "" if item.items.required else " | None"
         return f"list[{_py_type(name, Member(item.items, optional=False), inner)}{null}]"
