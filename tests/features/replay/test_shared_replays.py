@@ -10,6 +10,7 @@ from rightful import BOTH, ROOT
 from rowcast.core.callers import ALL, Caller, Grants
 from rowcast.core.errors import Code
 from rowcast.core.events import DELETE, PATCH, PUT
+from rowcast.routes.system_rows import time_text
 
 JSON = {"content_type": "application/json"}
 RULED = f'{SCHEMA} type Dog @table @export @auth(roles: ["vet"]) {{ id: ID @primaryKey }}'
@@ -103,6 +104,28 @@ async def test_m6_a_patch_pauses_seeks_and_changes_the_speed_for_all():
         for reader in (*readers, late):
             assert [0, 1, 2, 3, 4, 5] == temps(reader)[-6:]
             assert "end" == reader.kinds[-1]
+
+
+@pytest.mark.parametrize("to", [20_000, 90_000, None, "cursor"])
+async def test_m6_the_moment_of_a_row_stops_at_the_end(to):
+    """M6: where it was asked to end, or when it was made; also for who seeks in it afterwards."""
+    async with world() as it:
+        begun = await history(it)
+        made = round(it.server.time * 1000)
+        end = {"cursor": it.cursor(3), None: "now"}.get(to) or begun + to
+        await make(it, filter="Sensor/+", **{"from": begun, "to": end})
+        it.loop.advance(7)
+        row = (await it.rest.get("/$SYS/replays/tour")).value
+        assert time_text((begun + 1 + 7000) / 1000) == row["at"]
+        it.loop.advance(100_000)
+        last = begun + to if to == 20_000 else made
+        for _ in range(2):
+            row = (await it.rest.get("/$SYS/replays/tour")).value
+            assert time_text(last / 1000) == row["at"]
+            await change(it, state="paused")
+        await change(it, at=begun + 5_000, state="playing")
+        row = (await it.rest.get("/$SYS/replays/tour")).value
+        assert time_text((begun + 5_001) / 1000) == row["at"]
 
 
 async def test_m6_a_removed_shared_replay_ends_for_its_subscribers():

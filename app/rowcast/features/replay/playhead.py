@@ -17,11 +17,13 @@ class Playhead:
     """A time of the past that goes by; ``now`` is the loop's time in seconds.
 
     Times of the past are versions: microseconds since 1970. With a speed of 0 every event is due.
+    It stops at ``end``, if there is one.
     """
 
-    def __init__(self, now: Callable[[], float], speed: float) -> None:
+    def __init__(self, now: Callable[[], float], speed: float, end: int | None = None) -> None:
         self._now = now
         self.speed = speed
+        self._end = end
         self.playing = True
         self._at: int | None = None
         self._since = 0.0
@@ -33,7 +35,8 @@ class Playhead:
         """The time of the past that is now; None: it begins with the first event."""
         if self._at is None or not self.playing or not self.speed:
             return self._at
-        return self._at + round((self._now() - self._since) * self.speed * PER_SECOND)
+        at = self._at + round((self._now() - self._since) * self.speed * PER_SECOND)
+        return at if self._end is None else max(self._at, min(at, self._end))
 
     def start(self, at: int) -> None:
         """Begin at a time of the past, unless it has begun."""

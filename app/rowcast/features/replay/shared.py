@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rowcast.core.callers import Caller
+from rowcast.core.clock import PER_SECOND
 from rowcast.core.errors import Code, Error
 from rowcast.core.moments import Moment, bygone_of, moment_of
 from rowcast.core.replays import speed_of
@@ -95,12 +96,14 @@ class SharedReplays:
         start, end = bygone_of(facts.get("from"), "from", now), facts.get("to")
         target = start if start.cursor else start.later(1)
         head, place = kernel.reader.announced(), kernel.past.place
-        after, until = await place(topics, target), head
+        after, until, last = await place(topics, target), head, round(now * PER_SECOND)
         if end is not None:
-            until = min(head, await place(topics, moment_of(end, "to", now)))
+            moment = moment_of(end, "to", now)
+            until = min(head, await place(topics, moment))
+            last = min(last, moment.version or last)
         if after > until:
             raise Error(Code.INVALID, "from is after to; a replay begins before it ends")
-        playhead = Playhead(self._now, speed_of(facts.get("speed", 1)))
+        playhead = Playhead(self._now, speed_of(facts.get("speed", 1)), last)
         playhead.playing = _playing(facts.get("state", "playing"))
         made = SharedReplay(
             name, caller.user, topics, facts.get("from"), end, target, until, playhead
