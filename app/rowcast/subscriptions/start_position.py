@@ -31,9 +31,10 @@ from rowcast.core.limits import (
 from rowcast.core.moments import moment_of
 from rowcast.core.topic_tables import LogSource
 from rowcast.core.topics import TopicFilter
+from rowcast.subscriptions.gaps import Gap, GapCause
 from rowcast.subscriptions.live_query import LiveQuery
 from rowcast.subscriptions.reader import Reader
-from rowcast.subscriptions.subscribed_filters import SubscribedFilter
+from rowcast.subscriptions.subscribed_filter import SubscribedFilter
 
 _LAST: Final = ("previousCount", "last")
 _FROM: Final = ("startTime", "from")
@@ -189,6 +190,23 @@ async def position(
     if start.version is not None:
         return await before_time(reader, sources, start.version)
     return None
+
+
+async def lacks(reader: Reader, sources: Sources, start: StartPosition) -> bool:
+    """Whether events of the time that a subscription begins at may have been trimmed."""
+    if start.version is None:
+        return False
+    for source in sources:
+        if trimmed := reader.trimmed([source]):
+            kept = await reader.read(trimmed, 1, [source])
+            if not kept or kept[0].version >= start.version:
+                return True
+    return False
+
+
+def trimmed_gap(interest: SubscribedFilter) -> Gap:
+    """Return the mark that tells a subscription of it first; nobody knows how many they are."""
+    return Gap(GapCause.TRIMMED, None, interest)
 
 
 def before_first(reader: Reader, sources: Sources) -> int:

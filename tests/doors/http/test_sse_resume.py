@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from http_server import HttpServer
+from http_server import HttpServer, hear
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
 from rowcast.store.store import Keep
 
@@ -145,4 +145,31 @@ async def test_a_time_before_all_that_is_kept_is_no_reset(doors):
     await doors.writes(10)
     doors.store.trim(doors.registry.route("Dog/1").table, Keep(events=3), 0, 100)
     async with doors.sse("/Dog/?startTime=1") as stream:
-        assert [7, 8, 9] == [each["value"]["n"] for each in await stream.values(3)]
+        gap, *rest = await stream.values(4)
+        assert ("gap", "trimmed") == (gap["kind"], gap["gap"]["reason"])
+        assert [7, 8, 9] == [each["value"]["n"] for each in rest]
+
+
+@pytest.mark.parametrize("door", ["sse", "ws"])
+async def test_c24_a_stream_from_a_time_that_was_trimmed_says_so_first(doors, door):
+    """C24, M4: and not where all events of that time are there."""
+    events = await doors.writes(10)
+    for keep in (None, 3):
+        if keep is not None:
+            table = doors.registry.route("Dog/1").table
+            doors.store.trim(table, Keep(events=keep), 0, 100)
+        for version in (0, events[8].version):
+            asked = version // 1000
+            url = f"/Dog/1?startTime={asked}"
+            seen = [each for each in events[-(keep or 10) :] if each.version >= asked * 1000]
+            if door == "sse":
+                async with doors.sse(url) as stream:
+                    found = await stream.values(2)
+            else:
+                async with doors.ws(url) as socket:
+                    found = await hear(socket, 2)
+            gap = {"from": None, "to": None, "count": None, "reason": "trimmed"}
+            if keep and len(seen) == keep:
+                assert gap == found.pop(0)["gap"]
+            cursors = [doors.cursor(event.seq) for event in seen]
+            assert cursors[: len(found)] == [each["cursor"] for each in found]

@@ -1,5 +1,6 @@
 """Subscriptions that begin with the last events, or those since a time (C24, E25)."""
 
+import json
 import random
 
 import pytest
@@ -9,6 +10,7 @@ from rowcast.core.clock import version_of
 from rowcast.core.topics import TopicFilter
 from rowcast.mqtt.packets import Subscribe, Subscription
 from rowcast.mqtt.reasons import Reason
+from rowcast.store.store import Keep
 
 TOPICS = ("Dog/1", "Dog/2", "Cat/1", "home/temp", "home/a/b", "alone")
 
@@ -78,6 +80,22 @@ async def test_c24_a_while_ago_is_a_time(world):
     event = await world.put("Dog/2", b"{}")
     _, _, packets = await came(world, "Dog/#", **{"from": "-1m"})
     assert [world.cursor(event.seq)] == cursors(packets)
+
+
+@pytest.mark.parametrize(("trimmed", "ago", "gaps"), [(1, 200, 1), (1, 50, 0), (0, 200, 0)])
+async def test_c24_events_of_that_time_that_were_trimmed_are_a_gap(world, trimmed, ago, gaps):
+    """C24, M4."""
+    for number in range(3):
+        await world.put(f"Dog/{number}", b"{}")
+        world.time += 40
+    if trimmed:
+        world.store.trim(world.kernel.registry.route("Dog/1").table, Keep(events=2), 0, 100)
+    _, _, packets = await came(world, "Dog/#", **{"from": f"-{ago}s", "gaps": "true"})
+    kinds = [item.topic.partition("/")[0] for item in packets]
+    assert ["$gap"] * gaps + ["Dog"] * (len(kinds) - gaps) == kinds
+    if gaps:
+        gap = json.loads(packets[0].payload)
+        assert ("trimmed", None) == (gap["gap"]["reason"], gap["gap"]["count"])
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,12 @@ from rowcast.mqtt.packets import Suback, Subscribe, Subscription
 from rowcast.mqtt.reasons import PacketType, Reason
 from rowcast.mqtt.violations import Violation
 from rowcast.subscriptions.pacing import asked_interval
-from rowcast.subscriptions.start_position import StartPosition, check_start
+from rowcast.subscriptions.start_position import (
+    StartPosition,
+    check_start,
+    lacks,
+    trimmed_gap,
+)
 from rowcast.subscriptions.subscription import SubscribedFilter
 from rowcast.subscriptions.subscription import Subscription as LiveCursor
 
@@ -109,6 +114,8 @@ class FilterRequest:
     """The requested start of a stream, resolved to ``since`` later."""
     start: StartPosition | None = None
     """The requested start of any other filter, likewise."""
+    is_lacking: bool = False
+    """Whether events since that start may have been trimmed."""
     refusal: Error | None = None
 
     @property
@@ -210,7 +217,10 @@ async def _authorise(wish: SubscribeRequest, plan: FilterRequest) -> None:
         if plan.start is not None:
             check_start((plan.interest,), plan.start)
         if plan.start is not None:
-            plan.since = await started(kernel, plan.interest.topics, plan.start)
+            topics = plan.interest.topics
+            plan.since = await started(kernel, topics, plan.start)
+            sources = kernel.reader.sources(topics)
+            plan.is_lacking = await lacks(kernel.reader, sources, plan.start)
         elif plan.offset is not None:
             plan.since = await beginning(kernel, plan.interest.topics, plan.offset)
     except Error as error:
@@ -402,6 +412,8 @@ def _subscribe(wish: SubscribeRequest, plan: FilterRequest) -> Reason:
         current=not plan.begins_in_log and (handling == 0 or (handling == 1 and known is None)),
         asked=True,
     )
+    if plan.is_lacking:
+        cast("LiveCursor", session.subscription).queue_gaps([trimmed_gap(interest)])
     if plan.exclusive:
         broker.take_exclusive(session, topics.text)
     else:
