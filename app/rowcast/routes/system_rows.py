@@ -122,8 +122,13 @@ def _check_names(query: Query, known: Mapping[str, None], topic: str, *, found: 
     """Raise for a name in the query that no row has (P5)."""
     for name, use in undeclared(Table(topic, None), query).items():
         if known and name[0] not in known and not (use == "where" and found):
-            near = did_you_mean(name[0], known)
-            raise Error(Code.INVALID, f"no row at {topic!r} has a field {name[0][:80]!r}{near}")
+            raise no_field(topic, name[0], known)
+
+
+def no_field(topic: str, name: str, known: Collection[str]) -> Error:
+    """Return the Error for a name in a query that no row has."""
+    near = did_you_mean(name, known)
+    return Error(Code.INVALID, f"no row at {topic!r} has a field {name[:80]!r}{near}")
 
 
 def loosened(where: Where | None) -> Where | None:

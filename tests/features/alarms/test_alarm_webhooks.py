@@ -86,6 +86,8 @@ async def test_a_failed_call_is_repeated_then_a_dead_letter_then_sent_again(paus
         await it.turn()
     assert ([1, 2, 3, 4, 5, 6, 7], 8) == (pauses, len(it.posted))
     (row,) = await rows(it)
+    of_them = it.server.kernel.registry.entry("$SYS/alarm_deliveries")
+    assert of_them.resource.members == tuple(row)
     assert ("dead", 8, "it answered 500", "default") == tuple(
         row[name] for name in ("state", "attempts", "problem", "webhook")
     )

@@ -19,6 +19,7 @@ from rowcast.core.queries import Query
 from rowcast.core.query_text import parse_query
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
+from rowcast.features.alarms.alarm_facts import MEMBERS
 from rowcast.features.alarms.alarm_states import AlarmStates
 from rowcast.schema import parse_schema
 from rowcast.store.store import Keep
@@ -48,6 +49,7 @@ async def test_v5_it_is_pending_then_raised_then_cleared_then_normal():
         "shelved_until": None, "acknowledged_by": None, "shelved_by": None, "count": 1,
         "flapping": False,
     } == row == await it.retained()  # fmt: skip
+    assert MEMBERS == tuple(row)
     await it.write(78)
     assert "raised" == (await it.row())["state"]  # hysteresis
     await it.write(70)

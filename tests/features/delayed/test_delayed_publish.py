@@ -373,7 +373,9 @@ async def test_what_waits_is_seen(room):
         "payload_bytes": 14,
     }
     assert told == {name: value for name, value in row.items() if name != "id"}
-    assert row == await room.kernel.resource(f"$SYS/delayed/{row['id']}", ANN).get()
+    of_one = room.kernel.resource(f"$SYS/delayed/{row['id']}", ANN)
+    assert row == await of_one.get()
+    assert of_one.members == tuple(row)
 
 
 async def test_what_waits_may_be_cancelled(room):

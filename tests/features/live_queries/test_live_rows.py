@@ -12,13 +12,14 @@ from asgi import Asgi
 from build import Server, turns
 from mqtt_server import Connect, Peer
 from rightful import ROOT, Rightful, person
-from rowcast.codecs import decode
+from rowcast.codecs import JSON, decode
 from rowcast.core.callers import ALL, Caller, Grants
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import TopicFilter
 from rowcast.features.live_queries import system_queries
 from rowcast.features.live_queries.feature import LiveQueriesOfTables
 from rowcast.features.live_queries.row_view import RowView
+from rowcast.features.rights.rule_rows import PATH as RULES
 from rowcast.kernel.reauthorization import stay
 from rowcast.subscriptions.live_query import step_of
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
@@ -323,6 +324,19 @@ async def test_m3_m11_what_rows_cannot_be_asked_is_one_sentence(followed, text, 
         rest = Asgi(server.make_edge(), server.store)
         answer = await rest.get(f"/{PATH}/?{text}", accept="text/event-stream")
         assert decode(answer.body, "application/json")["detail"] == refused.value.message
+
+
+@pytest.mark.parametrize("text", ["efect==deny", "sort(efect)&limit(1)", "select(id,efect)"])
+async def test_m3_p5_a_member_that_no_row_has_is_refused_with_the_nearest(text):
+    """M3, P5: the same sentence as over REST, where there are no rows either."""
+    server = Rightful()
+    with pytest.raises(
+        Error, match=r'no row .* has a field .efect.; did you mean "effect"'
+    ) as live:
+        await watch(server.kernel, f"$query/{RULES}/{text}", ROOT)
+    rest = Asgi(server.make_edge(), server.store)
+    answer = await rest.get(f"/{RULES}/?{text}")
+    assert (400, live.value.message) == (answer.status, decode(answer.body, JSON)["detail"])
 
 
 async def test_m3_m11_a_member_that_is_selected_need_not_be_followed():

@@ -15,7 +15,7 @@ from rowcast.core.errors import Code
 from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.features.sites.conflict_rows import PATH
-from rowcast.features.sites.conflicts import OWNER, VALUE_BYTES_MAX
+from rowcast.features.sites.conflicts import MEMBERS, OWNER, VALUE_BYTES_MAX
 from rowcast.features.sites.feature import Sites
 from rowcast.writes.known_versions import put_seen, seen_by
 from rowcast.writes.last_write_wins import put_stamp
@@ -67,6 +67,7 @@ async def test_a_row_says_who_lost_against_whom():
     assert ({"id": "1", "name": "Rex"}, "value") == (row["value"], row["value_encoding"])
     assert (False, False) == (row["deleted"], row["winner_deleted"])
     assert "2023-11-14T22:13:19.000Z" == row["written_at"]
+    assert row.keys() == set(MEMBERS) - {"id"}
 
 
 @pytest.mark.parametrize(

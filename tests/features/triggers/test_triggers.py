@@ -215,6 +215,8 @@ async def test_a_call_that_takes_too_long_is_a_failed_one(collected):
         await world.turn()
     (kept,) = world.feature.dead
     assert ("Dog/1", "it took longer than 0.001 s") == (kept.topic, kept.problem)
+    of_them = world.room.kernel.registry.entry("$SYS/trigger_failures")
+    assert of_them.resource.members == tuple(kept.row(str))
 
 
 @pytest.mark.parametrize("fault", ["cancelled", "time out"])

@@ -15,6 +15,11 @@ from rowcast.routes.system_rows import time_text
 Facts = dict[str, object]
 
 _TIMES: Final = ("raised_at", "cleared_at", "acknowledged_at", "shelved_until")
+MEMBERS: Final = (
+    "id", "name", "topic", "state", "active", "severity", "when", "since", *_TIMES,
+    "acknowledged_by", "shelved_by", "count", "flapping",
+)  # fmt: skip
+"""Of each row."""
 
 
 def facts_of(name: str, rule: AlarmRule, alarm: Alarm) -> Facts:

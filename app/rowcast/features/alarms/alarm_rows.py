@@ -22,7 +22,7 @@ from rowcast.core.durations import parse_duration
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT, Event
 from rowcast.core.scalars import Mismatch, to_date
-from rowcast.features.alarms.alarm_facts import Facts, facts_of
+from rowcast.features.alarms.alarm_facts import MEMBERS, Facts, facts_of
 from rowcast.features.alarms.alarms import Alarms
 from rowcast.features.alarms.automaton import Alarm, Step, acknowledge, shelve, unshelve
 from rowcast.routes.system_rows import SystemRows
@@ -43,6 +43,7 @@ def alarm_rows(alarms: Alarms) -> type[SystemRows]:
 
         path = ALARM_ROWS
         followed = None
+        members = MEMBERS
 
         def names(self) -> Sequence[str]:
             return alarms.states.names()

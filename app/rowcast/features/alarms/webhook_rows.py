@@ -22,6 +22,7 @@ def webhook_rows(webhooks: Webhooks) -> type[SystemRows]:
 
         path = DELIVERIES
         followed = None
+        members = ("id", "webhook", "state", "attempts", "problem", "created", "body")
 
         def names(self) -> Sequence[str]:
             return webhooks.names()

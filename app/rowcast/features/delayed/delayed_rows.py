@@ -10,6 +10,8 @@ from rowcast.features.delayed.delayed import Delayed, Facts, Waiting
 from rowcast.routes.system_rows import SystemRows, time_text
 
 PATH: Final = "$SYS/delayed"
+_TOLD: Final = ("topic", "kind", "qos", "retain", "user", "client")
+"""What a row tells of a waiting write as it was sent."""
 
 
 def delayed_rows(delayed: Delayed) -> type[SystemRows]:
@@ -20,6 +22,7 @@ def delayed_rows(delayed: Delayed) -> type[SystemRows]:
 
         path = PATH
         followed = None
+        members = ("id", "due", *_TOLD, "content_type", "payload_bytes")
 
         def names(self) -> Sequence[str]:
             return delayed.names()
@@ -59,12 +62,11 @@ def _due_of(value: object) -> float:
 
 def _row(waiting: Waiting) -> Facts:
     facts = waiting.facts
-    told = ("topic", "kind", "qos", "retain", "user", "client")
     payload = cast("bytes", facts["payload"])
     return {
         "id": waiting.id,
         "due": time_text(waiting.due),
-        **{name: facts[name] for name in told},
+        **{name: facts[name] for name in _TOLD},
         "content_type": facts["type"],
         "payload_bytes": len(payload),
     }

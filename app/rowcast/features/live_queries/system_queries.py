@@ -4,7 +4,7 @@ The conditions of all queries at a path are in one index. A report concerns the 
 conditions the row may satisfy now, and those that have it.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -26,7 +26,7 @@ from rowcast.features.live_queries.row_view import HeldView, RowQuery, RowView
 from rowcast.features.live_queries.shared_view import Room, Seat, SharedViews
 from rowcast.kernel.kernel import Kernel
 from rowcast.routes.registry import Entry
-from rowcast.routes.system_rows import SystemRows, loosened
+from rowcast.routes.system_rows import SystemRows, loosened, no_field
 from rowcast.seams.query_points import QueryReader
 from rowcast.subscriptions.live_query import LiveQuery
 
@@ -211,12 +211,13 @@ def _parsed(path: str, resource: type[SystemRows], rest: str) -> tuple[Query, Ex
             f"rows of {path} have no order of their own in a live query; add one, such as "
             "sort(id), or leave limit(...) out",
         )
-    _check_members(path, followed, query)
+    _check_members(path, resource, query)
     return replace(query, where=loosened(query.where)), extent
 
 
-def _check_members(path: str, followed: Collection[str] | None, query: Query) -> None:
-    """Raise UNSUPPORTED for a member that is compared, and of which no change is reported."""
+def _check_members(path: str, resource: type[SystemRows], query: Query) -> None:
+    """Raise for a member that no row has, and for one of which no change is reported."""
+    followed, members = resource.followed, resource.members
     for name, use in undeclared(Table(path, None), query).items():
         if followed is not None and use != "select" and name[0] not in followed:
             raise Error(
@@ -225,3 +226,5 @@ def _check_members(path: str, followed: Collection[str] | None, query: Query) ->
                 f"compares it{did_you_mean(name[0], followed)}; one compares "
                 f"{', '.join(followed)}, and GET /{path}/ compares all",
             )
+        if members and name[0] not in members:
+            raise no_field(f"{path}/", name[0], members)

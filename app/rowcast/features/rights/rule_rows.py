@@ -132,7 +132,7 @@ class RowsOfRules(SystemRows):
 
     path = PATH
     versioned = True
-    members = MEMBERS
+    members = ("id", *MEMBERS)
     followed = None
     recorded = True
     table: ClassVar[RuleTable]

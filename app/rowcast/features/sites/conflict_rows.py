@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 from rowcast.core.errors import Code, Error
 from rowcast.core.queries import Query
 from rowcast.core.tables import Table
-from rowcast.features.sites.conflicts import Conflicts
+from rowcast.features.sites.conflicts import MEMBERS, Conflicts
 from rowcast.routes.registry import Registry
 from rowcast.routes.system_rows import SystemRows
 
@@ -25,6 +25,7 @@ class RowsOfConflicts(SystemRows):
 
     path = PATH
     followed = None
+    members = MEMBERS
     conflicts: ClassVar[Conflicts]
 
     @classmethod

@@ -23,6 +23,12 @@ CONFLICTS_MAX: Final = 1_000
 VALUE_BYTES_MAX: Final = 16 * 1024
 """Bytes of a loser's value in its row; with the number of rows at most 16 MiB in memory."""
 
+MEMBERS: Final = (
+    "id", "topic", "at", "winner_version", "winner_origin", "winner_deleted", "version", "origin",
+    "written_at", "deleted", "value", "value_encoding", "content_type", "bytes",
+)  # fmt: skip
+"""Of each row."""
+
 Row = dict[str, object]
 
 

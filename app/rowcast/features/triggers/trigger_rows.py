@@ -26,6 +26,7 @@ def failure_rows(
 
         path = FAILURES
         followed = None
+        members = ("id", "trigger", "topic", "seq", "attempts", "problem", "at")
 
         def names(self) -> Sequence[str]:
             return dead.names()
