@@ -1,5 +1,6 @@
 """Whom a change of users and roles concerns (L8, M9)."""
 
+import random
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -17,6 +18,21 @@ CREW = Role("crew", READER, "n")
 LIST = UserList(bytes(32), {"ann": ANN, "ben": BEN}, {"crew": CREW})
 
 
+def begun(users):
+    """Return a directory, its reauthorization, and the rows that are told of."""
+    directory = Directory(users, SimpleNamespace(judge=None, is_removed=None), lambda: 0.0)
+    reauthorization, rows = Reauthorization(lambda: 0.0), []
+    live = SimpleNamespace(changed=lambda path, name, _: rows.append((path, name)))
+    directory.begin(SimpleNamespace(reauthorization=reauthorization, live=live))
+    return directory, reauthorization, rows
+
+
+def grounds_of(listed):
+    """Return what a process knows that starts with a list."""
+    (ground,) = begun(SimpleNamespace(listed=listed))[1].grounds
+    return ground()
+
+
 @pytest.mark.parametrize(
     ("after", "altered", "told"),
     [
@@ -29,13 +45,39 @@ LIST = UserList(bytes(32), {"ann": ANN, "ben": BEN}, {"crew": CREW})
 def test_m9_what_alters_rights_is_told_by_user_or_of_all(after, altered, told):
     """M9, L8: a role may be anybody's; who is new has read nothing."""
     users = SimpleNamespace(listed=LIST)
-    directory = Directory(users, SimpleNamespace(judge=None, is_removed=None), lambda: 0.0)
-    reauthorization, seen, rows = Reauthorization(lambda: 0.0), [], []
+    directory, reauthorization, rows = begun(users)
+    seen = []
     reauthorization.alterations.append(seen.append)
-    live = SimpleNamespace(changed=lambda path, name, _: rows.append((path, name)))
-    directory.begin(SimpleNamespace(reauthorization=reauthorization, live=live))
     users.listed = after
     directory.tell()
     assert (altered, told, 1) == (seen, rows, reauthorization.revision)
     directory.tell()
     assert 1 == reauthorization.revision
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_m9_grounds_after_changes_are_those_of_a_new_start(seed):
+    """M9: of what users may read, and not of what they sign in with."""
+    chance, users = random.Random(seed), SimpleNamespace(listed=None)
+    directory, reauthorization, _ = begun(users)
+    (ground,) = reauthorization.grounds
+    seen = {grounds_of(None): ({}, {})}
+    listed = UserList(bytes(32))
+    for _ in range(60):
+        name, grants = chance.choice("abc"), Grants(read=chance.random() < 0.5)
+        roles = frozenset(chance.choices("xy", k=chance.randrange(3)))
+        listed = chance.choice(
+            [
+                listed.with_user(User(name, grants, roles=roles, issue=chance.randrange(9))),
+                listed.with_role(Role(name, grants, chance.choice("nm"))),
+                listed.without_user(name),
+                listed.without_role(name),
+            ]
+        )
+        users.listed = listed
+        directory.tell()
+        assert ground() == grounds_of(listed)
+        may = {one.name: (one.grants, one.roles) for one in listed.users.values()}
+        known = may, {one.name: one.grants for one in listed.roles.values()}
+        assert known == seen.setdefault(ground(), known)
+    assert 9 < len(seen)

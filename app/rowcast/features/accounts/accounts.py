@@ -10,7 +10,7 @@ administrators only one succeeds (P3).
 
 import asyncio
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from rowcast.auth.authenticator import Authenticator
@@ -23,6 +23,7 @@ from rowcast.core.callers import Caller
 from rowcast.core.clock import WallClock
 from rowcast.core.entry_limits import PASSWORD_CHECKS_AT_ONCE
 from rowcast.core.errors import Code, Error
+from rowcast.core.fingerprint import fingerprint
 from rowcast.features.accounts.forms import Said, checked, role_edit, user_members
 from rowcast.kernel.kernel import Kernel
 from rowcast.routes.system_rows import time_text
@@ -41,6 +42,10 @@ class Directory:
         self._now = now
         self._kernel: Kernel | None = None
         self._told = users.listed
+        self._mark = 0
+        """Differs for users and roles that may read something else; there may be many, so each
+        change of one changes it, and it is not made anew."""
+        self._note(_differences(None, self._told), None, self._told)
         self.setup_code = SetupCode()
         """The code that creates the first user."""
         self._turns = asyncio.Semaphore(PASSWORD_CHECKS_AT_ONCE)
@@ -50,16 +55,7 @@ class Directory:
         self._kernel = kernel
         kernel.reauthorization.judges.append(self.authenticator.judge)
         kernel.reauthorization.removals.append(self.authenticator.is_removed)
-        kernel.reauthorization.grounds.append(self._grounds)
-
-    def _grounds(self) -> object:
-        """Return what decides of what users may read; not what they sign in with."""
-        known = self.users.listed or UserList(b"")
-        users = {
-            name: (user.grants, user.roles, user.attributes, user.disabled)
-            for name, user in known.users.items()
-        }
-        return users, {name: role.grants for name, role in known.roles.items()}
+        kernel.reauthorization.grounds.append(lambda: self._mark)
 
     async def put_user(self, name: str, value: object, caller: Caller, *, merges: bool) -> None:
         """Create or change a user. Raises INVALID, NOT_FOUND, CONFLICT, DENIED."""
@@ -145,6 +141,7 @@ class Directory:
             return
         self._told = after
         differences = _differences(before, after)
+        self._note(differences, before, after)
         for path, name, happened in differences:
             if path == ROLES:
                 kernel.reauthorization.altered()
@@ -153,6 +150,30 @@ class Directory:
         kernel.reauthorization.changed()
         for path, name, happened in differences:
             kernel.live.changed(path, name, happened)
+
+    def _note(
+        self,
+        differences: Iterable[tuple[str, str, str]],
+        before: UserList | None,
+        after: UserList | None,
+    ) -> None:
+        for path, name, _ in differences:
+            for known in (before, after):
+                self._mark ^= _mark_of(known, path, name)
+
+
+def _mark_of(known: UserList | None, path: str, name: str) -> int:
+    """Return a number for what a user or a role may read; 0 for none."""
+    if known is None:
+        return 0
+    if path == ROLES:
+        role = known.roles.get(name)
+        return 0 if role is None else int(fingerprint((path, name, role.grants)), 16)
+    user = known.users.get(name)
+    if user is None:
+        return 0
+    facts = (user.grants, user.roles, user.attributes, user.disabled)
+    return int(fingerprint((path, name, facts)), 16)
 
 
 def _listed(known: UserList, name: str) -> UserList:
