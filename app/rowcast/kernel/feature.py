@@ -19,11 +19,14 @@ At the end the ports close first, and then ``stop`` of each is called, the last 
 """
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel
+
+log = logging.getLogger("rowcast")
 
 
 class Feature:
@@ -47,14 +50,16 @@ class Feature:
 
 
 class Background:
-    """Tasks that run until the server stops."""
+    """Tasks that run until the server stops; one that fails is logged at once."""
 
     def __init__(self) -> None:
         self._tasks: list[asyncio.Task[None]] = []
 
     def run(self, work: Coroutine[object, object, None]) -> None:
         """Start a task; called on the event loop."""
-        self._tasks.append(asyncio.create_task(work))
+        task = asyncio.create_task(work)
+        task.add_done_callback(_tell_failure)
+        self._tasks.append(task)
 
     async def stop(self) -> None:
         """Cancel all tasks, and wait for them."""
@@ -63,3 +68,13 @@ class Background:
         if self._tasks:
             await asyncio.wait(self._tasks)
         self._tasks.clear()
+
+
+def _tell_failure(task: asyncio.Task[None]) -> None:
+    """Log why a task has ended: nobody awaits it before the server stops."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        name = getattr(task.get_coro(), "__qualname__", task.get_name())
+        log.error(
+            "%s has ended, and does its work no more: restart the server", name, exc_info=error
+        )
