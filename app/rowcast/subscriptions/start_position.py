@@ -192,21 +192,19 @@ async def position(
     return None
 
 
-async def lacks(reader: Reader, sources: Sources, start: StartPosition) -> bool:
-    """Whether events of the time that a subscription begins at may have been trimmed."""
-    if start.version is None:
-        return False
-    for source in sources:
+async def missing(
+    reader: Reader, sources: Sources, start: StartPosition, interest: SubscribedFilter
+) -> list[Gap]:
+    """Return the mark that is told first if events since a start may have been trimmed.
+
+    Nobody knows how many they are.
+    """
+    for source in sources if start.version is not None else ():
         if trimmed := reader.trimmed([source]):
             kept = await reader.read(trimmed, 1, [source])
-            if not kept or kept[0].version >= start.version:
-                return True
-    return False
-
-
-def trimmed_gap(interest: SubscribedFilter) -> Gap:
-    """Return the mark that tells a subscription of it first; nobody knows how many they are."""
-    return Gap(GapCause.TRIMMED, None, interest)
+            if not kept or kept[0].version >= (start.version or 0):
+                return [Gap(GapCause.TRIMMED, None, interest)]
+    return []
 
 
 def before_first(reader: Reader, sources: Sources) -> int:

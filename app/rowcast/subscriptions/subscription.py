@@ -328,7 +328,7 @@ class Subscription:
         """Return, before ``suspend``, the gaps to report after the reconnect."""
         return self.progress.untold() + self.queue.untold(self.counts, self.losses)
 
-    def queue_gaps(self, marks: list[Gap]) -> None:
+    def queue_gaps(self, marks: Sequence[Gap]) -> None:
         """Before ``resume``, queue the gaps of the time while disconnected, ahead of events."""
         self.progress.page.extend((mark, mark.interest) for mark in marks)
         if marks:

@@ -32,8 +32,7 @@ def failure_rows(
             return dead.names()
 
         def row(self, name: str, *, whole: bool) -> dict[str, object] | None:  # noqa: ARG002
-            found = dead.get(name)
-            return None if found is None else found.row(cursor)
+            return None if (found := dead.get(name)) is None else found.row(cursor)
 
         async def patch(self, value: object) -> None:
             """Have a trigger called again."""

@@ -27,9 +27,8 @@ from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.start_position import (
     StartPosition,
     check_start,
-    lacks,
+    missing,
     position,
-    trimmed_gap,
     why_lost,
 )
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
@@ -111,15 +110,14 @@ async def begin(
         after, lost = await _resumed(kernel, interests, sources, start.since, caller)
     else:
         after = await position(reader, [item.topics for item in interests], sources, start)
-    is_lacking = await lacks(reader, sources, start)  # before, so that the mark comes first
+    marks = await missing(reader, sources, start, interests[0])
     for interest in interests:
         kernel.watch(subscription, interest, caller, after, current=not start.new, asked=True)
+    subscription.queue_gaps(marks)
     if (replay := interests[0].replay) is not None:
         return Beginning(replay.after, not replay.records, replay)
     if lost:
         subscription.restart(lost, str(start.since), interests[0])
-    elif is_lacking:
-        subscription.queue_gaps([trimmed_gap(interests[0])])
     after = reader.announced() if after is None else after
     return Beginning(after, start.since is not None and not lost)
 

@@ -42,13 +42,9 @@ from rowcast.doors.mqtt.sessions.sharing import Sharing
 from rowcast.mqtt.packets import Suback, Subscribe, Subscription
 from rowcast.mqtt.reasons import PacketType, Reason
 from rowcast.mqtt.violations import Violation
+from rowcast.subscriptions.gaps import Gap
 from rowcast.subscriptions.pacing import asked_interval
-from rowcast.subscriptions.start_position import (
-    StartPosition,
-    check_start,
-    lacks,
-    trimmed_gap,
-)
+from rowcast.subscriptions.start_position import StartPosition, check_start, missing
 from rowcast.subscriptions.subscription import SubscribedFilter
 from rowcast.subscriptions.subscription import Subscription as LiveCursor
 
@@ -114,8 +110,8 @@ class FilterRequest:
     """The requested start of a stream, resolved to ``since`` later."""
     start: StartPosition | None = None
     """The requested start of any other filter, likewise."""
-    is_lacking: bool = False
-    """Whether events since that start may have been trimmed."""
+    marks: Sequence[Gap] = ()
+    """What is told first: that events since that start may have been trimmed."""
     refusal: Error | None = None
 
     @property
@@ -220,7 +216,7 @@ async def _authorise(wish: SubscribeRequest, plan: FilterRequest) -> None:
             topics = plan.interest.topics
             plan.since = await started(kernel, topics, plan.start)
             sources = kernel.reader.sources(topics)
-            plan.is_lacking = await lacks(kernel.reader, sources, plan.start)
+            plan.marks = await missing(kernel.reader, sources, plan.start, plan.interest)
         elif plan.offset is not None:
             plan.since = await beginning(kernel, plan.interest.topics, plan.offset)
     except Error as error:
@@ -326,7 +322,11 @@ def _carry_out(wish: SubscribeRequest, plan: FilterRequest | Error) -> Reason | 
 
 
 def _begin_one(wish: SubscribeRequest, plan: FilterRequest) -> Reason:
-    return _subscribe(wish, plan) if plan.share is None else _share(wish, plan, plan.share)
+    if plan.share is not None:
+        return _share(wish, plan, plan.share)
+    granted = _subscribe(wish, plan)
+    cast("LiveCursor", wish.session.subscription).queue_gaps(plan.marks)
+    return granted
 
 
 def _count(client: "Client") -> None:
@@ -412,8 +412,6 @@ def _subscribe(wish: SubscribeRequest, plan: FilterRequest) -> Reason:
         current=not plan.begins_in_log and (handling == 0 or (handling == 1 and known is None)),
         asked=True,
     )
-    if plan.is_lacking:
-        cast("LiveCursor", session.subscription).queue_gaps([trimmed_gap(interest)])
     if plan.exclusive:
         broker.take_exclusive(session, topics.text)
     else:
