@@ -151,7 +151,7 @@ def test_an_increment_is_read_once_wherever_its_publisher_is_killed(publisher, l
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # what was killed leaves connections that time out
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 def test_a_plain_stream_has_each_event_once(publisher, seed):
     """S15, S6: over exports, kills, merges and removals, by chance."""
     chance = random.Random(seed)
