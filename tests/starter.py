@@ -30,6 +30,7 @@ DESCRIPTORS_MAX = 1024
 EXIT_BYTES = 4
 LATE_IMPORTS = (
     "rowcast.program.main",
+    "rowcast.program.commands.serving",
     "rowcast.api",
     "uvicorn.lifespan.off",
     "uvicorn.protocols.websockets.websockets_sansio_impl",
@@ -175,6 +176,7 @@ def prepare() -> None:
         importlib.import_module(name)
     importlib.import_module("rowcast.schema").parse_schema(SOME_SCHEMA)
     importlib.import_module("rowcast.store.sql_tables").create_own_statements()
+    importlib.import_module("rowcast.program.process").loop_factory()  # which imports uvloop
 
 
 def run_to_the_end(run: Callable[[], object]) -> None:
