@@ -61,7 +61,7 @@ LOG_LETTERS = 4000
 def pytest_addoption(parser):
     parser.addoption("--cases", type=int, help="run at most so many cases of each test")
     parser.addoption("--times", type=int, default=200, help="at which the past is compared (M6)")
-    parser.addoption("--inputs", type=int, default=3, help="over which jobs are compared (S9)")
+    parser.addoption("--inputs", type=int, default=2, help="over which jobs are compared (S9)")
 
 
 def pytest_collection_modifyitems(config, items):

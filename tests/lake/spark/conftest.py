@@ -11,9 +11,22 @@ from object_store import BUCKET, object_store
 from rowcast.core.errors import Error
 
 PYSPARK = pytest.importorskip("pyspark", reason="NO SPARK: the pipeline is NOT tested here")
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""Plans are not compiled: each is used once, on few rows, and compiling takes most of the time."""
+USUAL = {
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.adaptive.enabled": "true",
+}
+"""What Spark does by itself."""
 SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.extraJavaOptions": OPTIONS,
+    **INTERPRETED,
 }
 PATIENCE_SECONDS = 600
 """On a machine that has other work, Spark alone may take minutes to start."""
@@ -50,3 +63,13 @@ def spark(tmp_path_factory, store):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         session.stop()
+
+
+@pytest.fixture
+def compiled_plans(spark):
+    """Let the session compile its plans, as it does for everybody: for jobs over many rows."""
+    for name, value in USUAL.items():
+        spark.conf.set(name, value)
+    yield
+    for name, value in INTERPRETED.items():
+        spark.conf.set(name, value)

@@ -10,7 +10,11 @@ from lake import TIME, Lake, at, event, weather_log
 from rowcast.core.errors import Error
 from rowcast.schema import parse_schema
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.usefixtures("compiled_plans"),  # as everybody has them
+]
 pytest.importorskip("pyspark", reason="NO SPARK: the jobs are NOT tested here")
 
 from beside import compute, query, rows, same  # noqa: E402
