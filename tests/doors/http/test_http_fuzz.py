@@ -81,7 +81,7 @@ def rest():
 
 
 @settings(
-    max_examples=1_500,
+    max_examples=500,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

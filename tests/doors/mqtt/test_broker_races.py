@@ -24,7 +24,7 @@ from mqtt_server import (
     Unsubscribe,
 )
 
-SEEDS = (range(60), pytest.param(range(60, 400), marks=pytest.mark.slow))
+SEEDS = (range(60), pytest.param(range(60, 220), marks=pytest.mark.slow))
 LASTING = {"session_expiry_interval": 3600}
 FILTERS = ("t/#", "t/1", "t/+", "other")
 STEPS = 60

@@ -203,7 +203,7 @@ def same(one, other):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("kill", [False, True])
 async def test_v4_a_roll_up_is_what_duckdb_makes_of_the_log(seed, kill):
     world = await World(page_events=7).start()

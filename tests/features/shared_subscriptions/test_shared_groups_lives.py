@@ -166,7 +166,7 @@ class Life:
 
 
 @pytest.mark.parametrize("kills", [False, True])
-@pytest.mark.parametrize("decade", range(10))
+@pytest.mark.parametrize("decade", range(6))
 async def test_every_message_is_done_by_somebody(decade, kills):
     """0 lost; and without a kill, what was sent with QoS 2 is never sent to another."""
     for seed in range(decade * 10, decade * 10 + 10):
