@@ -142,9 +142,10 @@ class Cluster:
         """Wait until one of the running nodes numbers, and all others follow it; return it."""
 
         def settled() -> "Node | None":
+            if not all(node.ready() for node in self.running):
+                return None  # so far, one look is one request
             numbering = [node for node in self.running if node.numbers]
-            ready = all(node.ready() for node in self.running)
-            return numbering[0] if ready and len(numbering) == 1 else None
+            return numbering[0] if len(numbering) == 1 else None
 
         return wait_until(settled, "one node numbers, and the others follow")
 

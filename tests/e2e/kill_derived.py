@@ -45,6 +45,8 @@ def derive(tables):
 """
 ROW = "/$SYS/jobs/Hourly"
 PROGRAM = b"rowcast_lake.commands.derive"
+AGAIN_SECONDS = 0.02
+"""Before each try to watch at the server, which is away while it starts."""
 LOOK_SECONDS = 0.2
 """Between two reads of a table: without it a reader takes all that the machine has."""
 
@@ -75,7 +77,7 @@ class Watcher(threading.Thread):
         self.looks = 0
 
     def run(self) -> None:
-        while not self.stopping.is_set():
+        while not self.stopping.wait(AGAIN_SECONDS):
             with suppress(*GONE, AssertionError):  # the server is being killed
                 self.watch()
 

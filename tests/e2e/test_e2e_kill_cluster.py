@@ -13,7 +13,7 @@ from networks import Network, may_cut
 from postgres_server import running_postgres
 from serving import PATIENCE_SECONDS
 
-PACE = 0.02
+PACE = 0.04
 """Seconds between two writes of a writer: at full rate, which scripts/kill has, writers take all
 that the machine has, and prove the same."""
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(10 * PATIENCE_SECONDS)]

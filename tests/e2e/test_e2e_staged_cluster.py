@@ -129,7 +129,7 @@ class LookingAtBoth(Looking):
     """Looks at both tables: they change at the same moment."""
 
     def run(self):
-        while not self.stopping.is_set():
+        while not self.stopping.wait(LOOK_SECONDS):
             for node in self.nodes:
                 with suppress(httpx.HTTPError, KeyError, ValueError, TypeError):  # it is killed
                     found = counts(node)
