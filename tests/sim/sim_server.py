@@ -130,6 +130,9 @@ class Server(build.Server):
             "shared_batch": shares.choice((1_100, 6_000, 1_000_000)),
             "caller_events": shares.choice((0, 1, 8)),
             "few_bytes": shares.choice((600, 1_200, 8_192)),
+            "unawaited_events": shares.choice((1, 3, 64)),
+            "unawaited_batch": shares.choice((1_100, 131_072)),
+            "shared_client_high": shares.choice((1_200, 400_000)),
         }
         keep = Keep(events=rng.choice((0, 5, 20)))
         super().__init__(

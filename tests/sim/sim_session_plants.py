@@ -330,7 +330,7 @@ SESSION_PLANTS = (
 """Those that the first few seeds notice."""
 
 HIDDEN_PLANTS = {
-    announce_numbers_that_are_not_reserved: (178,),
+    announce_numbers_that_are_not_reserved: (153, 476),
     save_flights_without_their_groups: (9, 8, 1),
     forget_what_groups_have_open: (28, 59, 16),
     send_pubrel_before_the_release_is_on_disk: (9, 5, 135),

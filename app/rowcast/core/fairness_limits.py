@@ -8,6 +8,15 @@ SHARED_BATCH_CALLER_EVENTS = 8
 """The same for each caller that has writes waiting, so that many callers are still one batch."""
 SHARED_BATCH_BYTES_MAX = 512 * 1024
 """Bytes of such a transaction: as long on an ordinary disk."""
+SHARED_UNAWAITED_EVENTS_MAX = 64
+"""Writes of such a transaction that has QoS 0 messages of a flood, which nobody waits for, while
+somebody else waits for the disk: a fifth of a millisecond beside the sync. Its flood is slower."""
+SHARED_UNAWAITED_BYTES_MAX = 128 * 1024
+"""Bytes of it: a fraction of what the sync takes."""
+SHARED_CLIENT_BYTES_HIGH = 384 * 1024
+"""Pending bytes of one client while several callers write, above which reading from it pauses:
+three such transactions of small writes. What a flood has waiting beyond them is read and sorted in
+one go, for many milliseconds, and is not written sooner."""
 SHARED_ANSWER_SECONDS = 0.005
 """For which announcing and answering such a transaction may hold the loop, ten times what it
 usually takes; then the next ones are half as large: an event may match thousands of filters."""

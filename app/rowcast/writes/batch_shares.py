@@ -26,6 +26,10 @@ class BatchShares:
         self._now = now
         self.until = 0.0
         """Until when several callers count as writing; 0 while one writes alone."""
+        self.awaited = 0
+        """How many writes of the queue somebody waits for, without those in lanes."""
+        self.awaited_until = 0.0
+        """Until when somebody counts as waiting for the disk."""
         self.behind_since = 0.0
         """Since when writers are passed over because the tables are behind; 0 while none is."""
         self._events = bounds.shared_events
@@ -34,17 +38,27 @@ class BatchShares:
     def are_needed(self) -> bool:
         """Return whether several callers write, now or some seconds ago."""
         if self._pending.rivals > 1:
+            if not self.until:
+                self._pending.share(shared=True)
             self.until = self._now() + self._bounds.shared_seconds
         elif self.until and self._now() >= self.until:
             self.until = self.behind_since = 0.0
+            self._pending.share(shared=False)
         return self.until > 0
 
-    def limits(self) -> tuple[int, int]:
-        """Return the bytes and the writes of a shared batch."""
+    def limits(self, *, many_awaited: bool) -> tuple[int, int]:
+        """Return the bytes and the writes of a shared batch.
+
+        ``many_awaited``: whether somebody waits for many of the writes. If not, and somebody waits
+        for a few or did some seconds ago, the batch is small.
+        """
         bounds, callers = self._bounds, len(self._pending)
+        most, events = bounds.shared_batch, self._events
+        if not many_awaited and self._now() < self.awaited_until:
+            most, events = min(most, bounds.unawaited_batch), min(events, bounds.unawaited_events)
         return (
-            min(bounds.batch, max(bounds.shared_batch, callers * bounds.few_bytes)),
-            min(bounds.batch_events, max(self._events, callers * bounds.caller_events)),
+            min(bounds.batch, max(most, callers * bounds.few_bytes)),
+            min(bounds.batch_events, max(events, callers * bounds.caller_events)),
         )
 
     def pass_over(self) -> bool:
@@ -57,11 +71,17 @@ class BatchShares:
         return now < self.behind_since + self._bounds.behind_seconds
 
     def room_ahead(self, announced: Batch) -> int:
-        """Return how many more writes may be announced before they are appended."""
+        """Return how many more writes may be announced before they are appended.
+
+        None where somebody waits for the disk: they are appended before all that is not announced,
+        so that another write would wait for three appends, and not for two.
+        """
         bounds = self._bounds
         if not self.are_needed():
             return bounds.loop_writes if announced.size < bounds.batch else 0
         announced.may_outrun_tables = True
+        if self._now() < self.awaited_until:
+            return 0
         full = announced.size >= bounds.shared_batch or self.pass_over()
         return 0 if full else max(0, self._events - len(announced.writes))
 

@@ -23,7 +23,7 @@ from rowcast.writes.batch import Batch, take
 from rowcast.writes.batch_shares import BatchShares
 from rowcast.writes.fair_batch import FairBatches
 from rowcast.writes.pending_bytes import PendingBytes, WriteBounds, relieve
-from rowcast.writes.write import FactsDone, FactsWrite, Write, resolver
+from rowcast.writes.write import FactsDone, FactsWrite, Unawaited, Write, resolver
 from rowcast.writes.writer_calls import WriterCalls
 
 log = logging.getLogger("rowcast.commit")
@@ -90,7 +90,7 @@ class CommitQueue(WriterCalls):
         """Whether reading from a caller should pause."""
         pending, high = self.pending, self._bounds.backlog_events_high
         crowded = len(self._waiting) + self._fair.count >= high or pending.size >= pending.high
-        if not crowded and pending.get(caller, 0) < self._bounds.client_high:
+        if not crowded and pending.get(caller, 0) < pending.client_high:
             return False  # the usual case, without another call
         return pending.slows(caller, crowded=crowded)
 
@@ -127,12 +127,12 @@ class CommitQueue(WriterCalls):
                 clock.observe(write.event.version)
                 version = clock.tick(len(writes))
             elif write.logged:
-                write.event.version = version
-                version += 1
+                write.event.version, version = version, version + 1
         pending[caller] = pending.get(caller, 0) + held
         pending.size += total
         self._waiting_bytes += total
         self._waiting.extend(writes)
+        self.shares.awaited += len(writes) * (type(writes[-1].done) is not Unawaited)
         if not self._scheduled:
             self._schedule()
 
@@ -211,9 +211,13 @@ class CommitQueue(WriterCalls):
         bounds, waiting, shares = self._bounds, self._waiting, self.shares
         most, events, few = bounds.batch, bounds.batch_events, False
         several = len(self.pending) > 1 and self.pending.rivals > 1
+        if shares.awaited and shares.until:
+            shares.awaited_until = shares.until
         matters = several or (shares.until and self._waiting_bytes > bounds.few_bytes)
         if matters and shares.are_needed():
-            most, events = shares.limits()
+            few_awaited = shares.awaited * WRITE_BYTES <= bounds.few_bytes
+            many_awaited = not few_awaited or self._fair.has_many_awaited()
+            most, events = shares.limits(many_awaited=many_awaited)
             few = not whole and shares.pass_over()
         large = self._waiting_bytes > most or len(waiting) > events
         if few or self._fair.count or (large and several):
@@ -223,17 +227,23 @@ class CommitQueue(WriterCalls):
             waiting.clear()
         else:
             batch = take(waiting, events, most)
+        if not waiting:
+            shares.awaited = 0
         if shares.until:
             batch.may_outrun_tables = few or not shares.behind_since
-        if self._overtaken:  # versions increase with numbers, for lookups by time
-            version = self._clock.tick(len(batch.writes))
-            for write in batch.writes:
-                if write.logged and not write.versioned:
-                    write.event.version = version
-                    version += 1
-            self._overtaken = self.backlog > 0
+        if self._overtaken:
+            self._renew_versions(batch.writes)
         self._waiting_bytes -= batch.size
         return batch
+
+    def _renew_versions(self, writes: Sequence[Write]) -> None:
+        """Have versions increase with numbers, for lookups by time."""
+        version = self._clock.tick(len(writes))
+        for write in writes:
+            if write.logged and not write.versioned:
+                write.event.version = version
+                version += 1
+        self._overtaken = self.backlog > 0
 
     def _take_shares(self, most: int, events: int, *, few: bool) -> Batch:
         """Return a batch of fair shares; look again soon when ``few`` leaves something."""

@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heapreplace
 
 from rowcast.core.callers import Caller
 from rowcast.writes.batch import Batch
-from rowcast.writes.write import FactsWrite, Write
+from rowcast.writes.write import FactsWrite, Unawaited, Write
 
 
 def level_of(held: Iterable[int], budget: int) -> int:
@@ -119,6 +119,13 @@ class FairBatches:
             places = self._topics[write.event.topic] = [0, 0]
         places[0] += 1
         return places[0] - 1
+
+    def has_many_awaited(self) -> bool:
+        """Whether somebody with more than few bytes here waits until they are stored."""
+        return any(
+            lane.size > self._few_bytes and type(lane.units[0].writes[0].done) is not Unawaited
+            for lane in self._lanes.values()
+        )
 
     def take(self, bytes_max: int, events_max: int, *, few: bool = False) -> Batch:
         """Take a batch of about this size; ``few``: only of callers who have few bytes waiting.

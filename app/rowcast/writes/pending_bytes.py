@@ -24,7 +24,10 @@ from rowcast.core.fairness_limits import (
     SHARED_BATCH_CALLER_EVENTS,
     SHARED_BATCH_EVENTS_MAX,
     SHARED_BATCH_FITTED_EVENTS,
+    SHARED_CLIENT_BYTES_HIGH,
     SHARED_SECONDS,
+    SHARED_UNAWAITED_BYTES_MAX,
+    SHARED_UNAWAITED_EVENTS_MAX,
 )
 from rowcast.core.limits import (
     COMMIT_BACKLOG_CHANGES_MAX,
@@ -74,8 +77,14 @@ class WriteBounds:
     """Sequence numbers that are taken from the disk at a time."""
     shared_batch: int = SHARED_BATCH_BYTES_MAX
     """Of one transaction while several callers write."""
+    shared_client_high: int = SHARED_CLIENT_BYTES_HIGH
+    """Of one client while several callers write, above which reading from it pauses."""
     shared_events: int = SHARED_BATCH_EVENTS_MAX
     """Writes of one transaction while several callers write."""
+    unawaited_batch: int = SHARED_UNAWAITED_BYTES_MAX
+    """Of one transaction with much that nobody waits for, while others wait for the disk."""
+    unawaited_events: int = SHARED_UNAWAITED_EVENTS_MAX
+    """Writes of such a transaction."""
     caller_events: int = SHARED_BATCH_CALLER_EVENTS
     """The same for each caller that has writes waiting, where that is more."""
     answer_seconds: float = SHARED_ANSWER_SECONDS
@@ -102,7 +111,7 @@ class Sized(Protocol):
 class PendingBytes(dict[Caller, int]):
     """Pending bytes by caller; callers without any are absent."""
 
-    __slots__ = ("_bounds", "calm", "high", "size", "slowed")
+    __slots__ = ("_bounds", "calm", "client_high", "high", "size", "slowed")
 
     def __init__(self, bounds: WriteBounds) -> None:
         super().__init__()
@@ -111,10 +120,18 @@ class PendingBytes(dict[Caller, int]):
         """The sum."""
         self.high = bounds.high
         """The sum above which pausable callers wait."""
-        self.calm = min(bounds.client_high, bounds.high, bounds.backlog_events_high * WRITE_BYTES)
-        """The sum below which nobody waits."""
+        self.share(shared=False)
         self.slowed: dict[Caller, list[Callable[[], None]]] = {}
         """Paused callers, with the callbacks to resume them."""
+
+    def share(self, *, shared: bool) -> None:
+        """Choose the bounds for several callers that write, or for one."""
+        bounds = self._bounds
+        most = bounds.shared_client_high if shared else bounds.client_high
+        self.client_high = min(most, bounds.client_high)
+        """The bytes of one caller above which reading from it pauses."""
+        self.calm = min(self.client_high, self.high, bounds.backlog_events_high * WRITE_BYTES)
+        """The sum below which nobody waits."""
 
     @property
     def rivals(self) -> int:
@@ -158,9 +175,7 @@ class PendingBytes(dict[Caller, int]):
     def slows(self, caller: Caller, *, crowded: bool) -> bool:
         """Whether reading from a caller should pause."""
         own = self.get(caller, 0)
-        return own >= self._bounds.client_high or (
-            crowded and own > 0 and own * len(self) >= self.size
-        )
+        return own >= self.client_high or (crowded and own > 0 and own * len(self) >= self.size)
 
     def when_room(self, caller: Caller, call: Callable[[], None]) -> None:
         """Call once when reading from the caller may resume."""
@@ -168,7 +183,7 @@ class PendingBytes(dict[Caller, int]):
 
     def let_go(self, *, crowded: bool) -> None:
         """Resume callers with few enough pending bytes."""
-        low = self._bounds.client_high // 2
+        low = self.client_high // 2
         for caller in list(self.slowed):
             if self.get(caller, 0) <= low and not self.slows(caller, crowded=crowded):
                 for call in self.slowed.pop(caller):

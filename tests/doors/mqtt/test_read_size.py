@@ -5,6 +5,7 @@ import socket
 
 import pytest
 
+from rowcast.core.fairness_limits import SHARED_CLIENT_BYTES_HIGH
 from rowcast.doors.mqtt.connections.read_size import (
     FEW_PACKETS,
     LARGE_READ_BYTES,
@@ -85,3 +86,21 @@ async def test_a_flood_is_read_little_by_little_and_a_large_packet_at_once(world
         await loop.sock_sendall(theirs, encode(Publish("a", bytes(1_000_000)), 5))
         await turns_until(lambda: client.transport.max_size != READ_BYTES)
         assert LARGE_READ_BYTES == client.transport.max_size
+
+
+async def test_a_flood_beside_another_writer_is_read_no_further_than_some_batches(world):
+    """P2: what is read beyond them takes turns of the loop, and is not stored sooner for that."""
+    flood, other = await world.connected("flood"), await world.connected("other")
+    world.writer.hold()
+    large = b'{"name": "%s"}' % (b"x" * (SHARED_CLIENT_BYTES_HIGH // 2))
+    for _ in range(2):
+        assert flood.transport.reading
+        flood.publish("Dog/1", large, retain=True)
+        other.publish("Dog/2", b"{}", retain=True)
+        await world.turn()
+    flood.publish("Dog/1", b"{}", retain=True)
+    assert (False, True) == (flood.transport.reading, other.transport.reading)
+    world.writer.release()
+    for _ in range(3):
+        await world.turn()
+    assert flood.transport.reading

@@ -20,7 +20,8 @@ class Memory(Section):
     client_write_bytes: CountOfBytes = Field(
         default=COMMIT_CLIENT_BYTES_HIGH,
         description="Bytes of one client's pending writes at which the server stops reading from "
-        "that client; at four times as many its writes are refused.",
+        "that client, at most 384 KiB while several write; at four times as many its writes are "
+        "refused.",
     )
     write_bytes: CountOfBytes = Field(
         default=COMMIT_BACKLOG_BYTES_HIGH,
