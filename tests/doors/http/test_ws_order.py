@@ -83,6 +83,7 @@ async def test_what_a_socket_writes_faster_than_the_disk_takes_is_not_read(doors
     """P2: commands behind it wait, and all are answered in the end."""
     committer = doors.kernel.committer
     committer._bounds = committer.pending._bounds = WriteBounds(client_high=2_000)
+    committer.pending.share(shared=False)
     disk = threading.Event()
     doors.writer.submit(disk.wait)
     try:
