@@ -10,6 +10,7 @@ from rowcast.doors.mqtt.connections.read_size import (
     FEW_PACKETS,
     LARGE_READ_BYTES,
     READ_BYTES,
+    SHARED_READ_BYTES,
     fit_reads,
     read_little,
 )
@@ -39,18 +40,32 @@ class Chosen:
         ([Unsubscribe(1, ("a",) * FEW_PACKETS), SMALL], READ_BYTES),
     ],
 )
-def test_few_packets_in_a_full_read_are_large_ones(packets, size):
-    transport = Chosen()
+async def test_few_packets_in_a_full_read_are_large_ones(world, packets, size):
+    transport, committer = Chosen(), world.kernel.committer
     read_little(transport)
     assert READ_BYTES == transport.max_size
-    fit_reads(transport, packets)
+    fit_reads(transport, packets, READ_BYTES, committer)
     assert size == transport.max_size
 
 
-def test_a_transport_without_the_choice_is_left_alone():
+@pytest.mark.parametrize(
+    ("count", "size"), [(16, LARGE_READ_BYTES), (17, SHARED_READ_BYTES), (65, SHARED_READ_BYTES)]
+)
+async def test_the_least_is_read_of_small_packets_while_several_write(world, count, size):
+    """Those of such a read are fewer, too: else packets of 100 bytes would be taken for large."""
+    transport, committer = Chosen(), world.kernel.committer
+    committer.shares.until = 1.0
+    fit_reads(transport, [SMALL] * count, SHARED_READ_BYTES, committer)
+    assert size == transport.max_size
+    committer.shares.until = 0.0
+    fit_reads(transport, [SMALL] * (FEW_PACKETS + 1), READ_BYTES, committer)
+    assert READ_BYTES == transport.max_size
+
+
+def test_a_transport_without_the_choice_is_left_alone(world):
     transport = object()
     read_little(transport)
-    fit_reads(transport, [SMALL])
+    fit_reads(transport, [SMALL], READ_BYTES, world.kernel.committer)
 
 
 async def turns_until(condition):

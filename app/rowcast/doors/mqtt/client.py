@@ -16,7 +16,7 @@ from rowcast.core.errors import Error
 from rowcast.core.limits import MQTT_PROGRESS_BYTES
 from rowcast.doors.mqtt.connections.connection_timers import ConnectionTimers
 from rowcast.doors.mqtt.connections.rates import Meter
-from rowcast.doors.mqtt.connections.read_size import READ_BYTES, fit_reads
+from rowcast.doors.mqtt.connections.read_size import SHARED_READ_BYTES, fit_reads
 from rowcast.doors.mqtt.connections.traffic import Traffic
 from rowcast.doors.mqtt.connections.transport import Receiver, Transport
 from rowcast.doors.mqtt.delivery.outgoing import Outgoing
@@ -130,8 +130,8 @@ class Client(Outgoing, Receiver):
             traffic = self.traffic
             traffic.bytes_in += len(data)
             traffic.packets_in += len(packets)
-            if len(data) >= READ_BYTES:
-                fit_reads(self.transport, packets)
+            if len(data) >= SHARED_READ_BYTES:
+                fit_reads(self.transport, packets, len(data), self.broker.kernel.committer)
             if not self.noted:
                 self.broker.tally.note(self)
             if self.meter is not None and not self._within_rate(self.meter, len(data), packets):
