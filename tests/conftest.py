@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import signal
 
 import hypothesis
 import pytest
@@ -22,6 +23,10 @@ FIRST = ("spark", "tests")
 starts Spark once, and parses the project's sources once. Processes that have nothing left take over
 tests from the end."""
 
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell has what it runs in the background ignore Ctrl-C, and all that this starts, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile("rowcast", deadline=None)  # a busy machine fails no test
 hypothesis.settings.load_profile("rowcast")
