@@ -174,7 +174,7 @@ export function topicsPage(app, main, [chosen]) {
     if (event.kind === 'current') {
       state.known = true
       unfold()
-      others(event.cursor)
+      others(event.cursor).catch(unread)
     }
     if (event.kind === 'gap') state.uncounted += event.gap.count || 0
     if (event.kind === 'reset') { root = new Branch('', '', null); state.changed = true }
@@ -220,6 +220,13 @@ export function topicsPage(app, main, [chosen]) {
       for (const { topic } of rows) pass(topic)
       if (rows.length < PAGE) return
     }
+  }
+
+  /** Show why they were refused; where no answer came, the stream begins anew, and asks again. */
+  function unread(problem) {
+    if (!problem.status) return
+    state.problem = problem
+    draw()
   }
 
   function admit(one) {
