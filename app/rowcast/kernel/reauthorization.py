@@ -33,8 +33,8 @@ class Reauthorization:
         """Called to check whether a user has been removed for good."""
         self.alterations: list[Callable[[str], None]] = []
         """Called when a user may read something else than before; with an empty name: anybody."""
-        self.grounds: list[Callable[[], object]] = []
-        """Each returns what a feature knows of who may read what, of which ``fingerprint`` tells
+        self.rights_in_force: list[Callable[[], object]] = []
+        """Each returns what a feature knows of who may read what; a ``fingerprint`` of all tells
         after a restart whether it is as before."""
         self.revision = 0
         """Incremented on each change; cached answers are valid for one revision."""

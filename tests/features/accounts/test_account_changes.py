@@ -27,10 +27,10 @@ def begun(users):
     return directory, reauthorization, rows
 
 
-def grounds_of(listed):
+def fingerprint_of(listed):
     """Return what a process knows that starts with a list."""
-    (ground,) = begun(SimpleNamespace(listed=listed))[1].grounds
-    return ground()
+    (fingerprint,) = begun(SimpleNamespace(listed=listed))[1].rights_in_force
+    return fingerprint()
 
 
 @pytest.mark.parametrize(
@@ -56,12 +56,12 @@ def test_m9_what_alters_rights_is_told_by_user_or_of_all(after, altered, told):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_m9_grounds_after_changes_are_those_of_a_new_start(seed):
+def test_m9_rights_after_changes_are_those_of_a_new_start(seed):
     """M9: of what users may read, and not of what they sign in with."""
     chance, users = random.Random(seed), SimpleNamespace(listed=None)
     directory, reauthorization, _ = begun(users)
-    (ground,) = reauthorization.grounds
-    seen = {grounds_of(None): ({}, {})}
+    (fingerprint,) = reauthorization.rights_in_force
+    seen = {fingerprint_of(None): ({}, {})}
     listed = UserList(bytes(32))
     for _ in range(60):
         name, grants = chance.choice("abc"), Grants(read=chance.random() < 0.5)
@@ -76,8 +76,8 @@ def test_m9_grounds_after_changes_are_those_of_a_new_start(seed):
         )
         users.listed = listed
         directory.tell()
-        assert ground() == grounds_of(listed)
+        assert fingerprint() == fingerprint_of(listed)
         may = {one.name: (one.grants, one.roles) for one in listed.users.values()}
         known = may, {one.name: one.grants for one in listed.roles.values()}
-        assert known == seen.setdefault(ground(), known)
+        assert known == seen.setdefault(fingerprint(), known)
     assert 9 < len(seen)

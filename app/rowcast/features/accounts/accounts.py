@@ -55,7 +55,7 @@ class Directory:
         self._kernel = kernel
         kernel.reauthorization.judges.append(self.authenticator.judge)
         kernel.reauthorization.removals.append(self.authenticator.is_removed)
-        kernel.reauthorization.grounds.append(lambda: self._mark)
+        kernel.reauthorization.rights_in_force.append(lambda: self._mark)
 
     async def put_user(self, name: str, value: object, caller: Caller, *, merges: bool) -> None:
         """Create or change a user. Raises INVALID, NOT_FOUND, CONFLICT, DENIED."""

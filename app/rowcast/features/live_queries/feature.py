@@ -10,7 +10,7 @@ from rowcast.core.query_limits import LIVE_LOOK_SECONDS, WINDOW_SPARE_RECORDS_MI
 from rowcast.features.live_queries.definitions import OWNER, Definitions
 from rowcast.features.live_queries.live_queries import LiveQueries
 from rowcast.features.live_queries.related_past import Limits
-from rowcast.features.live_queries.rights_changes import GROUNDS
+from rowcast.features.live_queries.rights_changes import FINGERPRINT
 from rowcast.features.live_queries.rights_changes import OWNER as RIGHTS
 from rowcast.features.live_queries.settings import LiveQuerySection
 from rowcast.kernel.feature import Feature
@@ -54,7 +54,7 @@ class LiveQueriesOfTables(Feature):
         kernel.views.queries = self.queries
         kernel.facts(OWNER, self._restore)
         kernel.facts(RIGHTS, self.queries.rights.restore)
-        kernel.facts(GROUNDS, self.queries.rights.restore_grounds)
+        kernel.facts(FINGERPRINT, self.queries.rights.restore_fingerprint)
 
     def _restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
         kernel = self._kernel
@@ -64,7 +64,7 @@ class LiveQueriesOfTables(Feature):
     async def start(self) -> None:
         """Store definitions that are new, and changes of rights: since the last run, and later."""
         committer, rights = self._kernel.committer, self.queries.rights
-        changes = self._named.changes + rights.compare(self._grounds(), committer.announced)
+        changes = self._named.changes + rights.compare(self._fingerprint(), committer.announced)
         if changes:
             committer.keep(changes)
         self._kernel.reauthorization.alterations.append(self._note)  # not those of the start itself
@@ -73,8 +73,8 @@ class LiveQueriesOfTables(Feature):
         """Store what is not stored yet."""
         self._store()
 
-    def _grounds(self) -> str:
-        return fingerprint([ground() for ground in self._kernel.reauthorization.grounds])
+    def _fingerprint(self) -> str:
+        return fingerprint([known() for known in self._kernel.reauthorization.rights_in_force])
 
     def _note(self, user: str) -> None:
         if not self._rights_changes:
@@ -84,6 +84,6 @@ class LiveQueriesOfTables(Feature):
 
     def _store(self) -> None:
         if self._rights_changes:
-            changes = self._rights_changes + self.queries.rights.rest_on(self._grounds())
+            changes = self._rights_changes + self.queries.rights.renew(self._fingerprint())
             self._rights_changes = []
             self._kernel.committer.keep(changes)

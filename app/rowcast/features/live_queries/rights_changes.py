@@ -16,7 +16,7 @@ from rowcast.core.facts import Change
 from rowcast.core.query_limits import RIGHTS_CHANGES_USERS_MAX
 
 OWNER: Final = "live_queries/rights"
-GROUNDS: Final = "live_queries/grounds"
+FINGERPRINT: Final = "live_queries/fingerprint"
 """The owner of the fingerprint."""
 _ALL: Final = ""
 """In place of a user's name: a rule or a role concerns anybody."""
@@ -28,7 +28,7 @@ class RightsChanges:
     def __init__(self, users_max: int = RIGHTS_CHANGES_USERS_MAX) -> None:
         self._users_max = users_max
         self._since: dict[str, int] = {}
-        self._grounds = ""
+        self._fingerprint = ""
 
     def since(self, user: str) -> int:
         """Return the position from which on a user has its rights."""
@@ -38,21 +38,21 @@ class RightsChanges:
         """Take in stored changes."""
         self._since = {name: int(value) for _, name, value in facts}
 
-    def restore_grounds(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
+    def restore_fingerprint(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
         """Take in the stored fingerprint."""
-        self._grounds = "".join(value.decode() for _, _, value in facts)
+        self._fingerprint = "".join(value.decode() for _, _, value in facts)
 
-    def compare(self, grounds: str, position: int) -> list[Change]:
+    def compare(self, fingerprint: str, position: int) -> list[Change]:
         """Compare the fingerprint of a start with the stored one; return what is to be stored."""
-        changed = self._grounds not in ("", grounds)
-        return [*(self.note(_ALL, position) if changed else ()), *self.rest_on(grounds)]
+        changed = self._fingerprint not in ("", fingerprint)
+        return [*(self.note(_ALL, position) if changed else ()), *self.renew(fingerprint)]
 
-    def rest_on(self, grounds: str) -> list[Change]:
+    def renew(self, fingerprint: str) -> list[Change]:
         """Take in the fingerprint of now; return what is to be stored."""
-        if grounds == self._grounds:
+        if fingerprint == self._fingerprint:
             return []
-        self._grounds = grounds
-        return [Change(GROUNDS, "", grounds.encode())]
+        self._fingerprint = fingerprint
+        return [Change(FINGERPRINT, "", fingerprint.encode())]
 
     def note(self, user: str, position: int) -> list[Change]:
         """Note a change, of all users without a name; return what is to be stored.

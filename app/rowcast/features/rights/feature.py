@@ -45,8 +45,8 @@ class AccessRights(Feature):
         rules = self.rules = RuleTable(kernel, rights)
         rules.changed = kernel.rows(rule_rows.PATH, rule_rows.rule_rows(rules))
         declared = {table.name: _declared(table) for table in tables if table.restricted}
-        grounds = kernel.reauthorization.grounds
-        grounds.append(lambda: (rules.rows, self._listed, declared))
+        in_force = kernel.reauthorization.rights_in_force
+        in_force.append(lambda: (rules.rows, self._listed, declared))
         kernel.rows(explain.PATH, policy_rows(rights, self._person))
         kernel.facts(OWNER, rules.load)
 
