@@ -7,6 +7,7 @@ and no fault of the server that is attacked.
 
 import argparse
 import multiprocessing
+import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -81,12 +82,15 @@ def main() -> None:
     parser.add_argument("attacks", nargs="*", help="beginnings of names; none: all of them")
     parser.add_argument("--list", action="store_true", help="name the attacks")
     parser.add_argument("--set", action="append", default=[], help="a server's setting")
+    parser.add_argument("--uvloop", action="store_true", help="run on it; no call is timed then")
     parser.add_argument("--count", type=int, default=10_000, help="live subscriptions (revoked)")
     given = parser.parse_args()
     if given.list:
         print(*PLANS, "revoked", sep="\n")
         return
     raise_descriptors()
+    if given.uvloop:
+        os.environ["ABUSE_UVLOOP"] = "yes"
     if given.attacks[:1] == ["revoked"]:
         revoked.main(given.count, given.attacks[1:])
         return

@@ -29,12 +29,13 @@ SETTLE_SECONDS_MAX = 45.0
 """For what was used to come back: above every time that a door gives a silent peer."""
 SAMPLE_SECONDS = 0.1
 PROGRAM = """
-import asyncio, json, signal, sys, time
+import asyncio, json, os, signal, sys, time
 from pathlib import Path
 
 FACTS = Path(sys.argv.pop(1))
 longest = 0.0
-sys.modules["uvloop"] = None  # its calls cannot be timed
+if "ABUSE_UVLOOP" not in os.environ:
+    sys.modules["uvloop"] = None  # its calls cannot be timed
 run = asyncio.events.Handle._run
 
 def timed(handle):

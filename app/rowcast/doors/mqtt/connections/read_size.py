@@ -4,7 +4,7 @@ asyncio reads 256 KiB at a time: of small packets that are thousands, which hold
 of milliseconds. So little is read from a connection at first and from one that sends many small
 packets, and much from one that sends few large ones. A filter of a SUBSCRIBE takes as long as a
 small packet, and counts as one. While several clients write, the least is read from one that sends
-small packets. uvloop has no such choice.
+small packets. What uvloop and TLS hand over, who have no such choice, is cut (`sliced_reads.py`).
 """
 
 from collections.abc import Sequence

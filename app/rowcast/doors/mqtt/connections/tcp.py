@@ -5,6 +5,7 @@ from typing import cast
 
 from rowcast.core.limits import MQTT_WRITE_BUFFER_BYTES_HIGH
 from rowcast.doors.mqtt.connections.read_size import read_little
+from rowcast.doors.mqtt.connections.sliced_reads import SlicedReads
 from rowcast.doors.mqtt.connections.transport import Entrance
 from rowcast.net.probes import probe_peer
 
@@ -24,7 +25,7 @@ class TcpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accept a new connection, or close it over the limit (D6)."""
-        stream = cast("asyncio.Transport", transport)
+        stream = SlicedReads.of(cast("asyncio.Transport", transport))
         peer = stream.get_extra_info("peername")
         receiver = self._entrance.enter(stream, peer[0] if peer else "", self._media_type)
         if receiver is not None:
