@@ -15,6 +15,9 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import snapshots_jdbc
+
+from postgres_server import running_postgres
 from rowcast.mqtt.packets import Puback, Publish
 from serving import ROWCAST, Server, environment
 from talking import Mqtt
@@ -93,6 +96,20 @@ def export(folder: Path) -> tuple[float, float, int]:
     return seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
 
 
+def beside_jdbc(folder: Path, rows: int, rounds: int, jar: Path) -> None:
+    """Export in turn with Spark, which reads the same rows from PostgreSQL; print the ratios."""
+    with running_postgres() as database:
+        snapshots_jdbc.fill(database, rows)
+        for number in range(1, rounds + 1):
+            ours, cpu, peak = export(folder)
+            theirs = snapshots_jdbc.export(database, jar, rows, folder / "jdbc")
+            print(
+                f"round {number}: {rows / ours:,.0f} rows/s ({rows / cpu:,.0f} by processor, "
+                f"{peak / 1e6:.0f} MB); Spark by JDBC, without its start: "
+                f"{rows / theirs:,.0f} rows/s; {theirs / ours:.2f}x"
+            )
+
+
 def p99(took: list[float]) -> float:
     """Return the 99th percentile in milliseconds."""
     return statistics.quantiles(took, n=100)[98] * 1_000
@@ -103,6 +120,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="scripts/snapshots")
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--jdbc", type=Path, metavar="JAR", help="PostgreSQL's driver, for a peer")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rowcast-snapshots-") as name:
         folder = Path(name)
@@ -114,6 +132,8 @@ def main() -> None:
             seconds, cpu, peak = export(folder)
             said = f"{options.rows:,} rows, nobody writes: {options.rows / seconds:,.0f} rows/s"
             print(f"{said}, {options.rows / cpu:,.0f} by processor, {peak / 1e6:.0f} MB")
+            if options.jdbc is not None:
+                beside_jdbc(folder, options.rows, options.rounds, options.jdbc.resolve())
             writers = Writers(server)
             quiet, busy = list[float](), list[float]()
             for number in range(1, options.rounds + 1):
