@@ -17,11 +17,11 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.limits import MATCH_CACHE_TOPICS_MAX
 from rowcast.core.tables import Attribute, Logs, Role, Table, Type
-from rowcast.core.topic_limits import SEEN_TOPICS_MAX
 from rowcast.core.topics import TopicFilter
-from rowcast.doors.http.application import make_application
+from rowcast.core.undeclared_topic_limits import SEEN_TOPICS_MAX
 from rowcast.doors.http.door import HttpSettings
 from rowcast.doors.http.edge import Edge
+from rowcast.doors.http.fixed_routes import make_application
 from rowcast.doors.mqtt.door import make_broker
 from rowcast.doors.mqtt.sessions.session_loading import OWNER as SESSIONS
 from rowcast.doors.mqtt.sessions.wills import WILLS

@@ -1,7 +1,8 @@
-"""All bounds: value, unit (last in the name) and the reason for the value.
+"""General bounds, of topics, packets and connections: value, unit (last in the name) and reason.
 
-Every queue, buffer, retry and timeout must have a named bound (tests/test_tidy.py). Values that an
-operator may change are defaults of ``config.py``.
+Those of one subject are in a module beside this one that is named for it, such as
+``memory_limits.py``. Every queue, buffer, retry and timeout must have a named bound
+(tests/test_tidy.py). Values that an operator may change are defaults of ``program/settings/``.
 """
 
 # Topics and values ------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from hashlib import blake2b
 from typing import Final
 
 from rowcast.core.tables import Attribute, Table, Type
-from rowcast.core.topic_limits import TOPIC_ROOTS_CACHED_MAX, TOPIC_TABLE_LEVEL_CHARS_MAX
 from rowcast.core.topics import (
     ONE_LEVEL,
     SHARE_PREFIX,
@@ -24,6 +23,7 @@ from rowcast.core.topics import (
     levels_below,
     overlaps,
 )
+from rowcast.core.undeclared_topic_limits import TOPIC_ROOTS_CACHED_MAX, TOPIC_TABLE_LEVEL_CHARS_MAX
 
 DATABASE: Final = "mqtt_topics"
 """The database that all topic tables are in."""

@@ -26,7 +26,8 @@ from rowcast.store.store import Keep, StagedCount, StagedPage
 log = logging.getLogger("rowcast.applier")
 
 TRANSACTION_EVENTS: Final = 5_000
-"""Events in one transaction: its fixed costs are then below a percent, and it takes about 50 ms."""
+"""Events after which a transaction ends, with the batch that brings it there: its fixed costs are
+then below a percent, and it takes about 50 ms."""
 
 
 class Tables(Protocol):

@@ -22,9 +22,9 @@ from rowcast.core.clock import HybridClock, WallClock
 from rowcast.core.compiled import CODE
 from rowcast.core.errors import Code, Error
 from rowcast.doors.durable_streams.door import streams_door
-from rowcast.doors.http.application import make_application
 from rowcast.doors.http.door import HttpSettings
 from rowcast.doors.http.edge import Edge
+from rowcast.doors.http.fixed_routes import make_application
 from rowcast.doors.mqtt.broker import Broker
 from rowcast.doors.mqtt.connections.transport import Entrance
 from rowcast.doors.mqtt.connections.websocket import WebSocketEndpoint

@@ -29,6 +29,13 @@ log = logging.getLogger("rowcast.expiries")
 
 GIVEN_WAY_SECONDS: Final = 1.0
 """Between two looks while a result may replace what is over: minutes, and it stays until then."""
+REST_SECONDS: Final = 0.05
+"""Expiries within it are ended together, so late at most: it limits the queries of a store with
+many tables."""
+TIMER_SECONDS_MAX: Final = 60.0
+"""A clock that was changed meanwhile is noticed by then."""
+RETRY_SECONDS: Final = 1.0
+"""A disk that is full, or a log that is behind, often takes the next try."""
 
 Later = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
 """Calls a function after a delay in seconds: ``loop.call_later``."""
@@ -56,10 +63,9 @@ class EndOfRecords:
 class Expiries:
     """The timer of all expiry sources; used on the loop.
 
-    ``rest_seconds`` is the minimum interval of checks: expiries within it are batched, a twentieth
-    of a second late at most, which limits queries of a store with many tables. ``look_seconds`` is
-    the longest timer, because the clock may be changed meanwhile. ``retry_seconds`` is the delay
-    after a failure; it doubles each time, up to ``look_seconds``.
+    ``rest_seconds`` is the minimum interval of checks, ``timer_seconds_max`` the longest timer, and
+    ``retry_seconds`` the delay after a failure, which doubles up to ``timer_seconds_max``. How
+    often it is looked besides, should the timer have missed something, ``search`` is told.
     """
 
     def __init__(
@@ -68,15 +74,15 @@ class Expiries:
         now: WallClock,
         later: Later | None = None,
         *,
-        rest_seconds: float = 0.05,
-        look_seconds: float = 60.0,
-        retry_seconds: float = 1.0,
+        rest_seconds: float = REST_SECONDS,
+        timer_seconds_max: float = TIMER_SECONDS_MAX,
+        retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         self._sources = sources
         self._now = now
         self._later = later or asyncio.get_running_loop().call_later
         self._rest_seconds = rest_seconds
-        self._look_seconds = look_seconds
+        self._timer_seconds_max = timer_seconds_max
         self._retry_seconds = self._patience = retry_seconds
         self._next = inf
         self._timer: asyncio.TimerHandle | None = None
@@ -124,7 +130,7 @@ class Expiries:
         if self._resting or self._stopped or self._next == inf:
             return
         self._cancel()
-        wait = min(max(0.0, self._next - self._now()), self._look_seconds)
+        wait = min(max(0.0, self._next - self._now()), self._timer_seconds_max)
         self._timer = self._later(wait, self._ring)
 
     def _ring(self) -> None:
@@ -149,7 +155,7 @@ class Expiries:
         rest = self._rest_seconds
         if soonest <= self._now():
             rest = self._patience
-            self._patience = min(2 * rest, self._look_seconds)
+            self._patience = min(2 * rest, self._timer_seconds_max)
         else:
             self._patience = self._retry_seconds
         if not self._stopped:

@@ -3,7 +3,7 @@
 Without it, they are routed and keep their retained messages, as with ``topics.undeclared: route``.
 """
 
-from rowcast.core.topic_limits import SEEN_TOPICS_MAX
+from rowcast.core.undeclared_topic_limits import SEEN_TOPICS_MAX
 from rowcast.features.undeclared_topics import recent_topics, topic_table_rows
 from rowcast.features.undeclared_topics.recent_topics import SeenTopics
 from rowcast.features.undeclared_topics.topic_tables import OWNER, TopicSettings, TopicTables

@@ -11,8 +11,8 @@ from typing import Final
 from rowcast.core.bounded import BoundedCache
 from rowcast.core.limits import TOPIC_CACHED_BYTES_MAX
 from rowcast.core.queries import Query
-from rowcast.core.topic_limits import SEEN_TOPICS_MAX
 from rowcast.core.topic_tables import branch_of
+from rowcast.core.undeclared_topic_limits import SEEN_TOPICS_MAX
 from rowcast.features.undeclared_topics.topic_tables import TopicTables
 from rowcast.routes.registry import Registry, Route
 from rowcast.routes.system_rows import SystemRows

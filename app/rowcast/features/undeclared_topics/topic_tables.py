@@ -24,14 +24,14 @@ from rowcast.core.bounded import ClearedCache
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, Event
-from rowcast.core.topic_limits import (
+from rowcast.core.topic_tables import TopicRoot, TopicTable, branch_of, name_of_branch
+from rowcast.core.topics import TopicFilter
+from rowcast.core.undeclared_topic_limits import (
     TOPIC_ROOTS_CACHED_MAX,
     TOPIC_TABLE_GRACE_SECONDS,
     TOPIC_TABLE_RETRY_SECONDS,
     TOPIC_TABLES_MAX,
 )
-from rowcast.core.topic_tables import TopicRoot, TopicTable, branch_of, name_of_branch
-from rowcast.core.topics import TopicFilter
 from rowcast.kernel.row_views import Views
 from rowcast.routes.registry import Registry, Route
 from rowcast.store.store import Change, Figures, Keep, Maintenance

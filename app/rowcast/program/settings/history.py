@@ -21,7 +21,8 @@ class HistorySettings(Section):
     sweep_seconds: Seconds = Field(
         default=60,
         description="Interval at which events beyond these limits are deleted, in seconds. "
-        "Expired records are deleted when they expire, whatever is set here.",
+        "Expired records are deleted when they expire, whatever is set here; they are also "
+        "searched for so often.",
     )
 
     @property

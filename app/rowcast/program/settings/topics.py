@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from rowcast.core.topic_limits import TOPIC_TABLE_GRACE_SECONDS, TOPIC_TABLES_MAX
 from rowcast.core.topic_tables import PREFIX
+from rowcast.core.undeclared_topic_limits import TOPIC_TABLE_GRACE_SECONDS, TOPIC_TABLES_MAX
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.settings.sections import Count, Number, Section, not_a_switch
 from rowcast.store.store import Keep

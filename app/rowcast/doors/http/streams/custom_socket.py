@@ -16,9 +16,9 @@ from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.messages.asgi import Receive, Send
 from rowcast.doors.http.messages.problems import as_error
 from rowcast.doors.http.streams.channels import Gone, SocketChannel
-from rowcast.doors.http.streams.connection import Connection, farewell
 from rowcast.doors.http.streams.frames import Frames
 from rowcast.doors.http.streams.outgoing import event_in, items_of
+from rowcast.doors.http.streams.socket_connection import Connection, farewell
 from rowcast.kernel.reauthorization import judge_resource, subscription_of
 from rowcast.routes.resource import Incoming, Resource, Stream
 from rowcast.subscriptions.subscription import Subscription

@@ -32,12 +32,12 @@ from rowcast.doors.http.streams.beginnings import (
     streams_itself,
 )
 from rowcast.doors.http.streams.channels import Gone, SocketChannel
-from rowcast.doors.http.streams.connection import NORMAL, RESTART, Connection, farewell
 from rowcast.doors.http.streams.custom_socket import ResourceSocket
 from rowcast.doors.http.streams.deltas import Deltas
 from rowcast.doors.http.streams.frames import Frames, Once
 from rowcast.doors.http.streams.openings import FORMATS, Request, request_of
 from rowcast.doors.http.streams.replay_words import ReplayWords
+from rowcast.doors.http.streams.socket_connection import NORMAL, RESTART, Connection, farewell
 from rowcast.doors.http.streams.stream_writer import StreamWriter
 from rowcast.doors.http.streams.ws_protocol import obey
 from rowcast.doors.http.uvicorn_fastpath import socket_channel_of

@@ -1,6 +1,6 @@
 """Limits of undeclared topics and their tables: each with its unit and its reason.
 
-All other limits are in ``limits.py``.
+Those of every topic, such as its bytes and levels, are in ``limits.py``.
 """
 
 SEEN_TOPICS_MAX = 65_536
