@@ -38,6 +38,7 @@ SELECT printf('r%09d',i), 'station-'||(i%500),
   (i%4000)/100.0, i%100+0.5, i%1000, i*1000, i%2, i, 1700000000000000+i*1000, 'filler', 1
 FROM n
 """
+COUNT = "UPDATE rowcast_tables SET records=? WHERE name='Reading'"
 WRITERS = 4
 PAUSE_SECONDS = 0.002
 """Between two writes of one writer: a busy server, not one that is out of breath."""
@@ -127,6 +128,7 @@ def main() -> None:
         with Server(folder, schema=SCHEMA) as server:
             with closing(sqlite3.connect(folder / "data" / "rowcast.db")) as database:
                 database.execute(FILL, (options.rows,))
+                database.execute(COUNT, (options.rows,))
                 database.commit()
                 database.execute("PRAGMA wal_checkpoint")
             seconds, cpu, peak = export(folder)

@@ -43,3 +43,14 @@ SNAPSHOT_PARTITIONS_MAX = 50_000
 """Partitions of a table: hours of five years. Each is a file of the manifest, 250 bytes."""
 SNAPSHOT_PARTITION_NAME_BYTES = 255
 """Longest name of a partition's directory: that of file systems."""
+SNAPSHOT_SHARED_ROWS_MIN = 200_000
+"""Rows of a table that a second process reads: its start, half a second, is then small beside what
+it saves."""
+SNAPSHOT_RANGE_ROWS = 8_192
+"""Rows of one range of keys, which become one batch of Arrow: a page of a column of Parquet."""
+SNAPSHOT_RANGES_AHEAD = 4
+"""Ranges that the second process knows of, and batches of it that wait: one is read, one is on its
+way, one waits."""
+SNAPSHOT_CUT_TRIES = 100
+"""How often two processes try to read the same state of a file that is written to; nine in ten
+tries succeed beside a server that writes without a pause."""

@@ -21,13 +21,14 @@ from typing import Final, cast
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Record
 from rowcast.core.limits import STORE_BUSY_SECONDS
-from rowcast.core.tables import Table
+from rowcast.core.tables import Table, Type
 from rowcast.core.topic_tables import TopicRoot, TopicTable
 from rowcast.store import sql_log
 from rowcast.store.overlay import ViewingConnection, begin
 from rowcast.store.read_transaction_log import LogInTransaction, walk
 from rowcast.store.records import Layout
 from rowcast.store.sql_database import FILE_NAME, file_of, refuse
+from rowcast.store.sql_log import HEAD
 from rowcast.store.sql_migrate import FORMAT
 from rowcast.store.sql_rows import Row, TableRows
 from rowcast.store.sql_tables import (
@@ -58,6 +59,40 @@ RETAINED_COLUMNS: Final = (
     "topic", "payload", "content_type", "qos", "client", "properties", "expires", "seq", "version",
 )  # fmt: skip
 """The columns of an undeclared topic's record."""
+
+Key = int | str | None
+"""The key of a row; None for none."""
+STATE: Final = (
+    HEAD,
+    "SELECT schema_version FROM pragma_schema_version",
+    f"SELECT name,CAST(value AS TEXT) FROM {META} ORDER BY name",
+)
+"""Statements whose answers change when rows do: the log's head, the version of SQLite's schema, and
+the facts about the file, of which one is up to where the log is applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Rows of a table with keys beyond one and not beyond another."""
+
+    after: Key
+    upto: Key
+    rows: int
+    size: int
+    """Characters and bytes of their long values."""
+
+
+def rows_statement(
+    table: Table, names: Sequence[str], after: Key, upto: Key
+) -> tuple[str, list[int | str]]:
+    """Return the statement of ``ReadTransaction.rows``, and its values."""
+    key = quoted(key_name(table))
+    columns = ",".join((key, *map(quoted, names)))
+    bounds = [(f"{key}>?", after), (f"{key}<=?", upto)]
+    given = [(text, bound) for text, bound in bounds if bound is not None]
+    within = f" WHERE {' AND '.join(text for text, _ in given)}" if given else ""
+    text = f"SELECT {columns} FROM {quoted(sql_name(table))}{within} ORDER BY {key}"
+    return text, [bound for _, bound in given]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +167,37 @@ class ReadTransaction:
         text = f"SELECT 1 FROM {quoted(sql_name(table))} WHERE {quoted(EXTRA)} IS NOT NULL LIMIT 1"
         return bool(self._ask(text))
 
-    def rows(self, table: Table, names: Sequence[str]) -> Iterator[list[Row]]:
-        """Return a table's rows: the key, and the named columns."""
-        columns = ",".join(map(quoted, (key_name(table), *names)))
+    @property
+    def state(self) -> str:
+        """What two cuts of one file have in common if they read the same rows."""
+        return repr([self._ask(text) for text in STATE])
+
+    @property
+    def staged(self) -> bool:
+        """Whether rows are elsewhere than in their tables, so that names need this connection."""
+        return bool(cast("ViewingConnection", self._cursor.connection).overlay)
+
+    def rows(
+        self, table: Table, names: Sequence[str], after: Key = None, upto: Key = None
+    ) -> Iterator[list[Row]]:
+        """Return a table's rows: the key, and the named columns.
+
+        Only those with keys beyond ``after`` and not beyond ``upto``, which None does not limit.
+        """
+        text, given = rows_statement(table, names, after, upto)
+        return walk(self._cursor.connection, text, *given)
+
+    def range_after(self, table: Table, after: Key, rows_max: int) -> Range:
+        """Return the range of so many rows after a key, or after the beginning."""
         key = quoted(key_name(table))
-        connection = self._cursor.connection
-        return walk(connection, f"SELECT {columns} FROM {quoted(sql_name(table))} ORDER BY {key}")
+        long = [item.name for item in value_attributes(table) if item.type not in _SHORT]
+        columns = dict.fromkeys((key, *map(quoted, long), quoted(EXTRA)))
+        size = "+".join(f"ifnull(length({column}),0)" for column in columns)
+        within, given = ("", ()) if after is None else (f"WHERE {key}>?", (after,))
+        text = f"SELECT {key} AS k,{size} AS size FROM {quoted(sql_name(table))} {within}"
+        text = f"SELECT max(k),count(*),total(size) FROM ({text} ORDER BY {key} LIMIT {rows_max})"
+        last, rows, size_in_all = self._ask(text, *given)[0]
+        return Range(after, cast("Key", last), cast("int", rows), int(cast("float", size_in_all)))
 
     def records(self, table: Table) -> Iterator[list[Record]]:
         """Return a table's records, by key."""
@@ -206,6 +266,10 @@ class ReadTransaction:
 
     def _ask(self, text: str, *values: object) -> list[Row]:
         return self._cursor.execute(text, values).fetchall()
+
+
+_SHORT: Final = frozenset({Type.BOOLEAN, Type.INT, Type.LONG, Type.FLOAT, Type.DATE})
+"""Types whose values have a few bytes."""
 
 
 def _after(prefix: str) -> str:

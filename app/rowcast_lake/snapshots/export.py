@@ -4,12 +4,12 @@
 
 It runs in its own process, whether or not a server is running: it only reads the database, in one
 transaction, and only writes below the directory of snapshots. Tables are written one after the
-other; memory is bounded by a row group.
+other, large ones read by two processes (``second_reader.py``); memory is bounded by a row group.
 """
 
 import time
-from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Final
 import pyarrow.compute as pc
 
 from rowcast.core.errors import Code, Error
-from rowcast.core.snapshot_limits import SNAPSHOT_FREE_BYTES_MIN
+from rowcast.core.snapshot_limits import SNAPSHOT_FREE_BYTES_MIN, SNAPSHOT_SHARED_ROWS_MIN
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.features.snapshots.shelf import Shelf
@@ -42,6 +42,7 @@ from rowcast_lake.snapshots.manifest import (
 )
 from rowcast_lake.snapshots.partitions import BOUNDS, PartBounds, PartedFiles
 from rowcast_lake.snapshots.role_view import RoleView
+from rowcast_lake.snapshots.second_reader import SecondReader, pays
 from rowcast_lake.snapshots.shapes import Batch
 from rowcast_lake.snapshots.shelves import Directory, shelf_of
 from rowcast_lake.snapshots.system_writer import system_sheets
@@ -69,6 +70,8 @@ class Order:
     roles: Collection[str] = ()
     """The roles of users and declared roles: an audience is one of them, or named in a rule."""
     free_bytes_min: int = SNAPSHOT_FREE_BYTES_MIN
+    shared_rows_min: int = SNAPSHOT_SHARED_ROWS_MIN
+    """Rows of a table of which a second process reads a part."""
     parting: PartBounds = BOUNDS
     """How much of a partitioned table is buffered."""
     catalogs: Collection[str] = ()
@@ -91,7 +94,8 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
     shelf = shelf_of(order.directory)
     check_audience(shelf, order.audience)
     replay_log(file_of(order.database), tables)
-    with open_cut(order.database) as cut:
+    with ExitStack() as reading:
+        cut = reading.enter_context(open_cut(order.database))
         sheets = _sheets(order, tables, cut)
         with shelf.making() as making:
             catalogs = _catalogs(order)
@@ -99,20 +103,39 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
             there = _same(shelf, cut, order, sheets)
             if there is not None:
                 return there
+            read = _alone
+            if pays(sheets, order.shared_rows_min):
+                reading.close()
+                second = reading.enter_context(_second_reader(order))
+                cut, read = reading.enter_context(second.cut()), second.batches
+                sheets = _sheets(order, tables, cut)
             making.aim(name_of(cut.seq))
-            tell = progress or _tell_nobody
             files = partial(_files, making.place, order, catalogs)
-            facts = {sheet.name: _write(files(sheet), cut, sheet, tell) for sheet in sheets}
-            created = time_text(time.time())
-            schema = "" if order.audience else order.schema
-            manifest = Manifest(
-                cut.epoch, cut.seq, created, schema, facts, audience=order.audience or None,
-                catalog=catalogs.next_versions(facts),
-            )  # fmt: skip
+            tell = progress or _tell_nobody
+            facts = {each.name: _write(files(each), read(cut, each), each, tell) for each in sheets}
+            manifest = _manifest(order, cut, facts, catalogs)
             making.write(FILE_NAME, manifest.text)
             place = making.publish(cut.seq, newest=not order.tables or _has_all(shelf, facts))
             catalogs.catch_up([place.name])
             return Snapshot(place, manifest, new=True)
+
+
+def _manifest(
+    order: Order, cut: ReadTransaction, facts: dict[str, TableFacts], catalogs: Catalogs
+) -> Manifest:
+    schema = "" if order.audience else order.schema
+    created, versions = time_text(time.time()), catalogs.next_versions(facts)
+    audience = order.audience or None
+    return Manifest(cut.epoch, cut.seq, created, schema, facts, audience=audience, catalog=versions)
+
+
+def _alone(cut: ReadTransaction, sheet: TableWriter) -> Iterator[Batch]:
+    """Read a table in this process."""
+    return sheet.batches(cut)
+
+
+def _second_reader(order: Order) -> SecondReader:
+    return SecondReader(file_of(order.database), order.schema, rows_min=order.shared_rows_min)
 
 
 def check_audience(shelf: Shelf, audience: str) -> None:
@@ -220,13 +243,13 @@ def _same(
 
 
 def _write(
-    files: TableFiles | PartedFiles, cut: ReadTransaction, sheet: TableWriter, tell: Progress
+    files: TableFiles | PartedFiles, batches: Iterator[Batch], sheet: TableWriter, tell: Progress
 ) -> TableFacts:
     """Write one table, and return its entry of the manifest."""
     digest = Digest(sheet.content)
     seqs: list[int] = []
     try:
-        for batch in sheet.batches(cut):
+        for batch in batches:
             digest.update(batch)
             seqs += seqs_of(batch)
             files.write(batch)

@@ -34,6 +34,7 @@ from rowcast.core.topic_tables import message_id
 from rowcast.store.read_transaction import (
     CONTENT_COLUMNS,
     SYSTEM_COLUMNS,
+    Key,
     ReadTransaction,
     RootInTransaction,
     TableInTransaction,
@@ -146,9 +147,53 @@ class TableSheet:
 
     def batches(self, cut: ReadTransaction) -> Iterator[Batch]:
         """Return the rows of a cut, sorted by key."""
-        names = [item.name for item in self._shown]
-        for rows in cut.rows(self.table, [*names, *self._system]):
+        return self.between(cut, None, None)
+
+    def between(self, cut: ReadTransaction, after: Key, upto: Key) -> Iterator[Batch]:
+        """Return the rows with keys beyond ``after`` and not beyond ``upto``; None limits none."""
+        for rows in cut.rows(self.table, self.names, after, upto):
             yield self.of_cells(rows)
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of SQL that are read, after the key."""
+        return [*(item.name for item in self._shown), *self._system]
+
+    @property
+    def plain(self) -> bool:
+        """Whether a driver of Arrow may read its columns: no JSON becomes a list or a struct."""
+        return not self._kept and not any(item.type in _NESTED for item in self._shown)
+
+    def of_columns(self, columns: Sequence[pa.Array]) -> Batch | None:
+        """Return a batch of columns as a driver of Arrow read them, which guesses their types.
+
+        None if one has another type than its values are stored with, or what is for ``of_cells``:
+        undeclared attributes, and other properties of a write.
+        """
+        kinds = [self._key_type(), *(column.type for column in self._columns)]
+        *values, extra, seqs, versions, clients, properties = columns
+        if any(map(_filled, (extra, properties))) or not all(map(_stored_as, values, kinds)):
+            return None
+        count = len(seqs)
+        keys = values[0].cast(self._key_type())
+        writers = clients.cast(pa.string())
+        try:
+            arrays = {
+                column.name: cells.cast(column.type)
+                for column, cells in zip(self._columns, values[1:], strict=True)
+            }
+        except _MISFITS:
+            return None
+        arrays |= {
+            self.key: keys,
+            REST: pa.nulls(count, pa.string()),
+            "_topic": pc.binary_join_element_wise(self._prefix, keys.cast(pa.string()), ""),
+            "_seq": seqs,
+            "_ts": versions.cast(MOMENT),
+            **written(self._epoch, (None,) * count, (None,) * count),
+            "_client": pc.if_else(pc.equal(writers, ""), None, writers),
+        }
+        return pa.record_batch([arrays[name] for name in self.schema.names], self.schema)
 
     def of_events(self, events: Sequence[Event]) -> Batch:
         """Return events of the table as rows; their values are decoded and checked."""
@@ -243,6 +288,22 @@ class TableSheet:
                     left[column.name] = value
                     rest[row] = orjson.dumps(left).decode()
         return cells, rest
+
+
+def _filled(array: pa.Array) -> bool:
+    """Whether some value is not null."""
+    return bool(array.null_count < len(array))
+
+
+def _stored_as(array: pa.Array, kind: pa.DataType) -> bool:
+    """Whether values, as SQLite has them, are those of a column of this type."""
+    if not _filled(array):
+        return True
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return bool(pa.types.is_int64(array.type))
+    if pa.types.is_floating(kind) or pa.types.is_binary(kind):
+        return bool(array.type == kind)
+    return bool(pa.types.is_string(array.type))
 
 
 def _holds(column: Column, cell: str) -> bool:
