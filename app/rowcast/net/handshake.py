@@ -106,15 +106,26 @@ class _Secure:
 
     What TLS has encrypted is handed on at once, so asyncio's own count may be nothing while a slow
     peer has megabytes before it: a door that watches for progress would take it for dead.
+
+    A pause of reading pauses the stream below: uvloop's TLS, paused itself, loses what it has not
+    decrypted when the peer closes. What was read before, 256 KiB at most, is handed over.
     """
 
     def __init__(self, tls: asyncio.Transport, below: asyncio.Transport) -> None:
         self._tls = tls
         self._below = below
         self.write = tls.write  # without the detour below
+        self.pause_reading = below.pause_reading
+        self.resume_reading = below.resume_reading
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._tls, name)
+
+    def close(self) -> None:
+        """Close after pending output is sent; the peer's goodbye is read, also while paused."""
+        if not self._below.is_closing():
+            self._below.resume_reading()
+        self._tls.close()
 
     def get_write_buffer_size(self) -> int:
         """Return how many bytes wait for the peer to take them."""

@@ -1,7 +1,7 @@
 """Small reads from a transport that cannot be told how much to read: uvloop's, and TLS.
 
-Both hand over up to 256 KiB at once. Here the receiver gets a slice of ``max_size`` bytes in each
-turn of the loop, and nothing more is read until it has all of them.
+uvloop and TLS hand over up to 256 KiB at once. Here the receiver gets a slice of ``max_size`` bytes
+in each turn of the loop, and nothing more is read until it has all of them.
 """
 
 import asyncio
@@ -72,8 +72,9 @@ class SlicedReads(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Hand over the rest before the end."""
         self._hand_over_rest()
-        if self._receiver is not None:
-            self._receiver.connection_lost(exc)
+        receiver, self._receiver = self._receiver, None  # which knows this: else they are a cycle
+        if receiver is not None:
+            receiver.connection_lost(exc)
 
     def pause_writing(self) -> None:
         """Say that the peer does not take what is sent."""
