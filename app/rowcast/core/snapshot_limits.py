@@ -49,8 +49,11 @@ it saves."""
 SNAPSHOT_RANGE_ROWS = 8_192
 """Rows of one range of keys, which become one batch of Arrow: a page of a column of Parquet."""
 SNAPSHOT_RANGES_AHEAD = 4
-"""Ranges that the second process knows of, and batches of it that wait: one is read, one is on its
-way, one waits."""
+"""Ranges that the second process is asked for before they are written, so that it always has one to
+read; and batches of it that wait, which must not be fewer, or both would wait for one another."""
+SNAPSHOT_REFUSED_RANGES_MAX = 8
+"""Successive ranges that the second process could not read, after which the rest of their table is
+read without it: 65,536 rows."""
 SNAPSHOT_CUT_TRIES = 100
 """How often two processes try to read the same state of a file that is written to; nine in ten
 tries succeed beside a server that writes without a pause."""

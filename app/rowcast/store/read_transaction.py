@@ -66,9 +66,11 @@ STATE: Final = (
     HEAD,
     "SELECT schema_version FROM pragma_schema_version",
     f"SELECT name,CAST(value AS TEXT) FROM {META} ORDER BY name",
+    f"SELECT name,shape FROM {TABLES} ORDER BY name",
 )
-"""Statements whose answers change when rows do: the log's head, the version of SQLite's schema, and
-the facts about the file, of which one is up to where the log is applied."""
+"""Statements whose answers change when rows do: the log's head, the version of SQLite's schema, the
+facts about the file, of which one is up to where the log is applied, and what tables are declared
+as."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ class Range:
     upto: Key
     rows: int
     size: int
-    """Characters and bytes of their long values."""
+    """Bytes of their texts and blobs."""
 
 
 def rows_statement(
@@ -191,8 +193,8 @@ class ReadTransaction:
         """Return the range of so many rows after a key, or after the beginning."""
         key = quoted(key_name(table))
         long = [item.name for item in value_attributes(table) if item.type not in _SHORT]
-        columns = dict.fromkeys((key, *map(quoted, long), quoted(EXTRA)))
-        size = "+".join(f"ifnull(length({column}),0)" for column in columns)
+        columns = dict.fromkeys((key, *map(quoted, (*long, *_SYSTEM_TEXTS))))
+        size = "+".join(f"ifnull(length(CAST({column} AS BLOB)),0)" for column in columns)
         within, given = ("", ()) if after is None else (f"WHERE {key}>?", (after,))
         text = f"SELECT {key} AS k,{size} AS size FROM {quoted(sql_name(table))} {within}"
         text = f"SELECT max(k),count(*),total(size) FROM ({text} ORDER BY {key} LIMIT {rows_max})"
@@ -268,6 +270,7 @@ class ReadTransaction:
         return self._cursor.execute(text, values).fetchall()
 
 
+_SYSTEM_TEXTS: Final = (EXTRA, "_client", "_properties")
 _SHORT: Final = frozenset({Type.BOOLEAN, Type.INT, Type.LONG, Type.FLOAT, Type.DATE})
 """Types whose values have a few bytes."""
 

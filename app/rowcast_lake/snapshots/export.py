@@ -42,7 +42,7 @@ from rowcast_lake.snapshots.manifest import (
 )
 from rowcast_lake.snapshots.partitions import BOUNDS, PartBounds, PartedFiles
 from rowcast_lake.snapshots.role_view import RoleView
-from rowcast_lake.snapshots.second_reader import SecondReader, pays
+from rowcast_lake.snapshots.second_reader import SecondReader, worth_starting
 from rowcast_lake.snapshots.shapes import Batch
 from rowcast_lake.snapshots.shelves import Directory, shelf_of
 from rowcast_lake.snapshots.system_writer import system_sheets
@@ -71,7 +71,7 @@ class Order:
     """The roles of users and declared roles: an audience is one of them, or named in a rule."""
     free_bytes_min: int = SNAPSHOT_FREE_BYTES_MIN
     shared_rows_min: int = SNAPSHOT_SHARED_ROWS_MIN
-    """Rows of a table of which a second process reads a part."""
+    """Rows of a table that a second process reads."""
     parting: PartBounds = BOUNDS
     """How much of a partitioned table is buffered."""
     catalogs: Collection[str] = ()
@@ -104,7 +104,7 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
             if there is not None:
                 return there
             read = _alone
-            if pays(sheets, order.shared_rows_min):
+            if worth_starting(sheets, order.shared_rows_min):
                 reading.close()
                 second = reading.enter_context(_second_reader(order))
                 cut, read = reading.enter_context(second.cut()), second.batches

@@ -6,6 +6,7 @@ each other's locks away (SQLite, "How To Corrupt", 2.2.1).
 
 It gets commands as lines of JSON, and is over when they are:
 
+    ["open", uri, schema]     the first one: the database, and the text of its schema
     ["cut"]                   a new read transaction; its answer is a line with what identifies the
                               state that it reads (``ReadTransaction.state``)
     ["table", name, epoch, mixed, rest]
@@ -15,9 +16,10 @@ It gets commands as lines of JSON, and is over when they are:
 """
 
 import json
+import signal
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any, BinaryIO, Final
 
 import adbc_driver_sqlite.dbapi as adbc
@@ -29,17 +31,21 @@ from rowcast.store.read_transaction import STATE, Key, TableInTransaction, rows_
 from rowcast_lake.snapshots.shapes import Batch
 from rowcast_lake.snapshots.table_writer import TableSheet
 
-_ROWS: Final = {"adbc.sqlite.query.batch_rows": str(SNAPSHOT_RANGE_ROWS)}
+_OPTIONS: Final = {"adbc.sqlite.query.batch_rows": str(SNAPSHOT_RANGE_ROWS)}
 """From so many rows the driver guesses the types of columns: from all of a range."""
 Commands = Iterator[list[Any]]
 
 
 def main() -> None:
-    """Serve the export that started this process with a database's URI and a schema."""
-    uri, schema = sys.argv[1:]
+    """Serve the export that started this process, and end with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the export, which ends this
+    with suppress(BrokenPipeError):
+        _serve((json.loads(line) for line in sys.stdin), sys.stdout.buffer)
+
+
+def _serve(commands: Commands, out: BinaryIO) -> None:
+    _, uri, schema = next(commands)
     tables = {table.name: table for table in parse_schema(schema).tables}
-    commands = (json.loads(line) for line in sys.stdin)
-    out = sys.stdout.buffer
     with closing(adbc.connect(uri)) as connection:
         for name, *arguments in commands:
             if name == "cut":
@@ -82,14 +88,10 @@ def _read(connection: adbc.Connection, sheet: TableSheet, after: Key, upto: Key)
     """Return the rows of a range; None for the other process to read."""
     text, given = rows_statement(sheet.table, sheet.names, after, upto)
     with closing(connection.cursor()) as cursor:
-        cursor.adbc_statement.set_options(**_ROWS)
+        cursor.adbc_statement.set_options(**_OPTIONS)
         try:
             cursor.execute(text, given or None)
             found = cursor.fetch_arrow_table().combine_chunks()
         except adbc.Error:  # such as a value that fits no type of its column
             return None
     return sheet.of_columns([column.combine_chunks() for column in found.columns])
-
-
-if __name__ == "__main__":
-    main()

@@ -7,6 +7,7 @@ the same with it and without. Both read the same state of the file: they open th
 it is.
 """
 
+import fcntl
 import json
 import logging
 import os
@@ -28,6 +29,7 @@ from rowcast.core.snapshot_limits import (
     SNAPSHOT_FETCH_BYTES,
     SNAPSHOT_RANGE_ROWS,
     SNAPSHOT_RANGES_AHEAD,
+    SNAPSHOT_REFUSED_RANGES_MAX,
     SNAPSHOT_SHARED_ROWS_MIN,
 )
 from rowcast.store.read_transaction import Range, ReadTransaction, open_cut
@@ -39,11 +41,13 @@ log = logging.getLogger("rowcast.snapshots")
 _PROGRAM: Final = "rowcast_lake.snapshots.range_reader"
 _PIPE_BYTES: Final = 1024 * 1024
 """About one range of small rows is on its way then, while this process writes another."""
-_LEFT_SECONDS: Final = 0.01
-"""Until it is looked again whether the thread has ended that receives."""
+_JOIN_POLL_SECONDS: Final = 0.01
+"""Between two looks whether the thread that receives has ended."""
+_START: Final = f"import sys; sys.path = {sys.path!r}; from {_PROGRAM} import main; main()"
+"""With the path of this process, and not what ``-m`` adds: the directory that it is called in."""
 
 
-def pays(sheets: Sequence[TableWriter], rows_min: int = SNAPSHOT_SHARED_ROWS_MIN) -> bool:
+def worth_starting(sheets: Sequence[TableWriter], rows_min: int = SNAPSHOT_SHARED_ROWS_MIN) -> bool:
     """Whether some table is so large that a second process is worth its start, and can help."""
     large = any(_shared(sheet, rows_min) for sheet in sheets)
     return large and (os.cpu_count() or 1) > 1 and find_spec("adbc_driver_sqlite") is not None
@@ -73,45 +77,60 @@ class SecondReader:
         """
         self._database, self._rows_min, self._tries = database, rows_min, tries
         self._range_rows, self._range_bytes = range_rows, range_bytes
-        self._process = subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-m", _PROGRAM, f"{database.as_uri()}?mode=ro", schema],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            pipesize=_PIPE_BYTES,
-        )
         self._serves = True
+        self._process = self._started()
+        self._ask("open", f"{database.as_uri()}?mode=ro", schema)
         self._received: Queue[Batch | None] = Queue(SNAPSHOT_RANGES_AHEAD)
         self._receiving: threading.Thread | None = None
+        self._refused = 0
+        """Successive ranges of a table that it could not read."""
+
+    def _started(self) -> "subprocess.Popen[bytes] | None":
+        try:
+            process = subprocess.Popen(  # noqa: S603 - our own module
+                [sys.executable, "-P", "-c", _START],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+        except OSError as error:
+            self._give_up(str(error))
+            return None
+        if process.stdout is not None and hasattr(fcntl, "F_SETPIPE_SZ"):
+            with suppress(OSError):  # the system allows less
+                fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        return process
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._process is None:
+            return
         self._process.kill()
         while self._receiving is not None and self._receiving.is_alive():
             with suppress(Empty):
-                self._received.get(timeout=_LEFT_SECONDS)
+                self._received.get(timeout=_JOIN_POLL_SECONDS)
         self._process.communicate()
 
     @contextmanager
     def cut(self) -> Iterator[ReadTransaction]:
         """Open a cut that the other process has, too; if it cannot, all is read here."""
         for _ in range(self._tries):
-            theirs = self._their_cut()
+            theirs = self._open_other_cut()
             with open_cut(self._database) as cut:
                 if theirs in {"", cut.state}:
                     yield cut
                     return
-        self._lose("the file changes too often")
+        self._give_up("the file changes too often")
         with open_cut(self._database) as cut:
             yield cut
 
-    def _their_cut(self) -> str:
+    def _open_other_cut(self) -> str:
         """Return the state of the other process's new cut; empty when there is none."""
         self._ask("cut")
         line = self._out.readline() if self._serves else b""
         if not line:
-            self._lose("it has ended")
+            self._give_up("it has ended")
         return cast("str", json.loads(line)) if line else ""
 
     def batches(self, cut: ReadTransaction, sheet: TableWriter) -> Iterator[Batch]:
@@ -124,11 +143,13 @@ class SecondReader:
         self._ask("table", sheet.name, cut.epoch, found.mixed, found.rest)
         self._receiving = threading.Thread(target=self._receive, daemon=True)
         self._receiving.start()
-        for part in self._planned(cut, sheet):
+        self._refused = 0
+        for part, asked in self._planned(cut, sheet):
             after = part.after
-            for batch in self._their_batches() if part.size <= self._range_bytes else ():
+            for batch in self._their_batches() if asked else ():
                 yield batch
                 after = batch.column(batch.schema.get_field_index(sheet.key))[-1].as_py()
+            self._refused = 0 if after == part.upto else self._refused + 1
             if after != part.upto:
                 yield from sheet.between(cut, after, part.upto)
         self._ask("end")
@@ -136,18 +157,24 @@ class SecondReader:
             pass
         self._receiving.join()
 
-    def _planned(self, cut: ReadTransaction, sheet: TableSheet) -> Iterator[Range]:
-        """Return the ranges of a table in order; the other process learns of its own ahead."""
-        ahead = deque[Range]()
+    def _planned(self, cut: ReadTransaction, sheet: TableSheet) -> Iterator[tuple[Range, bool]]:
+        """Return the ranges of a table in order, and whether the other process was asked for each.
+
+        It is asked ahead, and no more after some that it could not read: such are others, too.
+        """
+        ahead = deque[tuple[Range, bool]]()
         part = cut.range_after(sheet.table, None, self._range_rows)
-        while part.rows:
-            if part.size <= self._range_bytes:
+        while part.rows and self._refused < SNAPSHOT_REFUSED_RANGES_MAX:
+            asked = part.size <= self._range_bytes
+            if asked:
                 self._ask("range", part.after, part.upto)
-            ahead.append(part)
+            ahead.append((part, asked))
             if len(ahead) == SNAPSHOT_RANGES_AHEAD:
                 yield ahead.popleft()
             part = cut.range_after(sheet.table, part.upto, self._range_rows)
         yield from ahead
+        if part.rows:  # all the rest
+            yield Range(part.after, None, 0, 0), False
 
     def _their_batches(self) -> Iterator[Batch]:
         """Return what the other process has read of its next range; a part when it is lost."""
@@ -155,7 +182,7 @@ class SecondReader:
             batch = self._received.get()
             if batch is None:
                 self._received.put(None)  # for the end of the table
-                self._lose("it has ended")
+                self._give_up("it has ended")
             elif batch.num_rows:
                 yield batch
             else:
@@ -166,26 +193,27 @@ class SecondReader:
         try:
             for batch in pa.ipc.open_stream(self._out):
                 self._received.put(batch)
-        except (OSError, pa.ArrowInvalid) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the rest is read here
             log.debug("the second reader of an export sends no more: %s", error)
-        self._received.put(None)
+        finally:
+            self._received.put(None)
 
     def _ask(self, *command: object) -> None:
         """Send a command; nothing happens once the other process is lost."""
-        if not self._serves:
+        if not self._serves or self._process is None:
             return
         pipe = cast("IO[bytes]", self._process.stdin)
         try:
             pipe.write(f"{json.dumps(command)}\n".encode())
             pipe.flush()
         except OSError:
-            self._lose("it has ended")
+            self._give_up("it has ended")
 
     @property
     def _out(self) -> IO[bytes]:
-        return cast("IO[bytes]", self._process.stdout)
+        return cast("IO[bytes]", cast("subprocess.Popen[bytes]", self._process).stdout)
 
-    def _lose(self, why: str) -> None:
+    def _give_up(self, why: str) -> None:
         """Do without the other process from now on."""
         if self._serves:
             self._serves = False

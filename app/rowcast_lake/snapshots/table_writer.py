@@ -53,7 +53,7 @@ from rowcast_lake.snapshots.shapes import (
     plain_column,
     visible,
 )
-from rowcast_lake.snapshots.written import FIELDS, client_column, required, written
+from rowcast_lake.snapshots.written import FIELDS, client_column, has_origins, required, written
 
 PAYLOAD_TEXT: Final = "payload_text"
 """The column of a payload as text, if it is text; declared tables prefix an underscore."""
@@ -167,24 +167,23 @@ class TableSheet:
     def of_columns(self, columns: Sequence[pa.Array]) -> Batch | None:
         """Return a batch of columns as a driver of Arrow read them, which guesses their types.
 
-        None if one has another type than its values are stored with, or what is for ``of_cells``:
-        undeclared attributes, and other properties of a write.
+        None if one has another type than its values are stored with, or if rows have undeclared
+        attributes or another origin than this log: then they are for ``of_cells``.
         """
         kinds = [self._key_type(), *(column.type for column in self._columns)]
         *values, extra, seqs, versions, clients, properties = columns
-        if any(map(_filled, (extra, properties))) or not all(map(_stored_as, values, kinds)):
+        if _filled(extra) or has_origins(properties):
+            return None
+        if not all(map(_stored_as, values, kinds)):
             return None
         count = len(seqs)
-        keys = values[0].cast(self._key_type())
-        writers = clients.cast(pa.string())
         try:
-            arrays = {
-                column.name: cells.cast(column.type)
-                for column, cells in zip(self._columns, values[1:], strict=True)
-            }
+            keys, *cells = map(_cast, values, kinds)
         except _MISFITS:
             return None
-        arrays |= {
+        writers = clients.cast(pa.string())
+        names = (column.name for column in self._columns)
+        arrays = dict(zip(names, cells, strict=True)) | {
             self.key: keys,
             REST: pa.nulls(count, pa.string()),
             "_topic": pc.binary_join_element_wise(self._prefix, keys.cast(pa.string()), ""),
@@ -288,6 +287,11 @@ class TableSheet:
                     left[column.name] = value
                     rest[row] = orjson.dumps(left).decode()
         return cells, rest
+
+
+def _cast(cells: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return values in the type of their column; nulls alone are of no type."""
+    return cells.cast(kind) if _filled(cells) else pa.nulls(len(cells), kind)
 
 
 def _filled(array: pa.Array) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rowcast.core.events import PUT
 from rowcast.core.write_marks import ORIGIN
@@ -51,6 +52,13 @@ def client_column(clients: Sequence[object]) -> pa.Array:
     """Return the writers; null where none is recorded."""
     named = [client or None for client in clients] if "" in clients else clients
     return pa.array(named, pa.string())
+
+
+def has_origins(properties: pa.Array) -> bool:
+    """Whether some JSON text of SQL may name the log of a first write."""
+    if properties.null_count == len(properties):
+        return False
+    return bool(pc.any(pc.match_substring(properties.cast(pa.string()), ORIGIN)).as_py())
 
 
 def _origin(epoch: str, text: object) -> str:

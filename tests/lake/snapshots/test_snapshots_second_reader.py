@@ -13,9 +13,10 @@ from decimal import Decimal
 import pytest
 
 from exported import Exported
+from rowcast.core.snapshot_limits import SNAPSHOT_RANGES_AHEAD, SNAPSHOT_REFUSED_RANGES_MAX
 from rowcast.store.read_transaction import open_cut
 from rowcast_lake.snapshots import second_reader
-from rowcast_lake.snapshots.second_reader import SecondReader, pays
+from rowcast_lake.snapshots.second_reader import SecondReader, worth_starting
 from rowcast_lake.snapshots.table_writer import TableSheet
 
 SCHEMA = """
@@ -63,8 +64,8 @@ def fill(world, dice, rows):
     events = []
     for number in range(rows):
         record = a_record(dice, number)
-        if number // 40 % 3 == 1:  # a column that has nulls only, for two ranges
-            record = {name: value for name, value in record.items() if name not in {"name", "at"}}
+        if number // 40 % 3 == 1:  # columns that have nulls only, for two ranges
+            record = {name: record[name] for name in ("id", "ok", "note") if name in record}
         told = {"client": dice.choice(["", "ann", "bob"])}
         if number % 97 == 0:
             told["properties"] = {"colour": "red"}
@@ -126,16 +127,72 @@ def test_its_snapshot_is_the_same_to_the_last_byte(world):
 
 
 def test_only_what_the_driver_cannot_give_is_read_here(world):
-    """Undeclared attributes and NaN (in ``_extra``), properties, a range of many bytes."""
+    """Rows that came from another log, and not those of a user whose name is known."""
     events = [world.event("Numbered", n, {"v": n}) for n in range(RANGE_ROWS * 6)]
-    events[RANGE_ROWS * 2] = world.event(
-        "Numbered", RANGE_ROWS * 2, {"v": 1}, properties={"a": "b"}
-    )
+    known = {"origin": "elsewhere"}
+    events[RANGE_ROWS * 2] = world.event("Numbered", RANGE_ROWS * 2, {"v": 1}, properties=known)
+    events[3] = world.event("Numbered", 3, {"v": 1}, properties={"by": "ann"})
     world.store.commit(events)
     with reading(world) as (second, cut):
         sheet = Noticing.of(cut.declared(world.tables["Numbered"]), cut.epoch)
         assert len(rows_of(second.batches(cut, sheet))) == len(events)
         assert sheet.here == [(RANGE_ROWS * 2 - 1, RANGE_ROWS * 3 - 1)]
+
+
+def test_a_table_of_which_it_can_read_nothing_is_read_here(world):
+    """NaN is in ``_extra``: the other process is asked for some ranges, and then no more."""
+    rows = [
+        world.event("Reading", f"r{n:04d}", {"heat": float("nan"), "note": {"$float": "NaN"}})
+        for n in range(400)
+    ]
+    world.store.commit(rows)
+    with reading(world) as (second, cut):
+        sheet = Noticing.of(cut.declared(world.tables["Reading"]), cut.epoch)
+        assert len(rows_of(second.batches(cut, sheet))) == 400
+        asked = SNAPSHOT_REFUSED_RANGES_MAX + SNAPSHOT_RANGES_AHEAD - 1
+        assert len(sheet.here) == asked + 1
+        assert sheet.here[-1] == (f"r{asked * RANGE_ROWS - 1:04d}", None)
+        others = sheets(world, cut)["Numbered"]
+        assert rows_of(second.batches(cut, others)) == rows_of(others.batches(cut))
+
+
+def test_columns_of_nulls_alone_are_read_there(world):
+    """The driver takes them for numbers."""
+    rows = [world.event("Reading", f"r{n:04d}", {"count": n}) for n in range(RANGE_ROWS * 3)]
+    world.store.commit(rows)
+    with reading(world) as (second, cut):
+        sheet = Noticing.of(cut.declared(world.tables["Reading"]), cut.epoch)
+        batches = list(second.batches(cut, sheet))
+        assert "here" not in vars(sheet)
+        assert repr(rows_of(batches)) == repr(rows_of(sheet.batches(cut)))
+
+
+def test_the_size_of_a_range_counts_all_bytes(world):
+    """Text that begins with NUL, which ``length`` ends at, and the properties of a write."""
+    text, facts = "\0" + "x" * 999, {"a": "y" * 1_000}
+    world.store.commit(
+        [world.event("Keyless", "a", {"v": text}, properties=facts, client="c" * 1_000)]
+    )
+    with open_cut(world.path / "rowcast.db") as cut:
+        part = cut.range_after(world.tables["Keyless"], None, 5)
+    assert part.size > 3_000
+    assert (part.after, part.upto, part.rows) == (None, "a", 1)
+
+
+def test_a_schema_of_any_length_and_a_process_that_cannot_start(world, monkeypatch, caplog):
+    fill(world, random.Random(13), 40)
+    long = SCHEMA + "# a comment\n" * 50_000
+    database = world.path / "rowcast.db"
+    with SecondReader(database, long, rows_min=1) as second, second.cut() as cut:
+        sheet = Noticing.of(cut.declared(world.tables["Numbered"]), cut.epoch)
+        assert len(rows_of(second.batches(cut, sheet))) == 40
+        assert "here" not in vars(sheet)
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    with SecondReader(database, SCHEMA, rows_min=1) as second, second.cut() as cut:
+        sheet = sheets(world, cut)["Numbered"]
+        assert len(rows_of(second.batches(cut, sheet))) == 40
+    (told,) = caplog.messages
+    assert "/nowhere/python" in told
 
 
 def test_a_range_that_is_too_large_for_memory_is_read_here(world):
@@ -178,7 +235,7 @@ def test_both_read_the_same_state_of_a_file_that_changes(world):
     fill(world, random.Random(9), 50)
     database = world.path / "rowcast.db"
     with SecondReader(database, SCHEMA, rows_min=1, range_rows=RANGE_ROWS) as second:
-        first, looks = second._their_cut, []
+        first, looks = second._open_other_cut, []
 
         def their_cut():
             looks.append(first())
@@ -186,7 +243,7 @@ def test_both_read_the_same_state_of_a_file_that_changes(world):
                 world.put("Numbered", 5_000, {"v": len(looks)})
             return looks[-1]
 
-        second._their_cut = their_cut
+        second._open_other_cut = their_cut
         with second.cut() as cut:
             world.put("Numbered", 5_000, {"v": 99})  # which neither sees
             sheet = sheets(world, cut)["Numbered"]
@@ -198,7 +255,7 @@ def test_both_read_the_same_state_of_a_file_that_changes(world):
 def test_a_file_that_never_rests_is_read_by_one(world, caplog):
     fill(world, random.Random(10), 50)
     with SecondReader(world.path / "rowcast.db", SCHEMA, rows_min=1, tries=3) as second:
-        second._their_cut = lambda: "another"
+        second._open_other_cut = lambda: "another"
         with caplog.at_level(logging.WARNING), second.cut() as cut:
             sheet = sheets(world, cut)["Numbered"]
             assert len(rows_of(second.batches(cut, sheet))) == 50
@@ -211,13 +268,13 @@ def test_it_is_started_for_large_tables_whose_columns_it_can_read(world, monkeyp
         made = sheets(world, cut)
     for sheet in made.values():
         sheet.rows = 20
-    assert {name: pays([sheet], 20) for name, sheet in made.items()} == {
+    assert {name: worth_starting([sheet], 20) for name, sheet in made.items()} == {
         "Reading": True, "Numbered": True, "Keyless": True, "Nested": False, "Loose": True,
         "Free": False,
     }  # fmt: skip
-    assert not pays(list(made.values()), 21)
+    assert not worth_starting(list(made.values()), 21)
     monkeypatch.setattr("os.cpu_count", lambda: 1)
-    assert not pays(list(made.values()), 20)
+    assert not worth_starting(list(made.values()), 20)
 
 
 def test_without_its_driver_one_process_reads(world, monkeypatch):
@@ -226,4 +283,4 @@ def test_without_its_driver_one_process_reads(world, monkeypatch):
         made = sheets(world, cut)["Reading"]
     made.rows = 20
     monkeypatch.setattr(second_reader, "find_spec", lambda _name: None)
-    assert not pays([made], 20)
+    assert not worth_starting([made], 20)
