@@ -75,9 +75,10 @@ class Bringer:
         parts: list[str] = []
         rows = 0
         for some in _parts(batches, self._part_rows):
+            before = {"after": parts[-1]} if parts else {}  # gone with a restart: fails now
             parts.append(f"{task}-{len(parts)}")
             path = path_of(RESULTS, self._upload, parts[-1])
-            self._remote.send("PUT", path, {"table": self._table, "rows": some})
+            self._remote.send("PUT", path, {"table": self._table, "rows": some, **before})
             rows += len(some)
         return Brought(self._upload, tuple(parts), rows)
 

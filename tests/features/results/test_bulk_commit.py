@@ -5,6 +5,7 @@ S14 and M5, without Spark and without a machine.
 
 import asyncio
 import threading
+from functools import partial
 
 import pytest
 
@@ -135,6 +136,23 @@ async def test_rights_are_those_of_each_record_at_the_commit_too():
     with pytest.raises(Error, match="there is no upload up"):
         order = Order("up", "Dog", "j", "", ("0",), 1, replace=False, again=False)
         await world.results.commit(order, other)
+
+
+@pytest.mark.parametrize("began", [False, True])
+async def test_a_part_after_one_that_is_lost_is_refused_at_once(began):
+    """M5: after a restart; else a job of minutes learns at its commit that it was in vain."""
+    world = World()
+    stage = partial(world.results.stage, "up", table="Dog", rows=dogs(a="Rex"), caller=ANN)
+    await stage("0-0")
+    await stage("0-1", after="0-0")
+    await stage("0-1", after="0-0")  # repeated, as its answer was lost
+    world.results.uploads.close("up")
+    if began:  # another task of the job was sooner
+        await stage("1-0")
+    with pytest.raises(Error, match=r"the server was restarted.*bring the result again") as refused:
+        await stage("0-2", after="0-1")
+    assert refused.value.code is Code.NOT_FOUND
+    assert [list(upload.parts) for upload in world.results.uploads] == [["1-0"]] * began
 
 
 async def test_uploads_are_bounded_and_forgotten():

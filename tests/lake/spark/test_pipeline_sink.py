@@ -5,6 +5,7 @@ import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 
 from rowcast.core.errors import Error
@@ -50,6 +51,33 @@ async def test_a_table_is_asked_for_before_spark_is_started(tmp_path):
             await asyncio.to_thread(wrong.check)
         await asyncio.to_thread(right.check)
         wrong._remote._http.close()  # both have the one of this process
+
+
+@pytest.mark.slow
+def test_m5_a_job_that_brings_rows_to_a_server_that_restarts_fails_at_its_next_part(tmp_path):
+    """M5: what it had brought is gone, and its commit, after all other rows, would say so."""
+    rows = [{"id": str(number), "n": number} for number in range(30)]
+    with Server(tmp_path, SCHEMA) as server:
+        options = Options.of({"url": server.url, "table": "Hourly"})
+        bringer = Bringer(options, replace=False, part_rows=10)
+        given = []
+
+        def batches():
+            for at in (0, 10, 20):
+                given.append(at)
+                if at == 20:
+                    server.kill()
+                    server.start()
+                yield pa.RecordBatch.from_pylist(rows[at : at + 10])
+
+        with pytest.raises(Error, match=r"the server was restarted.*bring the result again"):
+            bringer.bring(batches())
+        bringer = Bringer(options, replace=False, part_rows=10)
+        brought = bringer.bring(iter([pa.RecordBatch.from_pylist(rows)]))
+        bringer.commit([brought], "0badcafe:1")
+        with server.client() as client:
+            assert len(client.get("/Hourly/").json()) == 30
+        bringer._remote._http.close()
 
 
 async def test_too_many_rows_are_refused_before_they_are_sent(tmp_path):

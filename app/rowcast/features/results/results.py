@@ -115,10 +115,22 @@ class BulkCommit:
         return shape.table
 
     async def stage(
-        self, name: str, part: str, table: str, rows: Sequence[object], caller: Caller
+        self,
+        name: str,
+        part: str,
+        table: str,
+        rows: Sequence[object],
+        caller: Caller,
+        *,
+        after: str = "",
     ) -> None:
-        """Add or replace a part, once all its rows are kept. Raises for an invalid row."""
+        """Add or replace a part, once all its rows are kept. Raises for an invalid row.
+
+        ``after`` names a part that came before; NOT_FOUND when the upload has lost it.
+        """
         found = self._table(table)
+        if after:
+            self.uploads.check_part(name, caller.user, after)
         upload = self.uploads.opened(name, caller.user, found, self._kernel.rights.policy)
         pages: list[Page] = []
         for start in range(0, len(rows), RESULT_SLICE_ROWS):

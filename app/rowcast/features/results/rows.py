@@ -4,7 +4,9 @@
                                           an upload, refused if so much cannot be committed; with
                                           {"job": "hourly", "replace": true} also if it would
                                           remove too much
-    PUT    $SYS/results/<upload>/<part>   {"table": "HourlyAvg", "rows": [{...}, ...]}
+    PUT    $SYS/results/<upload>/<part>   {"table": "HourlyAvg", "rows": [{...}, ...]}; with
+                                          {"after": "<part>"} refused if that one is not there any
+                                          more, as after a restart of the server
     POST   $SYS/results/                  {"upload", "table", "job", "cut", "parts", "rows",
                                            "replace", "again"}: commits, answers with the receipt
     DELETE $SYS/results/<upload>          discards the upload
@@ -70,7 +72,8 @@ def result_rows(results: BulkCommit) -> type[SystemRows]:
                     f'a part is {{"table": "HourlyAvg", "rows": [...]}} at {PATH}/<upload>/<part>, '
                     'and {"table": "HourlyAvg", "rows": 24} at <upload> alone begins one',
                 )
-            await results.stage(name, part, table, rows, self.caller)
+            after = str(facts.get("after") or "")
+            await results.stage(name, part, table, rows, self.caller, after=after)
 
         async def delete(self) -> None:
             """Discard the upload."""

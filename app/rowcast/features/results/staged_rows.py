@@ -157,12 +157,13 @@ class AllStagedRows:
         self._forget()
         upload = self._known.get(name)
         if upload is None or upload.user != user:
-            raise Error(
-                Code.NOT_FOUND,
-                f"there is no upload {name}: the server was restarted, or no data was received for "
-                f"{RESULT_IDLE_SECONDS} seconds; bring the result again",
-            )
+            raise _lost(f"upload {name}")
         return upload
+
+    def check_part(self, name: str, user: str, part: str) -> None:
+        """Raise NOT_FOUND if an upload has a part no more, or never had it."""
+        if part not in self.find(name, user).parts:
+            raise _lost(f"part {part} of the upload {name}")
 
     def close(self, name: str) -> None:
         """Remove an upload."""
@@ -188,6 +189,14 @@ def _too_large(problem: str) -> Error:
         Code.TOO_LARGE,
         f"the result has {problem}: so much is not committed at once. Aggregate further, divide "
         "it by parts of its keys, each as a job of its own name, or set results.bytes_max",
+    )
+
+
+def _lost(what: str) -> Error:
+    return Error(
+        Code.NOT_FOUND,
+        f"there is no {what}: the server was restarted, or no data was received for "
+        f"{RESULT_IDLE_SECONDS} seconds; bring the result again",
     )
 
 
