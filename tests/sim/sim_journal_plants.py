@@ -61,8 +61,8 @@ JOURNAL_PLANTS = (
     apply_one_batch_of_a_transaction,
 )
 HIDDEN_JOURNAL_PLANTS = {
-    drop_what_was_made_late: (179,),
-    start_without_the_log: (87, 8),
+    drop_what_was_made_late: (1, 179),
+    start_without_the_log: (45, 87, 8),
 }
 """Mistakes that only rough runs notice, and seeds of such."""
 RARE_JOURNAL_PLANTS = (forget_deletions_in_the_tail,)
