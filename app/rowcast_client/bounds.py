@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from rowcast.core.client_limits import (
+from rowcast.core.limits import CLIENT_ANSWER_SECONDS
+from rowcast.core.python_client_limits import (
     CLIENT_COMMANDS_MAX,
     CLIENT_PAUSE_SECONDS,
     CLIENT_PING_SECONDS,
@@ -11,12 +12,11 @@ from rowcast.core.client_limits import (
     CLIENT_QUEUE_EVENTS_MAX,
     CLIENT_SNAPSHOT_BYTES_MAX,
 )
-from rowcast.core.limits import CLIENT_ANSWER_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
 class SocketBounds:
-    """Bounds of one socket; the reasons are in ``rowcast/core/client_limits.py``."""
+    """Bounds of one socket; the reasons are in ``rowcast/core/python_client_limits.py``."""
 
     answer_seconds: float = CLIENT_ANSWER_SECONDS
     """How long a command waits for its answer, over lost connections too."""

@@ -7,7 +7,7 @@ the server answers a repeat with what it answered first. What has none, and was 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from rowcast.core.client_limits import CLIENT_MARKS_STEP
+from rowcast.core.python_client_limits import CLIENT_MARKS_STEP
 from rowcast_client.problem import Problem
 
 Fields = dict[str, object]

@@ -18,9 +18,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from rowcast.codecs import JSON, codec_for
-from rowcast.core.client_limits import CLIENT_CLOSE_SECONDS, CLIENT_FRAMES_MAX
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import CLIENT_EVENT_BYTES_MAX
+from rowcast.core.python_client_limits import CLIENT_CLOSE_SECONDS, CLIENT_FRAMES_MAX
 from rowcast_client.bounds import SocketBounds
 from rowcast_client.calls import FORMATS
 from rowcast_client.closing import ended, seconds_asked, unopened

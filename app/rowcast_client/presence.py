@@ -12,8 +12,8 @@ import asyncio
 from contextlib import suppress
 from typing import Final, Self
 
-from rowcast.core.client_limits import PRESENCE_SECONDS_MIN
 from rowcast.core.events import DELETE, PATCH, PUT
+from rowcast.core.python_client_limits import PRESENCE_SECONDS_MIN
 from rowcast_client.bounds import USUAL, SocketBounds
 from rowcast_client.connection import Client
 from rowcast_client.events import Event

@@ -1,7 +1,7 @@
 """Admission: the step of a write that checks its content: size, type, expiry, and logging.
 
 Compiled for each route: content of a declared table is checked against it; an undeclared topic
-accepts any bytes. It knows neither the caller nor the door.
+accepts any bytes. Of the caller it looks only at the door.
 """
 
 from functools import partial
