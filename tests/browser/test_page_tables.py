@@ -168,6 +168,24 @@ def test_who_walks_by_keys_stays_where_it_is_while_records_change(opened, server
     server.request("PATCH", "/Boat/ark", json={"length": 6.904679999999999})
 
 
+def test_what_changes_between_the_read_of_a_table_and_its_stream_is_shown(opened, server):
+    """O8: a change after the rows were read, and before the page hears of changes."""
+    changed = []
+
+    def after_the_read(route):
+        answer = route.fetch()
+        if not changed:
+            changed.append(server.request("PATCH", "/Boat/ark", json={"length": 13.5}))
+        route.fulfill(response=answer)
+
+    page = opened("messages")
+    page.route(re.compile(r"/Boat/\?.*limit"), after_the_read)
+    turn_to(page, "records/Boat")
+    has(page, "tr[data-topic='Boat/ark'] [data-label=length]", "13.5")
+    assert 204 == changed[0].status_code
+    server.request("PATCH", "/Boat/ark", json={"length": 6.904679999999999})
+
+
 def test_records_are_sorted_on_a_phone(opened, server):
     """O8: where there is no room for heads of columns there is a choice of the order."""
     page = opened("records/Boat", PHONE)

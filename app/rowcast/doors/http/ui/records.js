@@ -61,7 +61,7 @@ async function showTable(app, main, table, picker) {
   async function load() {
     const answer = await trying(() => app.rows.query(table, query()))
     if (!answer) return
-    Object.assign(state, { rows: answer.rows, next: answer.next, other: 0 })
+    Object.assign(state, { rows: answer.rows, next: answer.next, other: 0, at: answer.position })
     draw()
     count()
   }
@@ -226,7 +226,8 @@ async function showTable(app, main, table, picker) {
   time.node, builder, raw, ordering, box, h('div.row', {}, before, next))
   for (const node of [time.node, builder, raw, ordering, box]) node.style.marginBottom = '10px'
   await load()
-  const heard = app.rows.subscribe(`${table}/#`, hear, { start: 'new', onState: app.told })
+  const begin = state.at ? { since: state.at } : { start: 'new' } // what changed since it was read
+  const heard = app.rows.subscribe(`${table}/#`, hear, { ...begin, onState: app.told })
   return () => { heard.close(); time.end() }
 }
 
