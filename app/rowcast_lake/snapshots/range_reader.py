@@ -16,7 +16,6 @@ It gets commands as lines of JSON, and is over when they are:
 """
 
 import json
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -38,8 +37,7 @@ Commands = Iterator[list[Any]]
 
 def main() -> None:
     """Serve the export that started this process, and end with it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the export, which ends this
-    with suppress(BrokenPipeError):
+    with suppress(BrokenPipeError, StopIteration):
         _serve((json.loads(line) for line in sys.stdin), sys.stdout.buffer)
 
 

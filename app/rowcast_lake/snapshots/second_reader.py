@@ -43,8 +43,14 @@ _PIPE_BYTES: Final = 1024 * 1024
 """About one range of small rows is on its way then, while this process writes another."""
 _JOIN_POLL_SECONDS: Final = 0.01
 """Between two looks whether the thread that receives has ended."""
-_START: Final = f"import sys; sys.path = {sys.path!r}; from {_PROGRAM} import main; main()"
-"""With the path of this process, and not what ``-m`` adds: the directory that it is called in."""
+_START: Final = (
+    "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    f"import sys; sys.path = {sys.path!r}; from {_PROGRAM} import main; main()"
+)
+"""Ctrl-C is for the export, which ends this. The path is that of this process, without what ``-m``
+adds: the directory that it is called in."""
+_KEY_CHARS_MAX: Final = 4 * 1024
+"""Of the keys of a range that is asked for: commands then fit into a pipe, and nobody waits."""
 
 
 def worth_starting(sheets: Sequence[TableWriter], rows_min: int = SNAPSHOT_SHARED_ROWS_MIN) -> bool:
@@ -129,9 +135,10 @@ class SecondReader:
         """Return the state of the other process's new cut; empty when there is none."""
         self._ask("cut")
         line = self._out.readline() if self._serves else b""
-        if not line:
+        if not line.endswith(b"\n"):
             self._give_up("it has ended")
-        return cast("str", json.loads(line)) if line else ""
+            return ""
+        return cast("str", json.loads(line))
 
     def batches(self, cut: ReadTransaction, sheet: TableWriter) -> Iterator[Batch]:
         """Return the rows of a table, sorted by key."""
@@ -165,7 +172,8 @@ class SecondReader:
         ahead = deque[tuple[Range, bool]]()
         part = cut.range_after(sheet.table, None, self._range_rows)
         while part.rows and self._refused < SNAPSHOT_REFUSED_RANGES_MAX:
-            asked = part.size <= self._range_bytes
+            longest = max(len(str(part.after)), len(str(part.upto)))
+            asked = part.size <= self._range_bytes and longest <= _KEY_CHARS_MAX
             if asked:
                 self._ask("range", part.after, part.upto)
             ahead.append((part, asked))

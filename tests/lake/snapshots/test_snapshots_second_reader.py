@@ -3,6 +3,7 @@
 Its tables are small here, and its ranges too.
 """
 
+import io
 import logging
 import random
 from contextlib import contextmanager
@@ -165,6 +166,29 @@ def test_columns_of_nulls_alone_are_read_there(world):
         batches = list(second.batches(cut, sheet))
         assert "here" not in vars(sheet)
         assert repr(rows_of(batches)) == repr(rows_of(sheet.batches(cut)))
+
+
+def test_a_range_between_keys_that_fill_a_pipe_is_read_here(world):
+    """Else both processes may wait for one another: a command is written before it is read."""
+    keys = [f"{n:03d}" + ("ä" * 5_000 if n == 31 else "") for n in range(RANGE_ROWS * 5)]
+    world.store.commit([world.event("Keyless", key, {"v": key[:3]}) for key in keys])
+    with reading(world) as (second, cut):
+        sheet = Noticing.of(cut.declared(world.tables["Keyless"]), cut.epoch)
+        assert [row["_id"] for row in rows_of(second.batches(cut, sheet))] == keys
+        assert [(str(a)[:3], b[:3]) for a, b in sheet.here] == [("015", "031"), ("031", "047")]
+
+
+def test_a_state_that_is_cut_off_is_none(world, caplog):
+    """The other process was killed while it said which state it reads."""
+    fill(world, random.Random(14), 20)
+
+    class CutOff(SecondReader):
+        _out = io.BytesIO(b'"half a st')
+
+    with CutOff(world.path / "rowcast.db", SCHEMA, rows_min=1) as second, second.cut() as cut:
+        sheet = sheets(world, cut)["Numbered"]
+        assert len(rows_of(second.batches(cut, sheet))) == 20
+    assert "it takes longer" in caplog.text
 
 
 def test_the_size_of_a_range_counts_all_bytes(world):
