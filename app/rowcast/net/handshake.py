@@ -117,6 +117,7 @@ class _Secure:
         self.write = tls.write  # without the detour below
         self.pause_reading = below.pause_reading
         self.resume_reading = below.resume_reading
+        self.is_reading = below.is_reading
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._tls, name)

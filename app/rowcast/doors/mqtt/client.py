@@ -209,7 +209,7 @@ class Client(Outgoing, Receiver):
         in_dialogue = self.dialogue is not None and self.session is None
         while packets and in_dialogue and not self.held and isinstance(packets[0], at_once):
             self._handle([packets.pop(0)])
-        self.held += packets
+        self.held += () if self.closing else packets
         if enough_held(self.held):
             self.transport.pause_reading()
 
