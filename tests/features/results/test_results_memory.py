@@ -12,6 +12,7 @@ from rowcast.features.results.memory import Memory, owner_of
 from rowcast.features.results.own_topics import AHEAD, OWN, TOPICS
 from rowcast.results.result_bounds import ChangeBounds
 from rowcast.results.result_changes import Author, Changes, nothing_before
+from rowcast.results.result_writing import write_result
 from rowcast.results.topic_shelves import shelf_of
 from rowcast.store.sqlite import SqlStore
 from rowcast.store.store import Change
@@ -174,20 +175,23 @@ async def test_own_records_that_are_many_are_read_a_shelf_at_a_time(world):
     assert len(asked) == 1
 
 
-async def test_m5_a_commit_whose_client_leaves_goes_on_and_is_busy_until_its_end(world):
-    store, stage, loop = world.room.store, world.room.store.stage, asyncio.get_running_loop()
+async def test_m5_a_commit_whose_client_leaves_goes_on_and_is_busy_until_its_end(
+    world, monkeypatch
+):
+    refused = asyncio.Event()
 
-    def staging(*arguments, **more):
-        store.stage = stage
-        loop.call_soon_threadsafe(writing.cancel)
-        return stage(*arguments, **more)
+    async def write_when_refused(*arguments):
+        writing.cancel()
+        await refused.wait()
+        await write_result(*arguments)
 
-    store.stage = staging
-    writing = loop.create_task(world.write(many(300), replace=True))
+    monkeypatch.setattr("rowcast.features.results.results.write_result", write_when_refused)
+    writing = asyncio.create_task(world.write(many(300), replace=True))
     with pytest.raises(asyncio.CancelledError):
         await writing
     with pytest.raises(Error, match="a result of the job hourly is being committed"):
         await world.write(many(1), cut="0badcafe:2", replace=True)
+    refused.set()
     await asyncio.gather(*world.results._committing.values())
     assert world.own() == topics(300)
     await world.results.stop()

@@ -195,8 +195,9 @@ def _too_large(problem: str) -> Error:
 def _lost(what: str) -> Error:
     return Error(
         Code.NOT_FOUND,
-        f"there is no {what}: the server was restarted, or no data was received for "
-        f"{RESULT_IDLE_SECONDS} seconds; bring the result again",
+        f"there is no {what}: the server was restarted, no data was received for "
+        f"{RESULT_IDLE_SECONDS} seconds, or more was being brought than is kept; bring the result "
+        "again",
     )
 
 
