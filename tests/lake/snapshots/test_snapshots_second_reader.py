@@ -31,6 +31,7 @@ type Nested @table @export @sealed { id: ID! @primaryKey, list: [Int] }
 type Loose @table @export { id: ID! @primaryKey, v: Int }
 type Free @table @export
 """
+pytestmark = pytest.mark.slow  # each starts a Python
 RANGE_ROWS = 16
 VALUES = {
     "name": ["Rex", "", "ä€😀", "x" * 500, "7", "null"],
