@@ -30,7 +30,7 @@ CROSSINGS = {"kernel": 0, "doors.http": 85, "doors.mqtt": 48}
 SIZES = {
     "functions over 30 lines": 59,
     "lines of the longest function": 59,
-    "modules over 400 lines": 12,
+    "modules over 400 lines": 11,
     "lines of the longest module": 493,
 }
 

@@ -23,7 +23,8 @@ from rowcast.rows.compiled_table import CompiledTable
 from rowcast.store.read_transaction import RootInTransaction
 from rowcast.store.read_transaction_log import LogInTransaction, LogRow
 from rowcast_lake.snapshots.shapes import Batch
-from rowcast_lake.snapshots.table_writer import CellRow, MessageSheet, RetainedSheet, TableSheet
+from rowcast_lake.snapshots.table_writer import CellRow, TableSheet
+from rowcast_lake.snapshots.topic_sheets import MessageSheet, RetainedSheet
 from rowcast_lake.snapshots.written import written
 
 

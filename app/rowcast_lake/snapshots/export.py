@@ -46,7 +46,8 @@ from rowcast_lake.snapshots.second_reader import SecondReader, worth_starting
 from rowcast_lake.snapshots.shapes import Batch
 from rowcast_lake.snapshots.shelves import Directory, shelf_of
 from rowcast_lake.snapshots.system_writer import system_sheets
-from rowcast_lake.snapshots.table_writer import MessageSheet, RetainedSheet, TableSheet, TableWriter
+from rowcast_lake.snapshots.table_writer import TableSheet, TableWriter
+from rowcast_lake.snapshots.topic_sheets import MessageSheet, RetainedSheet
 
 Progress = Callable[[str, int, int], None]
 """Progress callback: a table's name, the rows written, and about how many rows it has."""

@@ -33,7 +33,8 @@ from rowcast.store.read_transaction_log import LogInTransaction
 from rowcast_lake.snapshots.change_writer import ChangeSheet, TableChanges
 from rowcast_lake.snapshots.history import HistorySheet
 from rowcast_lake.snapshots.shapes import Batch
-from rowcast_lake.snapshots.table_writer import MessageSheet, RetainedSheet, TableSheet, TableWriter
+from rowcast_lake.snapshots.table_writer import TableSheet, TableWriter
+from rowcast_lake.snapshots.topic_sheets import MessageSheet, RetainedSheet
 
 _RULES: Final = "$SYS/rules/"
 
