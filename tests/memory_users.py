@@ -8,8 +8,8 @@ from base64 import b64decode, b64encode
 from rowcast.auth.passwords import Passwords
 from rowcast.auth.users import User
 from rowcast.auth.verifier import make_verifier
+from rowcast.core.authentication_limits import PASSWORD_ITERATIONS_MIN
 from rowcast.core.callers import ALL, Grants
-from rowcast.core.entry_limits import PASSWORD_ITERATIONS_MIN
 
 SECRET = bytes(32)
 

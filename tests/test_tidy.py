@@ -213,7 +213,7 @@ def global_logging(source: Source) -> Iterator[str]:
 
 def nameless_bounds(source: Source) -> Iterator[str]:
     """Every queue, buffer and timeout names a constant of app/rowcast/core/limits.py."""
-    if source.path in {"app/rowcast/core/limits.py", "app/rowcast/core/entry_limits.py"}:
+    if source.path in {"app/rowcast/core/limits.py", "app/rowcast/core/authentication_limits.py"}:
         return
     for node in source.nodes:
         for word in node.keywords if isinstance(node, ast.Call) else []:

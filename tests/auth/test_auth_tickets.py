@@ -3,8 +3,8 @@
 import pytest
 
 from rowcast.auth.tickets import Tickets
+from rowcast.core.authentication_limits import TICKET_SECONDS
 from rowcast.core.callers import Caller
-from rowcast.core.entry_limits import TICKET_SECONDS
 from rowcast.core.errors import Code, Error
 
 ANN = Caller("ann", door="http", peer="10.0.0.1", roles=frozenset({"r"}))

@@ -16,8 +16,8 @@ from rowcast.auth.authenticator import Authenticator, Credentials
 from rowcast.auth.keys import Keys
 from rowcast.auth.tokens import ForeignIssuer, Tokens, is_token
 from rowcast.auth.users import Role
+from rowcast.core.authentication_limits import TOKEN_BYTES_MAX, TOKENS_CACHED_MAX
 from rowcast.core.callers import ALL, NONE, Caller, Grants
-from rowcast.core.entry_limits import TOKEN_BYTES_MAX, TOKENS_CACHED_MAX
 from rowcast.core.errors import Code, Error
 
 NOW = 1_700_000_000.0

@@ -12,8 +12,8 @@ from memory_users import user
 from rowcast.auth.authenticator import Authenticator
 from rowcast.auth.users import User
 from rowcast.auth.users_file import UsersFile, change_users, read_users, remove_user
+from rowcast.core.authentication_limits import USERS_FILE_LOOK_SECONDS
 from rowcast.core.callers import ALL, Grants
-from rowcast.core.entry_limits import USERS_FILE_LOOK_SECONDS
 from rowcast.core.errors import Code, Error
 
 ANN, BOB = user("ann"), user("bob", grants=Grants(read=True))

@@ -16,7 +16,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT
 from rowcast.core.topic_tables import TopicRoot, TopicTable
 from rowcast.core.topics import TopicFilter
-from rowcast.features.retained.retaining import Quota
+from rowcast.features.retained.retain_rules import Quota
 from rowcast.journal.applier import Applier
 from rowcast.journal.applier_child import spawn_applier
 from rowcast.journal.journaled_store import JournaledStore

@@ -24,7 +24,7 @@ from rowcast.journal.spooled_applying import SpooledApplying
 from rowcast.log.followed_log import FollowedLog
 from rowcast.log.log import Head
 from rowcast.log.replicated_log import Spool
-from rowcast.program.admission import check_begin
+from rowcast.program.cluster_membership import check_begin
 from rowcast.program.membership_mark import check_alone, check_others, locked, mark, marked
 from rowcast.program.settings.cluster import Cluster
 from rowcast.store.sqlite import SqlStore

@@ -13,7 +13,7 @@ from rowcast.core.memory_limits import WRITE_BYTES
 from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.features.retained.retaining import Retaining, RetainRules
+from rowcast.features.retained.retain_rules import Retaining, RetainRules
 from rowcast.writes.pending_bytes import WriteBounds
 from topic_watch import AT_ONCE
 

@@ -9,7 +9,7 @@ from rowcast.core.events import MESSAGE, PATCH, PUT, Event
 from rowcast.core.limits import BULK_WRITES_MIN
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.features.retained.retaining import Retaining, RetainRules
+from rowcast.features.retained.retain_rules import Retaining, RetainRules
 from rowcast.kernel.admission import Admission
 from rowcast.kernel.steps import Steps
 from rowcast.kernel.write_path import WritePath

@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from typing import Literal
 
 from rowcast.core.callers import ALL, NONE, Caller, Grants
-from rowcast.core.entry_limits import PEERS_CACHED_MAX
+from rowcast.core.listener_limits import PEERS_CACHED_MAX
 
 STRANGER = Grants(read=True, write=True)
 """Grants of a caller without a user account that comes from elsewhere, or with a certificate.

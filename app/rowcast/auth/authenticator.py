@@ -24,8 +24,8 @@ from rowcast.auth.tries import LoginAttempt, LoginRateLimit
 from rowcast.auth.users import User, Users, exact_name, granted, tried_name
 from rowcast.auth.verifier import wrong_password
 from rowcast.core.callers import ADMIN, NONE, Caller, Grants
-from rowcast.core.entry_limits import PEERS_CACHED_MAX
 from rowcast.core.errors import Code, Error
+from rowcast.core.listener_limits import PEERS_CACHED_MAX
 from rowcast.core.peers import site
 
 _KEY_BYTES = 32

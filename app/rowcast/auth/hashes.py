@@ -12,7 +12,7 @@ from argon2.exceptions import Argon2Error, InvalidHashError
 from argon2.low_level import ARGON2_VERSION, Type, hash_secret
 
 from rowcast.auth.verifier import sign
-from rowcast.core.entry_limits import (
+from rowcast.core.authentication_limits import (
     HASH_BYTES,
     HASH_MEMORY_KIB,
     HASH_ROUNDS,

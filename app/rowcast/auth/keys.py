@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from cryptography.x509 import load_pem_x509_certificate
 
-from rowcast.core.entry_limits import TOKEN_KEY_BYTES_MIN, TOKEN_KEYS_FILE_BYTES_MAX
+from rowcast.core.authentication_limits import TOKEN_KEY_BYTES_MIN, TOKEN_KEYS_FILE_BYTES_MAX
 from rowcast.core.errors import Code, Error
 
 log = logging.getLogger("rowcast.auth")

@@ -7,8 +7,8 @@ than it tells. Only names that are users' are remembered, so that no stranger ca
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rowcast.core.authentication_limits import SIGHTINGS_MAX
 from rowcast.core.bounded import BoundedCache
-from rowcast.core.entry_limits import SIGHTINGS_MAX
 
 
 @dataclass(slots=True)

@@ -14,12 +14,12 @@ from rowcast.auth.hashes import Hash, decoy_hash, make_hash
 from rowcast.auth.turns import HashQueue
 from rowcast.auth.users import Check, User, Users, decoy, password_text, user_name
 from rowcast.auth.verifier import Verifier, make_verifier, sign, wrong_password
-from rowcast.core.bounded import BoundedCache
-from rowcast.core.entry_limits import (
+from rowcast.core.authentication_limits import (
     PASSWORD_CACHE_ENTRIES_MAX,
     PASSWORD_ITERATIONS,
     PASSWORD_SALT_BYTES,
 )
+from rowcast.core.bounded import BoundedCache
 from rowcast.core.errors import Error
 
 

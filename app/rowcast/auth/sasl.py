@@ -12,7 +12,7 @@ from typing import Protocol
 from rowcast.auth.scram import Challenge, read_client_first
 from rowcast.auth.users import User, Users, decoy, user_name
 from rowcast.auth.verifier import wrong_password
-from rowcast.core.entry_limits import SCRAM_NONCE_BYTES
+from rowcast.core.authentication_limits import SCRAM_NONCE_BYTES
 from rowcast.core.errors import Code, Error
 
 

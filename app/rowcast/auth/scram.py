@@ -14,7 +14,7 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass
 
 from rowcast.auth.verifier import Verifier, sign, wrong_password
-from rowcast.core.entry_limits import SCRAM_MESSAGE_BYTES_MAX
+from rowcast.core.authentication_limits import SCRAM_MESSAGE_BYTES_MAX
 from rowcast.core.errors import Code, Error
 
 METHOD = "SCRAM-SHA-256"

@@ -11,8 +11,8 @@ import secrets
 from base64 import b32encode
 from collections.abc import Callable
 
+from rowcast.core.authentication_limits import SETUP_CODE_BYTES, SETUP_CODE_GROUP_CHARS
 from rowcast.core.callers import ADMIN
-from rowcast.core.entry_limits import SETUP_CODE_BYTES, SETUP_CODE_GROUP_CHARS
 from rowcast.core.errors import Code, Error
 
 

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from rowcast.core.callers import Caller
-from rowcast.core.entry_limits import (
+from rowcast.core.authentication_limits import (
     TICKET_BYTES,
     TICKET_SECONDS,
     TICKETS_MAX,
     TICKETS_OF_USER_MAX,
 )
+from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 
 

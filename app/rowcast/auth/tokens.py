@@ -18,14 +18,14 @@ from jwt.types import Options
 from rowcast.auth.keys import Keys
 from rowcast.auth.users import User, exact_name
 from rowcast.auth.verifier import sign
-from rowcast.core.bounded import BoundedCache
-from rowcast.core.callers import Caller
-from rowcast.core.entry_limits import (
+from rowcast.core.authentication_limits import (
     ROLE_NAME_CHARS_MAX,
     TOKEN_BYTES_MAX,
     TOKENS_CACHED_MAX,
     USER_ROLES_MAX,
 )
+from rowcast.core.bounded import BoundedCache
+from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 
 _OWN = "rowcast"

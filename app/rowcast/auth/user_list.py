@@ -15,13 +15,13 @@ from dataclasses import asdict, dataclass, field, replace
 from rowcast.auth.hashes import read_hash
 from rowcast.auth.users import Role, User, granted, user_name
 from rowcast.auth.verifier import read_verifier
-from rowcast.core.callers import ADMIN, NONE, Grants
-from rowcast.core.entry_limits import (
+from rowcast.core.authentication_limits import (
     ROLE_NAME_CHARS_MAX,
     USER_ATTRIBUTES_CHARS_MAX,
     USER_ROLES_MAX,
     USERS_SECRET_BYTES,
 )
+from rowcast.core.callers import ADMIN, NONE, Grants
 from rowcast.core.errors import Code, Error
 
 GRANTS = ("read", "write", "administer")

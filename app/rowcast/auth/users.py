@@ -11,13 +11,13 @@ from typing import Protocol
 from rowcast.auth.hashes import Hash
 from rowcast.auth.saslprep import saslprep
 from rowcast.auth.verifier import Verifier, sign
-from rowcast.core.callers import ADMIN, ALL, NONE, Grants
-from rowcast.core.entry_limits import (
+from rowcast.core.authentication_limits import (
     PASSWORD_BYTES_MAX,
     PASSWORD_ITERATIONS,
     PASSWORD_SALT_BYTES,
     USER_NAME_BYTES_MAX,
 )
+from rowcast.core.callers import ADMIN, ALL, NONE, Grants
 from rowcast.core.errors import Code, Error
 
 _RESERVED = frozenset({"anonymous"})

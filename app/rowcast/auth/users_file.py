@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rowcast.auth.user_list import UserList, list_of, tree_of
 from rowcast.auth.users import Role, User
-from rowcast.core.entry_limits import (
+from rowcast.core.authentication_limits import (
     USERS_FILE_BYTES_MAX,
     USERS_FILE_LOOK_SECONDS,
     USERS_SECRET_BYTES,

@@ -11,7 +11,7 @@ import re
 from base64 import b64decode, b64encode
 from dataclasses import dataclass
 
-from rowcast.core.entry_limits import PASSWORD_ITERATIONS_MAX, PASSWORD_ITERATIONS_MIN
+from rowcast.core.authentication_limits import PASSWORD_ITERATIONS_MAX, PASSWORD_ITERATIONS_MIN
 from rowcast.core.errors import Code, Error
 
 _FORM = re.compile(r"SCRAM-SHA-256\$(\d{1,9}):([\w+/=]+)\$([\w+/=]+):([\w+/=]+)", re.ASCII)

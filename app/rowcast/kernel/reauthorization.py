@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
+from rowcast.core.authentication_limits import ACCESS_END_SECONDS, ACCESS_TIMER_SECONDS_MAX
 from rowcast.core.callers import Caller
 from rowcast.core.clock import WallClock
-from rowcast.core.entry_limits import ACCESS_END_SECONDS, ACCESS_TIMER_SECONDS_MAX
 from rowcast.core.errors import Code, Error
 from rowcast.subscriptions.subscription import Subscription
 

@@ -1,4 +1,7 @@
-"""The write path: every write of every door and feature goes through ``submit``, or ``submit_run``.
+"""The write path: single writes come to ``submit`` or ``submit_run``, of doors and features alike.
+
+Those that are all or none (``atomic_batch.py``) run the same steps by ``admit``, and go on together
+with ``commit_or_announce``; the server's own events begin there.
 
 1. route: what is at the topic, with the steps that features have there (``steps.py``).
 2. steps: each may refuse the write, change it, add a decider, or take it over.

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from rowcast.core.entry_limits import TLS_LOOK_SECONDS
 from rowcast.core.errors import Error
+from rowcast.core.listener_limits import TLS_LOOK_SECONDS
 from rowcast.net.identity import ClientCheck, Files, Identity, day_text, identity_of, server_context
 from rowcast.net.revocation import SETTING, Revocations, read_revocations
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, cast
 
-from rowcast.core.entry_limits import (
+from rowcast.core.listener_limits import (
     TLS_FAILURE_LOG_SECONDS,
     TLS_HANDSHAKE_SECONDS,
     TLS_HANDSHAKES_MAX,

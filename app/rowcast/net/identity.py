@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from rowcast.core.entry_limits import TLS_EXPIRY_WARNING_DAYS, TLS_FILE_BYTES_MAX
 from rowcast.core.errors import Code, Error
+from rowcast.core.listener_limits import TLS_EXPIRY_WARNING_DAYS, TLS_FILE_BYTES_MAX
 from rowcast.net.revocation import SETTING
 
 _CERTIFICATE: Final = "-----BEGIN CERTIFICATE-----"

@@ -8,8 +8,8 @@ import asyncio
 import socket
 from collections.abc import Callable
 
-from rowcast.core.entry_limits import LISTEN_BACKLOG
 from rowcast.core.fairness_limits import ACCEPTED_AT_ONCE
+from rowcast.core.listener_limits import LISTEN_BACKLOG
 from rowcast.net.probes import probe_accepted
 
 

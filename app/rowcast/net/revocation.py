@@ -11,8 +11,8 @@ from typing import Final
 
 from cryptography import x509
 
-from rowcast.core.entry_limits import TLS_FILE_BYTES_MAX
 from rowcast.core.errors import Code, Error
+from rowcast.core.listener_limits import TLS_FILE_BYTES_MAX
 
 SETTING: Final = "tls.certificateRevocationList"
 _LIST: Final = "-----BEGIN X509 CRL-----"

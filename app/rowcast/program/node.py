@@ -31,8 +31,8 @@ from rowcast.journal.node_opening import (
 )
 from rowcast.log.engine import Engine
 from rowcast.net.fork_server import Processes
-from rowcast.program.admission import Watch, admitted, check_begin, has_left
 from rowcast.program.cluster_checks import agreed, check_cluster, tell_of_archive
+from rowcast.program.cluster_membership import Watch, admitted, check_begin, has_left
 from rowcast.program.cluster_nodes import FollowerNode, Membership, SequencerNode
 from rowcast.program.collector import Collector
 from rowcast.program.config import Config, variable

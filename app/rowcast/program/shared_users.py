@@ -24,7 +24,7 @@ from typing import Final
 from rowcast.auth.setup_code import SetupCode
 from rowcast.auth.user_list import UserList, list_of, tree_of
 from rowcast.auth.users_file import Edit, UsersFile, read_users
-from rowcast.core.entry_limits import USERS_FILE_LOOK_SECONDS
+from rowcast.core.authentication_limits import USERS_FILE_LOOK_SECONDS
 from rowcast.core.errors import Code, Error
 from rowcast.core.facts import Change
 from rowcast.kernel.feature import Background, Feature

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from rowcast.core.entry_limits import PASSWORD_CHECKS_AT_ONCE
+from rowcast.core.authentication_limits import PASSWORD_CHECKS_AT_ONCE
 from rowcast.core.read_limits import READER_THREADS
 from rowcast.net.background_threads import background_threads
 from rowcast.net.fork_server import Processes

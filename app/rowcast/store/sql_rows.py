@@ -23,7 +23,7 @@ from operator import ne
 from typing import Final, cast
 
 from rowcast.codecs import json_text
-from rowcast.core.entry_limits import WRITERS_CACHED_MAX
+from rowcast.core.authentication_limits import WRITERS_CACHED_MAX
 from rowcast.core.event_cache import EventCache
 from rowcast.core.events import MISSING, PUT, Event, Record
 from rowcast.core.tables import Attribute, Type

@@ -4,7 +4,7 @@ import pytest
 
 from mqtt_server import OTHER, MqttServer, Puback, Publish, topics
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
-from rowcast.features.retained.retaining import Retaining, RetainRules
+from rowcast.features.retained.retain_rules import Retaining, RetainRules
 from rowcast.mqtt.reasons import Reason
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from build import turns
 from rightful import ANN, BEN, Rightful, person
+from rowcast.core.audit_limits import REFUSALS_OF_ONE_BURST, REFUSALS_RATED_MAX
 from rowcast.core.callers import ALL, NONE, Caller
 from rowcast.core.errors import Error
 from rowcast.core.events import PUT, Event
-from rowcast.core.refusal_limits import REFUSALS_OF_ONE_BURST, REFUSALS_RATED_MAX
 from rowcast.core.topics import TopicFilter
 from rowcast.features.audit.refusals import TABLE, RefusalLog
 from rowcast.writes.write import Unawaited

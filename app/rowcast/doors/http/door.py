@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from rowcast.auth.authenticator import Authenticator
+from rowcast.core.authentication_limits import TOKEN_SECONDS
 from rowcast.core.bounded import ClearedCache
 from rowcast.core.callers import Caller
-from rowcast.core.entry_limits import TOKEN_SECONDS
 from rowcast.core.limits import (
     HTTP_BODY_SECONDS_MAX,
     HTTP_CALLERS_MAX,

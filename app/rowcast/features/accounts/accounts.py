@@ -19,9 +19,9 @@ from rowcast.auth.setup_code import SetupCode
 from rowcast.auth.user_list import UserList
 from rowcast.auth.users import password_text
 from rowcast.auth.users_file import Edit, UsersFile
+from rowcast.core.authentication_limits import PASSWORD_CHECKS_AT_ONCE
 from rowcast.core.callers import Caller
 from rowcast.core.clock import WallClock
-from rowcast.core.entry_limits import PASSWORD_CHECKS_AT_ONCE
 from rowcast.core.errors import Code, Error
 from rowcast.core.fingerprint import fingerprint
 from rowcast.features.accounts.forms import Said, checked, role_edit, user_members

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from rowcast.core.entry_limits import USERS_FILE_LOOK_SECONDS
+from rowcast.core.authentication_limits import USERS_FILE_LOOK_SECONDS
 from rowcast.core.errors import Error
 from rowcast.features.accounts.accounts import ROLES, USERS, Directory
 from rowcast.features.accounts.dynsec import PATH as CONTROL

@@ -10,14 +10,14 @@ import logging
 from typing import Final
 
 from rowcast.codecs import JSON, encode
-from rowcast.core.callers import SERVER, Caller
-from rowcast.core.clock import WallClock
-from rowcast.core.entry_limits import (
+from rowcast.core.audit_limits import (
     AUDIT_KEEP_EVENTS,
     AUDIT_KEEP_SECONDS,
     AUDIT_MEMBERS_MAX,
     AUDIT_TEXT_CHARS_MAX,
 )
+from rowcast.core.callers import SERVER, Caller
+from rowcast.core.clock import WallClock
 from rowcast.core.errors import Error
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topic_tables import AUDIT, AUDIT_LEVEL, TopicRoot, TopicTable

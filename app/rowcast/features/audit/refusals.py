@@ -14,14 +14,8 @@ import logging
 from typing import Final
 
 from rowcast.codecs import JSON, encode
-from rowcast.core.bounded import BoundedCache
-from rowcast.core.callers import SERVER, Caller
-from rowcast.core.clock import WallClock
-from rowcast.core.entry_limits import AUDIT_TEXT_CHARS_MAX
-from rowcast.core.errors import UNFIT, Code, Error
-from rowcast.core.events import MESSAGE, Event
-from rowcast.core.rate_limit import TokenBucket
-from rowcast.core.refusal_limits import (
+from rowcast.core.audit_limits import (
+    AUDIT_TEXT_CHARS_MAX,
     REFUSALS_KEEP_EVENTS,
     REFUSALS_KEEP_SECONDS,
     REFUSALS_OF_ONE_BURST,
@@ -29,6 +23,12 @@ from rowcast.core.refusal_limits import (
     REFUSALS_PER_SECOND_MAX,
     REFUSALS_RATED_MAX,
 )
+from rowcast.core.bounded import BoundedCache
+from rowcast.core.callers import SERVER, Caller
+from rowcast.core.clock import WallClock
+from rowcast.core.errors import UNFIT, Code, Error
+from rowcast.core.events import MESSAGE, Event
+from rowcast.core.rate_limit import TokenBucket
 from rowcast.core.topic_tables import REFUSALS, REFUSALS_LEVEL, TopicRoot, TopicTable
 from rowcast.kernel.kernel import Kernel
 from rowcast.routes.system_rows import time_text

@@ -1,7 +1,7 @@
 """The feature: rules for retained messages at undeclared topics, and their rows (E17 to E20)."""
 
+from rowcast.features.retained.retain_rules import Retaining, RetainRules
 from rowcast.features.retained.retained_rows import PATH, retained_rows
-from rowcast.features.retained.retaining import Retaining, RetainRules
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
 from rowcast.store.store import Records

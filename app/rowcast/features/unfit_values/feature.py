@@ -11,9 +11,9 @@ Devices that repeat a refused message for ever are the reason: they have no othe
 from typing import Final
 
 from rowcast.codecs import JSON, encode
+from rowcast.core.audit_limits import AUDIT_TEXT_CHARS_MAX
 from rowcast.core.callers import SERVER
 from rowcast.core.clock import WallClock
-from rowcast.core.entry_limits import AUDIT_TEXT_CHARS_MAX
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.core.memory_limits import DEAD_LETTER_BYTES_MAX

@@ -22,8 +22,8 @@ from rowcast.auth.user_list import UserList, attributes_of, roles_of
 from rowcast.auth.users import User, kept_name, password_text
 from rowcast.auth.users_file import change_users, read_users, remove_user
 from rowcast.auth.verifier import Verifier
+from rowcast.core.authentication_limits import PASSWORD_BYTES_MAX
 from rowcast.core.callers import NONE, Grants
-from rowcast.core.entry_limits import PASSWORD_BYTES_MAX
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import WILDCARDS
 from rowcast.program.commands.options import ConfigOption, DataOption, JsonOption, print_row

@@ -13,7 +13,7 @@ from rowcast.core.limits import (
     RETAINED_PAGE_RECORDS,
     RETAINED_PAYLOAD_BYTES_MAX,
 )
-from rowcast.features.retained.retaining import RetainRules
+from rowcast.features.retained.retain_rules import RetainRules
 from rowcast.schema.sizes import parse_size
 from rowcast.settings.sections import Count, Number, Section, nothing
 

@@ -7,8 +7,8 @@ from pydantic import AfterValidator, Field
 
 from rowcast.auth.keys import ALGORITHMS, Keys
 from rowcast.auth.tokens import USER_PREFIX, ForeignIssuer
+from rowcast.core.authentication_limits import TOKEN_LEEWAY_SECONDS, TOKEN_SECONDS
 from rowcast.core.callers import Grants
-from rowcast.core.entry_limits import TOKEN_LEEWAY_SECONDS, TOKEN_SECONDS
 from rowcast.settings.sections import Count, PlaceOrNone, Seconds, Section
 
 

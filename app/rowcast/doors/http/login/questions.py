@@ -6,8 +6,8 @@ is not recorded as a refusal.
 
 from collections.abc import Sequence
 
+from rowcast.core.authentication_limits import QUESTIONS_MAX
 from rowcast.core.callers import Caller
-from rowcast.core.entry_limits import QUESTIONS_MAX
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.door import HttpDoor

@@ -15,12 +15,12 @@ from pydantic import BaseModel, ValidationError
 
 from rowcast.auth.authenticator import Credentials
 from rowcast.codecs import JSON, decode
-from rowcast.core.callers import NONE, Caller
-from rowcast.core.entry_limits import (
+from rowcast.core.authentication_limits import (
     LOGIN_BODY_BYTES_MAX,
     LOGIN_BODY_SECONDS_MAX,
     QUESTIONS_MAX,
 )
+from rowcast.core.callers import NONE, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.login.models import (

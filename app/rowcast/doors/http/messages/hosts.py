@@ -12,8 +12,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from rowcast.core.bounded import ClearedCache
-from rowcast.core.entry_limits import HOSTS_CACHED_MAX
 from rowcast.core.errors import Code, Error
+from rowcast.core.listener_limits import HOSTS_CACHED_MAX
 from rowcast.doors.http.messages.asgi import Headers, Scope
 from rowcast.doors.http.messages.cors import is_address
 

@@ -1,5 +1,15 @@
-"""Limits of the events of refusals under ``$AUDIT/refused``: each with its unit and reason."""
+"""Limits of the events under ``$AUDIT``: each with its unit and reason."""
 
+AUDIT_KEEP_SECONDS = 365 * 24 * 3600
+"""Retention of audit events: auditors come once a year."""
+AUDIT_KEEP_EVENTS = 100_000
+"""Audit events to keep: nearly three hundred a day, in some 50 MB."""
+AUDIT_TEXT_CHARS_MAX = 500
+"""Of a topic, a reason or a member's name, which may be a stranger's text."""
+AUDIT_MEMBERS_MAX = 64
+"""Names of members in one audit event: more than any row has."""
+
+# Refusals, under ``$AUDIT/refused`` ---------------------------------------------------------------
 REFUSALS_PER_SECOND_MAX = 5
 """Refusals written per second: as many as a person can read, 170 MB a year at most, of which little
 is kept."""

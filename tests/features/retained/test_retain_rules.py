@@ -9,8 +9,8 @@ from rowcast.core.callers import SERVER
 from rowcast.core.errors import Error
 from rowcast.core.events import CURRENT, DELETE, PATCH, PUT, SNAPSHOT, Event
 from rowcast.core.topics import TopicFilter
+from rowcast.features.retained.retain_rules import Retaining, RetainRules
 from rowcast.features.retained.retainer import Retained
-from rowcast.features.retained.retaining import Retaining, RetainRules
 from rowcast.subscriptions import delivery_rate as pacing
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 from rowcast.subscriptions.subscription import Subscription

@@ -1,9 +1,8 @@
-"""Limits of authentication, listening sockets and TLS; see ``limits``.
+"""Limits of users, passwords and their hashes, tokens, tickets and signing in; see ``limits``.
 
 Value, unit (last in the name) and the reason for the value. The rules of ``limits`` apply.
 """
 
-# Users --------------------------------------------------------------------------------------------
 USER_NAME_BYTES_MAX = 255
 """Longer than any account, host or e-mail address."""
 PASSWORD_BYTES_MAX = 1_024
@@ -65,25 +64,12 @@ TOKEN_KEYS_FILE_BYTES_MAX = 1024 * 1024
 """A file of keys: a hundred certificates."""
 WRITERS_CACHED_MAX = 1_024
 """Cached writer properties, one for each user: the busiest ones of a server."""
-AUDIT_KEEP_SECONDS = 365 * 24 * 3600
-"""Retention of audit events: auditors come once a year."""
-AUDIT_KEEP_EVENTS = 100_000
-"""Audit events to keep: nearly three hundred a day, in some 50 MB."""
-AUDIT_TEXT_CHARS_MAX = 500
-"""Of a topic, a reason or a member's name, which may be a stranger's text."""
-AUDIT_MEMBERS_MAX = 64
-"""Names of members in one audit event: more than any row has."""
 LOGIN_BODY_BYTES_MAX = 16_384
 """A name and a password in JSON, each as long as it may be, with escapes."""
 LOGIN_BODY_SECONDS_MAX = 10
 """Wait for such a body, from a client that has not signed in yet."""
 QUESTIONS_MAX = 32
 """Topics in one permission query: a page has a dozen parts."""
-HOSTS_CACHED_MAX = 256
-"""Cached decisions on names in Host headers: a server has a few."""
-PEERS_CACHED_MAX = 1_024
-"""Cached decisions whether an address is this machine's: parsing one costs a connection as much as
-its CONNECT, and most connections come from few addresses."""
 TICKET_SECONDS = 30
 """From issuing a ticket to its use: a browser does both within one second (C27)."""
 TICKET_BYTES = 32
@@ -103,29 +89,3 @@ ACCESS_END_SECONDS = 0.1
 together."""
 ACCESS_TIMER_SECONDS_MAX = 86_400.0
 """Longest wait of one timer: clocks are set, and asyncio's own bound is not far beyond."""
-
-# Listening ----------------------------------------------------------------------------------------
-LISTEN_BACKLOG = 2_048
-"""Connections that wait to be accepted on one port: the reconnects of a browser farm in one
-second."""
-
-# TLS ----------------------------------------------------------------------------------------------
-TLS_HANDSHAKE_SECONDS = 10
-"""From the connection to the end of its handshake; as long as for CONNECT (D7)."""
-TLS_HANDSHAKES_MAX = 2_048
-"""Concurrent handshakes on one port: as many as connections wait to be accepted. Each uses some 50
-KiB; further ones are closed at once."""
-TLS_SHUTDOWN_SECONDS = 3
-"""Wait for the peer's close_notify: less than any door waits for its connections to close."""
-TLS_WRITE_BUFFER_BYTES_HIGH = 64 * 1024
-"""Bytes buffered above TLS before its protocol is paused: as without TLS; asyncio's default for TLS
-is eight times that."""
-TLS_FAILURE_LOG_SECONDS = 60
-"""Interval between log lines about failed handshakes of one port: a port scanner must not fill the
-log."""
-TLS_LOOK_SECONDS = 10
-"""Interval between checks of certificate files for changes: a few calls of stat."""
-TLS_FILE_BYTES_MAX = 4 * 1024 * 1024
-"""A file of certificates: the bundles of all public authorities are a tenth of that."""
-TLS_EXPIRY_WARNING_DAYS = 14
-"""Days before expiry of a certificate from which to warn: renewal programs begin at 30."""
