@@ -274,10 +274,11 @@ def _is_socket(path: Path) -> bool:
 
 def features_without(*names: str) -> "list[Plug]":
     """Return the features of every server but for these."""
-    from rowcast.program.features import FEATURES
+    from rowcast.program.features import FEATURES, plugs_of
 
-    assert set(names) <= {plug.name for plug in FEATURES}
-    return [plug for plug in FEATURES if plug.name not in names]
+    known = {plug.name for plug in FEATURES}
+    assert set(names) <= known
+    return plugs_of(known - set(names))
 
 
 def features_with(name: str, make: "Callable[[Parts], Feature | None]") -> "list[Plug]":
@@ -312,7 +313,7 @@ async def application(
     file.write_text(schema)
     given = {"schema": file, "resources": RESOURCES, "data": folder / "data", "http.port": 0}
     given |= {"mqtt.network.port": 0} | dict(settings or {})
-    plugs = FEATURES if features is None else features
+    plugs = features if features is not None else FEATURES
     processes = Interpreters() if apart else None
     running = Application(load_config(None, {}, given), now, features=plugs, processes=processes)
     await running.start()

@@ -9,11 +9,11 @@ from rowcast.core.errors import Error
 from rowcast.kernel.feature import Feature
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Connect, Subscribe, Subscription
-from rowcast.program.features import FEATURES, Plug
+from rowcast.program.features import FEATURES, Plug, plugs_of
 from serving import PATIENCE_SECONDS, application, features_without
 
 NAMES = [plug.name for plug in FEATURES]
-RIGHTS = [plug for plug in FEATURES if plug.name == "rights"]
+RIGHTS = plugs_of({"rights"})
 
 PROMISES = [
     (

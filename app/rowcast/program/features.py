@@ -4,7 +4,7 @@ The order matters where a comment says so. A feature that is switched off is Non
 path.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -199,3 +199,8 @@ FEATURES: Final = (
     Plug("overload", lambda it: OverloadProtection(it.config.of(OverloadSection).watermarks)),
     Plug("retention", _retention),
 )
+
+
+def plugs_of(names: Collection[str]) -> list[Plug]:
+    """Return the features with these names, in their order."""
+    return list(filter(lambda plug: plug.name in names, FEATURES))

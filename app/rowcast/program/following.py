@@ -39,7 +39,7 @@ from rowcast.kernel.kernel import Kernel
 from rowcast.net.relay import Client
 from rowcast.program.cluster_checks import agreed
 from rowcast.program.config import Config
-from rowcast.program.features import FEATURES, Plug
+from rowcast.program.features import Plug, plugs_of
 from rowcast.program.main import Application
 from rowcast.program.operations import make_ready
 from rowcast.program.relaying_edge import RelayingEdge
@@ -89,7 +89,7 @@ class Following(Application):
     def __init__(self, config: Config, node: str, more: Sequence[Plug] = ()) -> None:
         self._node = node
         self._mqtt: MqttRelay | None = None
-        same = [plug for plug in FEATURES if plug.name in SAME_EVERYWHERE]
+        same = plugs_of(SAME_EVERYWHERE)
         super().__init__(config, features=[*same, *REFUSING, *READING, *more])
 
     def _load_resources(self) -> None:

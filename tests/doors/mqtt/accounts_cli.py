@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from accounting_world import Yard
+from accounting import Yard
 
 from rowcast.store.sqlite import SqlStore
 

@@ -1,7 +1,7 @@
 """What was sent = what came + what is told missing, for every subscription (M4)."""
 
 import pytest
-from accounting_world import Yard
+from accounting import Yard
 
 from rowcast.core.limits import GAP_MARKS_TOGETHER_MAX
 

@@ -11,7 +11,7 @@ from hmac import compare_digest, digest
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
-from alarm_world import World, sensor
+from alarm_server import AlarmServer, sensor
 from pydantic import ValidationError
 
 from build import ANN, refusal
@@ -40,8 +40,8 @@ def pauses(monkeypatch):
     return made
 
 
-async def world(table=None, **settings):
-    return await World(table or sensor(0), **(HOOK | settings)).start()
+async def server(table=None, **settings):
+    return await AlarmServer(table or sensor(0), **(HOOK | settings)).start()
 
 
 def kinds(it):
@@ -53,7 +53,7 @@ async def rows(it):
 
 
 async def test_v5_each_change_is_posted_in_order_and_signed():
-    it = await world()
+    it = await server()
     await it.write(85)
     await it.patch({"acknowledged": True})
     await it.write(70)
@@ -79,7 +79,7 @@ def test_a_signature_is_that_of_standard_webhooks():
 
 
 async def test_a_failed_call_is_repeated_then_a_dead_letter_then_sent_again(pauses):
-    it = await world()
+    it = await server()
     it.refusing = True
     await it.write(85)
     for _ in range(6):
@@ -105,7 +105,7 @@ async def test_a_failed_call_is_repeated_then_a_dead_letter_then_sent_again(paus
 
 
 async def test_what_was_not_taken_is_posted_after_a_kill_and_what_was_is_not():
-    it = await world()
+    it = await server()
     await it.write(85)
     await it.turn()
     it.refusing = True
@@ -121,7 +121,7 @@ async def test_what_was_not_taken_is_posted_after_a_kill_and_what_was_is_not():
 
 
 async def test_a_dead_letter_is_discarded_and_the_oldest_makes_room():
-    it = await world()
+    it = await server()
     it.feature.webhooks._dead_max = 2
     it.feature.webhooks._waiting_max = 0
     for number in range(3):
@@ -137,7 +137,7 @@ async def test_a_dead_letter_is_discarded_and_the_oldest_makes_room():
 
 async def test_an_alarm_names_its_webhook_and_an_unknown_one_stops_the_start():
     other = ({"name": "night", "url": "https://night.example/"},)
-    it = await world(sensor(0, webhook="night"), webhooks=other)
+    it = await server(sensor(0, webhook="night"), webhooks=other)
     await it.write(85)
     await it.turn()
     assert ["https://night.example/"] == [url for url, _, _ in it.posted]

@@ -5,7 +5,7 @@ import json
 import re
 
 import pytest
-from alarm_world import NOW, ROW, TOLD, TOPIC, World, sensor
+from alarm_server import NOW, ROW, TOLD, TOPIC, AlarmServer, sensor
 
 from build import ANN, KEY, Listener, refusal
 from rightful import ROOT, person
@@ -29,12 +29,12 @@ from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 READER = Caller("rita", Grants(read=True, write=True), "http")
 
 
-async def world(*tables, **settings):
-    return await World(*tables, **settings).start()
+async def server(*tables, **settings):
+    return await AlarmServer(*tables, **settings).start()
 
 
 async def test_v5_it_is_pending_then_raised_then_cleared_then_normal():
-    it = await world()
+    it = await server()
     await it.write(85)
     assert (["pending"], []) == ([row["state"] for row in await it.rows()], it.told())
     await it.after(5.2)
@@ -61,7 +61,7 @@ async def test_v5_it_is_pending_then_raised_then_cleared_then_normal():
 
 
 async def test_a_break_begins_the_hold_anew():
-    it = await world()
+    it = await server()
     for _ in range(5):
         await it.write(85)
         await it.after(5)
@@ -71,7 +71,7 @@ async def test_a_break_begins_the_hold_anew():
 
 
 async def test_a_deleted_record_clears_its_alarm():
-    it = await world(sensor(0))
+    it = await server(sensor(0))
     await it.write(85)
     await it.delete()
     await it.turn()
@@ -79,7 +79,7 @@ async def test_a_deleted_record_clears_its_alarm():
 
 
 async def test_it_is_acknowledged_and_shelved_by_a_patch_of_its_row():
-    it = await world(sensor(0))
+    it = await server(sensor(0))
     await it.write(85)
     await it.patch({"acknowledged": True})
     assert ("acknowledged", "ann") == tuple(
@@ -105,13 +105,13 @@ async def test_it_is_acknowledged_and_shelved_by_a_patch_of_its_row():
      {"acknowledged": True, "shelved_for": "1h"}],
 )  # fmt: skip
 async def test_another_patch_is_refused(value):
-    it = await world(sensor(0))
+    it = await server(sensor(0))
     await it.write(85)
     assert Code.UNPROCESSABLE is await refusal(it.patch(value))
 
 
 async def test_a_pending_alarm_is_changed_by_nobody_and_a_normal_one_is_not_there():
-    it = await world()
+    it = await server()
     await it.write(85)
     for value in ({"acknowledged": True}, {"shelved_for": 60}):
         assert Code.CONFLICT is await refusal(it.patch(value))
@@ -121,7 +121,7 @@ async def test_a_pending_alarm_is_changed_by_nobody_and_a_normal_one_is_not_ther
 
 
 async def test_flapping_is_bounded_and_ends_with_calm():
-    it = await world(sensor(0))
+    it = await server(sensor(0))
     for _ in range(100):
         await it.write(85)
         await it.after(0.1)
@@ -135,7 +135,7 @@ async def test_flapping_is_bounded_and_ends_with_calm():
 
 
 async def test_flapping_is_bounded_where_the_record_is_deleted_each_time():
-    it = await world(sensor(0))
+    it = await server(sensor(0))
     for _ in range(100):
         await it.write(85)
         await it.after(0.1)
@@ -149,7 +149,7 @@ async def test_flapping_is_bounded_where_the_record_is_deleted_each_time():
 
 async def test_rows_are_watched_and_queried_like_others():
     """M11: by a filter below the path, and over REST."""
-    it = await world(sensor(0))
+    it = await server(sensor(0))
     seen = Listener(it.server, "$SYS/alarms/#")
     await it.write(85)
     await it.write(60, "Sensor/2")
@@ -175,7 +175,7 @@ async def submit(it, row, caller):
 
 
 async def test_only_who_may_administer_changes_it():
-    it = await world(sensor(0))
+    it = await server(sensor(0))
     await it.write(85)
     assert Code.DENIED is await submit(it, ROW, READER)
 
@@ -186,7 +186,7 @@ async def put_rule(it, rule):
 
 
 async def test_a_rule_lets_an_operator_do_it():
-    it = await world(sensor(0))
+    it = await server(sensor(0))
     operator = person("olga", "operator")
     await it.write(85)
     await it.turn()
@@ -210,7 +210,7 @@ type Sensor @table @export @auth(read: "owner == $user")
 
 
 async def test_only_who_may_read_the_record_hears_of_its_alarm():
-    it = await world(*parse_schema(SECRET).tables)
+    it = await server(*parse_schema(SECRET).tables)
     ben = person("ben")
     for number, owner in (("1", "ben"), ("2", "eve")):
         value = json.dumps({"temp": 90, "owner": owner}).encode()
@@ -239,7 +239,7 @@ def test_the_record_of_an_alarm_is_known_by_its_topics():
 
 
 async def test_a_new_alarm_is_computed_from_the_records():
-    it = World(Table("Sensor", "Sensor", sensor().attributes))
+    it = AlarmServer(Table("Sensor", "Sensor", sensor().attributes))
     await it.start()
     await it.write(85)
     await it.write(60, "Sensor/2")
@@ -254,7 +254,7 @@ async def test_a_new_alarm_is_computed_from_the_records():
 
 
 async def test_a_changed_alarm_is_computed_anew_and_what_its_record_says_counts():
-    it = await world(sensor(0))
+    it = await server(sensor(0))
     for number, temp in (("1", 85), ("2", 95), ("3", 95)):
         await it.write(temp, f"Sensor/{number}")
     await it.turn()
@@ -269,7 +269,7 @@ async def test_a_changed_alarm_is_computed_anew_and_what_its_record_says_counts(
 
 
 async def test_an_alarm_that_is_no_longer_declared_is_gone():
-    it = await world(sensor(0))
+    it = await server(sensor(0))
     await it.write(85)
     await it.turn()
     it.tables = (Table("Sensor", "Sensor", sensor().attributes),)
@@ -281,7 +281,7 @@ async def test_an_alarm_that_is_no_longer_declared_is_gone():
 
 async def test_a_log_that_was_trimmed_too_far_is_not_needed():
     """The records say what holds; what happened in between is gone with the log."""
-    it = await world(sensor(0))
+    it = await server(sensor(0))
     await it.write(85)
     await it.turn()
     it.kill()
@@ -298,7 +298,7 @@ async def test_a_log_that_was_trimmed_too_far_is_not_needed():
 
 
 async def test_many_changes_are_stored_in_parts_and_in_order():
-    it = await world(sensor(0))
+    it = await server(sensor(0))
     it.alarms.changes_per_commit = 3
     it.alarms._writing = 1  # the disk is busy
     for number in range(10):
@@ -315,7 +315,7 @@ async def test_many_changes_are_stored_in_parts_and_in_order():
 
 
 async def test_what_the_disk_refuses_is_stored_later():
-    it = await world(sensor(0))
+    it = await server(sensor(0))
     faults = [Error(Code.BUSY, "the disk is full")]
 
     def fault(_what):
@@ -331,7 +331,7 @@ async def test_what_the_disk_refuses_is_stored_later():
 
 
 async def test_silent_changes_are_stored_after_some_seconds_and_the_position_now_and_then():
-    it = await world()
+    it = await server()
     await it.write(85)
     assert [] == it.store.states("alarms/states")
     await it.after(5.1)
@@ -352,7 +352,7 @@ async def test_too_many_are_counted_and_not_raised():
 
 
 async def test_a_topic_that_would_be_too_long_has_a_row_only():
-    it = await world(sensor(0))
+    it = await server(sensor(0))
     topic = "Sensor/" + "x" * 65_520
     await it.write(85, topic)
     await it.turn()
@@ -360,7 +360,7 @@ async def test_a_topic_that_would_be_too_long_has_a_row_only():
 
 
 async def test_the_query_is_a_plain_list_without_rules():
-    it = await world(Table("Plain", "Plain", (KEY,)))
+    it = await server(Table("Plain", "Plain", (KEY,)))
     assert [] == await it.server.kernel.resource("$SYS/alarms/", ANN).get(Query())
 
 
@@ -368,21 +368,21 @@ async def test_the_query_is_a_plain_list_without_rules():
 @pytest.mark.parametrize("rest", ["hto/#", "hto", "hto/Sensor/1"])
 async def test_p5_a_filter_of_an_alarm_that_no_table_has_is_refused(below, rest):
     """P5, V5: nothing would ever come at its topics, or of its rows; with those that there are."""
-    it, filter_ = await world(), f"{below}/{rest}"
+    it, filter_ = await server(), f"{below}/{rest}"
     words = "no alarm is called 'hto'; did you mean \"hot\"?; there are hot"
     with pytest.raises(Error, match=re.escape(words)) as told:
         it.server.kernel.authorise_watch(TopicFilter(filter_), READER)
     assert Code.NOT_FOUND == told.value.code
     for end in ("", "/#", "/+/Sensor/1", "/hot/#", "/hot"):
         it.server.kernel.authorise_watch(TopicFilter(below + end), READER)
-    bare = await world(Table("Dog", "Dog", (KEY,)))
+    bare = await server(Table("Dog", "Dog", (KEY,)))
     with pytest.raises(Error, match="the schema declares none"):
         bare.server.kernel.authorise_watch(TopicFilter(filter_), READER)
 
 
 async def test_v5_m3_alarms_that_satisfy_conditions_are_followed():
     """V5, M3: a live query holds what a list with the same conditions has."""
-    it = await world()
+    it = await server()
     kernel = it.server.kernel
     reader, held, steps = Subscription(kernel.reader), {}, []
     conditions = "severity==major&active==true"

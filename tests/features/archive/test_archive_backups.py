@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from archive_world import Archiving, every, ranges, written
+from archiving_server import Archiving, every, ranges, written
 
 from build import code_of
 from rowcast.core.errors import Code

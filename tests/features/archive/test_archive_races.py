@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from archive_world import FILTERS, Archiving, define, happen
+from archiving_server import FILTERS, Archiving, define, happen
 
 from build import ANN
 from rowcast.core.topics import TopicFilter

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from archive_world import FILTERS, PLACES, TOPICS, Archiving, define, happen
+from archiving_server import FILTERS, PLACES, TOPICS, Archiving, define, happen
 
 from build import ANN, EPOCH, Server, refusal
 from memory_store import MemoryStore

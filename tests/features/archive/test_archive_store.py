@@ -6,7 +6,7 @@ import shutil
 import uuid
 
 import pytest
-from archive_world import Archiving, every, ranges, written
+from archiving_server import Archiving, every, ranges, written
 
 from build import Code, Error, code_of
 from object_store import BUCKET, object_store

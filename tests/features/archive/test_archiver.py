@@ -5,7 +5,7 @@ import shutil
 import stat
 
 import pytest
-from archive_world import Archiving, define, every, ranges, written
+from archiving_server import Archiving, define, every, ranges, written
 
 from build import ANN, Code, refusal
 from rowcast.core.topic_tables import TopicRoot, TopicTable

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from archive_world import Archiving, every, written
+from archiving_server import Archiving, every, written
 
 from build import Code, Error
 from rowcast.core.topic_tables import TopicRoot, TopicTable

@@ -84,7 +84,7 @@ async def server(folder, *brokers, change=None, **more):
     (folder / "none.graphql").write_text(more.pop("schema_text", "type Dog @table @export {\n"
                                          "  id: ID @primaryKey\n  name: String\n}\n"))  # fmt: skip
     now = more.pop("now", time.time)
-    features = FEATURES if change is None else _features(change)
+    features = _features(change) if change else FEATURES
     application = Application(config(folder, *brokers, **more), now, features)
     await application.start()
     try:

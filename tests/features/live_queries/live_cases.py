@@ -12,11 +12,11 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from hasty_world import run_hasty
-from messages_world import run_messages
-from query_world import DOORS, run_case
-from related_world import run_related, run_relationship
-from rows_world import run_rows
+from hasty_readers import run_hasty
+from message_readers import run_messages
+from query_readers import DOORS, run_case
+from related_readers import run_related, run_relationship
+from row_readers import run_rows
 
 from tracebacks import Tracebacks
 

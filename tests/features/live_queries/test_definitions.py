@@ -1,7 +1,7 @@
 """Since when a named query has its conditions, and a table what it computes."""
 
 import pytest
-from dogs_world import put, watch
+from related_dogs import put, watch
 
 from build import Server, turns
 from rowcast.core.callers import ALL, Caller

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from query_world import DOORS, Mqtt, Sse, Ws, world
+from query_readers import DOORS, Mqtt, Sse, Ws, query_server
 
 from mqtt_server import Peer
 from rowcast.core.events import MESSAGE, PUT, Event
@@ -28,7 +28,7 @@ def put(number, **value):
 @pytest.fixture
 async def orders():
     (table,) = parse_schema(SCHEMA).tables
-    async with world(table) as opened:
+    async with query_server(table) as opened:
         await opened.write(put("1", price=2.0, quantity=4))
         await opened.write(put("2", price=2.0, quantity=40))
         yield opened

@@ -1,9 +1,9 @@
 """Live queries whose readers leave, or whose records change, while the records are read (M3)."""
 
 import pytest
-from dogs_world import BONN, put, related, watch
-from hasty_world import HastyMqtt, HastySse, HastyWs, run_hasty
-from query_world import WRITER
+from hasty_readers import HastyMqtt, HastySse, HastyWs, run_hasty
+from query_readers import WRITER
+from related_dogs import BONN, put, related, watch
 
 from build import turns
 from rowcast.features.live_queries.related_past import Past

@@ -3,10 +3,10 @@
 from unittest import mock
 
 import pytest
-from dogs_world import watch
-from messages_world import DOORS, TABLE, run_messages, trim
-from query_world import WRITER, Sse, Ws, turns, world
-from rows_world import NOTHING, RowMqtt, RowOldMqtt
+from message_readers import DOORS, TABLE, run_messages, trim
+from query_readers import WRITER, Sse, Ws, query_server, turns
+from related_dogs import watch
+from row_readers import NOTHING, RowMqtt, RowOldMqtt
 
 from asgi import Asgi
 from build import Server
@@ -72,7 +72,7 @@ async def test_m3_f26_each_door_holds_the_messages_that_rest_answers(seed):
 async def test_m3_f26_messages_enter_and_leave(door):
     """M3, F26: retention is no event, and yet a step."""
     live = LiveQueriesOfTables(look_seconds=0)
-    async with world(NOTHING, rows=TABLE, features=[live]) as opened:
+    async with query_server(NOTHING, rows=TABLE, features=[live]) as opened:
         await say(opened.server, 1, 7)
         await opened.open("payload.t=gt=3", [door])
         (reader,) = opened.readers
@@ -94,7 +94,7 @@ async def test_m3_f26_messages_enter_and_leave(door):
 async def test_m3_f26_who_returns_is_sent_the_messages_again(door):
     """M3, F26: nobody knows which of the removed ones matched."""
     live = LiveQueriesOfTables(look_seconds=0)
-    async with world(NOTHING, rows=TABLE, features=[live]) as opened:
+    async with query_server(NOTHING, rows=TABLE, features=[live]) as opened:
         await say(opened.server, 7, 8)
         await opened.open("payload.t=gt=3", [door])
         (reader,) = opened.readers
@@ -110,7 +110,7 @@ async def test_m3_f26_who_returns_is_sent_the_messages_again(door):
 async def test_m3_f26_a_window_leaves_before_it_is_read_again():
     """M3, F26: MQTT 3.1.1 knows no reset; more are removed than are known behind the window."""
     live = LiveQueriesOfTables(look_seconds=0)
-    async with world(NOTHING, rows=TABLE, features=[live]) as opened:
+    async with query_server(NOTHING, rows=TABLE, features=[live]) as opened:
         await say(opened.server, *range(100))
         await opened.open("limit(3)", DOORS)
         await opened.check()
@@ -123,7 +123,7 @@ async def test_m3_f26_a_window_leaves_before_it_is_read_again():
 async def test_m3_f26_more_queries_than_one_turn_tells():
     """M3, F26: of a removal; each turn of the loop tells some."""
     live = LiveQueriesOfTables(look_seconds=0)
-    async with world(NOTHING, rows=TABLE, features=[live]) as opened:
+    async with query_server(NOTHING, rows=TABLE, features=[live]) as opened:
         await say(opened.server, *range(9))
         asked = [f"payload.t=ge={n % 7}&qos=le={n}" for n in range(3 * LIVE_LOOK_TURN_VIEWS)]
         heard = [await watch(opened.server.kernel, f"$query/{TABLE}/{it}", ANY) for it in asked]
@@ -196,7 +196,7 @@ async def test_m3_f14_a_name_that_another_branch_gets_is_followed_there():
 async def test_m3_f3_a_plain_filter_beside_it_gets_each_row_once():
     """M3, F3: of a reader with both, the row, the message and the step."""
     live = LiveQueriesOfTables(look_seconds=0)
-    async with world(NOTHING, rows=TABLE, features=[live]) as opened:
+    async with query_server(NOTHING, rows=TABLE, features=[live]) as opened:
         await say(opened.server, 7)
         await opened.open("payload.t=gt=3", [Ws])
         (reader,) = opened.readers

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from query_world import Mqtt, Sse, Ws, world
+from query_readers import Mqtt, Sse, Ws, query_server
 
 import mqtt_server as mqtt
 from asgi import Asgi
@@ -52,7 +52,7 @@ def put(name, qos=1, **value):
 
 @pytest.fixture
 async def hot():
-    async with world(SENSOR) as opened:
+    async with query_server(SENSOR) as opened:
         await opened.write(put("1", temp=90, site="A"))
         await opened.write(put("2", temp=70, site="A"))
         yield opened
@@ -203,8 +203,7 @@ async def test_m3_the_same_sentence_on_every_door(hot, conditions):
     rest = await hot.rest.get(f"/Sensor/?{conditions}", accept="text/event-stream")
     said.add(rest.value["detail"])
     socket = Ws(hot)
-    socket.begin(socket.scope("websocket", "/", ""))
-    await socket.inbox.put({"type": "websocket.connect"})
+    await socket.connect()
     await socket.say(op="subscribe", topic="Sensor/+", where=conditions)
     await turns(20)
     said.add(json.loads(socket.sent[-1]["text"])["error"]["detail"])

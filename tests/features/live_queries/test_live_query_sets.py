@@ -4,7 +4,7 @@ from contextlib import closing
 from unittest import mock
 
 import pytest
-from query_world import run_case
+from query_readers import run_case
 
 from rowcast.core.callers import Caller, Grants
 from rowcast.features.live_queries import table_queries, window_order, window_replay

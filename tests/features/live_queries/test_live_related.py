@@ -4,8 +4,8 @@ import json
 from unittest import mock
 
 import pytest
-from dogs_world import BONN, SCHEMA, put, related, some_dogs, turns_of, watch
-from query_world import Mqtt, OldMqtt, Sse, World, Ws
+from query_readers import Mqtt, OldMqtt, QueryServer, Sse, Ws
+from related_dogs import BONN, SCHEMA, put, related, some_dogs, turns_of, watch
 
 import mqtt_server as mqtt
 from build import turns
@@ -274,8 +274,7 @@ async def test_m3_what_cannot_be_followed_is_refused_on_every_door(dogs, conditi
     rest = await dogs.rest.get(f"/Dog/?{conditions}", accept="text/event-stream")
     said = {rest.value["detail"]}
     socket = Ws(dogs)
-    socket.begin(socket.scope("websocket", "/", ""))
-    await socket.inbox.put({"type": "websocket.connect"})
+    await socket.connect()
     await socket.say(op="subscribe", topic="Dog/+", where=conditions)
     await turns(20)
     said.add(json.loads(socket.sent[-1]["text"])["error"]["detail"])
@@ -409,7 +408,7 @@ async def test_m3_m9_changed_rights_to_the_other_table_begin_the_query_anew():
 async def test_m3_messages_in_flight_at_a_kill_are_the_same_again():
     """M3: also of records that the write of another one moved."""
     dog, *others = parse_schema(SCHEMA).tables
-    opened = World(dog, others=others)
+    opened = QueryServer(dog, others=others)
     await opened.write(put("Owner/ann", city="Bonn"))
     await opened.write(put("Dog/1", age=1, owner_id="ann"))
     await opened.write(put("Dog/2", 2, age=1, owner_id="ben"))
@@ -428,7 +427,7 @@ async def test_m3_messages_in_flight_at_a_kill_are_the_same_again():
     assert ["leave", "enter"] == [op for _, _, op in before]
     opened.server.writer.hold()
     opened.server.readers.hold()
-    again = World(dog, others=others, store=opened.server.store)
+    again = QueryServer(dog, others=others, store=opened.server.store)
     peer = Peer(again.server, 5)
     peer.send(Connect(5, "c", clean_start=False, properties=keep))
     await turns(60)
@@ -442,7 +441,7 @@ async def test_m3_messages_in_flight_at_a_kill_are_the_same_again():
 async def test_m3_selected_parts_in_flight_at_a_kill_are_the_same_again(trimmed):
     """M3: as of their moment, also where the log has no longer what they were made of."""
     dog, *others = parse_schema(SCHEMA).tables
-    opened = World(dog, others=others)
+    opened = QueryServer(dog, others=others)
     await opened.write(put("Owner/ann", 2, city="Bonn"))
     for number in (1, 2):
         await opened.write(put(f"Dog/{number}", 2, age=1, owner_id="ann"))
@@ -462,7 +461,7 @@ async def test_m3_selected_parts_in_flight_at_a_kill_are_the_same_again(trimmed)
     assert ["Bonn", "Bonn", "Ulm", "Ulm", "Kiel", "Kiel"] == cities
     opened.server.writer.hold()
     opened.server.readers.hold()
-    again = World(dog, others=others, store=opened.server.store)
+    again = QueryServer(dog, others=others, store=opened.server.store)
     if trimmed:
         await again.write(put("Dog/1", 2, age=7, owner_id="ann"))
         for table in (dog, *others):

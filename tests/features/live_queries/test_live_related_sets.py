@@ -4,9 +4,9 @@ from contextlib import closing
 from unittest import mock
 
 import pytest
-from query_world import Sse, Ws
+from query_readers import Sse, Ws
 from related_queries import ruled
-from related_world import run_related
+from related_readers import run_related
 
 from rowcast.core.callers import Caller, Grants
 from rowcast.features.live_queries import related_past, related_plan, related_pool, related_window

@@ -4,8 +4,8 @@ import json
 from unittest import mock
 
 import pytest
-from dogs_world import BONN, SCHEMA, put, related, some_dogs, watch
-from query_world import Mqtt, OldMqtt, Sse, World, Ws
+from query_readers import Mqtt, OldMqtt, QueryServer, Sse, Ws
+from related_dogs import BONN, SCHEMA, put, related, some_dogs, watch
 
 import mqtt_server as mqtt
 from build import turns
@@ -242,7 +242,7 @@ async def test_m3_a_window_of_too_many_bytes_is_refused(dogs):
 async def test_m3_messages_in_flight_at_a_kill_are_the_same_again():
     """M3: of records that the write of an owner, or another dog, moved."""
     dog, *others = parse_schema(SCHEMA).tables
-    opened = World(dog, others=others)
+    opened = QueryServer(dog, others=others)
     for name, owner, qos in (("1", "ann", 2), ("2", "ann", 1), ("3", "ben", 2)):
         await opened.write(put(f"Dog/{name}", qos, age=int(name), owner_id=owner))
     await opened.write(put("Owner/ann", city="Bonn"))
@@ -265,7 +265,7 @@ async def test_m3_messages_in_flight_at_a_kill_are_the_same_again():
     assert [1, 3] == sorted(json.loads(payload)["age"] for _, payload, _ in before if payload)
     opened.server.writer.hold()
     opened.server.readers.hold()
-    again = World(dog, others=others, store=opened.server.store)
+    again = QueryServer(dog, others=others, store=opened.server.store)
     peer = Peer(again.server, 5)
     peer.send(Connect(5, "c", clean_start=False, properties=keep))
     await turns(60)

@@ -1,10 +1,10 @@
 """Live queries of the records of a relationship, and of ids that begin alike (M3, A9)."""
 
 import pytest
-from dogs_world import SCHEMA, put, related, some_dogs, watch
-from query_world import DOORS, Mqtt, OldMqtt, Sse, Ws, world
+from query_readers import DOORS, Mqtt, OldMqtt, Sse, Ws, query_server
+from related_dogs import SCHEMA, put, related, some_dogs, watch
 from related_queries import ruled
-from related_world import run_relationship
+from related_readers import run_relationship
 
 from asgi import Asgi
 from build import turns
@@ -24,7 +24,7 @@ GONE = Event("Owner/ann", DELETE, b"", None, 1, True)
 def dogs_of(owner, text=SCHEMA, **options):
     """Return a server with owners and their dogs, and readers of the dogs of one."""
     dog, *others = parse_schema(text).tables
-    return world(dog, others=others, at=f"Owner/{owner}/dogs", **options)
+    return query_server(dog, others=others, at=f"Owner/{owner}/dogs", **options)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -216,6 +216,6 @@ async def test_m3_m9_not_by_what_the_caller_may_not_see():
     vet = Caller("vi", READS, "sse", roles=frozenset({"vet"}))
     schema = parse_schema(MASKED)
     dog, *others = schema.tables
-    async with world(dog, others=others, features=[LiveQueriesOfTables()]) as opened:
+    async with query_server(dog, others=others, features=[LiveQueriesOfTables()]) as opened:
         with pytest.raises(Error, match="may compare"):
             await watch(opened.server.kernel, "$query/Owner/ann/dogs/age=gt=1", vet)

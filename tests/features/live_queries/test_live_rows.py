@@ -4,9 +4,9 @@ import asyncio
 from unittest import mock
 
 import pytest
-from dogs_world import watch
-from query_world import Sse, Ws, world
-from rows_world import DOORS, NOTHING, PATH, RowMqtt, RowOldMqtt, Things, run_rows
+from query_readers import Sse, Ws, query_server
+from related_dogs import watch
+from row_readers import DOORS, NOTHING, PATH, RowMqtt, RowOldMqtt, Things, run_rows
 
 from asgi import Asgi
 from build import Server, turns
@@ -53,7 +53,7 @@ async def test_m3_m11_each_door_holds_what_rest_answers(seed):
 async def test_m3_m11_rows_enter_change_and_leave(door):
     """M3, M11: a row that is removed leaves, and one that does not match any longer."""
     made = Things()
-    async with world(NOTHING, rows=PATH) as opened:
+    async with query_server(NOTHING, rows=PATH) as opened:
         made.install(opened.server.kernel)
         made.put("1", a="major", b=1)
         await opened.open("a==major", [door])
@@ -77,7 +77,7 @@ async def test_m3_m11_rows_enter_change_and_leave(door):
 async def test_m3_m11_who_returns_is_sent_the_rows_again(door):
     """M3, M11: no log has what happened meanwhile, so there is a reset."""
     made = Things()
-    async with world(NOTHING, rows=PATH) as opened:
+    async with query_server(NOTHING, rows=PATH) as opened:
         made.install(opened.server.kernel)
         made.put("1", a="major")
         await opened.open("a==major", [door])

@@ -3,9 +3,9 @@
 import random
 
 import pytest
-from dogs_world import watch
-from query_world import Sse, Ws, turns, world
-from rows_world import NOTHING, RowMqtt, RowOldMqtt
+from query_readers import Sse, Ws, query_server, turns
+from related_dogs import watch
+from row_readers import NOTHING, RowMqtt, RowOldMqtt
 
 from build import refusal
 from rightful import ANN, ROOT, Rightful, person
@@ -41,7 +41,7 @@ async def change(server, chance, most):
 async def test_m3_l10_each_door_holds_the_rules_that_rest_answers(seed):
     """M3, L10: after each change, and after cuts."""
     chance = random.Random(seed)
-    async with world(NOTHING, caller=ROOT, rows=PATH) as opened:
+    async with query_server(NOTHING, caller=ROOT, rows=PATH) as opened:
         server = opened.server
         server.kernel_write = lambda *parts: Rightful.write(server, *parts[:2], ROOT, parts[2])
         await change(server, chance, 4)
@@ -110,7 +110,7 @@ async def test_m3_m9_rules_are_for_administrators():
 
 async def test_l10_a_list_of_rules_knows_their_members():
     """L10, P5: those that no rule has now, and no others."""
-    async with world(NOTHING, caller=ROOT, rows=PATH) as opened:
+    async with query_server(NOTHING, caller=ROOT, rows=PATH) as opened:
         rule = {"filter": "a/#", "actions": ["write"], "effect": "allow"}
         await Rightful.write(opened.server, f"{PATH}/1", rule, ROOT)
         assert b'"id":"1"' in (await opened.rest.get(f"/{PATH}/?users==null")).body

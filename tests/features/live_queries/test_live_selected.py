@@ -1,8 +1,8 @@
 """Live queries of selected attributes: what is a change of them (M3)."""
 
 import pytest
-from dogs_world import put, related, some_dogs, watch
-from query_world import Mqtt, Sse, Ws
+from query_readers import Mqtt, Sse, Ws
+from related_dogs import put, related, some_dogs, watch
 
 from rowcast.core.callers import ALL, Caller
 

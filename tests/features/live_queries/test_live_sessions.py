@@ -1,7 +1,7 @@
 """Live queries of MQTT sessions that come back, to this server or after a kill (M3)."""
 
 import pytest
-from query_world import World
+from query_readers import QueryServer
 from test_live_queries import HOT, SENSOR, put
 
 import mqtt_server as mqtt
@@ -14,14 +14,14 @@ from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 @pytest.fixture
 async def hot():
-    opened = World(SENSOR)
+    opened = QueryServer(SENSOR)
     yield opened
     await opened.close()
 
 
 async def test_m3_a_message_in_flight_when_the_server_was_killed_is_the_same_step_again():
     """M3: a record that left is not sent again as if it matched."""
-    opened = World(SENSOR)
+    opened = QueryServer(SENSOR)
     await opened.write(put("1", temp=90, site="A"))
     await opened.write(put("2", temp=1, site="A"))
     keep = {"session_expiry_interval": 3600}
@@ -39,7 +39,7 @@ async def test_m3_a_message_in_flight_when_the_server_was_killed_is_the_same_ste
     assert ["leave", "enter"] == [op for _, _, op in before]
     opened.server.writer.hold()
     opened.server.readers.hold()
-    again = World(SENSOR, store=opened.server.store)
+    again = QueryServer(SENSOR, store=opened.server.store)
     peer = Peer(again.server, 5)
     peer.send(Connect(5, "c", clean_start=False, properties=keep))
     await turns(40)

@@ -4,7 +4,7 @@ import json
 from unittest import mock
 
 import pytest
-from query_world import Mqtt, OldMqtt, Sse, World, Ws, world
+from query_readers import Mqtt, OldMqtt, QueryServer, Sse, Ws, query_server
 
 import mqtt_server as mqtt
 from build import turns
@@ -45,7 +45,7 @@ def delete(name):
 
 @pytest.fixture
 async def hot():
-    async with world(SENSOR) as opened:
+    async with query_server(SENSOR) as opened:
         for name, temp in (("1", 90), ("2", 80), ("3", 70), ("4", 10)):
             await opened.write(put(name, temp=temp))
         yield opened
@@ -94,8 +94,7 @@ async def test_m3_the_first_records_and_then_what_moves_up_and_out(hot, door):
 
 async def test_m3_a_websocket_takes_sort_and_limit_as_members(hot):
     socket = Ws(hot)
-    socket.begin(socket.scope("websocket", "/", ""))
-    await socket.inbox.put({"type": "websocket.connect"})
+    await socket.connect()
     words = {"where": "temp=gt=20", "sort": "-temp", "limit": 2}
     await socket.say(id=1, op="subscribe", topic="Sensor/+", **words)
     await socket.say(id=2, op="subscribe", topic="Sensor/+", sort="+temp", limit="1,2")
@@ -300,7 +299,7 @@ async def test_m3_a_write_beside_all_windows_touches_none(hot):
 
 async def test_m3_messages_of_a_window_in_flight_at_a_kill_are_the_same_again():
     """M3: also of records that another one's event moved."""
-    opened = World(SENSOR)
+    opened = QueryServer(SENSOR)
     for name, temp in (("1", 90), ("2", 80), ("3", 70)):
         await opened.write(put(name, 2 if name == "3" else 1, temp=temp))
     keep = {"session_expiry_interval": 3600}
@@ -318,7 +317,7 @@ async def test_m3_messages_of_a_window_in_flight_at_a_kill_are_the_same_again():
     assert ["leave", "enter", "change"] == [op for _, _, op in before]
     opened.server.writer.hold()
     opened.server.readers.hold()
-    again = World(SENSOR, store=opened.server.store)
+    again = QueryServer(SENSOR, store=opened.server.store)
     peer = Peer(again.server, 5)
     peer.send(Connect(5, "c", clean_start=False, properties=keep))
     await turns(40)

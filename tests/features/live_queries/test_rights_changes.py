@@ -1,9 +1,9 @@
 """Live queries whose reader may read something else when it returns with a cursor (M3, M9)."""
 
 import pytest
-from dogs_world import watch
-from query_world import Sse, Ws, world
-from rows_world import RowMqtt
+from query_readers import Sse, Ws, query_server
+from related_dogs import watch
+from row_readers import RowMqtt
 
 from build import Server, turns
 from rightful import ROOT, Rightful, person
@@ -68,7 +68,7 @@ async def rule(server, kind=PUT):
 async def test_m3_m9_who_returns_with_other_rights_holds_what_rest_answers(door, asked, first):
     """M3, M9: whether it may read more meanwhile, or less."""
     live = LiveQueriesOfTables()
-    async with world(OPEN, caller=CLERK, features=[live]) as opened:
+    async with query_server(OPEN, caller=CLERK, features=[live]) as opened:
         await live.start()
         if first == PUT:
             await rule(opened.server)
@@ -90,7 +90,7 @@ async def test_m3_m9_who_returns_with_other_rights_holds_what_rest_answers(door,
 async def test_m3_m9_only_who_is_concerned_begins_anew(door, user, resets):
     """M3, M9: a change of one user, or of a role that anybody may have, and only once."""
     live = LiveQueriesOfTables()
-    async with world(OPEN, caller=CLERK, features=[live]) as opened:
+    async with query_server(OPEN, caller=CLERK, features=[live]) as opened:
         await live.start()
         await opened.open("n=gt=0", [door])
         await opened.write(row(1))
@@ -175,7 +175,7 @@ async def test_m3_m9_who_sees_all_of_a_table_goes_on(door, auth, of_n, resets):
     """
     (table,) = parse_schema(schema).tables
     live = LiveQueriesOfTables()
-    async with world(table, caller=CLERK, features=[live]) as opened:
+    async with query_server(table, caller=CLERK, features=[live]) as opened:
         await live.start()
         await opened.open("id=ne=x", [door])
         await opened.write(row(3))

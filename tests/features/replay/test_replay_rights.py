@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from replay_world import DOORS, Mqtt, Sse, Ws, world
+from replay_readers import DOORS, Mqtt, Sse, Ws, replay_server
 
 from rightful import SCHEMA, person
 from rowcast.core.callers import ALL, Caller, Grants
@@ -25,7 +25,7 @@ async def wander(it, chance, count):
 async def test_m6_a_hidden_row_never_appears_and_masks_hold(door, seed):
     """M6, M9: a live reader of the same caller saw the same; nobody else's row is in it."""
     chance = random.Random(seed)
-    async with world(schema=SCHEMA, caller=person("ann")) as it:
+    async with replay_server(schema=SCHEMA, caller=person("ann")) as it:
         await wander(it, chance, 8)
         start = it.cursor(it.head)
         live = await it.open(door)
@@ -47,7 +47,7 @@ async def test_m6_a_hidden_row_never_appears_and_masks_hold(door, seed):
 @pytest.mark.parametrize("door", DOORS)
 async def test_m6_masks_of_a_role_hold_for_the_past(door):
     """M6, M9: a vet sees every dog, and of a phone the last digits."""
-    async with world(schema=SCHEMA, caller=person("vi", "vet")) as it:
+    async with replay_server(schema=SCHEMA, caller=person("vi", "vet")) as it:
         await wander(it, random.Random(7), 20)
         reader = await it.open(door)
         await reader.replay("Dog/+", it.cursor(5), speed="0")
@@ -62,7 +62,7 @@ async def test_m6_masks_of_a_role_hold_for_the_past(door):
 async def test_m6_who_may_not_read_a_topic_replays_nothing_of_it(door):
     """M6: as for a live subscription."""
     none = Caller("eve", Grants(read=False, write=False))
-    async with world(caller=none) as it:
+    async with replay_server(caller=none) as it:
         await it.write("Sensor/a", {"temp": 1})
         start = it.cursor(it.head)
         await it.write("Sensor/a", {"temp": 2})
@@ -75,7 +75,7 @@ async def test_m6_who_may_not_read_a_topic_replays_nothing_of_it(door):
 
 async def test_m6_rights_that_change_meanwhile_hold_for_the_rest():
     """M6: the rights of the time of delivery."""
-    async with world(schema=SCHEMA, caller=person("ann")) as it:
+    async with replay_server(schema=SCHEMA, caller=person("ann")) as it:
         for number in range(4):
             it.server.time += 10
             value = {"owner": "ann", "name": str(number)}
@@ -98,7 +98,7 @@ async def test_m6_rights_that_change_meanwhile_hold_for_the_rest():
 
 async def test_m6_each_subscriber_of_a_shared_replay_sees_what_its_rights_allow():
     """M6, M9: one shared replay, two callers."""
-    async with world(schema=SCHEMA, caller=person("ann")) as it:
+    async with replay_server(schema=SCHEMA, caller=person("ann")) as it:
         await wander(it, random.Random(1), 30)
         row = {"filter": "Dog/+", "from": it.cursor(1), "speed": 0}
         await it.server.replays.shared.put("dogs", row, ROOT)

@@ -4,7 +4,7 @@ import asyncio
 import random
 
 import pytest
-from replay_world import DOORS, Mqtt, OldMqtt, Sse, Ws, world
+from replay_readers import DOORS, Mqtt, OldMqtt, Sse, Ws, replay_server
 
 from mqtt_server import Connect, Peer, Subscribe, Subscription
 from rowcast.core.events import PUT
@@ -20,7 +20,7 @@ SEEDS = 4
 async def test_m6_a_replay_has_what_a_live_client_recorded(door, seed):
     """M6, V6: random streams, filters and starting points; records first, then the same events."""
     chance = random.Random(seed)
-    async with world() as it:
+    async with replay_server() as it:
         await it.wander(chance, chance.randrange(1, 30))
         for _ in range(3):
             topics, start = chance.choice(FILTERS), it.cursor(it.head)
@@ -47,7 +47,7 @@ async def test_m6_a_replay_has_what_a_live_client_recorded(door, seed):
 async def test_m6_the_records_of_a_random_moment_are_those_of_asof(seed):
     """M6: at times and at cursors, by each door."""
     chance = random.Random(seed)
-    async with world() as it:
+    async with replay_server() as it:
         begun = it.server.time
         await it.wander(chance, 60)
         for _ in range(8):
@@ -83,7 +83,7 @@ async def spaced(it, gaps):
 async def test_m6_events_are_spaced_as_they_were_at_a_speed(door, speed):
     """M6: by a clock that the test moves; the first event of a cursor comes at once."""
     gaps = [7.0, 0.5, 2.0, 0.25, 60.0]
-    async with world() as it:
+    async with replay_server() as it:
         start = await spaced(it, gaps)
         reader = await it.open(door)
         await reader.replay("Sensor/+", start, speed=str(speed))
@@ -102,7 +102,7 @@ async def test_m6_events_are_spaced_as_they_were_at_a_speed(door, speed):
 
 async def test_m6_from_a_time_the_first_event_waits_for_its_time():
     """M6."""
-    async with world() as it:
+    async with replay_server() as it:
         start = round(it.server.time * 1000)
         await it.write("Sensor/b", {"temp": 1})
         it.server.time += 10
@@ -126,7 +126,7 @@ async def test_m6_from_a_time_the_first_event_waits_for_its_time():
 @pytest.mark.parametrize("door", DOORS)
 async def test_m6_to_bounds_a_replay_and_nothing_new_is_in_it(door):
     """M6: what is written meanwhile is not of it."""
-    async with world() as it:
+    async with replay_server() as it:
         seqs = [(await it.write("Sensor/a", {"temp": number})).seq for number in range(6)]
         reader = await it.open(door)
         await reader.replay("Sensor/a", it.cursor(seqs[1]), to=it.cursor(seqs[3]), speed="0")
@@ -143,7 +143,7 @@ async def test_m6_to_bounds_a_replay_and_nothing_new_is_in_it(door):
 
 async def test_m6_an_event_source_goes_on_in_the_past_where_it_was_cut():
     """M6: Last-Event-ID is a position of the past; when nothing is left, it need not come again."""
-    async with world() as it:
+    async with replay_server() as it:
         start, query = await spaced(it, [0.001] * 9), "topic=Sensor/%2B&speed=0&from="
         whole = await it.open(Sse)
         await whole.ask("/", query + start)
@@ -162,7 +162,7 @@ async def test_m6_an_event_source_goes_on_in_the_past_where_it_was_cut():
 
 async def test_m6_a_websocket_pauses_seeks_and_changes_the_speed():
     """M6: by the number of the replay; what waited for the reader before a seek is not sent."""
-    async with world() as it:
+    async with replay_server() as it:
         start = await spaced(it, [10.0] * 6)
         reader = await it.open(Ws)
         await reader.replay("Sensor/+", start)
@@ -191,15 +191,15 @@ async def test_m6_a_websocket_pauses_seeks_and_changes_the_speed():
         await reader.say(id=8, op="stop", replay=1)
         await reader.say(id=9, op="pause", replay=1)
         await it.settle()
-        acks = [answer.get("ack") for answer in reader.answers]
+        acks = [answer.get("ack") for answer in reader.replies]
         assert [1, 2, 3, 4, 5, 6, 7, None, None] == acks
-        assert {404} == {answer["error"]["status"] for answer in reader.answers[-2:]}
+        assert {404} == {answer["error"]["status"] for answer in reader.replies[-2:]}
         assert 0 == len(it.server.replays)
 
 
 async def test_m6_a_live_filter_and_replays_share_one_websocket():
     """M6: live events are not of the replay, and those of the past are not of the live filter."""
-    async with world() as it:
+    async with replay_server() as it:
         start = await spaced(it, [0.001] * 3)
         reader = await it.open(Ws)
         await reader.live("Sensor/+")
@@ -214,7 +214,7 @@ async def test_m6_a_live_filter_and_replays_share_one_websocket():
 
 async def test_m6_an_old_client_of_mqtt_has_a_replay_below_its_prefix():
     """M6: MQTT 3.1.1 knows it by the topic; QoS 0 is granted, whatever is asked."""
-    async with world() as it:
+    async with replay_server() as it:
         start = await spaced(it, [0.001] * 3)
         reader = await it.open(OldMqtt)
         await reader.replay("Sensor/+", start, speed="0")
@@ -225,7 +225,7 @@ async def test_m6_an_old_client_of_mqtt_has_a_replay_below_its_prefix():
 
 async def test_m6_a_replay_is_not_kept_with_a_session():
     """M6: it ends with its connection, also for a client whose session stays."""
-    async with world() as it:
+    async with replay_server() as it:
         start = await spaced(it, [10.0] * 3)
         keep = {"session_expiry_interval": 3600}
         peer = Peer(it.server, 5)
@@ -250,7 +250,7 @@ async def test_m6_a_replay_is_not_kept_with_a_session():
 
 async def test_m6_a_slow_reader_holds_no_more_than_the_bound():
     """M6: the rest stays in the log until it reads on."""
-    async with world() as it:
+    async with replay_server() as it:
         start = await spaced(it, [0.001] * 700)
         reader = await it.open(Ws)
         await reader.connect()
@@ -263,8 +263,7 @@ async def test_m6_a_slow_reader_holds_no_more_than_the_bound():
 
         it.gate = asyncio.Event()
         reader._send = wait
-        reader.begin("websocket", "/")
-        await reader.inbox.put({"type": "websocket.connect"})
+        await reader.connect()
         it.gate.set()
         await it.settle()
         it.gate.clear()
@@ -283,7 +282,7 @@ def words(reader):
     if isinstance(reader, Sse):
         return reader.problem["detail"]
     if isinstance(reader, Ws):
-        return reader.answers[-1]["error"]["detail"]
+        return reader.replies[-1]["error"]["detail"]
     text = dict(reader.answer.properties)["reason_string"]
     return text.partition("': ")[2]
 
@@ -303,7 +302,7 @@ def words(reader):
 )
 async def test_m6_each_mistake_is_refused_with_the_same_words_on_every_door(start, extra, said):
     """M6, P5."""
-    async with world() as it:
+    async with replay_server() as it:
         await spaced(it, [1.0] * 5)
         heard = []
         for door in DOORS:
@@ -319,7 +318,7 @@ async def test_m6_each_mistake_is_refused_with_the_same_words_on_every_door(star
 async def test_m6_the_number_of_replays_is_bounded_with_the_same_words():
     """M6: of one user, and of all."""
     for settings, said in (({"max_per_user": 2}, "may have no more"), ({"max": 2}, "no more are")):
-        async with world(settings=ReplaySection(**settings)) as it:
+        async with replay_server(settings=ReplaySection(**settings)) as it:
             start = await spaced(it, [10.0] * 3)
             for _ in range(2):
                 reader = await it.open(Ws)
@@ -338,7 +337,7 @@ async def test_m6_the_number_of_replays_is_bounded_with_the_same_words():
 
 async def test_m6_a_trimmed_part_is_refused_and_never_left_out():
     """M6: records that are not certain any more, and events that are gone."""
-    async with world() as it:
+    async with replay_server() as it:
         begun = it.server.time
         it.server.time += 1
         start = await spaced(it, [10.0] * 6)
@@ -361,12 +360,12 @@ async def test_m6_a_trimmed_part_is_refused_and_never_left_out():
         assert "gone" == early.told[0][2]["code"]
         await slow.say(id=2, op="seek", replay=1, at=start)
         await it.settle()
-        assert 410 == slow.answers[-1]["error"]["status"]
+        assert 410 == slow.replies[-1]["error"]["status"]
 
 
 async def test_m6_nothing_of_the_present_changes():
     """M6: neither the log nor a record."""
-    async with world() as it:
+    async with replay_server() as it:
         start = await spaced(it, [0.001] * 5)
         head, now = it.head, (await it.rest.get("/Sensor/")).body
         listened = it.rest.listen()

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from replay_world import SCHEMA, Mqtt, OldMqtt, Sse, Ws, world
+from replay_readers import SCHEMA, Mqtt, OldMqtt, Sse, Ws, replay_server
 
 from build import refusal
 from rightful import BOTH, ROOT
@@ -51,7 +51,7 @@ def temps(reader):
 
 async def test_m6_many_clients_hold_one_shared_replay():
     """M6: each begins with the records of the moment being played; then all get the same."""
-    async with world() as it:
+    async with replay_server() as it:
         begun = await history(it)
         assert 204 == (await make(it, filter="Sensor/+", **{"from": begun}, speed=2)).status
         first = await listener(it)
@@ -73,7 +73,7 @@ async def test_m6_many_clients_hold_one_shared_replay():
 
 async def test_m6_a_patch_pauses_seeks_and_changes_the_speed_for_all():
     """M6: by any door that writes the row."""
-    async with world() as it:
+    async with replay_server() as it:
         begun = await history(it)
         await make(it, filter="Sensor/+", **{"from": begun})
         readers = [await listener(it), await listener(it, Ws)]
@@ -109,7 +109,7 @@ async def test_m6_a_patch_pauses_seeks_and_changes_the_speed_for_all():
 @pytest.mark.parametrize("to", [20_000, 90_000, None, "cursor"])
 async def test_m6_the_moment_of_a_row_stops_at_the_end(to):
     """M6: where it was asked to end, or when it was made; also for who seeks in it afterwards."""
-    async with world() as it:
+    async with replay_server() as it:
         begun = await history(it)
         made = round(it.server.time * 1000)
         end = {"cursor": it.cursor(3), None: "now"}.get(to) or begun + to
@@ -130,7 +130,7 @@ async def test_m6_the_moment_of_a_row_stops_at_the_end(to):
 
 async def test_m6_a_removed_shared_replay_ends_for_its_subscribers():
     """M6."""
-    async with world() as it:
+    async with replay_server() as it:
         begun = await history(it)
         answer = await it.rest.post(
             "/$SYS/replays/",
@@ -165,7 +165,7 @@ async def test_m6_a_removed_shared_replay_ends_for_its_subscribers():
 )
 async def test_m6_a_row_that_cannot_be_is_refused_in_words(name, row, said):
     """M6, P5."""
-    async with world() as it:
+    async with replay_server() as it:
         await history(it)
         answer = await make(it, name, **row)
         assert 400 == answer.status
@@ -175,23 +175,23 @@ async def test_m6_a_row_that_cannot_be_is_refused_in_words(name, row, said):
 
 async def test_m6_what_a_shared_replay_has_not_is_refused():
     """M6: other topics, and a change of what it is."""
-    async with world() as it:
+    async with replay_server() as it:
         begun = await history(it)
         await make(it, filter="Sensor/+", **{"from": begun})
         reader = await listener(it, Ws, "$replay/tour/home/#")
-        assert "and not all of" in reader.answers[-1]["error"]["detail"]
+        assert "and not all of" in reader.replies[-1]["error"]["detail"]
         await reader.say(id=2, op="subscribe", topic="$replay/tour/Sensor/a")
         await reader.say(id=3, op="pause", replay=1)
         await it.settle()
         assert [-1] == temps(reader)
-        assert "this replay is shared" in reader.answers[-1]["error"]["detail"]
+        assert "this replay is shared" in reader.replies[-1]["error"]["detail"]
         answer = await change(it, filter="#")
         assert (400, True) == (answer.status, "cannot be changed" in answer.value["detail"])
 
 
 async def test_m6_only_its_owner_and_administrators_change_a_shared_replay():
     """M6, M9: others may subscribe to it."""
-    async with world() as it:
+    async with replay_server() as it:
         ann, ben = (Caller(name, BOTH, "http") for name in ("ann", "ben"))
         root = Caller("root", ALL, "http")
         topic, row = "$SYS/replays/tour", {"filter": "Sensor/+", "from": await history(it)}
@@ -207,7 +207,7 @@ async def test_m6_only_its_owner_and_administrators_change_a_shared_replay():
 @pytest.mark.parametrize("schema", [SCHEMA, RULED], ids=["open", "@auth"])
 async def test_m6_who_may_write_nothing_makes_no_shared_replay(schema):
     """M6, M9: also where rules or @auth decide who may write what; a rule that allows is enough."""
-    async with world(schema=schema) as it:
+    async with replay_server(schema=schema) as it:
         row = {"filter": "Sensor/+", "from": await history(it)}
         reader = Caller("ro", Grants(read=True, write=False), "http")
         for topic in ("$SYS/replays/tour", "$SYS/replays"):

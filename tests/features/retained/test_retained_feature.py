@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from http_clients import http_client
-from rowcast.program.features import FEATURES
 from serving import PATIENCE_SECONDS, application, features_without
 
 OTHERS = features_without("retained")
@@ -15,7 +14,7 @@ SMALL = {"retainer.max_payload_size": 4}
 @pytest.mark.parametrize(
     ("features", "put", "listed", "reason"),
     [
-        pytest.param(FEATURES, 413, 200, "too_large", id="with it"),
+        pytest.param(None, 413, 200, "too_large", id="with it"),
         pytest.param(OTHERS, 201, 404, "not_found", id="without it"),
     ],
 )

@@ -4,7 +4,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from site_world import Site
+from simulated_sites import Site
 
 from build import ANN, Server, refusal
 from mqtt_server import MqttServer

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from site_world import DELETE, MESSAGE, PATCH, PUT, Site, World
+from simulated_sites import DELETE, MESSAGE, PATCH, PUT, SimulatedSites, Site
 
 from rowcast.core.topics import TopicFilter
 from rowcast.store.sqlite import SqlStore
@@ -17,7 +17,7 @@ SEEDS = 100
 
 
 def world(ahead=(0.0, 0.0, 0.0)):
-    return World(*(Site(name, more) for name, more in zip(SITES, ahead, strict=True)))
+    return SimulatedSites(*(Site(name, more) for name, more in zip(SITES, ahead, strict=True)))
 
 
 def rows(world):
@@ -104,7 +104,9 @@ class Results:
         self.dice = dice
         self.store = SqlStore(path / f"{dice.random()}.db", epoch=SITES[0], synced=False)
         first, *others = zip(SITES, more, strict=True)
-        self.it = World(Site(*first, store=self.store), *(Site(*other) for other in others))
+        self.it = SimulatedSites(
+            Site(*first, store=self.store), *(Site(*other) for other in others)
+        )
 
     async def step(self):
         """Stage a page, or switch to what is staged; most pages are of topics that others write."""

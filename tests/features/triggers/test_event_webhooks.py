@@ -5,7 +5,7 @@ import json
 
 import pytest
 from pydantic import ValidationError
-from trigger_world import World
+from trigger_server import TriggerServer
 
 from build import NOW
 from rowcast.features.hooks.hooks import Hooks
@@ -37,23 +37,23 @@ class Posts:
         return [json.loads(body) for _, _, body in self.taken]
 
 
-async def world_with(posts, retries=RETRIES, secret="", **bounds):
-    world = World(Hooks(), SETTINGS, **bounds)
-    (runner,) = world.feature.runners.values()
+async def server_with(posts, retries=RETRIES, secret="", **bounds):
+    life = TriggerServer(Hooks(), SETTINGS, **bounds)
+    (runner,) = life.feature.runners.values()
     runner.trigger.action._send, runner.trigger.action._secret = posts, secret
     object.__setattr__(runner.trigger, "retries", retries)
-    return await world.start()
+    return await life.start()
 
 
 async def test_each_event_is_posted_with_its_value():
     """G24: values as JSON, plain text and bytes as they are, deletions without one."""
     posts = Posts()
-    world = await world_with(posts)
-    await world.room.put("Dog/1", b'{"name":"Rex"}', client="ann-1")
-    await world.room.say("yard/gate", b"open", qos=1)
-    await world.room.say("yard/raw", b"\xff", qos=1, content_type="image/png")
-    await world.room.delete("Dog/1")
-    await world.turn()
+    life = await server_with(posts)
+    await life.room.put("Dog/1", b'{"name":"Rex"}', client="ann-1")
+    await life.room.say("yard/gate", b"open", qos=1)
+    await life.room.say("yard/raw", b"\xff", qos=1, content_type="image/png")
+    await life.room.delete("Dog/1")
+    await life.turn()
     assert ["event.put", "event.message", "event.message", "event.delete"] == [
         body["type"] for body in posts.bodies
     ]
@@ -70,9 +70,9 @@ async def test_each_event_is_posted_with_its_value():
 async def test_calls_are_signed():
     """G24: as Standard Webhooks says."""
     posts = Posts()
-    world = await world_with(posts, secret="whsec_c2VjcmV0")
-    await world.room.put("Dog/1")
-    await world.turn()
+    life = await server_with(posts, secret="whsec_c2VjcmV0")
+    await life.room.put("Dog/1")
+    await life.turn()
     ((_, headers, body),) = posts.taken
     assert signed_headers("secret", headers["webhook-id"], int(NOW), body) == headers
 
@@ -80,12 +80,12 @@ async def test_calls_are_signed():
 async def test_what_is_refused_is_posted_again_before_what_follows():
     """G24: in order, at least once."""
     posts = Posts(refused=3)
-    world = await world_with(posts, Retries(9, 0.0, 1, 0.0))
-    await world.room.put("Dog/1")
-    await world.room.put("Dog/2")
-    await world.turn()
+    life = await server_with(posts, Retries(9, 0.0, 1, 0.0))
+    await life.room.put("Dog/1")
+    await life.room.put("Dog/2")
+    await life.turn()
     assert ["Dog/1", "Dog/2"] == [body["data"]["topic"] for body in posts.bodies]
-    row = world.row("ops")
+    row = life.row("ops")
     assert ("webhook", 2, 3, 0) == tuple(row[key] for key in ("kind", "calls", "failures", "dead"))
     assert "example" not in json.dumps(row), "the URL is not for readers"
 
@@ -93,9 +93,9 @@ async def test_what_is_refused_is_posted_again_before_what_follows():
 async def test_a_refusal_is_one_line_of_the_log(caplog):
     """G24: what a receiver answered, as alarms tell it, without the lines of the code."""
     posts = Posts(refused=2)
-    world = await world_with(posts, Retries(2, 0.0, 1, 0.0))
-    await world.room.put("Dog/1")
-    await world.turn()
+    life = await server_with(posts, Retries(2, 0.0, 1, 0.0))
+    await life.room.put("Dog/1")
+    await life.turn()
     assert [None] * 3 == [record.exc_info for record in caplog.records]
     assert [
         "the trigger ops failed for Dog/1: it answered 503",
@@ -110,10 +110,10 @@ async def test_a_receiver_that_is_too_slow_is_one_line_of_the_log(caplog):
     async def hang(url, headers, body):
         await asyncio.Event().wait()
 
-    world = await world_with(hang, Retries(1, 0.0, 1, 0.0), call_seconds=0.001)
-    await world.room.put("Dog/1")
-    while not world.feature.dead:
-        await world.turn()
+    life = await server_with(hang, Retries(1, 0.0, 1, 0.0), call_seconds=0.001)
+    await life.room.put("Dog/1")
+    while not life.feature.dead:
+        await life.turn()
     assert [None, None] == [record.exc_info for record in caplog.records]
     assert [
         "the trigger ops failed for Dog/1: it took longer than 0.001 s",
@@ -124,9 +124,9 @@ async def test_a_receiver_that_is_too_slow_is_one_line_of_the_log(caplog):
 async def test_unlogged_events_have_ids_of_their_own():
     """G24: receivers leave out what has an id that they know; a header takes not every topic."""
     posts = Posts(refused=1)
-    world = await world_with(posts, Retries(9, 0.0, 1, 0.0), secret="s")
+    life = await server_with(posts, Retries(9, 0.0, 1, 0.0), secret="s")
     refused = []
-    send, action = posts, world.feature.runners["ops"].trigger.action
+    send, action = posts, life.feature.runners["ops"].trigger.action
 
     async def noted(url, headers, body):
         refused.append(headers["webhook-id"])
@@ -134,8 +134,8 @@ async def test_unlogged_events_have_ids_of_their_own():
 
     action._send = noted
     for _ in range(2):
-        await world.room.say("yard/π\r\n", b"open")
-    await world.turn()
+        await life.room.say("yard/π\r\n", b"open")
+    await life.turn()
     first, again, second = refused
     assert first == again != second
     assert all(each.isascii() and each.isprintable() for each in refused)
@@ -144,10 +144,10 @@ async def test_unlogged_events_have_ids_of_their_own():
 async def test_what_is_signed_is_what_is_posted():
     """G24: of an unlogged event, whose time is that of the call, too."""
     posts, times = Posts(), iter(range(1_000))
-    world = await world_with(posts, secret="s")
-    world.feature.runners["ops"].trigger.action._now = lambda: float(next(times))
-    await world.room.say("yard/gate", b"open")
-    await world.turn()
+    life = await server_with(posts, secret="s")
+    life.feature.runners["ops"].trigger.action._now = lambda: float(next(times))
+    await life.room.say("yard/gate", b"open")
+    await life.turn()
     ((_, headers, body),) = posts.taken
     at = int(headers["webhook-timestamp"])
     assert signed_headers("s", headers["webhook-id"], at, body) == headers

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from trigger_world import World
+from trigger_server import TriggerServer
 
 from build import ANN, Code, code_of
 from rowcast import on, server
@@ -40,18 +40,18 @@ async def test_a_function_is_called_for_each_event_at_its_topics_in_order(collec
     async def bark(event):
         called.append((event.topic, event.kind))
 
-    world = World(collected)
-    await world.room.put("Dog/0")
-    await world.start()
-    await world.room.put("Dog/1", b'{"name":"Rex"}')
-    await world.room.say("yard/gate", b"open", qos=1)
-    await world.room.put("Note/1")
-    await world.room.delete("Dog/1")
-    await world.turn()
+    life = TriggerServer(collected)
+    await life.room.put("Dog/0")
+    await life.start()
+    await life.room.put("Dog/1", b'{"name":"Rex"}')
+    await life.room.say("yard/gate", b"open", qos=1)
+    await life.room.put("Note/1")
+    await life.room.delete("Dog/1")
+    await life.turn()
     assert [("Dog/1", "put"), ("yard/gate", "message"), ("Dog/1", "delete")] == called
-    row = world.row(named(bark))
+    row = life.row(named(bark))
     assert (3, 0, ["Dog/+", "yard/#"]) == (row["calls"], row["failures"], row["topics"])
-    assert world.room.cursor(world.room.committer.announced) == row["seq"]
+    assert life.room.cursor(life.room.committer.announced) == row["seq"]
 
 
 async def test_a_restart_goes_on_where_it_was(collected):
@@ -62,14 +62,14 @@ async def test_a_restart_goes_on_where_it_was(collected):
     def bark(event):
         called.append(event.topic)
 
-    world = await World(collected).start()
-    await world.room.put("Dog/1")
-    await world.turn()
-    world = await world.kill()
-    await world.room.put("Dog/2")
-    await world.start()
-    await world.room.put("Dog/3")
-    await world.turn()
+    life = await TriggerServer(collected).start()
+    await life.room.put("Dog/1")
+    await life.turn()
+    life = await life.kill()
+    await life.room.put("Dog/2")
+    await life.start()
+    await life.room.put("Dog/3")
+    await life.turn()
     assert ["Dog/1", "Dog/2", "Dog/3"] == called
 
 
@@ -84,17 +84,17 @@ async def test_a_call_that_a_kill_cut_off_repeats_without_a_second_effect(collec
         await going.wait()
         await local.publish("Counter/7", {}, retain=True)
 
-    world = await World(collected).start()
-    await world.room.put("Dog/1")
-    await world.turn()
-    assert 1 == len(world.said("Note/1")) == len(world.said("Note/2"))
-    world, _ = await world.kill(), going.set()
-    await world.start()
+    life = await TriggerServer(collected).start()
+    await life.room.put("Dog/1")
+    await life.turn()
+    assert 1 == len(life.said("Note/1")) == len(life.said("Note/2"))
+    life, _ = await life.kill(), going.set()
+    await life.start()
     for topic in ("Note/1", "Note/2", "Note/3", "Counter/7"):
-        assert 1 == len(world.said(topic)), topic
-    await world.room.put("Dog/4")
-    await world.turn()
-    assert [1, 2] == [len(world.said(topic)) for topic in ("Note/4", "Counter/7")]
+        assert 1 == len(life.said(topic)), topic
+    await life.room.put("Dog/4")
+    await life.turn()
+    assert [1, 2] == [len(life.said(topic)) for topic in ("Note/4", "Counter/7")]
 
 
 async def test_a_failed_call_is_repeated_and_then_kept(collected, caplog):
@@ -107,24 +107,24 @@ async def test_a_failed_call_is_repeated_and_then_kept(collected, caplog):
         if event.topic == "Dog/1" and broken:
             raise ValueError("no voice")
 
-    world = await World(collected).start()
-    await world.room.put("Dog/1")
-    await world.room.put("Dog/2")
-    await world.turn()
+    life = await TriggerServer(collected).start()
+    await life.room.put("Dog/1")
+    await life.room.put("Dog/2")
+    await life.turn()
     assert ["Dog/1"] * 3 + ["Dog/2"] == called
     assert "gives up Dog/1: ValueError: no voice" in caplog.text
-    (kept,) = world.feature.dead
+    (kept,) = life.feature.dead
     assert (3, "ValueError: no voice") == (kept.attempts, kept.problem)
-    assert (1, "running") == tuple(world.row(named(bark))[key] for key in ("dead", "state"))
-    world = await (await world.kill()).start()
-    rows = world.room.kernel.resource(f"{FAILURES}/{kept.id}", ANN)
+    assert (1, "running") == tuple(life.row(named(bark))[key] for key in ("dead", "state"))
+    life = await (await life.kill()).start()
+    rows = life.room.kernel.resource(f"{FAILURES}/{kept.id}", ANN)
     with pytest.raises(Error, match="call again with"):
         await rows.patch({"state": "gone"})
     broken = False
     await rows.patch({"state": "waiting"})
-    await world.turn()
+    await life.turn()
     assert ["Dog/1"] * 3 + ["Dog/2", "Dog/1"] == called
-    assert not world.feature.dead.names()
+    assert not life.feature.dead.names()
 
 
 async def test_a_failed_event_is_kept_until_a_call_for_it_has_succeeded(collected):
@@ -138,22 +138,22 @@ async def test_a_failed_event_is_kept_until_a_call_for_it_has_succeeded(collecte
             raise ValueError("no voice")
         await going.wait()
 
-    world = await World(collected).start()
-    await world.room.put("Dog/1")
-    await world.turn()
-    (name,) = world.feature.dead.names()
+    life = await TriggerServer(collected).start()
+    await life.room.put("Dog/1")
+    await life.turn()
+    (name,) = life.feature.dead.names()
     broken = False
-    await world.room.kernel.resource(f"{FAILURES}/{name}", ANN).patch({"state": "waiting"})
-    await world.turn()
-    assert (4, [name]) == (len(called), world.feature.dead.names()), "it waits in the call"
-    world = await (await world.kill()).start()
-    assert [name] == world.feature.dead.names()
-    rows = world.room.kernel.resource(f"{FAILURES}/{name}", ANN)
+    await life.room.kernel.resource(f"{FAILURES}/{name}", ANN).patch({"state": "waiting"})
+    await life.turn()
+    assert (4, [name]) == (len(called), life.feature.dead.names()), "it waits in the call"
+    life = await (await life.kill()).start()
+    assert [name] == life.feature.dead.names()
+    rows = life.room.kernel.resource(f"{FAILURES}/{name}", ANN)
     await rows.patch({"state": "waiting"})
     await rows.patch({"state": "waiting"})
     going.set()
-    await world.turn()
-    assert (5, []) == (len(called), world.feature.dead.names())
+    await life.turn()
+    assert (5, []) == (len(called), life.feature.dead.names())
 
 
 @pytest.mark.parametrize("succeeds", [True, False])
@@ -169,17 +169,17 @@ async def test_a_failed_event_that_is_discarded_during_a_call_stays_so(collected
         if len(called) <= 3 or not succeeds:
             raise ValueError("no voice")
 
-    world = await World(collected).start()
-    await world.room.put("Dog/1")
-    await world.turn()
-    (name,) = world.feature.dead.names()
-    rows = world.room.kernel.resource(f"{FAILURES}/{name}", ANN)
+    life = await TriggerServer(collected).start()
+    await life.room.put("Dog/1")
+    await life.turn()
+    (name,) = life.feature.dead.names()
+    rows = life.room.kernel.resource(f"{FAILURES}/{name}", ANN)
     await rows.patch({"state": "waiting"})
-    await world.turn()
+    await life.turn()
     await rows.delete()
     going.set()
-    await world.turn()
-    assert (4 if succeeds else 6, []) == (len(called), world.feature.dead.names())
+    await life.turn()
+    assert (4 if succeeds else 6, []) == (len(called), life.feature.dead.names())
 
 
 async def test_a_repeated_call_of_one_that_failed_writes_once(collected):
@@ -192,11 +192,11 @@ async def test_a_repeated_call_of_one_that_failed_writes_once(collected):
         if failures:
             raise ValueError(failures.pop())
 
-    world = await World(collected).start()
-    await world.room.put("Dog/1")
-    await world.turn()
-    assert 1 == len(world.said("Note/1"))
-    assert (1, 1) == tuple(world.row(named(note))[key] for key in ("calls", "failures"))
+    life = await TriggerServer(collected).start()
+    await life.room.put("Dog/1")
+    await life.turn()
+    assert 1 == len(life.said("Note/1"))
+    assert (1, 1) == tuple(life.row(named(note))[key] for key in ("calls", "failures"))
 
 
 async def test_a_call_that_takes_too_long_is_a_failed_one(collected):
@@ -207,15 +207,15 @@ async def test_a_call_that_takes_too_long_is_a_failed_one(collected):
         if event.topic == "Dog/1":
             await asyncio.Event().wait()
 
-    world = World(collected, call_seconds=0.001)
-    await world.start()
-    await world.room.put("Dog/1")
-    await world.room.put("Dog/2")
-    while world.row(named(hang))["calls"] < 1:
-        await world.turn()
-    (kept,) = world.feature.dead
+    life = TriggerServer(collected, call_seconds=0.001)
+    await life.start()
+    await life.room.put("Dog/1")
+    await life.room.put("Dog/2")
+    while life.row(named(hang))["calls"] < 1:
+        await life.turn()
+    (kept,) = life.feature.dead
     assert ("Dog/1", "it took longer than 0.001 s") == (kept.topic, kept.problem)
-    of_them = world.room.kernel.registry.entry("$SYS/trigger_failures")
+    of_them = life.room.kernel.registry.entry("$SYS/trigger_failures")
     assert of_them.resource.members == tuple(kept.row(str))
 
 
@@ -232,13 +232,13 @@ async def test_what_a_function_waits_for_may_be_cancelled_or_time_out(collected,
         elif event.topic == "Dog/1":
             raise TimeoutError("the database is away")
 
-    world = await World(collected).start()
-    await world.room.put("Dog/1")
-    await world.room.put("Dog/2")
-    await world.turn()
-    (kept,) = world.feature.dead
+    life = await TriggerServer(collected).start()
+    await life.room.put("Dog/1")
+    await life.room.put("Dog/2")
+    await life.turn()
+    (kept,) = life.feature.dead
     assert ("cancelled" if fault == "cancelled" else "TimeoutError: the database") in kept.problem
-    assert 1 == world.row(named(ask))["calls"]
+    assert 1 == life.row(named(ask))["calls"]
 
 
 async def test_a_task_that_outlives_its_call_can_still_write(collected):
@@ -254,13 +254,13 @@ async def test_a_task_that_outlives_its_call_can_still_write(collected):
         tasks.append(asyncio.ensure_future(late()))
         await local.publish("Counter/1", {}, retain=True)
 
-    world = await World(collected).start()
-    await world.room.put("Dog/1")
-    await world.room.put("Dog/2")
-    await world.turn()
+    life = await TriggerServer(collected).start()
+    await life.room.put("Dog/1")
+    await life.room.put("Dog/2")
+    await life.turn()
     going.set()
     await asyncio.gather(*tasks)
-    notes = [event for event in world.room.store.read(0, 100) if event.topic.startswith("Note/")]
+    notes = [event for event in life.room.store.read(0, 100) if event.topic.startswith("Note/")]
     assert [("Note/1", 1), ("Note/2", 1)] == [(event.topic, depth_of(event)) for event in notes]
 
 
@@ -276,22 +276,22 @@ async def test_a_kill_before_a_failed_event_is_called_for_again_loses_nothing(co
         await going.wait()
 
     async def again():
-        rows = world.room.kernel.resource(f"{FAILURES}/{kept.id}", ANN)
+        rows = life.room.kernel.resource(f"{FAILURES}/{kept.id}", ANN)
         await rows.patch({"state": "waiting"})
-        await world.turn()
+        await life.turn()
 
-    world = await World(collected).start()
-    await world.room.put("Dog/1")
-    await world.turn()
-    (kept,) = world.feature.dead
+    life = await TriggerServer(collected).start()
+    await life.room.put("Dog/1")
+    await life.turn()
+    (kept,) = life.feature.dead
     for _ in range(2):  # it is called for once
         await again()
     assert 4 == len(called)
-    world = await (await world.kill()).start()
-    assert [kept] == list(world.feature.dead)
+    life = await (await life.kill()).start()
+    assert [kept] == list(life.feature.dead)
     going.set()
     await again()
-    assert (5, []) == (len(called), world.feature.dead.names())
+    assert (5, []) == (len(called), life.feature.dead.names())
 
 
 class Unreadable:
@@ -315,20 +315,20 @@ async def test_a_trigger_begins_again_when_it_cannot_read(collected, failure):
     def bark(event):
         called.append(event.topic)
 
-    async def fail_once(world):
-        (runner,) = world.feature.runners.values()
+    async def fail_once(life):
+        (runner,) = life.feature.runners.values()
         runner._subscription.stage = Unreadable(failure)
-        await world.room.say("Note/1", b"{}", qos=1)
-        await world.turn()
+        await life.room.say("Note/1", b"{}", qos=1)
+        await life.turn()
 
-    world = await World(collected, retry_seconds=0.0).start()
-    world.room.kernel.close = lambda subscription, close=world.room.kernel.close: (
+    life = await TriggerServer(collected, retry_seconds=0.0).start()
+    life.room.kernel.close = lambda subscription, close=life.room.kernel.close: (
         close(subscription),
-        asyncio.get_running_loop().create_task(world.room.say("Note/2", b"{}", qos=1)),
+        asyncio.get_running_loop().create_task(life.room.say("Note/2", b"{}", qos=1)),
     )
-    await fail_once(world)
+    await fail_once(life)
     assert ["Note/1", "Note/2"] == called
-    stopped = await World(collected, retry_seconds=1_000.0).start()
+    stopped = await TriggerServer(collected, retry_seconds=1_000.0).start()
     await fail_once(stopped)
     assert ["Note/1", "Note/2"] == called
     await stopped.feature.stop()
@@ -347,12 +347,12 @@ async def test_a_circle_of_triggers_ends(collected, caplog):
     async def pong(event):
         await local.publish("ping/1", b"")
 
-    world = await World(collected).start()
-    await world.room.say("ping/1", b"", qos=1)
+    life = await TriggerServer(collected).start()
+    await life.room.say("ping/1", b"", qos=1)
     for _ in range(TRIGGER_DEPTH_MAX):
-        await world.turn()
-    assert TRIGGER_DEPTH_MAX == sum(world.row(named(each))["calls"] for each in (ping, pong))
-    assert 1 == world.row(named(ping))["circles"] + world.row(named(pong))["circles"]
+        await life.turn()
+    assert TRIGGER_DEPTH_MAX == sum(life.row(named(each))["calls"] for each in (ping, pong))
+    assert 1 == life.row(named(ping))["circles"] + life.row(named(pong))["circles"]
     assert "led to this event" in caplog.text
 
 
@@ -364,10 +364,10 @@ async def test_writes_of_a_trigger_tell_how_many_led_to_them(collected):
     async def note(event):
         await local.publish_batch("Note", {"1": {}, "2": {}}, retain=True)
 
-    world = await World(collected).start()
-    await world.room.put("Dog/1", properties={"user_property": ((DEPTH, "3"), ("a", "b"))})
-    await world.turn()
-    notes = [event for event in world.room.store.read(0, 100) if event.topic.startswith("Note/")]
+    life = await TriggerServer(collected).start()
+    await life.room.put("Dog/1", properties={"user_property": ((DEPTH, "3"), ("a", "b"))})
+    await life.turn()
+    notes = [event for event in life.room.store.read(0, 100) if event.topic.startswith("Note/")]
     assert [4, 4] == [depth_of(event) for event in notes]
 
 
@@ -384,9 +384,9 @@ async def test_unlogged_messages_are_called_for_while_it_runs(collected):
     def heard(event):
         called.append(event.payload)
 
-    world = await World(collected).start()
-    await world.room.say("Note/1", b"{}")
-    await world.turn()
+    life = await TriggerServer(collected).start()
+    await life.room.say("Note/1", b"{}")
+    await life.turn()
     assert [b"{}"] == called
 
 
@@ -430,8 +430,8 @@ async def test_rows_list_triggers(collected):
     def bark(event):
         pass
 
-    world = await World(collected).start()
-    rows = await world.room.kernel.resource(f"{TRIGGERS}/", ANN).get()
+    life = await TriggerServer(collected).start()
+    rows = await life.room.kernel.resource(f"{TRIGGERS}/", ANN).get()
     assert [(named(bark), "function", "running")] == [
         (row["id"], row["kind"], row["state"]) for row in rows
     ]

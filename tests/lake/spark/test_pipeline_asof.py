@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.slow
 pytest.importorskip("pyspark", reason="NO SPARK: the past is NOT compared with it here")
 
-from past_world import BRANCH, TABLES, Past  # noqa: E402
+from past_of_tables import BRANCH, TABLES, Past  # noqa: E402
 from states import RETAINED, Files  # noqa: E402
 
 from rowcast_lake.columns.records import plain  # noqa: E402

@@ -2,7 +2,7 @@
 
 import random
 
-from query_world import Mqtt, OldMqtt, Sse, Ws, turns, world
+from query_readers import Mqtt, OldMqtt, Sse, Ws, query_server, turns
 
 from mqtt_server import Connect, Subscribe, Subscription, user
 from rowcast.core.tables import Attribute, Table, Type
@@ -49,7 +49,7 @@ class RowMqtt(Mqtt):
     """A client of MQTT 5 that is told when it gets all rows again."""
 
     async def ask(self, conditions):
-        self.peer = self.world.peer(5)
+        self.peer = self.home.peer(5)
         keep = {"session_expiry_interval": 3600, "user_property": (("seq", "true"),)}
         self.peer.send(Connect(5, self.name, clean_start=not self.known, properties=keep))
         if not self.known:
@@ -70,7 +70,7 @@ class RowOldMqtt(OldMqtt):
     """A client of MQTT 3.1.1, which begins anew each time."""
 
     async def ask(self, conditions):
-        self.peer = self.world.peer(4)
+        self.peer = self.home.peer(4)
         self.records = {}
         self.peer.send(Connect(4, self.name, clean_start=True))
         self.peer.send(Subscribe(7, (Subscription(self.filter(conditions), 1),)))
@@ -111,7 +111,7 @@ async def run_rows(seed, writes, cuts, doors=DOORS, **options):
     """Run one random case; return what the readers heard. Raises AssertionError."""
     chance, things = random.Random(seed), Things()
     live = LiveQueriesOfTables()
-    async with world(NOTHING, rows=PATH, features=[live], **options) as opened:
+    async with query_server(NOTHING, rows=PATH, features=[live], **options) as opened:
         things.install(opened.server.kernel)
         change(chance, things, 8)
         text = asked(chance)

@@ -50,19 +50,19 @@ class Timer:
 
 
 class Timers:
-    """The part of a loop that alarms use, on the world's clock."""
+    """The part of a loop that alarms use, on the server's clock."""
 
-    def __init__(self, world):
-        self.world, self.timers, self.soon, self.count = world, [], [], 0
+    def __init__(self, server):
+        self.server, self.timers, self.soon, self.count = server, [], [], 0
 
     def time(self):
-        return self.world.time
+        return self.server.time
 
     def call_soon(self, call, *arguments):
         self.soon.append((call, arguments))
 
     def call_later(self, seconds, call, *arguments):
-        return self.call_at(self.world.time + seconds, call, *arguments)
+        return self.call_at(self.server.time + seconds, call, *arguments)
 
     def call_at(self, when, call, *arguments):
         self.count += 1
@@ -71,7 +71,7 @@ class Timers:
         return timer
 
 
-class World:
+class AlarmServer:
     """A server with alarms; its store outlives kills."""
 
     def __init__(self, *tables, store=None, **settings):

@@ -7,7 +7,7 @@ not. But a change is only of a record that it has, and in the end it holds what 
 import asyncio
 import random
 
-from query_world import DOORS, Mqtt, OldMqtt, Sse, Ws, world
+from query_readers import DOORS, Mqtt, OldMqtt, Sse, Ws, query_server
 from random_queries import SPARE, random_window
 from related_queries import KEYS, TABLES, random_related, random_write_of_any
 
@@ -109,7 +109,7 @@ async def run_hasty(seed, writes, cuts, doors=DOORS):
     name = chance.choices(list(KEYS), (5, 3, 1))[0]
     others = [table for table in TABLES.values() if table.name != name]
     live = LiveQueriesOfTables(spare_records_min=chance.choice(SPARE))
-    async with world(TABLES[name], others=others, features=[live]) as opened:
+    async with query_server(TABLES[name], others=others, features=[live]) as opened:
         opened.server.kernel.reader.table_scan_records = chance.choice(PAGES)
         for _ in range(chance.randrange(10, 60)):
             await opened.write(random_write_of_any(chance))

@@ -13,7 +13,7 @@ from rowcast.features.triggers.trigger import Retries, Trigger
 AT_ONCE = Retries(3, 0.0, 1, 0.0)
 
 
-class World:
+class TriggerServer:
     """A server whose triggers are those that a test has collected, and of its settings."""
 
     def __init__(self, hooks, settings=None, store=None, **bounds):
@@ -36,7 +36,7 @@ class World:
     async def kill(self):
         """End it as a kill does: nothing is said or stored any more."""
         await self.feature._background.stop()
-        return World(self.hooks, self.settings, self.room.store)
+        return TriggerServer(self.hooks, self.settings, self.room.store)
 
     async def turn(self):
         await turns(200)

@@ -3,8 +3,8 @@
 import json
 import random
 
-from query_world import WRITER, Sse, Ws, turns, world
-from rows_world import NOTHING, RowMqtt, RowOldMqtt
+from query_readers import WRITER, Sse, Ws, query_server, turns
+from row_readers import NOTHING, RowMqtt, RowOldMqtt
 
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.topic_tables import TopicRoot
@@ -63,7 +63,7 @@ async def run_messages(seed, writes, cuts, doors=DOORS, **options):
     """Run one random case; return what the readers heard. Raises AssertionError."""
     chance = random.Random(seed)
     live = LiveQueriesOfTables(look_seconds=0)
-    async with world(NOTHING, rows=TABLE, features=[live], **options) as opened:
+    async with query_server(NOTHING, rows=TABLE, features=[live], **options) as opened:
         await opened.server.kernel.write(Event("home/a", MESSAGE, b"1", None, 1), WRITER)
         await change(chance, opened, 12)
         text = asked(chance)

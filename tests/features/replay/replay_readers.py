@@ -2,14 +2,13 @@
 
 import asyncio
 import json
-from collections import deque
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from asgi import Asgi
+from asgi_streams import EventStream, EverybodyIs, Socket
 from build import Server
 from mqtt_server import Connect, Peer, Publish, Subscribe, Subscription, user
-from rowcast.auth.authenticator import Authenticator
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
@@ -28,8 +27,8 @@ SETTLED = 40
 class Reader:
     """One reader: what it was told, in order, as (kind, topic, value, cursor)."""
 
-    def __init__(self, world):
-        self.world = world
+    def __init__(self, home):
+        self.home = home
         self.told = []
         self.marked = set()
         """Whether events were marked as replayed: one answer for all, as a rule."""
@@ -52,42 +51,13 @@ class Reader:
         return [told[0] for told in self.told]
 
 
-class Connection(Reader):
-    """A reader over ASGI."""
-
-    def begin(self, kind, path, query="", headers=()):
-        self.inbox, self.sent = asyncio.Queue(), deque()
-        scope = {
-            "type": kind,
-            "method": "GET",
-            "path": path,
-            "raw_path": path.encode(),
-            "query_string": query.encode(),
-            "headers": list(headers),
-            "client": ("127.0.0.1", 0),
-            "subprotocols": [],
-        }
-        self.task = asyncio.create_task(self.world.edge(scope, self.inbox.get, self._send))
-
-    async def _send(self, message):
-        self.sent.append(message)
-
-    async def close(self):
-        await self.inbox.put({"type": self.gone, "code": 1000})
-        await self.task
-
-
-class Sse(Connection):
-    gone = "http.disconnect"
+class Sse(EventStream, Reader):
     status = 0
     closed = False
 
     async def ask(self, path, query="", cursor=""):
-        headers = [(b"accept", b"text/event-stream")]
-        if cursor:
-            headers.append((b"last-event-id", cursor.encode()))
         self.frames, self.body = Frames(), b""
-        self.begin("http", path, query, headers)
+        self.open(path, query, cursor)
 
     async def live(self, topics):
         await self.ask("/", f"topic={topics.replace('#', '%23').replace('+', '%2B')}")
@@ -119,16 +89,10 @@ class Sse(Connection):
         return json.loads(self.body)
 
 
-class Ws(Connection):
-    gone = "websocket.disconnect"
-
+class Ws(Socket, Reader):
     async def connect(self):
-        self.answers = []
-        self.begin("websocket", "/")
-        await self.inbox.put({"type": "websocket.connect"})
-
-    async def say(self, **command):
-        await self.inbox.put({"type": "websocket.receive", "text": json.dumps(command)})
+        self.replies = []
+        await super().connect()
 
     async def live(self, topics):
         await self.connect()
@@ -139,11 +103,9 @@ class Ws(Connection):
         await self.say(id=1, op="replay", topic=topics, **{"from": start}, **words)
 
     def hear(self):
-        while self.sent:
-            message = self.sent.popleft()
-            fields = json.loads(message["text"]) if "text" in message else {}
+        for fields in self.answers():
             if "ack" in fields or "error" in fields:
-                self.answers.append(fields)
+                self.replies.append(fields)
             elif "kind" in fields:
                 told = fields["kind"], fields["topic"], fields.get("value"), fields["cursor"]
                 self.take(*told, fields.get("replay"))
@@ -158,7 +120,7 @@ class Mqtt(Reader):
     async def subscribe(self, text, qos=1):
         Mqtt.number += 1
         self.prefix = ""
-        self.peer = Peer(self.world.server, self.version)
+        self.peer = Peer(self.home.server, self.version)
         self.peer.send(Connect(self.version, f"c{Mqtt.number}"))
         properties = {"user_property": (("seq", "true"),)} if self.version == 5 else None
         self.peer.send(Subscribe(7, (Subscription(text, qos),), properties))
@@ -186,7 +148,7 @@ class Mqtt(Reader):
                 topic = None
             self.take(kind or "put", topic, value, user(packet, "seq"), user(packet, "replay"))
 
-    async def close(self):
+    async def cut(self):
         self.peer.lose()
 
 
@@ -199,18 +161,7 @@ class OldMqtt(Mqtt):
 DOORS = (Sse, Ws, Mqtt)
 
 
-class Admission(Authenticator):
-    """Takes every client for the one caller of the world."""
-
-    def __init__(self, world):
-        super().__init__()
-        self._world = world
-
-    def anonymous(self, peer, door, client_id=""):
-        return replace(self._world.caller, door=door, peer=peer, client_id=client_id)
-
-
-class World:
+class ReplayServer:
     """A server, its clock, and readers."""
 
     def __init__(self, schema=SCHEMA, caller=None, settings=None, **options):
@@ -222,7 +173,7 @@ class World:
         self.edge = self.server.make_edge(
             anonymous=lambda peer, door: replace(self.caller, door=door, peer=peer)
         )
-        self.server.open_mqtt(self.loop, authenticator=Admission(self))
+        self.server.open_mqtt(self.loop, authenticator=EverybodyIs(lambda: self.caller))
         self.rest = Asgi(self.edge, self.server.store)
         self.readers = []
 
@@ -261,7 +212,7 @@ class World:
         """Close all readers."""
         readers, self.readers = self.readers, []
         for reader in readers:
-            await reader.close()
+            await reader.cut()
         await turns(SETTLED)
 
     async def until_end(self, reader):
@@ -292,8 +243,8 @@ class World:
 
 
 @asynccontextmanager
-async def world(**options):
-    opened = World(**options)
+async def replay_server(**options):
+    opened = ReplayServer(**options)
     try:
         yield opened
     finally:

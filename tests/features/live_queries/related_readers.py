@@ -2,7 +2,7 @@
 
 import random
 
-from query_world import DOORS, FEW, world, write_and_check
+from query_readers import DOORS, FEW, query_server, write_and_check
 from random_queries import SPARE, random_window
 from related_queries import (
     KEYS,
@@ -44,7 +44,7 @@ async def run_related(
     if window and "features" not in options:
         live = LiveQueriesOfTables(spare_records_min=chance.choice(SPARE))
         options = options | {"features": [live]}
-    async with world(tables[name], others=others, **options) as opened:
+    async with query_server(tables[name], others=others, **options) as opened:
         for _ in range(chance.randrange(30)):
             await opened.write(random_write_of_any(chance))
         await ask_any(opened, chance, name, doors, select=select, window=window)
@@ -70,7 +70,7 @@ async def run_relationship(seed, writes, cuts, tables=TABLES, doors=DOORS, **opt
         live = LiveQueriesOfTables(spare_records_min=chance.choice(SPARE))
         options = options | {"features": [live]}
     at = way.format(chance.choice(keys))
-    async with world(tables[name], others=others, at=at, **options) as opened:
+    async with query_server(tables[name], others=others, at=at, **options) as opened:
         for _ in range(chance.randrange(30)):
             await opened.write(random_write_of_any(chance))
         asked = _asked_there(chance, name)

@@ -4,10 +4,8 @@ After each write, what each reader holds is what REST answers. Readers are cut o
 with their cursor, or with their session. ``live_cases.py`` runs as many of them as it is told to.
 """
 
-import asyncio
 import json
 import random
-from collections import deque
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from urllib.parse import quote
@@ -24,6 +22,7 @@ from random_queries import (
 )
 
 from asgi import Asgi
+from asgi_streams import EventStream, EverybodyIs, Socket
 from build import Server
 from mqtt_server import (
     Connack,
@@ -36,7 +35,6 @@ from mqtt_server import (
     Subscription,
     user,
 )
-from rowcast.auth.authenticator import Authenticator
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Error
 from rowcast.features.live_queries.feature import LiveQueriesOfTables
@@ -58,8 +56,8 @@ PATIENCE = 20
 class Reader:
     """What one reader holds: the records by topic; ``steps`` are checked where they are certain."""
 
-    def __init__(self, world):
-        self.world = world
+    def __init__(self, home):
+        self.home = home
         self.records = {}
         self.cursor = ""
         self.complete = False
@@ -97,52 +95,13 @@ class Reader:
         """Take what has come."""
 
 
-class Connection(Reader):
-    """A reader over ASGI."""
-
-    def __init__(self, world):
-        super().__init__(world)
-        self.inbox = asyncio.Queue()
-        self.sent = deque()
-        self.task = None
-
-    def scope(self, kind, path, query, headers=()):
-        return {
-            "type": kind,
-            "method": "GET",
-            "path": path,
-            "raw_path": path.encode(),
-            "query_string": query.encode(),
-            "headers": list(headers),
-            "client": ("127.0.0.1", 0),
-            "subprotocols": [],
-        }
-
-    async def _send(self, message):
-        self.sent.append(message)
-
-    def begin(self, scope):
-        self.inbox, self.sent = asyncio.Queue(), deque()
-        self.task = asyncio.create_task(self.world.edge(scope, self.inbox.get, self._send))
-
-    async def cut(self):
-        await self.inbox.put({"type": self.gone, "code": 1006})
-        await self.task
-
-
-class Sse(Connection):
+class Sse(EventStream, Reader):
     """An EventSource."""
-
-    gone = "http.disconnect"
 
     async def ask(self, conditions):
         self.forget()
         self.frames = Frames()
-        headers = [(b"accept", b"text/event-stream")]
-        if self.cursor:
-            headers.append((b"last-event-id", self.cursor.encode()))
-        path = f"/{self.world.at or self.world.path + '/'}"
-        self.begin(self.scope("http", path, conditions, headers))
+        self.open(f"/{self.home.at or self.home.path + '/'}", conditions, self.cursor)
 
     def hear(self):
         while self.sent:
@@ -156,29 +115,22 @@ class Sse(Connection):
                 self.take(fields["kind"], fields["topic"], fields.get("value"), frame.id)
 
 
-class Ws(Connection):
+class Ws(Socket, Reader):
     """A WebSocket, whose query is beside another filter on the same records."""
 
-    gone = "websocket.disconnect"
     where = True
 
     async def ask(self, conditions):
         self.forget()
-        self.begin(self.scope("websocket", "/", ""))
-        await self.inbox.put({"type": "websocket.connect"})
-        table = self.world.at or f"{self.world.path}/+"
+        await self.connect()
+        table = self.home.at or f"{self.home.path}/+"
         command = {"id": 1, "op": "subscribe", "topic": table, "where": conditions}
         since = {"since": self.cursor} if self.cursor else {}
-        await self.say(id=0, op="subscribe", topic=f"{self.world.path}/#", start="new")
+        await self.say(id=0, op="subscribe", topic=f"{self.home.path}/#", start="new")
         await self.say(**command, **since)
 
-    async def say(self, **command):
-        await self.inbox.put({"type": "websocket.receive", "text": json.dumps(command)})
-
     def hear(self):
-        while self.sent:
-            message = self.sent.popleft()
-            fields = json.loads(message["text"]) if "text" in message else {}
+        for fields in self.answers():
             assert "error" not in fields, fields
             if fields.get("subscription") == 2 and "kind" in fields:
                 told = fields.get("value"), fields["cursor"]
@@ -190,23 +142,23 @@ class Mqtt(Reader):
 
     number = 0
 
-    def __init__(self, world):
-        super().__init__(world)
+    def __init__(self, home):
+        super().__init__(home)
         Mqtt.number += 1
         self.name, self.known = f"c{Mqtt.number}", False
 
     async def ask(self, conditions):
-        self.peer = Peer(self.world.server, 5)
+        self.peer = Peer(self.home.server, 5)
         keep = {"session_expiry_interval": 3600}
         self.peer.send(Connect(5, self.name, clean_start=not self.known, properties=keep))
         if not self.known:
             text = self.filter(conditions)
-            wanted = (Subscription(text, 1), Subscription(f"{self.world.path}/0", 0))
+            wanted = (Subscription(text, 1), Subscription(f"{self.home.path}/0", 0))
             self.peer.send(Subscribe(7, wanted, {"subscription_identifier": 3}))
         self.known = True
 
     def filter(self, conditions):
-        return f"$query/{self.world.at or self.world.path}/{quote(conditions, safe='')}"
+        return f"$query/{self.home.at or self.home.path}/{quote(conditions, safe='')}"
 
     async def cut(self):
         self.hear()
@@ -236,14 +188,14 @@ class OldMqtt(Mqtt):
     """A client of MQTT 3.1.1, which is told no steps: an empty payload removes a record."""
 
     async def ask(self, conditions):
-        self.peer = Peer(self.world.server, 4)
+        self.peer = Peer(self.home.server, 4)
         self.peer.send(Connect(4, self.name, clean_start=False))
         if not self.known:
             self.peer.send(Subscribe(7, (Subscription(self.filter(conditions), 1),)))
         self.known = True
 
     def filter(self, conditions):
-        return f"{self.world.at or self.world.path}/+?{conditions}"
+        return f"{self.home.at or self.home.path}/+?{conditions}"
 
     def _take(self, packet):
         if packet.payload:
@@ -258,21 +210,10 @@ STREAMS = (Sse, Ws)
 DOORS = (Sse, Ws, Mqtt, OldMqtt)
 
 
-# -- the world -------------------------------------------------------------------------------------
+# -- the server ------------------------------------------------------------------------------------
 
 
-class Admission(Authenticator):
-    """Takes every client for one caller."""
-
-    def __init__(self, caller):
-        super().__init__()
-        self._caller = caller
-
-    def anonymous(self, peer, door, client_id=""):
-        return replace(self._caller, door=door, peer=peer, client_id=client_id)
-
-
-class World:
+class QueryServer:
     """A server with one table, and maybe others, and readers of one query."""
 
     def __init__(self, table, *, caller=None, others=(), at="", rows="", **options):
@@ -289,7 +230,7 @@ class World:
             self.edge = self.server.make_edge(
                 anonymous=lambda peer, door: replace(caller, door=door, peer=peer)
             )
-            self.server.open_mqtt(authenticator=Admission(caller))
+            self.server.open_mqtt(authenticator=EverybodyIs(lambda: caller))
         self.rest = Asgi(self.edge, self.server.store)
         self.readers = []
 
@@ -375,9 +316,9 @@ class World:
 
 
 @asynccontextmanager
-async def world(table, **options):
-    """Open a world and close it again."""
-    opened = World(table, **options)
+async def query_server(table, **options):
+    """Open a server and close it again."""
+    opened = QueryServer(table, **options)
     try:
         yield opened
     finally:
@@ -416,7 +357,7 @@ async def run_case(
     if window:
         live = LiveQueriesOfTables(spare_records_min=chance.choice(SPARE))
         options = options | {"features": [live]}
-    async with world(table, **options) as opened:
+    async with query_server(table, **options) as opened:
         for _ in range(chance.randrange(8 + 4 * (records if window else 0))):
             await opened.write(random_write(chance, table, records))
         asking = {"window": window, "select": select}

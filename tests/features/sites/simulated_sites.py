@@ -1,8 +1,9 @@
 """Sites in this process: servers that send each other what they log, over a network of dice.
 
-``World`` has sites, and messages on their way, each with its receiver. A test delivers them one by
-one, in any order, some of them twice. It also knows what is true: which writes each site has had at
-a topic, and so which writes had seen which, without the vectors that the server keeps.
+``SimulatedSites`` has sites, and messages on their way, each with its receiver. A test delivers
+them one by one, in any order, some of them twice. It also knows what is true: which writes each
+site has had at a topic, and so which writes had seen which, without the vectors that the server
+keeps.
 """
 
 import json
@@ -92,7 +93,7 @@ class Site:
         return value, stamp_of(record, self.name)
 
 
-class World:
+class SimulatedSites:
     """Sites, and what is on its way between them."""
 
     def __init__(self, *sites):
@@ -229,4 +230,4 @@ class World:
         return [[await site.value(topic) for topic in topics] for site in self.sites.values()]
 
 
-__all__ = ["DELETE", "MESSAGE", "PATCH", "PUT", "Site", "World"]
+__all__ = ["DELETE", "MESSAGE", "PATCH", "PUT", "SimulatedSites", "Site"]

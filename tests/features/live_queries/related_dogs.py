@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from query_world import world
+from query_readers import query_server
 
 from build import turns
 from rowcast.core.events import PUT, Event
@@ -40,7 +40,7 @@ def related(text=SCHEMA, **options):
     schema = parse_schema(text)
     dog, *others = schema.tables
     live = LiveQueriesOfTables(named=schema.queries, **options)
-    return world(dog, others=others, features=[live])
+    return query_server(dog, others=others, features=[live])
 
 
 async def some_dogs(opened):
