@@ -10,6 +10,9 @@ modules puts that directory in front of Python's path. It is made anew when a so
 Hatchling imports this file when it builds a wheel (``CompiledModules``). COMPILED=no gives the pure
 wheel, COMPILED=yes fails where nothing can be compiled; otherwise the wheel is compiled if it can
 be, and pure if not.
+
+OPTIMIZE=1 (or 0) has the C compiler optimise less, in a quarter less of its time: for tests, where
+nothing is compiled yet. What was compiled with 2 is kept, which is what everybody else gets.
 """
 
 import fcntl
@@ -31,6 +34,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 ROOT = Path(__file__).resolve().parent.parent
 NEEDS = ("mypy>=1.18,<3", "setuptools>=80")
 """What compiles, besides a C compiler; the group ``compile`` of pyproject.toml locks it."""
+MARK = "made-by"
+"""The file that says at which level, and with what, all object files beside it were made."""
 
 SETUP = """
 import os, sys
@@ -56,7 +61,8 @@ class BuildOnAllCores(build_ext):  # its own option is for several extensions, a
 modules = sys.argv.pop(1).split(",")
 options = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent"]
 extensions = mypycify(
-    [*options, *modules], opt_level="2", debug_level="0", multi_file=True, group_name="rowcast"
+    [*options, *modules], opt_level=os.environ["OPTIMIZE"], debug_level="0", multi_file=True,
+    group_name="rowcast",
 )
 for extension in extensions:  # a newer compiler's warnings are no reason for the pure wheel
     arguments = extension.extra_compile_args
@@ -103,11 +109,12 @@ def compiled(root: Path = ROOT) -> Path:
 
 def _made(root: Path) -> Path:
     place, stamp = root / "build" / "compiled", root / "build" / "compiled-of"
-    wanted = _state(root)
+    level = optimization(root)
+    wanted = _state(root, level)
     if place.exists() and stamp.exists() and stamp.read_text() == wanted:
         return place
     stamp.unlink(missing_ok=True)
-    found = _compile(root, root / "build" / "work")
+    found = _compile(root, level)
     if place.exists():
         shutil.rmtree(place)
     _copy(root / "app", place)
@@ -139,24 +146,32 @@ def is_current(made: str) -> bool:
         return False  # it was never made, or a file of it is gone
 
 
-def _begin(work: Path) -> Path:
+def optimization(root: Path = ROOT) -> str:
+    """Return how much the C compiler optimises: as asked for, or as before if that was more."""
+    mark = root / "build" / "work" / MARK
+    asked = os.environ.get("OPTIMIZE", "")
+    before = mark.read_text()[0] if mark.exists() else "0"
+    return max(asked if asked in {"0", "1"} else "2", before)
+
+
+def _begin(work: Path, level: str) -> Path:
     """Keep what the same tools made in a run that ended well; return the file that marks one."""
-    mark = work / "made-with"
-    if not mark.exists() or mark.read_text() != _tools():
+    mark = work / MARK
+    if not mark.exists() or mark.read_text() != _tools(level):
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
     mark.unlink(missing_ok=True)
     return mark
 
 
-def _tools() -> str:
+def _tools(level: str) -> str:
     asked = {name: os.environ.get(name, "") for name in ("CC", "CFLAGS", "CPPFLAGS")}
-    return f"{sys.version} {_version('mypy')} {SETUP} {asked}"
+    return f"{level} {sys.version} {_version('mypy')} {SETUP} {asked}"
 
 
-def _state(root: Path) -> str:
+def _state(root: Path, level: str) -> str:
     """Return what the compiled modules were made of, and where and with what."""
-    told = hashlib.sha256(f"{sys.version} {_version('mypy')} {SETUP}".encode())
+    told = hashlib.sha256(f"{level} {sys.version} {_version('mypy')} {SETUP}".encode())
     files = sorted(path for path in (root / "app").rglob("*") if path.is_file())
     for path in [root / "pyproject.toml", *files]:
         if "__pycache__" not in path.parts:
@@ -172,12 +187,13 @@ def _version(package: str) -> str:
         return ""
 
 
-def _compile(root: Path, work: Path) -> list[Path]:
+def _compile(root: Path, level: str) -> list[Path]:
     """Compile in a copy of the sources; what it made before is used again where it can be."""
+    work = root / "build" / "work"
     problem = obstacle() or ("" if _version("mypy") else "mypy is not installed")
     if problem:
         raise CannotCompileError(problem)
-    mark = _begin(work)
+    mark = _begin(work, level)
     for path in [*extensions(work), *(work / item.name for item in (root / "app").iterdir())]:
         if path.is_dir():
             shutil.rmtree(path)
@@ -186,7 +202,7 @@ def _compile(root: Path, work: Path) -> list[Path]:
     _copy(root / "app", work)
     arguments = [",".join(hot_modules(root)), "--quiet", "build_ext", "--inplace"]
     own = str(Path(__file__).resolve().parent)
-    environment = {**os.environ, "PYTHONPATH": own, "PYTHONHASHSEED": "0"}
+    environment = {**os.environ, "PYTHONPATH": own, "PYTHONHASHSEED": "0", "OPTIMIZE": level}
     done = subprocess.run(
         [sys.executable, "-c", SETUP, *arguments], cwd=work, env=environment, check=False
     )
@@ -195,7 +211,7 @@ def _compile(root: Path, work: Path) -> list[Path]:
     found = list(extensions(work))
     if len(found) <= len(hot_modules(root)):  # one for each, and one with the code of all
         raise CannotCompileError(f"only {len(found)} extension modules were made")
-    mark.write_text(_tools())
+    mark.write_text(_tools(level))
     return found
 
 

@@ -80,3 +80,30 @@ def test_an_object_is_made_again_when_a_file_is_gone(is_current, made, name):
 def test_an_object_is_made_again_when_the_list_tells_no_file(is_current, made, listed):
     made.with_suffix(".d").write_text(listed)
     assert not is_current(str(made))
+
+
+# -- how much the C compiler optimises -------------------------------------------------------------
+
+
+@pytest.fixture
+def optimization():
+    """The function of that name of scripts/compiled.py."""
+    return runpy.run_path(str(ROOT / "scripts" / "compiled.py"))["optimization"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "before", "expected"),
+    [
+        ("", None, "2"), ("2", None, "2"), ("other", None, "2"), ("", "1", "2"),
+        ("1", None, "1"), ("1", "1", "1"), ("1", "2", "2"), ("0", None, "0"), ("0", "1", "1"),
+    ],
+)  # fmt: skip
+def test_only_who_asks_gets_less_and_never_less_than_before(
+    optimization, monkeypatch, tmp_path, asked, before, expected
+):
+    """A wheel, an image and who asks for nothing have the modules as they are measured."""
+    monkeypatch.setenv("OPTIMIZE", asked)
+    (tmp_path / "build" / "work").mkdir(parents=True)
+    if before is not None:
+        (tmp_path / "build" / "work" / "made-by").write_text(f"{before} 3.11")
+    assert expected == optimization(tmp_path)
