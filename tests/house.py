@@ -120,8 +120,16 @@ class Source:
 
     @cached_property
     def nodes(self) -> list[ast.AST]:
-        """Return every node of the tree: most rules walk all of it."""
-        return list(ast.walk(self.tree))
+        """Return every node of the tree, as ``ast.walk`` gives them: most rules walk all of it."""
+        found: list[ast.AST] = [self.tree]
+        for node in found:  # which grows meanwhile; without generators it takes half the time
+            for name in node._fields:
+                value = getattr(node, name, None)
+                if isinstance(value, list):
+                    found += [item for item in value if isinstance(item, ast.AST)]
+                elif isinstance(value, ast.AST):
+                    found.append(value)
+        return found
 
     @property
     def module(self) -> str:
