@@ -51,6 +51,7 @@ _YAML = st.recursive(
 )
 
 
+@pytest.mark.heavy
 @given(
     st.lists(st.tuples(st.sampled_from(sorted(config_keys())), _YAML), min_size=1, max_size=3),
     st.booleans(),

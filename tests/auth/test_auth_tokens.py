@@ -261,6 +261,7 @@ JSONS = st.recursive(
 )
 
 
+@pytest.mark.heavy
 @given(st.dictionaries(st.sampled_from(["alg", "kid", "typ", "crit", "b64", "jwk"]), JSONS), JSONS)
 def test_any_header_and_claims_are_refused_unsigned(header, claims):
     parts = [json.dumps(one).encode() for one in (header | {"alg": "HS256"}, claims)]

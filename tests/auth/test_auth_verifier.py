@@ -43,6 +43,7 @@ def test_anything_else_is_refused(text, told):
     assert Code.INVALID is caught.value.code
 
 
+@pytest.mark.heavy
 @given(st.text() | st.from_regex(r"SCRAM-SHA-256\$\d+:[A-Za-z/+=]*\$[A-Z=]*:[A-Z=]*"))
 def test_no_text_breaks_the_reader(text):
     try:

@@ -53,6 +53,7 @@ async def test_c21_a_program_is_there_and_gone(doors, rows):
     assert [True, False] == await past(rows), "the will is not written besides"
 
 
+@pytest.mark.heavy
 async def test_c21_a_program_is_there_again_after_a_lost_connection(doors, rows):
     async with presence(rows):
         for connection in [*doors.server.server_state.connections]:

@@ -136,6 +136,7 @@ def test_b3_the_offers_may_be_others():
     ]
 
 
+@pytest.mark.heavy
 @settings(max_examples=500, deadline=None)
 @given(st.text() | st.text(alphabet='ab/*;,=q01.+" \\-'))
 def test_bad_input_random_text_gives_a_choice_or_an_error(accept):

@@ -183,6 +183,7 @@ def is_of_the_model(value):
     return True
 
 
+@pytest.mark.heavy
 @settings(max_examples=500, deadline=None)
 @given(st.binary() | st.text(alphabet='{}[]",:$datemp0123456789.eE-+ \n\\u').map(str.encode))
 def test_bad_input_random_bytes_give_a_value_or_an_error(payload):

@@ -42,6 +42,7 @@ def test_a19_both_ways(value, payload):
     assert (payload, True) == (messagepack.encode(value), same(value, messagepack.decode(payload)))
 
 
+@pytest.mark.heavy
 @given(values)
 def test_a19_what_was_decoded_once_is_decoded_again(value):
     payload = messagepack.encode(value)

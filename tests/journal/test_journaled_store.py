@@ -384,6 +384,7 @@ def parsed():
     return parse_schema(SCHEMA).tables
 
 
+@pytest.mark.heavy
 def test_a_process_applies_what_is_appended(apart):
     (dog,) = parsed()
     writer = Writer()
@@ -416,6 +417,7 @@ def test_a_killed_process_is_started_again_and_loses_nothing(apart):
     assert 2 == apart._applying.restarts
 
 
+@pytest.mark.heavy
 def test_the_process_ends_with_the_server(tmp_path):
     store = open_journal(tmp_path / "rowcast.db", time.time, SCHEMA, applier=spawn_applier)
     store.open(parsed())

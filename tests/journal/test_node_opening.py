@@ -170,6 +170,7 @@ def test_a_full_disk_is_told_and_tried_again(tmp_path, monkeypatch):
     spooled.stop()
 
 
+@pytest.mark.heavy
 def test_a_node_that_could_not_begin_leaves_its_tables_to_the_next_attempt(tmp_path, monkeypatch):
     """The engine had no leader yet: the same process tries again, in another role perhaps."""
     url = f"sqlite:///{tmp_path / 'rowcast.db'}"
@@ -186,6 +187,7 @@ def test_a_node_that_could_not_begin_leaves_its_tables_to_the_next_attempt(tmp_p
     store.close()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("numbers", [True, False])
 def test_a_node_whose_tables_do_not_open_leaves_them_too(tmp_path, monkeypatch, numbers):
     """The engine has lost its majority since: its applier, which has heard nothing yet, ends."""
@@ -209,6 +211,7 @@ def test_a_node_whose_tables_do_not_open_leaves_them_too(tmp_path, monkeypatch, 
     again.close()
 
 
+@pytest.mark.heavy
 def test_a_backup_of_a_node_has_what_the_node_has_got(tmp_path):
     """Its files may be ahead of its tables; nobody else may have that when others are gone."""
     database = tmp_path / "rowcast.db"

@@ -90,6 +90,7 @@ def test_a_table_that_is_not_declared_any_more_is_none():
     assert {event.table for event in found.events} == {None}
 
 
+@pytest.mark.heavy
 @given(contents, numbers, st.integers(0, 2**62))
 def test_every_content_comes_back(content, term, before):
     for index, event in enumerate(content.events):

@@ -24,6 +24,7 @@ def test_the_invariant(first):
         check(make(seed))
 
 
+@pytest.mark.heavy
 def test_every_packet_comes_through():
     """Not only violations are tried: each type is read."""
     read = {type(item) for seed in range(CASES) for item in check(make(seed))}
@@ -88,6 +89,7 @@ def test_a_slow_case_is_noticed(monkeypatch):
     assert finds_it()
 
 
+@pytest.mark.heavy
 def test_a_value_that_is_written_otherwise_is_noticed(monkeypatch):
     """What was read is written and read again as the same."""
     monkeypatch.setitem(properties._BY_NAME, "content_type", properties._BY_NAME["response_topic"])

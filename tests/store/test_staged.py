@@ -334,6 +334,7 @@ def test_staged_rows_give_way_to_newer_writes_of_their_records(tmp_path, end):
     store.close()
 
 
+@pytest.mark.heavy
 def test_what_a_page_was_made_of_ends_with_it(stores):
     """Without a collection of garbage, which the applier makes after thousands of pages."""
     writes, _ = stores

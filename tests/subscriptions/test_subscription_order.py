@@ -89,6 +89,7 @@ BUSY = CALM | {"begin": 1, "end": 0.5, "replace": 0.5, "say": 1}
 TRIMMED = {**CALM, "begin": 1, "end": 0.3, "trim": 1}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seeds", TEN_THOUSAND)
 async def test_no_interleaving_of_a_write_and_a_subscribe_loses_or_doubles(seeds):
     """C2: 10,000 interleavings, each step of a write against each step of a subscribe."""
@@ -102,6 +103,7 @@ async def test_no_interleaving_of_filters_loses_or_doubles(seeds):
         await interleave(seed, BUSY, 60)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seeds", THOUSANDS)
 async def test_no_interleaving_with_retention_gives_a_part(seeds):
     """C11."""

@@ -137,6 +137,7 @@ async def test_b11_writes_of_a_group_leave_memory_when_a_follower_answers_them()
         gc.enable()
 
 
+@pytest.mark.heavy
 async def test_b11_writes_of_a_group_leave_memory_when_they_are_refused():
     """B11: likewise where there is no room for them, and nobody answers them."""
     room = Server(bounds=WriteBounds(client_high=1, client_max=2, high=1, most=2, batch=1))

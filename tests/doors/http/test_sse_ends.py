@@ -131,6 +131,7 @@ async def stopped_reader(doors, url, buffer_bytes=4096):
     return peer
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("doors", [{"stream_send_seconds": 0.2}], indirect=True)
 async def test_a_reader_that_stops_holds_little_and_is_cut_off_in_the_end(doors):
     """C18, C26: others are not concerned."""
@@ -205,6 +206,7 @@ async def test_a_reader_that_was_cut_off_is_judged_no_more(doors):
         assert stream in doors.edge.watch._streams
 
 
+@pytest.mark.heavy
 async def test_a_slow_reader_gets_all_that_is_logged(doors):
     """C18: the queue falls back to the log."""
     doors.reader.queue_events = 10

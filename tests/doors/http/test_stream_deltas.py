@@ -106,6 +106,7 @@ def _bytes(frame):
     return frame.encode() if isinstance(frame, str) else frame
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(5))
 async def test_c16_ten_thousand_events_leave_the_state_of_whole_values(doors, seed):
     """C16: over resets, deletions, conflated values, and records that are no longer held."""

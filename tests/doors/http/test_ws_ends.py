@@ -159,6 +159,7 @@ async def test_a_slow_peer_gets_all_that_is_logged(doors):
     assert [doors.cursor(n) for n in range(1, 501)] == cursors
 
 
+@pytest.mark.heavy
 async def test_a_peer_that_says_much_and_hears_nothing_is_waited_for(doors):
     """C26: answers that nobody reads are bounded; then no more commands are read."""
     with socket.create_connection(("127.0.0.1", doors.port)) as peer:

@@ -9,6 +9,7 @@ SEEDS = range(8)
 MORE_SEEDS = [pytest.param(seed, 5_000, marks=pytest.mark.slow) for seed in range(100, 102)]
 
 
+@pytest.mark.heavy
 @pytest.mark.interpreted
 @pytest.mark.parametrize(("seed", "messages"), [*((seed, 1_500) for seed in SEEDS), *MORE_SEEDS])
 async def test_what_was_sent_came_or_is_told_missing(seed, messages):

@@ -135,6 +135,7 @@ USERS = st.builds(
 )
 
 
+@pytest.mark.heavy
 @given(st.lists(USERS, max_size=4), st.lists(st.builds(Role, NAMES, note=NAMES), max_size=3))
 def test_the_file_holds_all_there_is(users, roles):
     known = UserList(bytes(32))

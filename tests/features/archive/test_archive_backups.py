@@ -38,6 +38,7 @@ def brought_back(place, copied, folder):
     return Archiving(folder, keep=5)
 
 
+@pytest.mark.heavy
 async def test_o12_what_is_archived_after_the_copy_is_cut_off(tmp_path):
     """The last file of the part is merged with later events, whose numbers are used again."""
     world = Archiving(tmp_path, keep=5)

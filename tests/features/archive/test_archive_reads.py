@@ -147,6 +147,7 @@ async def test_m2_as_of_any_moment_is_the_same(seed, pair):
             assert records[0] == records[1]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(2))
 async def test_m2_rules_know_the_record_before_an_archived_event(seed, pair):
     """M2: whoever may see some records is told of an event by what its record was before."""

@@ -162,6 +162,7 @@ async def test_m2_while_the_store_is_away_nothing_is_trimmed_and_that_is_told(
     world.close()
 
 
+@pytest.mark.heavy
 async def test_m2_a_start_without_the_store_claims_no_trim(make, monkeypatch):
     """Reads of what is archived are refused, those of the log are not; all is well afterwards."""
     world = make(keep=5)
@@ -269,6 +270,7 @@ async def test_m2_another_process_finds_what_was_merged(make):
     world.close()
 
 
+@pytest.mark.heavy
 async def test_m2_what_is_merged_while_it_is_fetched_is_read_from_the_merged_file(
     make, monkeypatch
 ):

@@ -176,6 +176,7 @@ async def happen(world, chance):
         await world.put(name, site, client)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("world", KEYS, indirect=True)
 async def test_e16_beyond_the_history_the_newest_event_of_each_key_stays(world, seed):

@@ -105,6 +105,7 @@ async def _nothing(*_asked):
     return {}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("of", "name", "mistake"),
     [

@@ -98,6 +98,7 @@ async def test_m5_rows_of_a_result_are_no_routes_and_no_cached_records(world):
     assert len(world.room.cache) == 0
 
 
+@pytest.mark.heavy
 async def test_m5_names_of_own_records_are_written_a_few_at_a_time(world):
     """Whatever they are all together, no batch of the log has more of them than a bound."""
     await world.write(many(900), replace=True)

@@ -5,6 +5,7 @@ A server stages and switches; a process that follows takes the same batches, one
 
 import sqlite3
 
+import pytest
 from test_bulk_commit import dogs
 from test_staged_results import MANY, Staged, read, subscribed
 
@@ -90,6 +91,7 @@ async def followed(both, until=None):
     await reached
 
 
+@pytest.mark.heavy
 async def test_k1_a_follower_shows_a_staged_result_at_the_position_of_its_switch(tmp_path):
     both = Both(tmp_path)
     await both.room.put("Dog/d0000", b'{"name": "old"}')
@@ -119,6 +121,7 @@ async def test_k1_a_follower_shows_a_staged_result_at_the_position_of_its_switch
     both.close()
 
 
+@pytest.mark.heavy
 async def test_a_follower_whose_tables_cannot_be_read_at_the_switch_tells_its_readers(tmp_path):
     """They would go on beyond the result without it."""
     both = Both(tmp_path)
@@ -140,6 +143,7 @@ async def test_a_follower_whose_tables_cannot_be_read_at_the_switch_tells_its_re
     both.close()
 
 
+@pytest.mark.heavy
 async def test_a_follower_that_ends_between_two_pages_goes_on_with_what_it_has(tmp_path):
     both = Both(tmp_path)
     await both.leader.write(dogs(**MANY))
@@ -155,6 +159,7 @@ async def test_a_follower_that_ends_between_two_pages_goes_on_with_what_it_has(t
     both.close()
 
 
+@pytest.mark.heavy
 async def test_a_follower_forgets_what_another_writer_has_staged(tmp_path):
     """A node that begins to number says so with its first batch."""
     both = Both(tmp_path)
@@ -180,6 +185,7 @@ def _next(follower, content):
     return Batch.make(log.head.number + 1, 9, log.head.last, content, 0)
 
 
+@pytest.mark.heavy
 async def test_a_process_that_shares_the_tables_leaves_what_is_staged_to_their_writer(tmp_path):
     """It moves no rows that all see when it starts: their writer is at it."""
     both = Both(tmp_path)
@@ -203,6 +209,7 @@ async def test_a_process_that_shares_the_tables_leaves_what_is_staged_to_their_w
     both.close()
 
 
+@pytest.mark.heavy
 async def test_columns_that_come_while_a_result_is_staged_are_seen_with_it(tmp_path):
     """A node that was restarted with another schema, in the middle of a result."""
     both = Both(tmp_path)

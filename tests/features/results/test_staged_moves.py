@@ -259,6 +259,7 @@ async def test_a_table_that_is_synced_only_since_a_result_was_begun_refuses_it(t
 # -- processes that follow -------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 async def test_k1_a_follower_shows_both_tables_at_the_position_of_the_switch(tmp_path):
     both = Both(tmp_path)
     await bring(both.leader, "Note", notes(OLD), 1)
@@ -289,6 +290,7 @@ async def test_k1_a_follower_shows_both_tables_at_the_position_of_the_switch(tmp
     both.close()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("pages", range(1, 5))
 async def test_a_follower_that_ends_between_pages_of_two_tables_goes_on(tmp_path, pages):
     both = Both(tmp_path)
@@ -323,6 +325,7 @@ async def test_a_follower_without_one_of_the_tables_shows_the_others(tmp_path):
 # -- features --------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 async def test_g18_m5_hooks_hear_of_what_a_result_writes_in_each_table(tmp_path):
     told, hooks = [], Hooks(HookBounds(notices=20))
     hooks.on("publish", lambda event, _session: told.append((event.kind, event.topic)))

@@ -50,6 +50,7 @@ def subscribed(world, topics, since=None):
     return subscription
 
 
+@pytest.mark.heavy
 async def test_m5_a_staged_result_is_seen_at_one_position_by_every_reader(tmp_path):
     world = Staged(tmp_path)
     await world.room.put("Dog/d0000", b'{"name": "old"}')
@@ -74,6 +75,7 @@ async def test_m5_a_staged_result_is_seen_at_one_position_by_every_reader(tmp_pa
     world.store.close()
 
 
+@pytest.mark.heavy
 async def test_others_write_and_read_while_a_result_is_staged(tmp_path):
     world = Staged(tmp_path)
     result, seen = asyncio.ensure_future(world.write(dogs(**MANY))), []
@@ -94,6 +96,7 @@ async def test_others_write_and_read_while_a_result_is_staged(tmp_path):
     world.store.close()
 
 
+@pytest.mark.heavy
 async def test_a_result_that_fails_in_the_middle_leaves_nothing(tmp_path):
     world = Staged(tmp_path)
     await world.room.put("Dog/d0000", b'{"name": "old"}')
@@ -117,6 +120,7 @@ async def test_a_result_that_fails_in_the_middle_leaves_nothing(tmp_path):
     world.store.close()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("fails", [False, True])
 async def test_m5_who_leaves_during_the_switch_does_not_undo_it(tmp_path, fails):
     """All of it is seen, or nothing, and numbers go on after it."""
@@ -142,6 +146,7 @@ async def test_m5_who_leaves_during_the_switch_does_not_undo_it(tmp_path, fails)
     world.store.close()
 
 
+@pytest.mark.heavy
 async def test_m5_a_staged_result_that_replaces_removes_what_it_lacks(tmp_path):
     world = Staged(tmp_path)
     await world.room.put("Dog/mine", b'{"name": "Tom"}')
@@ -190,6 +195,7 @@ async def test_one_large_result_at_a_time(tmp_path):
     world.store.close()
 
 
+@pytest.mark.heavy
 async def test_a_result_that_the_tables_do_not_take_is_refused(tmp_path):
     world = Staged(tmp_path)
     world.store.stage = object()  # as a bug would: it fails on whatever it is given

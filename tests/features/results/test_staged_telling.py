@@ -60,6 +60,7 @@ class Told(World):
         self.store.close()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("waits", [False, True])
 async def test_g18_m5_hooks_hear_of_each_row_of_a_staged_result_once(tmp_path, waits):
     world = Told(tmp_path, waits)
@@ -80,6 +81,7 @@ async def test_g18_m5_hooks_hear_of_each_row_of_a_staged_result_once(tmp_path, w
     world.close()
 
 
+@pytest.mark.heavy
 async def test_g18_m5_a_restart_goes_on_to_tell_where_it_was(tmp_path):
     first = Told(tmp_path, waits=True)
     stopped = asyncio.Event()
@@ -105,6 +107,7 @@ async def test_g18_m5_a_restart_goes_on_to_tell_where_it_was(tmp_path):
     again.close()
 
 
+@pytest.mark.heavy
 async def test_m5_a_result_that_is_not_seen_is_told_to_nobody(tmp_path):
     world = Told(tmp_path, waits=False)
     store, switch = world.room.store, world.room.store.switch
@@ -135,6 +138,7 @@ async def test_m5_results_are_refused_while_listeners_are_far_behind(tmp_path):
     world.close()
 
 
+@pytest.mark.heavy
 async def test_g18_m5_rows_that_cannot_be_read_are_told_later(tmp_path, monkeypatch, caplog):
     world = Told(tmp_path, waits=False)
     await world.write(dogs(**MANY))

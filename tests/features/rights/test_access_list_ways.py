@@ -277,6 +277,7 @@ def test_nor_on_a_stream(server, text, begins):
 # -- another list after a restart ------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 def test_what_waited_is_judged_by_the_list_of_the_next_start(tmp_path):
     """L8, G20: sessions and groups, what is in flight, wills and delayed writes."""
     every = {"effect": "allow", "actions": ["all"], "topics": ["#", "$SYS/#"]}

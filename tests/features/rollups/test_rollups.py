@@ -213,6 +213,7 @@ async def test_v4_a_roll_up_is_what_duckdb_makes_of_the_log(seed, kill):
     assert len(found) > 20
 
 
+@pytest.mark.heavy
 async def test_a_planted_mistake_is_noticed(monkeypatch):
     """Were a correction added to what it corrects, the rows would differ."""
     monkeypatch.setattr(module.Periods, "take", lambda _self, _key: iter(()))

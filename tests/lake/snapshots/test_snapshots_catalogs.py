@@ -162,6 +162,7 @@ def test_a_catalog_that_is_new_gets_what_is_there(world):
     assert DeltaTable(world.directory / "delta/Dog").to_pyarrow_table().num_rows == 1
 
 
+@pytest.mark.heavy
 def test_a_version_that_a_crash_prevented_is_written_by_the_next_export(world, monkeypatch):
     """S20: with the number that the manifest announced; Iceberg's was there already."""
     put(world, 1)

@@ -137,6 +137,7 @@ def different(world, *words):
     return others
 
 
+@pytest.mark.heavy
 def test_a_changed_value_anywhere_is_another_digest(world, tmp_path):
     """S10, S20: of the open tables, of the files that they share, of the database."""
     world.put("Dog", "1", {"name": "Rex", "path": None, "price": Decimal("1.10")})

@@ -203,6 +203,7 @@ async def test_a_damaged_page_is_told_without_its_content(world, text):
     assert not any(word in str(row) for word in ("secret", "0xff", str(world.root)))
 
 
+@pytest.mark.heavy
 async def test_changes_that_cannot_go_on_have_a_fresh_snapshot_made(world):
     """S6: without any snapshot, or behind a hole of the log; only where they are scheduled."""
     world.after = """

@@ -29,6 +29,7 @@ def world(tmp_path, monkeypatch):
     return Exporting(tmp_path / "data/snapshots", str(Path(__file__).parent), monkeypatch)
 
 
+@pytest.mark.heavy
 async def test_a_schedule_is_for_each_role_too(world, tmp_path):
     """S1, S18: what is due for it is told by what is in its place, also after a restart."""
     place = tmp_path / "clerks"

@@ -133,6 +133,7 @@ BLANK = {"n": None, "e": "", "x": "x" * 300, "y": "y" * 5_000}
 """Values that are no names of directories: one file has them all."""
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("blank", ["n", "e", "x", "y", "ne", "nxy", "nexy"])
 def test_a_file_of_several_values_is_under_the_spec_without_fields(world, blank):
     """S20, S7: no row is lost, also of a text that has no bounds; the others are as before."""

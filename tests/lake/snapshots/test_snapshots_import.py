@@ -38,6 +38,7 @@ def file(tmp_path):
     return make
 
 
+@pytest.mark.heavy
 async def test_what_is_imported_is_exported_again_alike(tmp_path):
     """S19: export, import, export: equal digests, of every type and of open tables."""
     one, other = tmp_path / "one", tmp_path / "other"

@@ -51,6 +51,7 @@ def folders(facts):
     return {item.path.split("/", 1)[1].rpartition("/")[0] for item in facts.files}
 
 
+@pytest.mark.heavy
 def test_times_are_parted_by_hour_and_month(world):
     """S7: as DuckDB, Polars and pyarrow see them: the day is a date, the hour a number."""
     chance, rows = random.Random(11), {}
