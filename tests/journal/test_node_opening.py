@@ -277,6 +277,18 @@ def test_one_directory_is_one_node(tmp_path):
         pass
 
 
+def test_a_directory_of_another_user_is_named_with_the_reason(tmp_path):
+    """A volume of a container often is one. Root may do all, so folders stand for its files."""
+    (tmp_path / "cluster.lock").mkdir()
+    with pytest.raises(Error, match=r"cluster\.lock cannot be written: Is a directory") as caught:
+        locked(tmp_path).__enter__()
+    assert caught.value.code is Code.BUSY
+    (tmp_path / "cluster.json").mkdir()
+    with pytest.raises(Error, match=r"cluster\.json cannot be read: Is a directory") as caught:
+        marked(tmp_path)
+    assert caught.value.code is Code.INVALID
+
+
 def test_a_file_is_no_data_directory(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(Error, match="file is a file; name another with --data"):

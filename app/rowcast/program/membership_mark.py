@@ -55,7 +55,10 @@ def marked(data: Path) -> str:
     except NotADirectoryError as error:
         what = f"the data directory {data} is a file; name another with --data"
         raise Error(Code.INVALID, what) from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except OSError as error:
+        what = f"{data / FILE} cannot be read: {error.strerror}"
+        raise Error(Code.INVALID, what) from error
+    except (ValueError, KeyError, TypeError) as error:
         raise Error(Code.INVALID, f"{data / FILE} cannot be read; restore it") from error
 
 
@@ -104,8 +107,13 @@ def check_alone(data: Path) -> None:
 @contextmanager
 def locked(data: Path) -> Iterator[None]:
     """Keep a data directory from a second node, before it starts anything. Raises BUSY."""
-    make_directory(data)
-    with open_to_append(data / LOCK) as file:
+    try:
+        make_directory(data)
+        opened = open_to_append(data / LOCK)
+    except OSError as error:
+        what = f"the lock file {data / LOCK} cannot be written: {error.strerror}"
+        raise Error(Code.BUSY, what) from error
+    with opened as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
