@@ -1,5 +1,5 @@
 # docker build -t rowcast .
-# docker run --name rowcast -p 9926:9926 -p 1883:1883 -v rowcast:/data rowcast
+# docker run --name rowcast --stop-timeout 45 -p 9926:9926 -p 1883:1883 -v rowcast:/data rowcast
 # docker exec -it rowcast rowcast user add ann --role admin
 #
 # Anonymous callers are accepted from the same machine only, and to a server in a container every

@@ -8,6 +8,7 @@ import yaml
 from house import ROOT, relative, text_files
 from rowcast.auth.anonymous import anonymous_from
 from rowcast.core.callers import NONE
+from rowcast.core.overload_limits import STOP_SECONDS_MAX
 from rowcast.program.config import load_config
 
 BRIDGE_ADDRESS = "172.17.0.1"
@@ -71,6 +72,17 @@ def test_compose_uses_the_ports_and_places_of_the_image():
     assert {"/data", "/backups"} == places.keys()
     assert set() == places.keys() - volume_folders()
     assert (ROOT / "deploy" / service["build"]["context"] / "Dockerfile").exists()
+
+
+def test_no_container_is_killed_while_its_server_ends():
+    """Docker kills after ten seconds, unless it is told another time."""
+    file = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text())
+    times = [file["services"]["rowcast"]["stop_grace_period"].removesuffix("s")]
+    for name in ("Dockerfile", "docs/deployment.md"):
+        [run] = re.findall(r"docker run --name rowcast .+", (ROOT / name).read_text())
+        times += re.findall(r"--stop-timeout (\d+)", run)
+    assert 3 == len(times)
+    assert min(map(int, times)) > STOP_SECONDS_MAX
 
 
 def test_the_files_of_compose_share_no_volume():
