@@ -37,6 +37,8 @@ HISTORY_SORTED_RECORDS_MAX = 100_000
 """Records of a past moment held at once, to sort them: as many as may have changed since."""
 SHARED_READ_FAILURES_MAX = 2
 """Failed reads that a reader waits for: one may be its first reader's fault, two are not."""
+GATHERED_SCANS_MAX = 100
+"""Single topics that one job of a thread looks up for several readers: some two milliseconds."""
 SOURCE_HEADS_MAX = 1_000
 """Sources of the log whose newest event is known, some 200 bytes each; with more, all are read
 again."""

@@ -21,8 +21,9 @@ from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, TopicRoot
 from rowcast.core.topics import TopicFilter
 from rowcast.reads.before_image import find_befores
+from rowcast.reads.gathered_scans import GatheredScans
 from rowcast.reads.log_pages import LogPage, Pages
-from rowcast.reads.read_queue import ReadLane, ReadQueue
+from rowcast.reads.read_queue import ReadLane, ReadQueue, asker_now
 from rowcast.reads.record_cache import RecordCache, Unknown
 from rowcast.reads.row_limits import USUAL, RowLimits
 from rowcast.reads.shared_reads import SharedReads, query_key, scans_key
@@ -49,10 +50,8 @@ class StoreReader:
     """Groups that one query returns."""
     unstored: Callable[[], asyncio.Future[None] | None] = staticmethod(lambda: None)
     """Returns what is done when everything announced is stored; None if it is."""
-
     is_old: Callable[[int, Sequence[LogSource]], bool] | None = None
     """Whether a read of the log after a position begins in an archive, which is slower."""
-
     until_reached: Callable[[int], Awaitable[None]] = staticmethod(_is_reached)
     """Waits until this process can judge a cursor beyond its end of the log. Raises BUSY."""
 
@@ -71,6 +70,7 @@ class StoreReader:
         self.queue = ReadQueue(store, executor)
         """The queue in which reads wait for a thread."""
         self.shared, self._tables = SharedReads(), tables
+        self._gathered = GatheredScans(store, self._run)
         self._layouts, self._undeclared = {it.name: Layout(it) for it in tables}, Layout(None)
         self._ruled = frozenset(table.name for table in tables if table.ruled)
         """Tables whose events have their before image (``remember_before``)."""
@@ -206,9 +206,8 @@ class StoreReader:
         if topics.exact:
             record = await self.get(table, topics.text) if not after else None  # it was given
             return Page(self.announced(), [record] if record is not None else [])
-        return await self._run(
-            lambda: self._store.scan(table, topics, after, limit), ReadLane.INDEXED
-        )
+        call = partial(self._store.scan, table, topics, after, limit)
+        return await self._run(call, ReadLane.INDEXED)
 
     async def scan_all(self, scans: Sequence[Scan], limit: int) -> list[Page]:
         """Return the first pages of several scans, in order, as far as they fit in one page.
@@ -236,11 +235,14 @@ class StoreReader:
         return pages
 
     async def _scanned(self, scans: list[Scan], limit: int, lane: ReadLane) -> list[Page]:
-        """Return pages from the store; those of a single pattern with all who ask for it now."""
-        scan = partial(self._store.scan_all, scans, limit, self.scan_bytes)
-        return await self.shared.read(
-            scans_key(scans, limit), scan, lambda call: self._run(call, lane)
+        """Return pages from the store; those of a pattern, or of topics, with all who ask now."""
+        if lane is ReadLane.KEYED and len(scans) <= limit and not asker_now().name:
+            return await self._gathered.read(scans, self.scan_bytes)
+        scan, key = (
+            partial(self._store.scan_all, scans, limit, self.scan_bytes),
+            scans_key(scans, limit),
         )
+        return await self.shared.read(key, scan, lambda call: self._run(call, lane))
 
     async def selected(self, table: Table, query: Query) -> Page:
         """Return one page of a query's answer, with all who ask for the same now."""
@@ -361,15 +363,13 @@ class StoreReader:
         self, source: LogSource, topic: str, limit: int, before: int | None = None
     ) -> list[Event]:
         """Return the last events at a topic, perhaps of those before a position."""
-        return await self._events(
-            lambda: self._store.history(source, topic, limit, before), ReadLane.SEARCH
-        )
+        call = partial(self._store.history, source, topic, limit, before)
+        return await self._events(call, ReadLane.SEARCH)
 
     async def follow(self, source: LogSource, topic: str, after: int, limit: int) -> list[Event]:
         """Return a page of the events at one topic after a position."""
-        return await self._events(
-            lambda: self._store.follow(source, topic, after, limit), ReadLane.SEARCH
-        )
+        call = partial(self._store.follow, source, topic, after, limit)
+        return await self._events(call, ReadLane.SEARCH)
 
     async def change(self, source: LogSource, topic: str, until: int) -> Event | None:
         """Return the last put, patch or delete at a topic up to a position."""
