@@ -215,3 +215,16 @@ async def test_a_caller_is_known_at_once_only_by_a_file_that_was_just_looked_at(
     assert (None, "anonymous", None, None) == (
         before, looked.user, later, known.at_once("10.0.0.1", "mqtt", "c"),
     )  # fmt: skip
+
+
+async def test_who_asks_before_a_look_is_too_old_has_the_next_one_begin(path):
+    """L2: a crowd is known at once all the time, by a file that is never older than before."""
+    server = Server(path)
+    known = Authenticator("everywhere", server.file, ("mqtt",))
+    await server.file.look()
+    add(path, ANN)
+    server.now += USERS_FILE_LOOK_SECONDS * 0.75
+    assert known.at_once("10.0.0.1", "mqtt", "c").user == "anonymous"
+    await server.file._ahead
+    server.now += USERS_FILE_LOOK_SECONDS * 0.75
+    assert (["ann"], True) == (server.file.names, server.file.fresh)

@@ -112,8 +112,7 @@ class Authenticator:
         if self._users is not None and not self._users.fresh:
             return None
         try:
-            shown = Credentials(client_id=client_id, peer=peer, door=door)
-            return self._nameless(shown, users=self.in_force)
+            return self._nameless(peer, door, client_id, users=self.in_force)
         except Error:
             return None
 
@@ -140,7 +139,8 @@ class Authenticator:
         if foreign and secret is None and not nameless:
             raise Error(Code.UNAUTHENTICATED, "there are no users with passwords; show a token")
         if self._passwords is None or secret is None or nameless:
-            return self._nameless(shown, users=secret is not None or foreign)
+            users, tried = secret is not None or foreign, shown.username is not None
+            return self._nameless(shown.peer, shown.door, shown.client_id, users=users, tried=tried)
         if shown.username is None or shown.password is None:
             raise Error(Code.UNAUTHENTICATED, "a user name and a password are needed together")
         user = await self._with_password(self._passwords, shown.username, shown.password, shown)
@@ -282,9 +282,8 @@ class Authenticator:
         if self._now() >= caller.until:
             raise Error(Code.UNAUTHENTICATED, "the token is over; sign in with a new one")
         if caller.user == "anonymous":
-            shown = Credentials(peer=caller.peer, door=caller.door)
             try:
-                fresh = self._nameless(shown, users=self.in_force)
+                fresh = self._nameless(caller.peer, caller.door, users=self.in_force)
             except Error as error:  # it was let in when nobody had a name
                 raise Error(Code.UNAUTHENTICATED, error.message) from None
             return _renewed(caller, fresh.grants, fresh.roles, caller.claims)
@@ -323,12 +322,18 @@ class Authenticator:
             raise Error(Code.DENIED, f"the certificate's name {name!r} is no user's")
         return user
 
-    def _nameless(self, credentials: Credentials, *, users: bool) -> Caller:
-        caller = self.anonymous(credentials.peer, credentials.door, credentials.client_id)
-        if users and credentials.door in self._required:
+    def _nameless(
+        self, peer: str, door: str, client_id: str = "", *, users: bool, tried: bool = False
+    ) -> Caller:
+        """Return the Caller of a peer without a name; ``tried``: it has shown one.
+
+        Raises DENIED, or UNAUTHENTICATED.
+        """
+        caller = self.anonymous(peer, door, client_id)
+        if users and door in self._required:
             raise Error(Code.DENIED, "a user name and a password are needed; sign in")
         if not caller.grants.read and not caller.grants.write:
-            if credentials.username is not None:
+            if tried:
                 raise wrong_password()
             raise Error(
                 Code.DENIED, "callers without a name are accepted from this machine only; sign in"

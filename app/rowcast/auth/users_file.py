@@ -39,6 +39,8 @@ class UsersFile:
         self._clock = clock
         self._looking = asyncio.Lock()
         self._looked_at = -1.0 - USERS_FILE_LOOK_SECONDS
+        self._ahead: asyncio.Task[None] | None = None
+        """A look before the last one is too old."""
         self._stamp: _Stamp | None = None
         self._list: UserList | None = None
         self._kinds = False, False
@@ -89,8 +91,16 @@ class UsersFile:
 
     @property
     def fresh(self) -> bool:
-        """Whether the file was looked at just now."""
-        return self._clock() - self._looked_at < USERS_FILE_LOOK_SECONDS
+        """Whether the file was looked at just now.
+
+        Who asks when that is about to end begins the next look, so that a crowd need not wait.
+        """
+        age = self._clock() - self._looked_at
+        if age >= USERS_FILE_LOOK_SECONDS:
+            return False
+        if age >= USERS_FILE_LOOK_SECONDS / 2 and self._ahead is None:
+            self._ahead = asyncio.get_running_loop().create_task(self._look_ahead())
+        return True
 
     async def secret(self) -> bytes | None:
         """Return the file's secret; None while there has been no file."""
@@ -121,9 +131,19 @@ class UsersFile:
         if not self.fresh:
             async with self._looking:
                 if not self.fresh:
-                    await asyncio.to_thread(self._look)
-                    self._looked_at = self._clock()
+                    await self._look_now()
         return self._list
+
+    async def _look_ahead(self) -> None:
+        try:
+            async with self._looking:
+                await self._look_now()
+        finally:
+            self._ahead = None
+
+    async def _look_now(self) -> None:
+        await asyncio.to_thread(self._look)
+        self._looked_at = self._clock()
 
     def _look(self) -> None:
         try:
