@@ -27,7 +27,7 @@ class Below:
     """A transport that cannot be told how much to read."""
 
     def __init__(self):
-        self.reading, self.closed, self.written = True, False, []
+        self.reading, self.closed, self.written, self.ends = True, False, [], []
 
     def pause_reading(self):
         self.reading = False
@@ -38,13 +38,25 @@ class Below:
     def is_closing(self):
         return self.closed
 
+    def close(self):
+        self.ends.append("close")
+
+    def abort(self):
+        self.ends.append("abort")
+
+    def set_write_buffer_limits(self, high=None, low=None):
+        self.high = high
+
+    def get_write_buffer_size(self):
+        return sum(map(len, self.written))
+
     def write(self, data):
         self.written.append(data)
 
     def set_protocol(self, protocol):
         self.protocol = protocol
 
-    def get_extra_info(self, name):
+    def get_extra_info(self, name, default=None):
         return f"the {name}"
 
 
@@ -176,6 +188,17 @@ async def test_nothing_is_read_again_from_what_is_closed(ends):
     assert (DATA, False) == (receiver.heard, below.reading)
 
 
+async def test_a_stream_that_was_not_paused_is_not_resumed(ends):
+    """Each connection goes on reading when its CONNECT is answered, and nearly none has paused."""
+    below, slices, _ = ends
+    below.reading = "as it was"
+    slices.resume_reading()
+    assert below.reading == "as it was"
+    slices.pause_reading()
+    slices.resume_reading()
+    assert below.reading is True
+
+
 async def test_all_else_is_the_transport_s(ends):
     below, slices, receiver = ends
     slices.write(b"out")
@@ -183,6 +206,12 @@ async def test_all_else_is_the_transport_s(ends):
     slices.resume_writing()
     assert ([b"out"], ["full", "free"]) == (below.written, receiver.ends)
     assert slices.get_extra_info("peername") == "the peername"
+    slices.set_write_buffer_limits(high=8)
+    below.closed = True
+    assert (True, 8, 3) == (slices.is_closing(), below.high, slices.get_write_buffer_size())
+    slices.close()
+    slices.abort()
+    assert ["close", "abort"] == below.ends
 
 
 async def test_a_transport_that_can_be_told_is_used_as_it_is():

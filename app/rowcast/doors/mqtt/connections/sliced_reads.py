@@ -5,9 +5,11 @@ in each turn of the loop, and nothing more is read until it has all of them.
 """
 
 import asyncio
-from typing import cast
+from typing import Final, cast
 
 from rowcast.doors.mqtt.connections.read_size import READ_BYTES
+
+_NOTHING: Final = memoryview(b"")
 
 
 class SlicedReads(asyncio.Protocol):
@@ -16,24 +18,23 @@ class SlicedReads(asyncio.Protocol):
     It has asyncio's ``max_size``, the most bytes of one slice, which may change at any time.
     """
 
+    __slots__ = ("_below", "_due", "_halted", "_paused", "_receiver", "_rest", "max_size", "write")
+
     def __init__(self, below: asyncio.Transport, receiver: asyncio.Protocol | None = None) -> None:
         self._below = below
         self._receiver = receiver
-        self._loop = asyncio.get_running_loop()
         self.max_size = READ_BYTES
-        self._rest = memoryview(b"")
+        self._rest = _NOTHING
         """What was read and not handed over; at most one read of the stream, or of TLS."""
-        self._paused = self._due = False
-        # _paused: by the receiver; _due: the next slice has its place in the loop
-        self.write = below.write  # without the detour of __getattr__
+        self._paused = self._due = self._halted = False
+        # _paused: by the receiver; _due: the next slice has its place in the loop; _halted: the
+        # stream below was told to pause
+        self.write = below.write  # without another call
 
     @classmethod
     def of(cls, stream: asyncio.Transport) -> asyncio.Transport:
         """Return the stream itself if it can be told how much to read, else one that can."""
         return stream if hasattr(stream, "max_size") else cast("asyncio.Transport", cls(stream))
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._below, name)
 
     # -- the transport of the receiver -------------------------------------------------------------
 
@@ -42,10 +43,34 @@ class SlicedReads(asyncio.Protocol):
         self._receiver = receiver
         self._below.set_protocol(self)
 
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        """Return what the stream says of the connection."""
+        return self._below.get_extra_info(name, default)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Set the sizes of the stream's buffer at which the receiver is told to pause and go on."""
+        self._below.set_write_buffer_limits(high, low)
+
+    def get_write_buffer_size(self) -> int:
+        """Return the number of bytes that the stream has not sent."""
+        return self._below.get_write_buffer_size()
+
+    def is_closing(self) -> bool:
+        """Return whether the stream is closing, or closed."""
+        return self._below.is_closing()
+
+    def close(self) -> None:
+        """Close the stream after what is written was sent."""
+        self._below.close()
+
+    def abort(self) -> None:
+        """Close the stream now."""
+        self._below.abort()
+
     def pause_reading(self) -> None:
         """Hand over nothing more until ``resume_reading``."""
         self._paused = True
-        self._below.pause_reading()
+        self._halt()
 
     def resume_reading(self) -> None:
         """Hand over the rest, and read again after it."""
@@ -60,7 +85,7 @@ class SlicedReads(asyncio.Protocol):
             self._hand_over(data)
             return
         self._rest = memoryview(bytes(self._rest) + data)
-        self._below.pause_reading()
+        self._halt()
         if not self._due and not self._paused:
             self._next_slice()
 
@@ -98,17 +123,22 @@ class SlicedReads(asyncio.Protocol):
         if not self._paused:
             self._go_on()
 
+    def _halt(self) -> None:
+        self._halted = True
+        self._below.pause_reading()
+
     def _go_on(self) -> None:
         """Plan the next slice, or read again when there is none."""
         if self._rest:
             if not self._due:
                 self._due = True
-                self._loop.call_soon(self._next_slice)
-        elif not self._below.is_closing():
+                asyncio.get_running_loop().call_soon(self._next_slice)
+        elif self._halted and not self._below.is_closing():
+            self._halted = False
             self._below.resume_reading()
 
     def _hand_over_rest(self) -> None:
-        rest, self._rest = self._rest, memoryview(b"")
+        rest, self._rest = self._rest, _NOTHING
         if rest:
             self._hand_over(bytes(rest))
 
