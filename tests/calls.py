@@ -164,6 +164,23 @@ async def of_publish(running, calls, message, topics):
         subscriber.close()
 
 
+async def of_connect(running, calls):
+    """Count a connection with a clean session, from its first byte to CONNACK."""
+    least = None
+    for round_ in range(WARM + ROUNDS):
+        frame = encode(Connect(VERSION, f"client-{round_}"), VERSION)
+        with calls:
+            peer = Peer(*await asyncio.open_connection("127.0.0.1", running.mqtt_port))
+            peer.send(frame)
+            await peer.answer()
+        found = Counter(calls.by_function)
+        peer.close()
+        await running.kernel.committer.settle()
+        if round_ >= WARM and (least is None or found.total() < least.total()):
+            least = found
+    return least
+
+
 async def of_exactly_once(calls, count, *, durable):
     """Count so many messages of QoS 2 that come in one read, with all their answers, in memory."""
     world = MqttServer(undeclared="route")

@@ -17,7 +17,7 @@ from house import ROOMS, Source, room_of, sources
 LAYERED = ("kernel", "doors.http", "doors.mqtt")
 """Rooms with rooms inside."""
 
-CALLS = {"retained PUBLISH": 85, "plain message": 70, "PUT": 104, "GET": 14}
+CALLS = {"retained PUBLISH": 85, "plain message": 70, "PUT": 104, "GET": 14, "CONNECT": 204}
 """Calls of functions of ``app/rowcast`` by Python 3.11, one subscriber, as the server comes. Those
 that store a plain message, which is announced first, are among them."""
 EXACTLY_ONCE = {"clean": 475, "durable": 1129}
@@ -51,6 +51,7 @@ REQUESTS = {
     "plain message": _plain,
     "PUT": calls.of_put,
     "GET": calls.of_get,
+    "CONNECT": calls.of_connect,
 }
 
 
