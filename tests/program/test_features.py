@@ -32,7 +32,7 @@ async def subscribed(port, text, wanted):
     """Subscribe by MQTT, and return what comes until it has what is wanted."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(encode(Connect(4, "watcher"), 4))
-    writer.write(encode(Subscribe(1, [Subscription(text, 1)]), 4))
+    writer.write(encode(Subscribe(1, (Subscription(text, 1),)), 4))
     heard = b""
     while wanted not in heard:
         heard += await reader.read(1_000)
