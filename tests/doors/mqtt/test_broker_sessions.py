@@ -137,12 +137,14 @@ async def test_a_session_that_cannot_be_ended_harms_no_other(world, monkeypatch,
         peer.lose()
         await world.pass_time(1)
 
-    def end(session, end=world.broker.end):
+    kernel = world.broker.kernel
+
+    def tell_gone(session, tell_gone=kernel.tell_gone):
         if session.client_id == "a":
             raise RuntimeError("poison")
-        end(session)
+        tell_gone(session)
 
-    monkeypatch.setattr(world.broker, "end", end)
+    monkeypatch.setattr(kernel, "tell_gone", tell_gone)
     await world.pass_time(3597)
     assert ["b", "c"] == [session.client_id for session in world.broker.sessions]
     await world.pass_time(2)
