@@ -182,3 +182,25 @@ def test_a_restore_that_fails_leaves_nothing(tmp_path, monkeypatch):
         assert {"users.json": "others"} == {file.name: file.read_text() for file in new.iterdir()}
     backups.restore(kept, new)
     assert "those of the backup" == (new / "users.json").read_text()
+
+
+def test_a_result_that_is_being_brought_is_in_no_backup(tmp_path):
+    """O12, M5: and one that is beside a restored log is not of it; its job brings it again."""
+    folder = tmp_path / "first"
+    folder.mkdir()
+    with Server(folder) as server:
+        part = {"table": "Dog", "rows": [{"id": "1", "name": "Rex"}]}
+        server.request("PUT", "/$SYS/results/up/0", json=part).raise_for_status()
+        done = rowcast(
+            "backup", tmp_path / "kept", "--data", folder / "data", "--schema", server.schema_file
+        )
+        assert 0 == done.returncode, done.stderr
+        server.kill()
+        server.start()
+        assert ["up"] == [row["id"] for row in server.request("GET", "/$SYS/results/").json()]
+    assert not [*(tmp_path / "kept").rglob("*uploads*")]
+    again, _ = restored(tmp_path, "second")
+    (folder / "data" / "uploads").rename(again / "data" / "uploads")
+    with Server(again) as server:
+        assert [] == server.request("GET", "/$SYS/results/").json()
+        assert not [*(again / "data" / "uploads").iterdir()]

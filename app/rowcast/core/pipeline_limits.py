@@ -23,6 +23,9 @@ REMOTE_PATIENCE_SECONDS = 8
 REMOTE_COMMIT_SECONDS = 7_200
 """How long a job waits for the commit of its result while the server says that it is busy:
 5,000,000 rows take half an hour on a machine with other work, and may wait for another result."""
+RESULT_PATIENCE_SECONDS = 600
+"""The same for each part of a result, and for its commit, once the server was there: as long as
+that keeps what it has been brought, also over a restart."""
 STREAM_PATIENCE_SECONDS = 900
 """The same for a stream, which nobody watches: longer than an update of the server's machine."""
 REMOTE_PAUSE_SECONDS = 0.5

@@ -42,6 +42,9 @@ RESULTS_OF_USER_MAX = 8
 """Concurrent uploads of one user: a quarter of all."""
 RESULT_IDLE_SECONDS = 600
 """Idle time after which an upload is discarded: the job is dead."""
+RESULT_TOUCH_SECONDS = 60
+"""Between two notes on the disk that an upload is being committed: a tenth of the time after which
+a restart removes it."""
 RESULT_NAME_CHARS_MAX = 100
 """Name of a job, of an upload or of a part: stored in facts or in events."""
 RESULT_SLICE_ROWS = 100

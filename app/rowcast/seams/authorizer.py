@@ -4,6 +4,8 @@ The rights feature implements it, by extending ``Authorizer`` and replacing ``Se
 Without it everything is denied, to the server itself as well: fail closed.
 """
 
+from collections.abc import Callable
+
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event, Record
@@ -27,6 +29,9 @@ class Authorizer:
     """Whether there are topics that are left out: without, ``withholds`` is false."""
     policy: object = None
     """The current policy; replaced by another object on each change."""
+
+    in_force: Callable[[], object] = staticmethod(lambda: None)
+    """Returns what is declared of who may do what, for a ``fingerprint``."""
 
     # -- checks ------------------------------------------------------------------------------------
 

@@ -94,16 +94,19 @@ class Remote:
         value: object,
         *,
         again: bool = True,
+        patience_seconds: float | None = None,
         busy_seconds: float | None = None,
     ) -> object:
         """Send a value and return the response's; ``again``: the request is safe to retry.
 
-        ``busy_seconds``: how long it is repeated while the server answers that it is busy, if that
-        is longer than while nobody answers.
+        ``patience_seconds``: how long it is repeated, if that is longer than usual;
+        ``busy_seconds``: while the server answers that it is busy, if that is longer than while
+        nobody answers.
         """
         body = b"" if value is None else json_text.encode(value)
         headers = {"content-type": "application/json", "accept": "application/json"}
-        patience = self.patience_seconds if again else 0
+        usual = self.patience_seconds if patience_seconds is None else patience_seconds
+        patience = usual if again else 0
         pauses = Pauses(patience), Pauses(patience if busy_seconds is None else busy_seconds)
         answer = self._tried(method, path, headers, body, pauses)
         return json.loads(answer.content) if answer.content else None

@@ -1,9 +1,10 @@
 """A DataFrame as records: ``df.write.format("rowcast").option("table", "Hourly").mode("append")``.
 
 Each Spark task uploads its rows to the server in parts; after the last one, the server commits them
-as one transaction. A job that dies leaves nothing. ``append`` puts each row at its key;
-``overwrite`` also deletes rows of the job's earlier run that it no longer writes. Unchanged rows
-append no event, and repeating a (job, cut) has no effect (M5, S14).
+as one transaction. A server that is away for a while finds again what it has been brought: parts
+and commit are repeated until then. A job that dies leaves nothing. ``append`` puts each row at its
+key; ``overwrite`` also deletes rows of the job's earlier run that it no longer writes. Unchanged
+rows append no event, and repeating a (job, cut) has no effect (M5, S14).
 """
 
 import hashlib
@@ -25,7 +26,7 @@ from rowcast.codecs import json_text
 from rowcast.core.errors import Code, Error
 from rowcast.core.pipeline_limits import (
     REMOTE_COMMIT_SECONDS,
-    REMOTE_PATIENCE_SECONDS,
+    RESULT_PATIENCE_SECONDS,
     SINK_PART_BYTES,
     SINK_PART_ROWS,
     STREAM_PATIENCE_SECONDS,
@@ -49,7 +50,8 @@ class Brought(WriterCommitMessage):
 class Bringer:
     """Uploads rows to a server, and has them committed; is pickled to Spark's workers.
 
-    One request has at most ``part_rows`` rows, and is repeated for ``patience_seconds``.
+    One request has at most ``part_rows`` rows. Parts and the commit are repeated for
+    ``patience_seconds``, or for the option's; what comes before and after these not so long.
     """
 
     def __init__(
@@ -58,10 +60,11 @@ class Bringer:
         *,
         replace: bool,
         part_rows: int = SINK_PART_ROWS,
-        patience_seconds: int = REMOTE_PATIENCE_SECONDS,
+        patience_seconds: int = RESULT_PATIENCE_SECONDS,
     ) -> None:
         self._options = options
-        self._remote = options.patient(patience_seconds)
+        self._remote = options.remote
+        self._patience_seconds = options.number("patience", patience_seconds)
         self._table = options.table
         self._job = options.text("job") or f"write {self._table}"
         self._replace = replace
@@ -75,10 +78,11 @@ class Bringer:
         parts: list[str] = []
         rows = 0
         for some in _parts(batches, self._part_rows):
-            before = {"after": parts[-1]} if parts else {}  # gone with a restart: fails now
+            before = {"after": parts[-1]} if parts else {}  # if that is gone, it fails now
             parts.append(f"{task}-{len(parts)}")
             path = path_of(RESULTS, self._upload, parts[-1])
-            self._remote.send("PUT", path, {"table": self._table, "rows": some, **before})
+            part = {"table": self._table, "rows": some, **before}
+            self._remote.send("PUT", path, part, patience_seconds=self._patience_seconds)
             rows += len(some)
         return Brought(self._upload, tuple(parts), rows)
 
@@ -93,12 +97,14 @@ class Bringer:
             raise Error(error.code, f"--to {self._table}: {words}") from error
 
     def declare(self) -> None:
-        """Say how many rows will come, where that is known; raises TOO_LARGE for too many."""
-        if self._options.text("rows"):
-            declared: dict[str, object] = {"table": self._table}
-            declared |= {"rows": self._options.number("rows", 1)}
-            declared |= {"job": self._job, "replace": True} if self._replace else {}
-            self._remote.send("PUT", path_of(RESULTS, self._upload), declared)
+        """Say how many rows will come, where that is known; raises TOO_LARGE for too many.
+
+        So a server that is not there, or lacks the table, is told of before there are any.
+        """
+        rows = self._options.number("rows", 1) if self._options.text("rows") else 0
+        declared: dict[str, object] = {"table": self._table, "rows": rows}
+        declared |= {"job": self._job, "replace": True} if self._replace else {}
+        self._remote.send("PUT", path_of(RESULTS, self._upload), declared)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], cut: str) -> None:
         """Commit all uploaded rows.
@@ -118,7 +124,13 @@ class Bringer:
             "again": self._options.flag("again"),
         }
         place = f"/{RESULTS}/"
-        receipt = self._remote.send("POST", place, order, busy_seconds=REMOTE_COMMIT_SECONDS)
+        receipt = self._remote.send(
+            "POST",
+            place,
+            order,
+            patience_seconds=self._patience_seconds,
+            busy_seconds=REMOTE_COMMIT_SECONDS,
+        )
         place = self._options.text("receipt")
         if place:
             Path(place).write_text(json.dumps(receipt), encoding="utf-8")

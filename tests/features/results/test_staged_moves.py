@@ -17,7 +17,7 @@ from rowcast.core.transaction_parts import span_of
 from rowcast.features.deadlines.deadlines import Deadlines
 from rowcast.features.hooks.bounds import HookBounds
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.features.results.results import Order
+from rowcast.features.results.pending_commit import Order
 from rowcast.features.results.telling import OWNER, Untold
 from rowcast.features.sites.feature import Sites
 from rowcast.store.sqlite import SqlStore

@@ -12,7 +12,8 @@ from rowcast.kernel.kernel import Kernel
 class BulkResults(Feature):
     """The results of jobs; ``facts`` reads stored facts of an owner, at any time.
 
-    What is not committed is in files of ``directory``, by default the system's for such.
+    What is not committed is in files of ``directory``, and found there after a restart; without, in
+    the system's for such.
     """
 
     def __init__(
@@ -31,13 +32,18 @@ class BulkResults(Feature):
         kernel.rows(PATH, result_rows(results))
         kernel.facts(OWNER, results.tellings.restore)
 
+    async def start(self) -> None:
+        """Find uploads again, before any port is open: their jobs go on."""
+        if self._results is not None:
+            await self._results.restore()
+
     async def opened(self) -> None:
         """Tell hooks of the rows of large results."""
         if self._results is not None:
             self._background.run(self._results.tellings.run())
 
     async def stop(self) -> None:
-        """Remove what was not committed; what hooks were not told is told after the next start."""
+        """Leave the rest to the next run: what was not committed, and what hooks were not told."""
         await self._background.stop()
         if self._results is not None:
             await self._results.stop()

@@ -15,52 +15,40 @@ It knows neither protocols nor Spark.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rowcast.codecs import JSON, encode
 from rowcast.core.callers import Caller
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
-from rowcast.core.events import DELETE, PUT, Event
+from rowcast.core.events import PUT, Event
+from rowcast.core.fingerprint import fingerprint
 from rowcast.core.result_limits import RESULT_NAME_CHARS_MAX, RESULT_SLICE_ROWS
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.core.values import id_text
 from rowcast.features.results.memory import Memory, ResultReceipt, owner_of
 from rowcast.features.results.own_topics import Facts, NewTopics
+from rowcast.features.results.pending_commit import Order, PendingCommit
 from rowcast.features.results.staged_rows import (
     BOUNDS,
     AllStagedRows,
     StagedRows,
     UploadBounds,
 )
-from rowcast.features.results.telling import Tellings, Untold
+from rowcast.features.results.telling import Tellings
+from rowcast.features.results.upload_files import DIRECTORY, Title, found_uploads
 from rowcast.kernel.kernel import Kernel
 from rowcast.results.result_bounds import too_many_changes
 from rowcast.results.result_changes import Author, Changes, nothing_before
 from rowcast.results.result_writing import keep_facts, write_result
 from rowcast.results.row_file import Page
-from rowcast.store.store import Change
-from rowcast.writes.write import UNAWAITED, Outcome, Receipt
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """A commit request."""
-
-    upload: str
-    table: str
-    job: str
-    cut: str
-    parts: tuple[str, ...]
-    rows: int
-    replace: bool
-    again: bool
 
 
 class BulkCommit:
@@ -78,10 +66,29 @@ class BulkCommit:
         self._facts = facts
         self.bounds = bounds
         self._directory = directory
-        self.uploads = AllStagedRows(now, bounds, directory)
+        self._folder = None if directory is None else Path(directory) / DIRECTORY
+        self.uploads = AllStagedRows(now, bounds, self._folder, self._title)
         self.tellings = Tellings(kernel)
         self._committing: dict[str, asyncio.Future[ResultReceipt]] = {}
         """Running commits by the owner of their job; one at a time each."""
+
+    # -- over a restart --------------------------------------------------------------------------
+
+    async def restore(self) -> None:
+        """Find uploads of an earlier run again: those of this log, its tables and its rules."""
+        if self._folder is not None:
+            found = await asyncio.to_thread(found_uploads, self._folder, self._goes_on)
+            shapes, policy = self._kernel.registry.shapes, self._kernel.rights.policy
+            self.uploads.restore(found, {name: it.table for name, it in shapes.items()}, policy)
+
+    def _goes_on(self, title: Title) -> bool:
+        shape = self._kernel.registry.shapes.get(title.table)
+        return shape is not None and title == self._title(title.name, title.user, shape.table)
+
+    def _title(self, name: str, user: str, table: Table) -> Title:
+        kernel = self._kernel
+        rights = fingerprint(kernel.rights.in_force())
+        return Title(name, user, table.name, table.path or "", kernel.reader.epoch, rights)
 
     # -- staging ---------------------------------------------------------------------------------
 
@@ -139,13 +146,13 @@ class BulkCommit:
             became = await self._checked(events, caller, start)
             pages.append(upload.file.page(became))
             self.uploads.check(upload, part)
-            await self._stored(upload, pages[-1])
-        upload.put(part, pages)
+            await self._kept(upload, asyncio.to_thread(upload.file.write, pages[-1]))
+        await self._kept(upload, upload.put(part, pages))
         self.uploads.check(upload, part)  # an empty part counts as a part, too
 
-    async def _stored(self, upload: StagedRows, page: Page) -> None:
+    async def _kept(self, upload: StagedRows, work: Awaitable[None]) -> None:
         try:
-            await asyncio.to_thread(upload.file.write, page)
+            await work
         except Error:
             self.uploads.close(upload.name)
             raise
@@ -200,33 +207,59 @@ class BulkCommit:
         return receipt
 
     async def stop(self) -> None:
-        """Give up what is not committed; a switch that has begun completes."""
+        """Leave what is not committed to the next run; a switch that has begun completes."""
         running = list(self._committing.values())
         for work in running:
             work.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-        self.uploads.close_all()
+        self.uploads.leave()
 
     async def _commit(self, order: Order, owner: str, caller: Caller) -> ResultReceipt:
         memory = Memory.of(owner, await self._facts(owner))
-        if not order.again and (known := memory.repeated(order.cut, order.upload)) is not None:
+        known = self._committed(order, memory, caller)
+        if known is None and not order.again:
+            known = memory.repeated(order.cut, order.upload)
+        if known is not None:
             return known
-        table, directory = self._table(order.table), self._directory
+        table = self._table(order.table)
         if order.replace:
             await self._check_replaced(memory, table)
+        upload = self._chosen(order, caller)
+        if upload is None:
+            return await self._write(order, memory, caller, None)
+        async with self.uploads.in_use(upload):
+            await upload.begin_commit(owner, memory.next)
+            return await self._write(order, memory, caller, upload)
+
+    async def _write(
+        self, order: Order, memory: Memory, caller: Caller, upload: StagedRows | None
+    ) -> ResultReceipt:
         author = Author(order.job, order.cut, caller)
-        made = Changes(self._kernel, author, self.bounds, directory)
+        made = Changes(self._kernel, author, self.bounds, self._directory)
         try:
-            upload = self._chosen(order, caller)
             if upload is not None:
                 async for page in upload.pages(order.parts):
                     await made.add(page)
             names = await self._compare(order, memory, made)
-            commit = _Commit(order, memory, made, names, self._kernel, self.tellings)
+            commit = PendingCommit(order, memory, made, names, self._kernel, self.tellings)
             await write_result(self._kernel, made, commit, self.bounds)
             return commit.receipt
         finally:
             made.close()
+
+    def _committed(self, order: Order, memory: Memory, caller: Caller) -> ResultReceipt | None:
+        """Return the receipt of this very upload, whose answer was lost; also for ``again``.
+
+        A later upload of the same name is another one.
+        """
+        upload = self.uploads.look(order.upload, caller.user)
+        for receipt in reversed(memory.receipts):
+            if receipt.upload == order.upload and receipt.cut == order.cut:
+                if upload is None and order.parts:
+                    return replace(receipt, repeat=True)
+                if upload is not None and (memory.owner, receipt.number) in upload.commits:
+                    return replace(receipt, repeat=True)
+        return None
 
     async def _compare(self, order: Order, memory: Memory, made: Changes) -> NewTopics | None:
         """Compare the rows with the job's own records, if it replaces them; return its new ones."""
@@ -267,73 +300,6 @@ class BulkCommit:
                 f"rows for {upload.table.name}, and lacks {', '.join(missing[:5]) or 'no part'}",
             )
         return upload
-
-
-class _Commit:
-    """One pending commit: its receipt, and the changes of facts that go with it."""
-
-    def __init__(
-        self,
-        order: Order,
-        memory: Memory,
-        made: Changes,
-        names: NewTopics | None,
-        kernel: "Kernel",
-        tellings: Tellings,
-    ) -> None:
-        self._order = order
-        self._names = names
-        self._memory = memory
-        self._kernel = kernel
-        self._tellings = tellings
-        self._untold: Untold | None = None
-        self.made = made
-        self.caller = made.author.caller
-        self.written = self.removed = 0
-        """How many rows were written, and how many records removed."""
-        self.changes: list[Change] = []
-        self.receipt: ResultReceipt
-
-    def count(self, outcomes: Sequence[Outcome]) -> None:
-        """Count what was written."""
-        for outcome in outcomes:
-            if isinstance(outcome, Receipt) and not outcome.late:
-                self.removed += outcome.event.kind == DELETE
-                self.written += outcome.event.kind != DELETE
-
-    def conclude(self, last: int) -> Sequence[Change]:
-        """Return the changes of facts, once all is counted; ``last`` is the last number, or 0."""
-        order, rows = self._order, self.made.topics.count
-        self.receipt = ResultReceipt(
-            job=order.job,
-            cut=order.cut,
-            upload=order.upload,
-            table=order.table,
-            rows=rows,
-            written=self.written,
-            unchanged=rows - self.written,
-            removed=self.removed,
-            position=self._kernel.cursor(last) if self.written or self.removed else "",
-            number=self._memory.next,
-        )
-        self.changes = self._memory.changes(self.receipt)
-        if self._names is not None:
-            path = self._kernel.registry.shapes[order.table].table.path or ""
-            self.changes += self._names.changes(path, rows)
-        return self.changes
-
-    def untold(self, after: int, last: int) -> Sequence[Change]:
-        """Return what is kept until hooks are told of staged rows, if there are any."""
-        author = self.made.author
-        if author.telling(self._kernel) is UNAWAITED:
-            return ()
-        self._untold = Untold(tuple(self.made.tables), after, last, author.caller)
-        return (self._untold.fact(),)
-
-    def seen(self) -> None:
-        """Begin to tell them."""
-        if self._untold is not None:
-            self._tellings.add(self._untold)
 
 
 def _event(table: Table, row: object, at: int) -> Event:

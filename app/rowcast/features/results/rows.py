@@ -21,7 +21,8 @@ from typing import Final, cast
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.suggestions import did_you_mean
-from rowcast.features.results.results import BulkCommit, Order
+from rowcast.features.results.pending_commit import Order
+from rowcast.features.results.results import BulkCommit
 from rowcast.routes.system_rows import SystemRows, time_text
 
 PATH: Final = "$SYS/results"

@@ -1,14 +1,17 @@
 """Staged rows: uploaded parts of results that are not committed.
 
-They are in files without a name in the data directory, which the system removes with the process,
-and in memory only page by page. Bounded in bytes, number and time, for each user and in total: only
-users with too much are refused. A job that dies before the commit leaves nothing: idle uploads
-expire, and a restart discards all of them.
+They are in files of the data directory, and in memory only page by page. Bounded in bytes, number
+and time, for each user and in total: only users with too much are refused. What was answered
+survives the server (``upload_files.py``), and is continued by the user who has begun it, unless its
+table or the rules have changed meanwhile. A job that dies before the commit leaves nothing: idle
+uploads expire, also while the server is away.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from rowcast.core.clock import WallClock
@@ -19,11 +22,13 @@ from rowcast.core.result_limits import (
     RESULT_IDLE_SECONDS,
     RESULT_NAME_CHARS_MAX,
     RESULT_PARTS_MAX,
+    RESULT_TOUCH_SECONDS,
     RESULTS_AT_ONCE,
     RESULTS_MAX,
     RESULTS_OF_USER_MAX,
 )
 from rowcast.core.tables import Table
+from rowcast.features.results.upload_files import FoundUpload, Title, UploadFiles
 from rowcast.results.result_bounds import ChangeBounds, too_many_changes
 from rowcast.results.row_file import Page, RowFile
 
@@ -41,17 +46,49 @@ class StagedRows:
     file: RowFile
     parts: dict[str, list[Page]] = field(default_factory=dict)
     rows: int = 0
+    kept: tuple[Title, UploadFiles] | None = None
+    """What outlives the server; None without a directory for it."""
+    commits: list[tuple[str, int]] = field(default_factory=list)
+    """As which results of which jobs it was to be committed, by their owner and number."""
+    users: int = 0
+    """How many commits read it now."""
 
     @property
     def bytes(self) -> int:
         """Its bytes on the disk, with those of parts that were brought again."""
         return self.file.size
 
-    def put(self, part: str, pages: list[Page]) -> None:
-        """Add a part whose pages are written, or replace it when it was uploaded again."""
+    async def put(self, part: str, pages: list[Page]) -> None:
+        """Add a part whose pages are written, or replace it when it was uploaded again.
+
+        It is durable on return. Raises BUSY when the disk refuses it.
+        """
+        if self.kept is not None:
+            title, files = self.kept
+            await asyncio.to_thread(files.note_part, title, part, pages, self.touched)
         known = self.parts.get(part, ())
         self.rows += sum(page.rows for page in pages) - sum(page.rows for page in known)
         self.parts[part] = pages
+
+    async def begin_commit(self, owner: str, number: int) -> None:
+        """Keep as which result of a job it is about to be committed; raises BUSY."""
+        if self.kept is not None and (owner, number) not in self.commits:
+            title, files = self.kept
+            await asyncio.to_thread(files.note_commit, title, owner, number, self.touched)
+        self.commits.append((owner, number))
+
+    def discard(self, *, remove: bool) -> None:
+        """Refuse all further reads and writes; close the files, and ``remove`` those with a name.
+
+        Threads do it, so that nobody waits for the file system.
+        """
+        self.file.discard()
+        work = self.file.close
+        if self.kept is not None:
+            files = self.kept[1]
+            files.discard()
+            work = files.remove if remove else files.close
+        asyncio.get_running_loop().run_in_executor(None, work)
 
     async def pages(self, parts: Sequence[str]) -> AsyncIterator[list[Event]]:
         """Yield the rows of parts, a page at a time; a thread reads the file."""
@@ -78,14 +115,50 @@ class UploadBounds(ChangeBounds):
 BOUNDS: Final = UploadBounds()
 
 
-class AllStagedRows:
-    """All uploads of a server."""
+TitleOf = Callable[[str, str, Table], Title]
+"""Returns what is kept of an upload: of its name, its user and its table."""
 
-    def __init__(self, now: WallClock, bounds: UploadBounds, directory: str | None) -> None:
+
+class AllStagedRows:
+    """All uploads of a server; those in a ``folder`` outlive it."""
+
+    def __init__(
+        self, now: WallClock, bounds: UploadBounds, folder: Path | None, title: TitleOf
+    ) -> None:
         self._now = now
         self._bounds = bounds
-        self._directory = directory
+        self._folder = folder
+        self._title = title
         self._known: dict[str, StagedRows] = {}
+
+    def restore(
+        self, found: Sequence[FoundUpload], tables: Mapping[str, Table], policy: object
+    ) -> None:
+        """Take in uploads of an earlier run, within the bounds; the rest is removed.
+
+        ``found`` has the last one used first; all of them go on under ``policy``.
+        """
+        for one in found:
+            title, files = one.title, one.files
+            table, touched = tables[title.table], min(one.touched, self._now())
+            upload = StagedRows(title.name, title.user, table, policy, touched, files.rows)
+            upload.parts, upload.commits, upload.kept = one.parts, one.commits, (title, files)
+            upload.rows = sum(page.rows for pages in one.parts.values() for page in pages)
+            if self._has_room(upload):
+                self._known[upload.name] = upload
+            else:
+                upload.discard(remove=True)
+        self._forget()
+
+    def _has_room(self, upload: StagedRows) -> bool:
+        mine, most = self._of(upload.user), self._bounds
+        return (
+            len(self._known) < RESULTS_MAX
+            and len(mine) < RESULTS_OF_USER_MAX
+            and len(upload.parts) <= most.parts
+            and sum(one.bytes for one in (*mine, upload)) <= most.size_bytes
+            and sum(one.bytes for one in (*self._known.values(), upload)) <= most.bytes_of_all
+        )
 
     def __iter__(self) -> Iterator[StagedRows]:
         self._forget()
@@ -102,13 +175,20 @@ class AllStagedRows:
                 raise _busy(f"{RESULTS_MAX} results are being brought")
             if len(name) > RESULT_NAME_CHARS_MAX:
                 raise Error(Code.INVALID, "the name of an upload is too long")
-            file = RowFile(self._directory)
-            upload = self._known[name] = StagedRows(name, user, table, policy, self._now(), file)
+            upload = self._known[name] = self._begun(name, user, table, policy)
         if (upload.user, upload.table.name) != (user, table.name):
             raise Error(
                 Code.CONFLICT, f"the upload {name} is of another user, or for another table"
             )
         upload.touched = self._now()
+        return upload
+
+    def _begun(self, name: str, user: str, table: Table, policy: object) -> StagedRows:
+        if self._folder is None:
+            return StagedRows(name, user, table, policy, self._now(), RowFile(None))
+        files = UploadFiles(self._folder)
+        upload = StagedRows(name, user, table, policy, self._now(), files.rows)
+        upload.kept = self._title(name, user, table), files
         return upload
 
     def check_declared(self, rows: int, size: int, known: int) -> None:
@@ -154,11 +234,34 @@ class AllStagedRows:
 
     def find(self, name: str, user: str) -> StagedRows:
         """Return an upload; raises NOT_FOUND."""
-        self._forget()
-        upload = self._known.get(name)
-        if upload is None or upload.user != user:
+        upload = self.look(name, user)
+        if upload is None:
             raise _lost(f"upload {name}")
         return upload
+
+    def look(self, name: str, user: str) -> StagedRows | None:
+        """Return an upload, if it is there."""
+        self._forget()
+        upload = self._known.get(name)
+        return upload if upload is not None and upload.user == user else None
+
+    @asynccontextmanager
+    async def in_use(self, upload: StagedRows) -> AsyncIterator[None]:
+        """Keep an upload while it is committed, however long that takes, also for a restart."""
+        upload.users += 1
+        touching = asyncio.create_task(self._touch(upload))
+        try:
+            yield
+        finally:
+            touching.cancel()
+            upload.users -= 1
+
+    async def _touch(self, upload: StagedRows) -> None:
+        while True:
+            upload.touched = self._now()
+            if upload.kept is not None:
+                await asyncio.to_thread(upload.kept[1].touch, upload.touched)
+            await asyncio.sleep(RESULT_TOUCH_SECONDS)
 
     def check_part(self, name: str, user: str, part: str) -> None:
         """Raise NOT_FOUND if an upload has a part no more, or never had it."""
@@ -169,18 +272,18 @@ class AllStagedRows:
         """Remove an upload."""
         upload = self._known.pop(name, None)
         if upload is not None:
-            upload.file.discard()
-            asyncio.get_running_loop().run_in_executor(None, upload.file.close)
+            upload.discard(remove=True)
 
-    def close_all(self) -> None:
-        """Remove all uploads."""
-        for name in list(self._known):
-            self.close(name)
+    def leave(self) -> None:
+        """Close the files of all uploads, for the next run of the server."""
+        for upload in self._known.values():
+            upload.discard(remove=False)
+        self._known.clear()
 
     def _forget(self) -> None:
         oldest = self._now() - RESULT_IDLE_SECONDS
         for name, upload in list(self._known.items()):
-            if upload.touched < oldest:
+            if upload.touched < oldest and not upload.users:
                 self.close(name)
 
 
@@ -195,9 +298,9 @@ def _too_large(problem: str) -> Error:
 def _lost(what: str) -> Error:
     return Error(
         Code.NOT_FOUND,
-        f"there is no {what}: the server was restarted, no data was received for "
-        f"{RESULT_IDLE_SECONDS} seconds, or more was being brought than is kept; bring the result "
-        "again",
+        f"there is no {what}: no data was received for {RESULT_IDLE_SECONDS} seconds, more was "
+        "being brought than is kept, the rules or the table have changed when the server was "
+        "restarted, or another node has taken over; bring the result again",
     )
 
 

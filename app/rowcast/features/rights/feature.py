@@ -45,8 +45,8 @@ class AccessRights(Feature):
         rules = self.rules = RuleTable(kernel, rights)
         rules.changed = kernel.rows(rule_rows.PATH, rule_rows.rule_rows(rules))
         declared = {table.name: _declared(table) for table in tables if table.restricted}
-        in_force = kernel.reauthorization.rights_in_force
-        in_force.append(lambda: (rules.rows, self._listed, declared))
+        rights.in_force = lambda: (rules.rows, self._listed, declared)
+        kernel.reauthorization.rights_in_force.append(rights.in_force)
         kernel.rows(explain.PATH, policy_rows(rights, self._person))
         kernel.facts(OWNER, rules.load)
 
