@@ -3,13 +3,17 @@
 It exists so that what all others wait for has only what changes, and so that no result is in memory
 as a whole: what is to be written is in a file until then, and the topics of all rows are in another
 one, of which a part at a time is looked at (``topic_shelves.py``).
+
+Where nothing depends on a record but whether the row is equal to it, a row is admitted and compared
+once: what is staged of it needs neither again. A row that others made equal meanwhile is written.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from rowcast.core.callers import Caller
@@ -27,6 +31,7 @@ from rowcast.results.result_bounds import ChangeBounds, too_many_changes
 from rowcast.results.row_file import Page, RowFile
 from rowcast.results.topic_shelves import TopicShelves
 from rowcast.results.unchanged import Unchanged
+from rowcast.rows.compiled_table import CompiledTable
 from rowcast.writes.topic_marks import TopicMarks
 from rowcast.writes.write import UNAWAITED, Done, Write
 
@@ -80,6 +85,15 @@ class Shelf(NamedTuple):
     """Those of its rows."""
 
 
+class _Kept(NamedTuple):
+    """A page of what is to be written in one table."""
+
+    page: Page
+    table: str
+    simple: bool
+    """Whether all its writes are admitted, and depend on no record."""
+
+
 Before = Callable[[int], Awaitable[AbstractSet[str]]]
 """Returns the topics on a shelf of the records that a result replaces."""
 
@@ -104,7 +118,11 @@ class Changes:
         self._leave = Unchanged(author.job)
         self._most = most
         self._file = RowFile(directory)
-        self._pages: list[Page] = []
+        self._policy = kernel.rights.policy
+        """By which rows are admitted."""
+        self._pages: list[_Kept] = []
+        self._others: set[str] = set()
+        """The tables whose next page has writes that are not simple, by name."""
         self._kept: dict[str, list[Event]] = {}
         """What is to go into the next page of each table, by its name."""
         self._kept_bytes: Counter[str] = Counter()
@@ -124,8 +142,10 @@ class Changes:
         wanted = [(write.event.table, write.event.topic) for write in writes]
         found = await self._kernel.committer.records(wanted)
         for write, event in zip(writes, kept, strict=True):
-            if not self._leave.leaves(write, found.get(write.event.topic)):
-                await self._keep(event, cast("Table", write.event.table))  # it is admitted
+            if self._leave.leaves(write, found.get(write.event.topic)):
+                continue
+            table, simple = cast("Table", write.event.table), _simple(write)  # it is admitted
+            await self._keep(write.event if simple else event, table, simple=simple)
         await self.topics.add(write.event.topic for write in writes)
 
     def _write(self, event: Event) -> Write:
@@ -149,20 +169,22 @@ class Changes:
             for topic in sorted(shelf.before - shelf.rows):
                 table = self._kernel.registry.table_at(topic)
                 if table is not None:
-                    await self._keep(Event(topic, DELETE, b"", None, 1, True), table)
+                    await self._keep(Event(topic, DELETE, b"", None, 1, True), table, simple=False)
             yield shelf
 
     def has(self, topic: str) -> bool:
         """Whether something may be written at a topic; of some others it says so, too."""
         return self.written.has(topic)
 
-    async def _keep(self, event: Event, table: Table) -> None:
+    async def _keep(self, event: Event, table: Table, *, simple: bool) -> None:
         if self.count >= self._most.changes:
             raise too_many_changes(f"more than {self._most.changes} changes", self._most)
         name = table.name
         self.tables[name] = table
         self.written.add(event.topic)
         self.count += 1
+        if not simple:
+            self._others.add(name)
         kept = self._kept.setdefault(name, [])
         kept.append(event)
         self._kept_bytes[name] += len(event.payload)
@@ -171,33 +193,58 @@ class Changes:
 
     async def _store(self, name: str) -> None:
         """Write a page of the rows of one table."""
-        self._pages.append(self._file.page(self._kept.pop(name)))
+        page = self._file.page(self._kept.pop(name))
+        self._pages.append(_Kept(page, name, name not in self._others))
+        self._others.discard(name)
         del self._kept_bytes[name]
-        await asyncio.to_thread(self._file.write, self._pages[-1])
+        await asyncio.to_thread(self._file.write, page)
 
-    async def pages(self) -> AsyncIterator[list[Write]]:
-        """Yield what is to be written, a page at a time, each of one table."""
+    async def pages(self, decided: Collection[str] = ()) -> AsyncIterator[list[Write]]:
+        """Yield what is to be written, a page at a time, each of one table.
+
+        Those of the tables ``decided`` need not be compared again, where they are simple.
+        """
         for name in list(self._kept):
             await self._store(name)
-        author = self.author
-        for page in self._pages:
+        for page, table, simple in self._pages:
             events = await asyncio.to_thread(self._file.read_all, page, self.tables)
+            same = self._policy is self._kernel.rights.policy
+            make = self._again
+            if simple and same and table in decided:
+                make = partial(self._once, self._kernel.registry.shapes[table])
+            telling = self.author.telling(self._kernel)
             writes: list[Write] = []
             for at, event in enumerate(events):
                 event.client = self._client
-                write = author.write(self._kernel, event, author.telling(self._kernel))
-                if event.kind != DELETE or not author.alone:
-                    self._leave.decide_on(write)
-                writes.append(write)
+                writes.append(make(event, telling))
                 if not at % RESULT_SLICE_ROWS:
                     await asyncio.sleep(0)  # yield to the loop
             yield writes
+
+    def _again(self, event: Event, done: Done) -> Write:
+        """Return a write that is admitted, and compared when it is decided."""
+        write = self.author.write(self._kernel, event, done)
+        if event.kind != DELETE or not self.author.alone:
+            self._leave.decide_on(write)
+        return write
+
+    def _once(self, shape: CompiledTable, event: Event, done: Done) -> Write:
+        """Return a write that was admitted and compared."""
+        author = self.author
+        return Write(event, author.caller, done, None, shape, passed=True, part_of=author.part_of)
 
     def close(self) -> None:
         """Give back the disk."""
         for file in (self._file, self.topics):
             file.discard()
             asyncio.get_running_loop().run_in_executor(None, file.close)
+
+
+def _simple(write: Write) -> bool:
+    """Whether an admitted put depends on no record, and has nothing that comes with it."""
+    return not (
+        write.depends or write.follows or write.versioned or write.changes or write.conclude
+    ) and (write.logged and write.shape is not None and not write.shape.ends)
 
 
 def _twice(topics: Sequence[str]) -> Error:

@@ -82,7 +82,7 @@ async def _write_staged(kernel: "Kernel", made: Changes, commit: Commit) -> None
         return [*commit.conclude(last), *commit.untold(staged.after, last)]
 
     try:
-        async for writes in made.pages():
+        async for writes in made.pages(made.tables.keys() - synced):
             commit.count(await committer.stage(staged, writes))
         await committer.switch(staged, concluded, made.has, commit.seen)
     finally:
