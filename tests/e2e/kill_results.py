@@ -151,12 +151,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--sites", action="store_true", help="large ones, at two synced sites")
     parser.add_argument("--rows", type=int, help="results of so many, followed by subscribers")
-    parser.add_argument("--strikes", type=int, help="kills during each of these; 1: then another")
+    parser.add_argument("--strikes", type=int, help="kills during each of these, which go on")
     given = parser.parse_args()
     if given.sites:
         from kill_results_sites import run as play  # which needs this module
     elif given.strikes:
-        from kill_results_large import run_often
+        from kill_results_often import run_often
 
         play = partial(run_often, rows=given.rows, strikes=given.strikes)
     elif given.rows:

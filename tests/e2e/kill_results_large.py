@@ -173,13 +173,13 @@ def whole(server: Server, rows: int, numbers: Sequence[int]) -> int:
     raise AssertionError(f"parts of results: {found}")
 
 
-def logged(server: Server) -> list[tuple[int, int]]:
+def logged(server: Server, schema: str = SCHEMA) -> list[tuple[int, int]]:
     """Return the number of each result in the log and how many events it has, in their order.
 
-    The server has ended. Raises AssertionError where two results are mixed.
+    The server of this schema has ended. Raises AssertionError where two results are mixed.
     """
     database = server.folder / "data" / "rowcast.db"
-    replay_log(database, parse_schema(SCHEMA).tables)
+    replay_log(database, parse_schema(schema).tables)
     with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as file:
         found = file.execute(LOG).fetchall()
     for (_, _, _, last), (number, _, first, _) in pairwise(found):
@@ -205,60 +205,6 @@ def strike(server: Server, job: "subprocess.Popen[str]", takes: float, dice: ran
     job.kill()
     job.communicate()
     return victim
-
-
-def strike_often(
-    server: Server, number: int, rows: int, takes: float, strikes: int, dice: random.Random
-) -> Counter[str]:
-    """Kill the server, or now and then the job, so often during one result; let it end.
-
-    After each kill the table has this result whole, or the one before.
-    """
-    figures, job = Counter[str](), begin(server, number, rows)
-    for _ in range(strikes):
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            job.wait(dice.random() * 2 * takes / strikes)
-        victim = dice.choice(["server", "server", "server", "server and applier", "job"])
-        if victim == "job" or job.poll() is not None:
-            job.kill()
-            job.communicate()
-            job = begin(server, number, rows)
-            victim = "job"
-        else:
-            server.kill(children="applier" in victim)
-            server.start()
-        figures[f"killed {victim}"] += 1
-        figures["new results at a look"] += whole(server, rows, [number - 1, number]) == number
-    assert job.wait(PATIENCE) == 0
-    job.communicate()
-    assert whole(server, rows, [number - 1, number]) == number
-    return figures
-
-
-def run_often(folder: Path, kills: int, seed: int, rows: int, strikes: int) -> dict[str, int]:
-    """Kill so often, ``strikes`` times during each result; return what was counted."""
-    dice, figures, end = random.Random(seed), Counter[str](), 1 + -(-kills // strikes)
-    with Server(folder, SCHEMA, settings=KEPT) as server:
-        memory, watcher = Memory(server), Watcher(server, rows)
-        began = time.monotonic()
-        finish(server, 1, rows)
-        takes = time.monotonic() - began
-        figures["seconds of a result"] = int(takes)
-        memory.start()
-        watcher.start()
-        wait_until(watcher.begun.is_set, "it watches")
-        for number in range(2, end + 1):
-            figures += strike_often(server, number, rows, takes, strikes, dice)
-        watcher.await_all_of(end)
-        assert not watcher.wrong, watcher.wrong[:5]
-        assert watcher.rounds == [*range(2, end + 1)]
-        figures["times that a watcher came back"] = watcher.reconnects
-        memory.stopping.set()
-        memory.join()
-        assert server.stop() == 0
-        assert logged(server) == [(number, rows) for number in range(1, end + 1)]
-        figures |= {f"MB of {name}": most for name, most in memory.most.items()}
-    return dict(figures)
 
 
 def run(folder: Path, kills: int, seed: int, rows: int, watchers: int = 2) -> dict[str, int]:

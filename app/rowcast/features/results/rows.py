@@ -53,6 +53,7 @@ def result_rows(results: BulkCommit) -> type[SystemRows]:
                         "parts": len(upload.parts),
                         "rows": upload.rows,
                         "bytes": upload.bytes,
+                        "committing": upload.users > 0,
                         "touched": time_text(upload.touched),
                         "changes_max": results.bounds.changes,
                     }
