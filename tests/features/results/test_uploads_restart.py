@@ -262,3 +262,19 @@ async def test_a_full_disk_leaves_whole_notes(tmp_path, monkeypatch):
     await world.results.stage("up", "2", "Dog", dogs(d="Tom"), ANN)
     (found,) = (await restarted(tmp_path)).results.uploads
     assert list(found.parts) == ["0", "1", "2"]
+
+
+async def test_what_is_sent_again_and_again_takes_no_more_disk(tmp_path):
+    """A part without rows, and the commit of one that is busy; rows that come again count."""
+    world = await brought(tmp_path)
+    (upload,) = world.results.uploads
+    sizes = []
+    for _ in range(3):
+        await world.results.stage("up", "2", "Dog", [], ANN)
+        await upload.begin_commit("result/ann/hourly/", 1)
+        sizes.append([place.stat().st_size for place in files(tmp_path)])
+    assert sizes[0] == sizes[1] == sizes[2]
+    await world.results.stage("up", "1", "Dog", dogs(c="Bob"), ANN)
+    assert 4 * A_DOG <= upload.bytes  # of three rows, and one that came again
+    (found,) = (await restarted(tmp_path)).results.uploads
+    assert (list(found.parts), found.commits) == (["0", "1", "2"], upload.commits)

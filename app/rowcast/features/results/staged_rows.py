@@ -63,7 +63,10 @@ class StagedRows:
 
         It is durable on return. Raises BUSY when the disk refuses it.
         """
-        if self.kept is not None:
+        same = (
+            not pages and self.parts.get(part) == []
+        )  # so notes are bounded as rows and parts are
+        if self.kept is not None and not same:
             title, files = self.kept
             await asyncio.to_thread(files.note_part, title, part, pages, self.touched)
         known = self.parts.get(part, ())
@@ -72,7 +75,9 @@ class StagedRows:
 
     async def begin_commit(self, owner: str, number: int) -> None:
         """Keep as which result of a job it is about to be committed; raises BUSY."""
-        if self.kept is not None and (owner, number) not in self.commits:
+        if (owner, number) in self.commits:
+            return
+        if self.kept is not None:
             title, files = self.kept
             await asyncio.to_thread(files.note_commit, title, owner, number, self.touched)
         self.commits.append((owner, number))
