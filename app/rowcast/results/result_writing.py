@@ -6,7 +6,7 @@ see them at once (``writes/staged_commit.py``). Either way, a failure leaves not
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from rowcast.core.errors import Code, Error
@@ -81,12 +81,33 @@ async def _write_staged(kernel: "Kernel", made: Changes, commit: Commit) -> None
         commit.removed -= given_way.deletions
         return [*commit.conclude(last), *commit.untold(staged.after, last)]
 
+    pages = made.pages(made.tables.keys() - synced)
+    ahead = _next(pages)
     try:
-        async for writes in made.pages(made.tables.keys() - synced):
+        while (writes := await ahead) is not None:
+            ahead = _next(pages)  # made while the tables take the one before
             commit.count(await committer.stage(staged, writes))
         await committer.switch(staged, concluded, made.has, commit.seen)
     finally:
+        ahead.cancel()
         committer.abandon(staged)
+
+
+def _next(pages: AsyncIterator[list[Write]]) -> asyncio.Task[list[Write] | None]:
+    """Begin to make the next page; None after the last one."""
+    page = asyncio.create_task(_page(pages))
+    page.add_done_callback(_hear)
+    return page
+
+
+async def _page(pages: AsyncIterator[list[Write]]) -> list[Write] | None:
+    return await anext(pages, None)
+
+
+def _hear(page: asyncio.Task[list[Write] | None]) -> None:
+    """Take its Error, if nobody waits for it any more."""
+    if not page.cancelled():
+        page.exception()
 
 
 def _synced(kernel: "Kernel", made: Changes) -> frozenset[str]:

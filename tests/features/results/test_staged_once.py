@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections import Counter
+from concurrent.futures import Future
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.features.results.pending_commit import Order
 from rowcast.features.rights.rule_syntax import rule_of
 from rowcast.store.sqlite import SqlStore
+from serving import PATIENCE_SECONDS, until
 
 OLD = dict.fromkeys(MANY, "old")
 PLAIN = replace(DOG, attributes=DOG.attributes[:3])
@@ -113,3 +115,29 @@ async def test_m9_rules_that_change_after_the_comparison_hold(tmp_path):
     assert refused.value.code is Code.DENIED
     assert room.store.count(room.registry.shapes["Cat"].table) == 0
     room.store.close()
+
+
+async def test_the_next_page_is_made_while_the_tables_take_one(tmp_path):
+    world = Plain(tmp_path, DOG)
+    stage, admit, admitted, held = world.room.store.stage, world.room.kernel.writes.admit, [], []
+
+    def counting(write, **facts):
+        admitted.append(write.event.topic)
+        return admit(write, **facts)
+
+    def holding(*arguments, **more):
+        applied = stage(*arguments, **more)
+        if held:
+            return applied
+        held.append((Future(), applied))
+        return held[0][0]
+
+    world.room.kernel.writes.admit, world.room.store.stage = counting, holding
+    result = asyncio.ensure_future(world.write(dogs(**MANY)))
+    await until(lambda: held and len(admitted) == 2 * len(MANY) + 2_000)
+    assert not result.done()
+    ended, applied = held[0]
+    ended.set_result(applied.result(PATIENCE_SECONDS))
+    assert (await result).written == len(MANY)
+    assert len(admitted) == 3 * len(MANY)
+    world.store.close()
