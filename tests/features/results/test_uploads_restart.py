@@ -207,6 +207,7 @@ async def test_m5_a_commit_that_was_switched_is_answered_and_not_done_again(tmp_
     shutil.copytree(tmp_path / "before", tmp_path / "after")
     first = await world.results.commit(order("0", "1"), ANN)
     world = await restarted(tmp_path / "after", world)
+    assert [*world.results.uploads] == files(tmp_path / "after") == []
     await world.room.put("Dog/a", b'{"name": "by hand"}')
     again = await world.results.commit(order("0", "1", again=True), ANN)
     assert (again.repeat, again.position, again.number) == (True, first.position, first.number)

@@ -40,7 +40,7 @@ from rowcast.features.results.staged_rows import (
     UploadBounds,
 )
 from rowcast.features.results.telling import Tellings
-from rowcast.features.results.upload_files import DIRECTORY, Title, found_uploads
+from rowcast.features.results.upload_files import DIRECTORY, FoundUpload, Title, found_uploads
 from rowcast.kernel.kernel import Kernel
 from rowcast.results.result_bounds import too_many_changes
 from rowcast.results.result_changes import Author, Changes, nothing_before
@@ -75,11 +75,27 @@ class BulkCommit:
     # -- over a restart --------------------------------------------------------------------------
 
     async def restore(self) -> None:
-        """Find uploads of an earlier run again: those of this log, its tables and its rules."""
-        if self._folder is not None:
-            found = await asyncio.to_thread(found_uploads, self._folder, self._goes_on)
-            shapes, policy = self._kernel.registry.shapes, self._kernel.rights.policy
-            self.uploads.restore(found, {name: it.table for name, it in shapes.items()}, policy)
+        """Find uploads of an earlier run again: those of this log, its tables and its rules.
+
+        A kill may have left one that was committed.
+        """
+        if self._folder is None:
+            return
+        going: list[FoundUpload] = []
+        for one in await asyncio.to_thread(found_uploads, self._folder, self._goes_on):
+            if await self._is_done(one):
+                await asyncio.to_thread(one.files.remove)
+            else:
+                going.append(one)
+        shapes, policy = self._kernel.registry.shapes, self._kernel.rights.policy
+        self.uploads.restore(going, {name: it.table for name, it in shapes.items()}, policy)
+
+    async def _is_done(self, found: FoundUpload) -> bool:
+        for owner, number in found.commits:
+            receipts = Memory.of(owner, await self._facts(owner)).receipts
+            if any((it.number, it.upload) == (number, found.title.name) for it in receipts):
+                return True
+        return False
 
     def _goes_on(self, title: Title) -> bool:
         shape = self._kernel.registry.shapes.get(title.table)
@@ -250,15 +266,13 @@ class BulkCommit:
     def _committed(self, order: Order, memory: Memory, caller: Caller) -> ResultReceipt | None:
         """Return the receipt of this very upload, whose answer was lost; also for ``again``.
 
-        A later upload of the same name is another one.
+        One that is there is another one, which was brought later under the same name.
         """
-        upload = self.uploads.look(order.upload, caller.user)
+        if not order.parts or self.uploads.look(order.upload, caller.user) is not None:
+            return None
         for receipt in reversed(memory.receipts):
-            if receipt.upload == order.upload and receipt.cut == order.cut:
-                if upload is None and order.parts:
-                    return replace(receipt, repeat=True)
-                if upload is not None and (memory.owner, receipt.number) in upload.commits:
-                    return replace(receipt, repeat=True)
+            if (receipt.upload, receipt.cut) == (order.upload, order.cut):
+                return replace(receipt, repeat=True)
         return None
 
     async def _compare(self, order: Order, memory: Memory, made: Changes) -> NewTopics | None:
