@@ -151,8 +151,9 @@ class Play:
         plan = planned(strikes)
         for phase, moment in self._moments(job, plan):
             moment()
-            assert job.poll() in ({None} if phase in ("upload", "compare", "stage") else {None, 0})
-            self._kill(number, phase)
+            assert job.poll() in {None, 0}
+            late = job.poll() is not None and phase != "move"
+            self._kill(number, "too late" if late else phase)
         assert job.wait(PATIENCE) == 0
         job.communicate()
         assert self.seen() == number
@@ -163,14 +164,14 @@ class Play:
     ) -> Iterator[tuple[str, Callable[[], None]]]:
         """Yield what to wait for before each kill, in order."""
         for share in sorted(self.dice.random() for _ in range(plan["upload"])):
-            yield "upload", lambda share=share: self._while_brought(share)
+            yield "upload", lambda share=share: self._while_brought(job, share)
         for _ in range(plan["compare"]):
             yield "compare", lambda: self._while_compared(job)
         for _ in range(plan["stage"]):
             some = 1 + int(self.dice.random() * 0.98 * self.rows)
-            yield "stage", lambda some=some: self._while_staged(some)
+            yield "stage", lambda some=some: self._while_staged(job, some)
         for _ in range(plan["switch"]):
-            yield "switch", self._around_switch
+            yield "switch", lambda: self._around_switch(job)
         for _ in range(plan["move"]):
             yield "move", lambda: self._while_moved(job, plan["move"])
 
@@ -180,22 +181,26 @@ class Play:
             assert time.monotonic() - begun < PATIENCE, what
             self.watcher.stopping.wait(LOOK_SECONDS)
 
-    def _while_brought(self, share: float) -> None:
+    def _while_brought(self, job: "subprocess.Popen[str]", share: float) -> None:
         wanted = share * 0.98 * self.rows
-        self._until(lambda: self.brought() >= wanted, "so much is brought")
+        self._until(lambda: self.brought() >= wanted or job.poll() is not None, "it is brought")
         self.watcher.stopping.wait(self.dice.random() * LOOK_SECONDS)
 
     def _while_compared(self, job: "subprocess.Popen[str]") -> None:
         self._until(lambda: self.committing() or job.poll() is not None, "its commit is asked for")
         end = time.monotonic() + self.dice.random() * self.compare_seconds
-        self._until(lambda: time.monotonic() > end or self.staged(), "it is compared")
+        self._until(lambda: time.monotonic() > end or self._is_decided(job, 1), "it is compared")
 
-    def _while_staged(self, some: int) -> None:
-        self._until(lambda: self.staged() >= some or self.moving, "so much is staged")
+    def _is_decided(self, job: "subprocess.Popen[str]", some: int) -> bool:
+        """Return whether so many rows are staged, or all of them were."""
+        return self.staged() >= some or self.moving or job.poll() is not None
 
-    def _around_switch(self) -> None:
+    def _while_staged(self, job: "subprocess.Popen[str]", some: int) -> None:
+        self._until(lambda: self._is_decided(job, some), "so much is staged")
+
+    def _around_switch(self, job: "subprocess.Popen[str]") -> None:
         last = self.rows - self.rows % 1_000 or self.rows
-        self._until(lambda: self.staged() >= last or self.moving, "all is staged")
+        self._until(lambda: self._is_decided(job, last), "all is staged")
         self.watcher.stopping.wait(self.dice.random() * AROUND_SECONDS)
 
     def _while_moved(self, job: "subprocess.Popen[str]", kills: int) -> None:
