@@ -9,6 +9,7 @@ import asyncio
 import sys
 import threading
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -121,11 +122,11 @@ class Peer:
 
 
 @asynccontextmanager
-async def server(folder: Path, calls: Calls):
+async def server(folder: Path, calls: Calls, settings: Mapping[str, object] | None = None):
     """Run a server whose threads are watched."""
     calls.watch_new_threads()
     try:
-        async with application(folder, SCHEMA, apart=True) as running:
+        async with application(folder, SCHEMA, apart=True, settings=settings or {}) as running:
             yield running
     finally:
         calls.close()

@@ -22,9 +22,14 @@ class Threads(Executor):
             self.step()
         return future
 
-    def call(self, call, told):
+    def call(self, call, done, failed):
         """Do what has no result, and tell how it has ended, as ``SingleThread`` does."""
-        self.submit(call).add_done_callback(lambda future: told(future.exception()))
+
+        def ended(future):
+            error = future.exception()
+            _ = done() if error is None else failed(error)
+
+        self.submit(call).add_done_callback(ended)
 
     def step(self):
         """Do the oldest piece of work."""

@@ -153,7 +153,7 @@ class Server(build.Server):
         self.retention = Retention(self.kernel, TABLES, settings, world.now)
         ends = EndOfRecords(self.kernel, world.now, ended_together=steps["step_records"])
         self.expiries = Expiries([ends], world.now, loop.call_later)
-        self.committer.after_append.append(self.expiries.appended)
+        self.committer.on_rare.append(self.expiries.written)
         self.tap = Tap(world, self)
         self._everything = TopicFilter("#")
         self.bus.add(self._everything, self.tap)

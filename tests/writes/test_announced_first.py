@@ -130,7 +130,7 @@ async def test_who_reads_the_log_waits_no_longer_than_a_query_may():
     for _ in range(3):
         with pytest.raises(Error, match="does not take what was announced") as told:
             await room.reader.page(0, 9, [TopicRoot("u")])
-    assert (Code.BUSY, 1) == (told.value.code, len(room.committer.announced_first._waiting))
+    assert (Code.BUSY, 1) == (told.value.code, len(room.committer.announced_first.waiting))
     await done(room)
     page = await room.reader.page(0, 9, [TopicRoot("u")])
     assert ["u/0", "u/1"] == [event.topic for event in page.events]

@@ -350,9 +350,10 @@ class ForwardingCommitter(Committer):
             if isinstance(outcome, Receipt):
                 if not (outcome.event.seq or outcome.late):
                     self.publish_unlogged(outcome.event)
+                if outcome.late or outcome.event.expires_at:
+                    self._tell_rare(outcome)
             elif outcome.code is Code.DENIED:
-                for hear in self.on_denied:
-                    hear(write.caller, "write", write.event.topic, outcome)
+                self._tell_denied(write, outcome)
         self.pending.release_all(writes)
         for write, outcome in zip(writes, outcomes, strict=True):
             write.group = None  # as ``Committer._answer`` does

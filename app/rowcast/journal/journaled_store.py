@@ -153,14 +153,14 @@ class JournaledStore:
         """
         if not isinstance(packed, Packed):
             raise TypeError(packed)
-        tail = self.tail
+        tail, log, body = self.tail, self._log, packed.body
+        newest = log.head.number
         large = tail.large_events > 0 and tail.is_large(len(packed.events))
-        if large or tail.is_behind:
-            self._applying.hurry(self._log.head.number)
+        if large or (tail.applied < newest and tail.is_behind):
+            self._applying.hurry(newest)
             if not tail.wait_for_room(self._room_seconds, ahead=ahead, large=large):
                 raise self._not_followed()
-        log, body = self._log, packed.body
-        number = log.head.number + 1
+        number = newest + 1
         # The newest version is the time of its writer, without asking the clock again.
         made_at = (
             max(map(_VERSION, packed.events)) if body.events else int(self._now() * PER_SECOND)
@@ -175,7 +175,7 @@ class JournaledStore:
         if body.events:
             self._head = body.last
             self._last_version = max(self._last_version, made_at)
-        self.tail.add(batch, packed.events, packed.changes)
+        tail.add(batch, packed.events, packed.changes)
         self._applying.push(number)
         if self.on_appended is not None:
             self.on_appended(batch)

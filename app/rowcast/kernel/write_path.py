@@ -142,8 +142,9 @@ class WritePath:
                 # announced at once, unless a session that may be away wants it
                 or (route.bare and not (event.qos and wanted_by_durable(event.topic)))
             ):
-                self._append_run(run)
-                run = []
+                if run:
+                    self._append_run(run)
+                    run = []
                 self.submit(event, caller, done)
                 last = None
                 continue
@@ -154,12 +155,14 @@ class WritePath:
                     run.append(write)
                     last = event if route.steady and event.kind is MESSAGE else None
                 else:
-                    self._append_run(run)
-                    run = []
+                    if run:
+                        self._append_run(run)
+                        run = []
                     self.commit_or_announce((write,))
             except Error as error:
                 self._refuse(write, error)
-        self._append_run(run)
+        if run:
+            self._append_run(run)
 
     def _route(self, topic: str) -> Route | None:
         """Return a new route with its steps; None where the topic is another's, or refused."""
@@ -192,8 +195,7 @@ class WritePath:
     def _append_run(self, run: list[Write]) -> None:
         """Append admitted writes; when they find no room, none of them overtakes another."""
         try:
-            if run:
-                self._committer.submit(run)
+            self._committer.submit(run)
         except Error:
             self._append_each(run)
 

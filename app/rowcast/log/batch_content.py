@@ -1,9 +1,10 @@
 """The content of a batch as MessagePack: events, changes of facts, operations on the log.
 
 It is one array of three arrays, and a fourth with origins where events came from other nodes; a
-newer version can append a fifth. Each event is an array of eleven in the order of ``_event``; its
-number is relative to the batch's first. A decoder takes any bytes: what is not exactly this is
-refused with an Error, and nothing is ever made of it but numbers, text, bytes, lists and maps.
+newer version can append a fifth. Each event is an array of eleven in the order of
+``encode_content``; its number is relative to the batch's first. A decoder takes any bytes: what is
+not exactly this is refused with an Error, and nothing is ever made of it but numbers, text, bytes,
+lists and maps.
 """
 
 from collections.abc import Callable, Sequence
@@ -103,30 +104,28 @@ class Content(NamedTuple):
 def encode_content(content: Content, first: int) -> bytes:
     """Return the bytes of a batch's content; ``first`` is the number of its first event."""
     events, changes, operations, origins = content
-    parts = (
-        [_event(event, first) for event in events],
-        list(changes),
-        [(item.name, item.arguments) for item in operations] if operations else (),
-    )
+    encoded: list[tuple[object, ...]] = []
+    for event in events:
+        table = event.table
+        encoded.append(
+            (
+                event.topic,
+                _CODE_OF[event.kind],
+                event.payload,
+                event.content_type,
+                event.qos | RETAIN_FLAG if event.retain else event.qos,
+                None if table is None else table.name,
+                event.client,
+                event.properties,
+                event.expires_at,
+                event.seq - first,
+                event.version,
+            )
+        )
+    done = [(item.name, item.arguments) for item in operations] if operations else ()
+    parts = (encoded, list(changes), done)
     packed: bytes = msgpack.packb((*parts, origins) if origins else parts)
     return packed
-
-
-def _event(event: Event, first: int) -> tuple[object, ...]:
-    table = event.table
-    return (
-        event.topic,
-        _CODE_OF[event.kind],
-        event.payload,
-        event.content_type,
-        event.qos | RETAIN_FLAG if event.retain else event.qos,
-        None if table is None else table.name,
-        event.client,
-        event.properties,
-        event.expires_at,
-        event.seq - first,
-        event.version,
-    )
 
 
 def decode_content(body: bytes, first: int, table_of: TableOf) -> Content:

@@ -17,7 +17,8 @@ log = logging.getLogger("rowcast.threads")
 
 T = TypeVar("T")
 Call = Callable[[], object]
-Told = Callable[[BaseException | None], object]
+Done = Callable[[], object]
+Failed = Callable[[BaseException], object]
 
 
 class SingleThread(Executor):
@@ -25,16 +26,16 @@ class SingleThread(Executor):
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._calls: SimpleQueue[tuple[Call, Told] | None] = SimpleQueue()
+        self._calls: SimpleQueue[tuple[Call, Done, Failed] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
         """Nothing is put behind the end of the queue."""
         self._stopped = False
 
-    def call(self, call: Call, told: Told) -> None:
-        """Run a call without a result, then ``told`` with what it has raised, on the thread.
+    def call(self, call: Call, done: Done, failed: Failed) -> None:
+        """Run a call without a result, then ``done``, or ``failed`` with what it has raised.
 
-        Raises RuntimeError after a stop.
+        All on the thread. Raises RuntimeError after a stop.
         """
         with self._starting:
             if self._stopped:
@@ -42,28 +43,27 @@ class SingleThread(Executor):
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
-            self._calls.put((call, told))
+            self._calls.put((call, done, failed))
 
     def submit(self, call: Callable[..., T], /, *args: object, **named: object) -> "Future[T]":
         """Run a call; see ``Executor``. Raises RuntimeError after a stop."""
         future: Future[T] = Future()
-        self.call(partial(_settle, future, partial(call, *args, **named)), _nobody)
+        self.call(partial(_settle, future, partial(call, *args, **named)), _nobody, _nobody)
         return future
 
     def _run(self) -> None:
         calls = self._calls.get
         while (item := calls()) is not None:
-            call, told = item
-            error: BaseException | None = None
+            call, told, failed = item
             try:
                 call()
             except BaseException as raised:  # noqa: BLE001 - whoever has asked for it is told
-                error = raised
+                told = partial(failed, raised)
             try:
-                told(error)
+                told()
             except Exception:
                 log.exception("nobody could be told of the end of %r", call)
-            del item, call, told, error  # what they hold is free while the next is waited for
+            del item, call, told, failed  # what they hold is free while the next is waited for
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more calls, and end after those that wait; ``wait`` for that."""
@@ -76,7 +76,7 @@ class SingleThread(Executor):
             self._thread.join()
 
 
-def _nobody(_error: BaseException | None) -> None:
+def _nobody(*_error: BaseException) -> None:
     """Be told: the future has the result."""
 
 

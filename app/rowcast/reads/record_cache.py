@@ -89,7 +89,7 @@ class RecordCache:
 
     def whole(self, topic: str) -> Record | Unknown | None:
         """Do likewise for readers of the decoded value: of a large record only the store has it."""
-        return UNKNOWN if topic in self._large else self.get(topic)
+        return UNKNOWN if topic in self._large else self._records.get(topic, UNKNOWN)
 
     def put(self, topic: str, record: Record | None) -> None:
         """Put in what was committed at a topic: called by the writer only."""

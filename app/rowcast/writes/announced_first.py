@@ -39,14 +39,15 @@ def goes_first(item: Write | FactsWrite) -> bool:
 class AnnouncedFirst:
     """The announced messages of one committer that are not durable yet."""
 
-    __slots__ = ("_waiting", "lost", "next")
+    __slots__ = ("lost", "next", "waiting")
 
     def __init__(self) -> None:
         self.next = GroupCommit(Batch())
         """What was announced while others are appended; it is appended after them."""
         self.lost = 0
         """Messages whose append failed: subscribers got them, the log lacks them."""
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self.waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        """Who waits until a number is stored: ``when_stored``."""
 
     def take(self, waiting: deque[Write | FactsWrite], most: int) -> list[Write]:
         """Take the first messages of a queue, up to one that has to wait for the disk."""
@@ -62,15 +63,15 @@ class AnnouncedFirst:
 
     def when_stored(self, seq: int) -> "asyncio.Future[None]":
         """Return what is done when everything up to a number is stored; all who wait share it."""
-        if self._waiting and self._waiting[-1][0] == seq:
-            return self._waiting[-1][1]
+        if self.waiting and self.waiting[-1][0] == seq:
+            return self.waiting[-1][1]
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((seq, future))
+        self.waiting.append((seq, future))
         return future
 
     def note(self, stored: int) -> None:
         """Resolve the futures for positions up to this one: all is stored, or lost."""
-        waiting = self._waiting
+        waiting = self.waiting
         while waiting and waiting[0][0] <= stored:  # asked in the order of the numbers
             future = waiting.popleft()[1]
             if not future.done():

@@ -14,13 +14,12 @@ No other code appends to the log or publishes to the bus. Before it: ``commit_qu
 import asyncio
 import logging
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from itertools import count
 
 from rowcast.bus.bus import Bus
-from rowcast.core.callers import Caller
 from rowcast.core.clock import HybridClock
 from rowcast.core.errors import Code, Error, stopping
 from rowcast.core.events import MESSAGE, Event
@@ -33,7 +32,7 @@ from rowcast.writes.decide import decide_all
 from rowcast.writes.group_commit import GroupCommit
 from rowcast.writes.pending_bytes import WriteBounds
 from rowcast.writes.staged_commit import StagedCommits
-from rowcast.writes.write import Outcome, Receipt, Write
+from rowcast.writes.write import Outcome, Receipt, Unawaited, Write
 
 log = logging.getLogger("rowcast.commit")
 
@@ -64,10 +63,9 @@ class Committer(StagedCommits):
         """The position up to which all are durable, the bound of pages of the log."""
         self.after_append: list[Callable[[Sequence[Outcome]], None]] = []
         """Called with the outcomes of writes, once they are announced; must not raise."""
-        self.before_append: list[Callable[[Sequence[Event]], None]] = []
-        """Called on the writer thread with the next events to append; must not raise."""
-        self.on_denied: list[Callable[[Caller, str, str, Error], None]] = []
-        """Called with each write that was denied because of the current record."""
+        self.before_append: list[tuple[Collection[object], Callable[[Sequence[Event]], None]]] = []
+        """Called on the writer thread with the next events to append, while the collection beside
+        it has what they may need; must not raise."""
         self.publish_unlogged = bus.publish
         """Announces an event that is not logged: it has neither a number nor a version."""
         self.publish_unlogged_run = bus.publish_run  # for several of one topic
@@ -118,18 +116,9 @@ class Committer(StagedCommits):
         self, work: GroupCommit, call: Callable[[], None], then: Callable[[GroupCommit], None]
     ) -> None:
         """Run a call on the writer thread, and continue on the loop."""
-
-        def ended(error: BaseException | None) -> None:
-            if error is None:
-                then(work)
-            elif isinstance(error, Exception):
-                self._failed(work, error)
-            else:
-                raise error
-
         tell: Callable[..., object] = self._loop.call_soon_threadsafe
         try:
-            self._call(call, partial(tell, ended))
+            self._call(call, partial(tell, then, work), partial(tell, self._raised, work))
         except RuntimeError:  # the threads have stopped: shutdown
             if work.announced:
                 self._lose(work, stopping())
@@ -232,7 +221,8 @@ class Committer(StagedCommits):
         """Hold announced messages no longer; append what was announced meanwhile."""
         self.pending.release_all(work.batch.writes)
         first = self.announced_first
-        first.note(self.stored)
+        if first.waiting:
+            first.note(self.stored)
         following = first.take_next() if first.next.batch.writes else None
         if following is not None and following.events:
             self.commit_seconds.observe(self._loop.time() - self._begun)
@@ -278,6 +268,12 @@ class Committer(StagedCommits):
         work.decide(self._numbers.__next__, self._store)
         if work.packed is not None:
             self._append(work)
+
+    def _raised(self, work: GroupCommit, error: BaseException) -> None:
+        """Handle what a call on the writer thread has raised."""
+        if not isinstance(error, Exception):
+            raise error
+        self._failed(work, error)
 
     def _failed(self, work: GroupCommit, error: Exception) -> None:
         """Refuse a batch, or try its parts separately, to isolate the failure."""
@@ -348,22 +344,24 @@ class Committer(StagedCommits):
         """Publish each event and call the write's callback, in order; it holds what is stored."""
         pending, publish, held, last = self.pending, self._bus.publish, 0, len(writes) - 1
         for index, (write, outcome) in enumerate(zip(writes, outcomes, strict=True)):
-            if isinstance(outcome, Receipt) and not outcome.late:
+            if isinstance(outcome, Receipt):
                 event = outcome.event
-                publish(event)
-                if event.seq:
-                    self.announced = event.seq
-            elif isinstance(outcome, Error) and outcome.code is Code.DENIED:
-                for hear in self.on_denied:
-                    hear(write.caller, "write", write.event.topic, outcome)
+                if not outcome.late:
+                    publish(event)
+                    if event.seq:
+                        self.announced = event.seq
+                if outcome.late or event.expires_at:
+                    self._tell_rare(outcome)
+            elif outcome.code is Code.DENIED:
+                self._tell_denied(write, outcome)
             held += write.size
             if stored and (index == last or writes[index + 1].caller is not write.caller):
-                if held < pending[write.caller]:  # ``release``, inlined
-                    pending[write.caller] -= held
-                else:
-                    del pending[write.caller]
+                if left := pending.pop(write.caller) - held:  # ``release``, inlined
+                    pending[write.caller] = left
                 pending.size, held = pending.size - held, 0
             write.group = None  # it names its writes: a circle that only a collection would free
+            if type(write.done) is Unawaited and type(outcome) is Receipt:
+                continue  # it hears of refusals alone
             try:
                 write.done(outcome)
             except Exception:
@@ -381,8 +379,9 @@ class Committer(StagedCommits):
         if events:
             if events[-1].seq > self._reserved:
                 self._reserve(events[-1].seq)
-            for prepare in self.before_append:
-                prepare(events)
+            for missing, prepare in self.before_append:
+                if missing:
+                    prepare(events)
         self._store.append(work.packed, ahead=work.batch.may_outrun_tables)
         if events:
             self.stored = events[-1].seq

@@ -23,7 +23,7 @@ from rowcast.writes.batch import Batch, take
 from rowcast.writes.batch_shares import BatchShares
 from rowcast.writes.fair_batch import FairBatches
 from rowcast.writes.pending_bytes import PendingBytes, WriteBounds, relieve
-from rowcast.writes.write import FactsDone, FactsWrite, Unawaited, Write, resolver
+from rowcast.writes.write import FactsDone, FactsWrite, Receipt, Unawaited, Write, resolver
 from rowcast.writes.writer_calls import WriterCalls
 
 log = logging.getLogger("rowcast.commit")
@@ -36,6 +36,11 @@ def _heard(_error: Error | None) -> None:
 class CommitQueue(WriterCalls):
     """What waits to be written, in order; ``_start`` takes it."""
 
+    _look: asyncio.TimerHandle | None = None
+    _scheduled = False
+    _overtaken = False
+    """Whether queued writes have older versions than some written ones."""
+
     def __init__(
         self, store: Appends, clock: HybridClock, executor: Executor, bounds: WriteBounds
     ) -> None:
@@ -44,7 +49,6 @@ class CommitQueue(WriterCalls):
         self._clock = clock
         self._fair = FairBatches(bounds.few_bytes)
         """What waits in lanes, before all that is in ``_waiting``."""
-        self._look: asyncio.TimerHandle | None = None
         self._waiting: deque[Write | FactsWrite] = deque()
         self._waiting_bytes = 0
         """Pending bytes in the queue, without the batch being written."""
@@ -53,10 +57,11 @@ class CommitQueue(WriterCalls):
         """The parts of a failed batch, each to be tried alone, before everything that waits."""
         self._busy = self._goes_ahead = False
         """Whether a batch is being written; and announced, so that others like it may be, too."""
-        self._scheduled = False
-        self._overtaken = False
-        """Whether queued writes have older versions than some written ones."""
         self._relieved: list[Callable[[], None]] = []
+        self.on_denied: list[Callable[[Caller, str, str, Error], None]] = []
+        """Called with each write that was denied because of the current record."""
+        self.on_rare: list[Callable[[Receipt], None]] = []
+        """Called with each receipt of a write that is late, or whose event expires: few are."""
         self.on_facts: list[Callable[[Sequence[Change]], None]] = []
         """Called with changes of facts that other processes have put into the log."""
         self._idle: list[asyncio.Future[None]] = []
@@ -269,6 +274,14 @@ class CommitQueue(WriterCalls):
             if not waiter.done():
                 waiter.set_result(None)
         waiters.clear()
+
+    def _tell_denied(self, write: Write, error: Error) -> None:
+        for hear in self.on_denied:
+            hear(write.caller, "write", write.event.topic, error)
+
+    def _tell_rare(self, receipt: Receipt) -> None:
+        for hear in self.on_rare:
+            hear(receipt)
 
     def _tell(self, facts_writes: Sequence[FactsWrite]) -> None:
         """Call the callbacks of facts; log failures of facts without a callback once."""

@@ -37,13 +37,13 @@ def decide_all(
     while index < end:
         write = writes[index]
         group = write.group
-        if group is not None or write.depends or write.wants_existed:
+        if group is not None or write.depends:
             size = 1 if group is None else len(group.writes)
             outcomes += decide(writes[index : index + size], current, events, changes, next_seq)
             index += size
             continue
         event = write.event
-        receipt = Receipt(event)
+        receipt = Receipt(event, write.wants_existed and current.get(event.topic) is not None)
         if current:
             _note(write, current)
         if event.kind == DELETE or write.changes or write.conclude is not None:

@@ -58,11 +58,12 @@ class GroupCommit:
     def collect(self, cache: RecordCache, clock: HybridClock) -> list[tuple[Table | None, str]]:
         """Collect the current records that are in memory; return those that must be read."""
         current, ask = self.current, list[tuple[Table | None, str]]()
+        compares = False
         for write in self.batch.writes:
             if not (write.depends or write.wants_existed):
                 continue
-            if not current:
-                current.ceiling = clock.ceiling
+            if not compares and (write.versioned or write.follows):
+                current.ceiling, compares = clock.ceiling, True
             if write.on_writer_thread:
                 self.on_writer_thread = True
             topic = write.event.topic

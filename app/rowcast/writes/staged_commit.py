@@ -43,7 +43,7 @@ from rowcast.writes.decide import decide_all
 from rowcast.writes.followed_stages import Reads, first_shown
 from rowcast.writes.group_commit import GroupCommit
 from rowcast.writes.last_write_wins import stamp_of
-from rowcast.writes.write import Current, Outcome, Write
+from rowcast.writes.write import Current, Outcome, Receipt, Write
 
 log = logging.getLogger("rowcast.commit")
 
@@ -226,6 +226,9 @@ class StagedCommits(CommitQueue):
             if not done or waiting.result() == [0]:  # it is empty after the applier was killed
                 why = "the result could not be applied to the tables; the server's log says why"
                 raise Error(Code.BUSY, why, retry_after_seconds=10)
+        for receipt in cast("list[Receipt]", work.outcomes):  # an Error was raised
+            if receipt.late or receipt.event.expires_at:
+                self._tell_rare(receipt)
         for listener in self.after_append:
             listener(work.outcomes)
         return work.outcomes

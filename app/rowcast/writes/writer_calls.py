@@ -13,8 +13,9 @@ from rowcast.core.topic_tables import LogSource
 from rowcast.store.store import Appends, Keep
 
 T = TypeVar("T")
-Told = Callable[[BaseException | None], object]
-"""Called when a call has ended, with what it has raised."""
+Done = Callable[[], object]
+Failed = Callable[[BaseException], object]
+"""Called when a call has ended, or with what it has raised."""
 
 
 class WriterCalls:
@@ -23,7 +24,7 @@ class WriterCalls:
     def __init__(self, store: Appends, executor: Executor) -> None:
         self._store = store
         self._executor = executor
-        self._call: Callable[[Callable[[], None], Told], None] = getattr(
+        self._call: Callable[[Callable[[], None], Done, Failed], None] = getattr(
             executor, "call", partial(_call_by, executor)
         )
         """Runs what has no result, and tells on the thread how it has ended."""
@@ -56,8 +57,13 @@ class WriterCalls:
         return await asyncio.wrap_future(found) if isinstance(found, Future) else found
 
 
-def _call_by(executor: Executor, call: Callable[[], None], told: Told) -> None:
-    def ended(future: "Future[None]") -> None:
-        told(future.exception())
+def _call_by(executor: Executor, call: Callable[[], None], done: Done, failed: Failed) -> None:
+    executor.submit(call).add_done_callback(partial(_tell_end, done, failed))
 
-    executor.submit(call).add_done_callback(ended)
+
+def _tell_end(done: Done, failed: Failed, future: "Future[None]") -> None:
+    error = future.exception()
+    if error is None:
+        done()
+    else:
+        failed(error)

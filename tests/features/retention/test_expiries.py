@@ -84,7 +84,7 @@ async def timers(room):
 def watch(room, timers, *sources):
     sources = sources or (EndOfRecords(room.kernel, room.now),)
     expiries = Expiries(sources, room.now, timers.later)
-    room.committer.after_append.append(expiries.appended)
+    room.committer.on_rare.append(expiries.written)
     expiries.start()
     return expiries
 
@@ -246,7 +246,7 @@ async def test_a_short_leap_of_the_clock_ends_nothing(room, timers):
     leap = [0.0]
     now = LeapGuard(lambda: room.time + leap[0], room.now)
     expiries = Expiries([EndOfRecords(room.kernel, now)], now, timers.later)
-    room.committer.after_append.append(expiries.appended)
+    room.committer.on_rare.append(expiries.written)
     expiries.start()
     heard = Listener(room)
     await room.put("t", b"1", properties={"message_expiry_interval": 86_400})

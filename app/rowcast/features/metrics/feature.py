@@ -17,7 +17,7 @@ from rowcast.seams.seams import OwnLog, Page
 from rowcast.store.store import Counts, Keep
 from rowcast.subscriptions.gaps import GapCause
 from rowcast.writes.last_write_wins import is_stamped
-from rowcast.writes.write import Outcome, Receipt
+from rowcast.writes.write import Receipt
 
 METRICS_PATH: Final = "/metrics"
 METRICS_TOPIC: Final = "$SYS/broker"
@@ -57,7 +57,7 @@ class SystemMetrics(Feature):
         kernel.surveys += (self._survey_doors, self._survey_store)
         kernel.own_logs.append(OwnLog(TABLE, self._keep))
         kernel.listeners.mqtt.append(metrics)
-        kernel.committer.after_append.append(self._count)
+        kernel.committer.on_rare.append(self._count)
         interval, retry = self._interval_seconds, self._retry_seconds
         self.sys_tree = SysTree(kernel, metrics, interval, retry)
         exposition = self.sys_tree.exposition
@@ -83,11 +83,10 @@ class SystemMetrics(Feature):
 
     # -- counters of other components --------------------------------------------------------------
 
-    def _count(self, outcomes: Sequence[Outcome]) -> None:
-        """Count late writes of a batch."""
-        for outcome in outcomes:
-            if type(outcome) is Receipt and outcome.late:
-                self.metrics.holding.late += is_stamped(outcome.event)
+    def _count(self, receipt: Receipt) -> None:
+        """Count a late write."""
+        if receipt.late:
+            self.metrics.holding.late += is_stamped(receipt.event)
 
     def _look(self) -> None:
         """Update the cheap counters of doors, the reader and the store."""

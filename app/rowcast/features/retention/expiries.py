@@ -23,7 +23,7 @@ from rowcast.core.limits import SWEEP_RECORDS_MAX
 from rowcast.kernel.expired_records import delete_expired
 from rowcast.kernel.kernel import Kernel
 from rowcast.seams.seams import ExpirySource
-from rowcast.writes.write import Outcome, Receipt
+from rowcast.writes.write import Receipt
 
 log = logging.getLogger("rowcast.expiries")
 
@@ -102,12 +102,11 @@ class Expiries:
         if self._task is not None:
             await asyncio.wait((self._task,))
 
-    def appended(self, outcomes: Sequence[Outcome]) -> None:
-        """Note expiring records of a batch."""
-        for outcome in outcomes:
-            event = outcome.event if type(outcome) is Receipt and not outcome.late else None
-            if event is not None and event.expires_at and event.kind in RETAINED:
-                self.note(event.expires_at)
+    def written(self, receipt: Receipt) -> None:
+        """Note an expiring record."""
+        event = receipt.event
+        if event.expires_at and event.kind in RETAINED and not receipt.late:
+            self.note(event.expires_at)
 
     def note(self, at: float) -> None:
         """Note an expiry time."""

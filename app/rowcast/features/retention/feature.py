@@ -40,7 +40,7 @@ class LogRetention(Feature):
         self._background.run(self.retention.run())
         sources = [EndOfRecords(kernel, kernel.removal_now), *kernel.expiry_sources]
         expiries = self._expiries = Expiries(sources, kernel.removal_now)
-        kernel.committer.after_append.append(expiries.appended)
+        kernel.committer.on_rare.append(expiries.written)
         kernel.on_expiry_scheduled.append(expiries.note)
         kernel.on_removal_time.append(lambda: expiries.note(0.0))
         expiries.start()

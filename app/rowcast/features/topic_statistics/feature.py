@@ -28,6 +28,7 @@ class TopicStatistics(Feature):
 
 def sampler(stats: TopicStats, registry: Registry) -> Sampler:
     """Return what counts messages that no table keeps: one of each read, for all in it."""
+    known = registry.known
 
     def sample(caller: Caller, packets: Sequence[object]) -> None:
         count = len(packets)
@@ -35,7 +36,7 @@ def sampler(stats: TopicStats, registry: Registry) -> Sampler:
         if not isinstance(packet, Publish) or packet.retain:
             return
         try:
-            route = registry.route(packet.topic)
+            route = known.get(packet.topic) or registry.route(packet.topic)
         except Error:  # it is refused
             return
         if route.plain:

@@ -24,7 +24,7 @@ C = TypeVar("C", bound=Counted)
 
 
 class Top(Generic[C]):
-    """The places, by name."""
+    """The places, by name. Who counts adds to the count of a place and to ``total``."""
 
     __slots__ = ("_heap", "_make", "places", "size", "total")
 
@@ -37,16 +37,8 @@ class Top(Generic[C]):
         self.total = 0
         """The weight of all that came."""
 
-    def add(self, name: str, weight: int = 1) -> C:
-        """Count a name; return its place."""
-        self.total += weight
-        place = self.places.get(name)
-        if place is None:
-            place = self._place(name)
-        place.count += weight
-        return place
-
-    def _place(self, name: str) -> C:
+    def place(self, name: str) -> C:
+        """Make a place for a name that has none."""
         error = 0
         if len(self.places) >= self.size:
             least = self._least()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from math import exp
 from random import choice
 
+from rowcast.core.clock import PER_SECOND
 from rowcast.core.events import Event
 from rowcast.core.metric_limits import TOP_TOPICS_MAX, TOPIC_RATE_SECONDS
 from rowcast.features.topic_statistics.top import Counted, Top
@@ -53,7 +54,7 @@ class TopicStats:
 
     def appended(self, outcomes: Sequence[Outcome]) -> None:
         """Count a batch; written out, because every write that is logged passes here."""
-        top, now = self._top, self._now()
+        top, now = self._top, 0.0
         places, others = top.places, list[Event]()
         for outcome in outcomes:
             if type(outcome) is not Receipt or outcome.late:
@@ -65,7 +66,10 @@ class TopicStats:
                 figures.count += 1
                 figures.bytes += len(event.payload)
                 figures.client = event.client
-                figures.seen = now
+                if event.version and event.properties is None:  # it has its time with it
+                    figures.seen = event.version / PER_SECOND
+                else:
+                    now = figures.seen = now or self._now()
             elif event.topic[0] != "$":
                 if len(places) < top.size:
                     self.count(event.topic, len(event.payload), event.client)
@@ -77,7 +81,10 @@ class TopicStats:
 
     def count(self, topic: str, size: int, client: str, weight: int = 1) -> None:
         """Count messages at a topic, each of a size."""
-        figures = self._top.add(topic, weight)
+        top = self._top
+        figures = top.places.get(topic) or top.place(topic)
+        top.total += weight
+        figures.count += weight
         figures.bytes += size * weight
         figures.client = client
         now = figures.seen = self._now()

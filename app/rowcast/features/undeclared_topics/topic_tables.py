@@ -120,7 +120,7 @@ class TopicTables:
         """Called with each new table, before anything is written to it."""
         self.on_end: list[Callable[[str], object]] = []
         """Called with the name of each table that is gone."""
-        committer.before_append.append(self._prepare)
+        committer.before_append.append((self._missing, self._prepare))
 
     def show_in(self, views: Views) -> None:
         """Have the rows of each table be read, of those that are made later, too."""
@@ -325,8 +325,6 @@ class TopicTables:
 
     def _prepare(self, events: Sequence[Event]) -> None:
         """Make the tables that these events need, before they are appended."""
-        if not self._missing:  # nearly always
-            return
         levels = {
             branch_of(event.topic).level: None
             for event in events

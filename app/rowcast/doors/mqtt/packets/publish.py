@@ -43,9 +43,7 @@ def on_publishes(client: "Client", packets: Sequence[Packet | Violation], start:
     Those without properties are submitted together, but for QoS 2 to a session that is on disk:
     the identifier of each is written with its message.
     """
-    caller, end = client.caller, start
-    if caller is None:  # the table of legal packets refuses it before
-        return len(packets)
+    caller, end = cast("Caller", client.caller), start  # known, or a PUBLISH is not legal
     events, dones = list[Event](), list[Done]()
     try:
         for packet in islice(packets, start, None):
@@ -68,7 +66,9 @@ def on_publishes(client: "Client", packets: Sequence[Packet | Violation], start:
             events.append(Event(topic, kind, payload, None, qos, retain, None, caller.client_id))
             dones.append(done)
     finally:
-        if events:
+        if len(events) == 1:
+            client.submit(events[0], caller, dones[0])
+        elif events:
             client.submit_run(events, dones, caller)
     return end
 
