@@ -100,9 +100,8 @@ async def test_a_read_for_many_filters_that_is_given_up_lets_the_next_begin():
 
 async def test_long_work_rests_while_a_write_is_in_hand():
     room = Server()
-    writing = asyncio.create_task(room.kernel.write(Event("Dog/1", MESSAGE, b"{}", qos=1), ANN))
     before = room.reader.turns.waited_for()
-    await asyncio.sleep(0)
+    writing = room.kernel.write(Event("Dog/1", MESSAGE, b"{}", qos=1), ANN)
     during = room.reader.turns.waited_for()
     await writing
     assert (False, True, False) == (before, during, room.reader.turns.waited_for())

@@ -55,8 +55,7 @@ from rowcast.writes.write import (
     Outcome,
     Receipt,
     Write,
-    received,
-    resolve,
+    answer,
     resolver,
 )
 
@@ -159,16 +158,13 @@ class Kernel(Watching):
 
         self.gate.after(caller, admitted, done)
 
-    async def write(
+    def write(
         self, event: Event, caller: Caller, condition: Condition | None = None
-    ) -> Receipt:
-        """Run a write and wait for it; raises its Error."""
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self.submit(event, caller, partial(resolve, future), condition, wants_existed=True)
-        outcome = await future
-        if isinstance(outcome, Error):
-            raise outcome
-        return outcome
+    ) -> "asyncio.Future[Receipt]":
+        """Run a write; return what gets its receipt, or raises its Error."""
+        receipt: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+        self.submit(event, caller, partial(answer, receipt), condition, wants_existed=True)
+        return receipt
 
     async def write_all(
         self,
@@ -224,20 +220,20 @@ class Kernel(Watching):
         if sent is not None:
             event.qos, event.client, event.properties = sent.qos, sent.client, sent.properties
             event.retain, event.version = sent.retain, sent.version
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        receipt: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
         asked = sent is not None and sent.topic == topic  # hooks ran when the client wrote it
         self.writes.carry_out(
             Write(
                 event,
                 caller,
-                resolver(future),
+                partial(answer, receipt),
                 condition,
                 passed=asked,
                 direct=True,
                 wants_existed=True,
             )
         )
-        return received(await future)
+        return await receipt
 
     async def create(self, topic: str, event: Event, caller: Caller) -> Receipt:
         """Write ``event`` as a new record of the collection at ``topic``, under a new id."""

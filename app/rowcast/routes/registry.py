@@ -6,7 +6,7 @@ hit for a known topic. It resolves topics, and does not authorise.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from rowcast.core.bounded import ClearedCache
 from rowcast.core.errors import Code, Error
@@ -20,6 +20,8 @@ from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.topic_rows import View
 from rowcast.writes.write import Step
 
+UNDECLARED: Final = "{topic}"
+"""The label of all undeclared topics."""
 VERB_OF_KIND: Mapping[str, str] = {
     PUT: "put", PATCH: "patch", DELETE: "delete", MESSAGE: "publish",
 }  # fmt: skip
@@ -52,8 +54,8 @@ class Route:
     """The route of a topic: the entry, and the record's id within it."""
 
     __slots__ = (
-        "bare", "checked", "entry", "message_steps", "plain", "record_id", "shape", "steady",
-        "steps", "table", "topic", "view",
+        "bare", "checked", "entry", "label", "message_steps", "plain", "record_id", "shape",
+        "steady", "steps", "table", "topic", "view",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +64,8 @@ class Route:
         self.topic = topic
         self.entry = entry
         self.record_id = record_id
+        self.label = (UNDECLARED, False) if entry is None else (entry.path, record_id != "")
+        """For the times of requests: the path of the entry, and whether a record is named."""
         self.plain = plain
         """Whether it is a plain undeclared topic: nothing to validate or transform, and no
         history."""

@@ -120,11 +120,14 @@ def resolve(future: "Future[T]", outcome: T) -> None:
         future.set_result(outcome)
 
 
-def received(outcome: Outcome) -> Receipt:
-    """Return the receipt; raises an Error outcome."""
+def answer(future: "Future[Receipt]", outcome: Outcome) -> None:
+    """Give a future the receipt, or the Error to raise, unless it was cancelled."""
+    if future.done():
+        return
     if isinstance(outcome, Error):
-        raise outcome
-    return outcome
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
 
 
 class Write:

@@ -330,7 +330,7 @@ async def test_long_topics_are_not_remembered(world):
 
 async def test_remembered_topics_are_bounded(world):
     world.broker.deliveries.forms = DeliveryFormats(
-        world.kernel.transcoder, world.kernel.cursor, topics_max=2
+        world.kernel.transcoder, world.kernel.reader.epoch, topics_max=2
     )
     await world.subscribed("#", version=4)
     for name in "abc":
@@ -360,7 +360,7 @@ async def test_a_record_is_framed_alike_the_quick_way_and_the_long_way(
 ):
     """D64, X19: a frame with nothing of its own is the shared one, whatever the event is."""
     shapes = {item.name: CompiledTable(item) for item in (SHOWN, SECRET, ELSEWHERE)}
-    forms = DeliveryFormats(Transcoder(shapes), world.kernel.cursor)
+    forms = DeliveryFormats(Transcoder(shapes), world.kernel.reader.epoch)
     form = forms.form(version, wanted, tells_seq=False, tells_meta=tells)
     kinds = (PUT, PATCH, DELETE, MESSAGE, SNAPSHOT)
     given = (None, {"by": "mqtt:ann"}, {"user_property": [["a", "b"]], "by": "mqtt:ann"})

@@ -40,7 +40,6 @@ from rowcast.doors.http.request_times import RequestTimes
 from rowcast.doors.http.rest import rest
 from rowcast.doors.http.rest.allowed_methods import READ_ONLY
 from rowcast.doors.http.rest.representations import send_kept
-from rowcast.doors.http.rest.rest import label_of
 from rowcast.doors.http.socket_pings import MQTT_PROTOCOLS
 from rowcast.doors.http.streams import sse, websocket
 from rowcast.kernel.kernel import Kernel
@@ -101,7 +100,7 @@ class Edge(HttpDoor):
             if scope["method"] == "GET" and _NOT_PLAIN.isdisjoint(headers):
                 route = self._send_from_memory(headers, scope, send)
                 if route is not None:
-                    self._times.note("GET", *label_of(route), 200, perf_counter() - begun)
+                    self._times.note("GET", *route.label, 200, perf_counter() - begun)
                     return
             tracked = TrackedSend(send)
             try:

@@ -66,7 +66,9 @@ class Broker:
         self.run_handlers = run_handlers
         """The same for classes of which a read has many: called with packets and an index from
         which on to take them, they return the index after the last one of theirs."""
-        forms = DeliveryFormats(kernel.transcoder, kernel.cursor, settings.clears_silently, now=now)
+        forms = DeliveryFormats(
+            kernel.transcoder, kernel.reader.epoch, settings.clears_silently, now=now
+        )
         self.observer = Observers(kernel, now)
         self.samplers = kernel.samplers
         self.tally = Tally(kernel.listeners.mqtt)

@@ -25,6 +25,9 @@ _TAGS: Final = re.compile(
 )
 """One entity tag (RFC 9110, 8.8.3), or a cursor without its quotation marks."""
 
+CONDITIONS: Final = frozenset({b"if-match", b"if-none-match", b"if-unmodified-since"})
+"""The headers that make a write conditional."""
+
 Tag = tuple[bool, str]
 """Whether it is weak, and its text."""
 
@@ -93,13 +96,6 @@ def check_read_condition(headers: Headers, etag: bytes) -> None:
 
 def _without_suffix(text: str) -> str:
     return text.partition(".")[0]
-
-
-def is_conditional(headers: Headers) -> bool:
-    """Whether a write has conditions."""
-    return (
-        b"if-match" in headers or b"if-none-match" in headers or b"if-unmodified-since" in headers
-    )
 
 
 def write_condition(kernel: Kernel, headers: Headers, read: Record | None) -> Condition | None:

@@ -12,7 +12,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import PATCH, Event
 from rowcast.core.query_text import parse_query
 from rowcast.doors.http.rest.allowed_methods import not_offered
-from rowcast.doors.http.rest.conditions import is_conditional
+from rowcast.doors.http.rest.conditions import CONDITIONS
 from rowcast.doors.http.rest.request import Request
 from rowcast.kernel.query_writes import QueryWrite
 from rowcast.writes.write import Receipt
@@ -50,7 +50,7 @@ async def write(request: Request, event: Event) -> None:
 def _check_headers(request: Request) -> None:
     """Raise for headers that belong to a write of one record."""
     headers = request.headers
-    if is_conditional(headers):
+    if not CONDITIONS.isdisjoint(headers):
         raise Error(
             Code.INVALID,
             "a write by query takes no If-Match; its conditions are in the query",

@@ -41,8 +41,6 @@ from rowcast.doors.http.rest.request import Request
 from rowcast.routes.excluded_tables import check_not_excluded
 from rowcast.routes.registry import Registry, Route
 
-UNDECLARED: Final = "{topic}"
-"""The route of all undeclared topics, for the times of requests."""
 DOOR: Final = "rest"
 """The name under which a schema hides a table from this door."""
 
@@ -71,7 +69,7 @@ async def serve(
         if scope["method"] == "GET" and not scope["query_string"]:
             kept = _in_memory(edge, scope, headers, topic)
             if kept is not None:
-                send.path, send.named = label_of(edge.kernel.registry.route(topic))
+                send.path, send.named = edge.kernel.registry.route(topic).label
                 await send_representation(kept, headers, send)
                 return
         await _serve(edge, topic, headers, scope, receive, send)
@@ -96,7 +94,7 @@ def _serve(
     """Return the awaitable that responds; it is no coroutine itself, which costs a resumption."""
     method = scope["method"]
     route = route_of(edge.kernel.registry, topic)
-    send.path, send.named = label_of(route)
+    send.path, send.named = route.label
     if method == "OPTIONS":
         return send_options(offered(route), headers, send)
     verb = VERBS.get(method)
@@ -140,12 +138,6 @@ def route_of(registry: Registry, topic: str) -> Route:
     if route.table is not None and route.table.hidden_from:
         check_not_excluded(route.table, DOOR)
     return route
-
-
-def label_of(route: Route) -> tuple[str, bool]:
-    """Return the path label of request metrics, and whether the request names a record."""
-    entry = route.entry
-    return (entry.path, route.record_id != "") if entry is not None else (UNDECLARED, False)
 
 
 async def send_options(allowed: Iterable[str], headers: Headers, send: Send) -> None:

@@ -13,7 +13,7 @@ from rowcast.doors.http.messages.replies import send_empty, send_headers
 from rowcast.doors.http.rest import batch, query_writes
 from rowcast.doors.http.rest import custom_resources as customs
 from rowcast.doors.http.rest.allowed_methods import is_collection, not_offered, writes_by_query
-from rowcast.doors.http.rest.conditions import is_conditional, write_condition
+from rowcast.doors.http.rest.conditions import CONDITIONS, write_condition
 from rowcast.doors.http.rest.request import Request, outcome_headers, position_headers
 from rowcast.doors.http.uvicorn_fastpath import write_whole
 from rowcast.routes.registry import Route
@@ -32,24 +32,22 @@ def put(request: Request) -> Awaitable[None]:
     if not route.record_id and is_collection(route):
         return batch.put(request)
     body = request.arrived_body()
-    return _put_record(request) if body is None else _put(request, body)
-
-
-async def _put_record(request: Request) -> None:
-    await _put(request, await request.body())
-
-
-def _put(request: Request, body: bytes) -> Awaitable[None]:
-    if not body and not request.route.overrides("put"):
+    if body is None:
+        return _put_later(request)
+    if not body and not route.overrides("put"):
         raise Error(Code.INVALID, "the body is empty, which is no record; DELETE removes one")
-    shape = request.route.shape
-    event = request.event(PUT, body, content_type_of(request.headers, body, shape))
+    event = request.event(PUT, body, content_type_of(request.headers, body, route.shape))
     return _write(request, event)
+
+
+async def _put_later(request: Request) -> None:
+    await request.body()
+    await put(request)
 
 
 async def _write(request: Request, event: Event) -> None:
     """Run a write of a record, and respond with 201 if it is new."""
-    condition = await _condition(request) if is_conditional(request.headers) else None
+    condition = None if CONDITIONS.isdisjoint(request.headers) else await _condition(request)
     receipt = await request.kernel.write(event, request.caller, condition)
     extra = position_headers(request.kernel, receipt.event)
     if receipt.late or receipt.repeat or receipt.unfit:
@@ -83,7 +81,7 @@ async def delete(request: Request) -> None:
     if writes_by_query(request.route, "DELETE"):
         await query_writes.write(request, event)
         return
-    asked = await _condition(request) if is_conditional(request.headers) else None
+    asked = None if CONDITIONS.isdisjoint(request.headers) else await _condition(request)
     condition = asked or A_RECORD
     if condition.exists is None:
         condition = Condition(True, condition.seqs, condition.not_seqs, strict=True)
@@ -117,7 +115,7 @@ async def _create(request: Request) -> None:
     shape = request.route.shape
     if shape is None:
         raise not_offered(request.route, "POST")
-    if is_conditional(request.headers):
+    if not CONDITIONS.isdisjoint(request.headers):
         raise Error(
             Code.INVALID, "a POST that creates a record takes no conditions; PUT it to its own path"
         )
@@ -146,7 +144,7 @@ async def _send_message(request: Request) -> None:
 
     204 with its position when it is logged; 202 when it is not, because there may be no subscriber.
     """
-    if is_conditional(request.headers):
+    if not CONDITIONS.isdisjoint(request.headers):
         raise Error(Code.INVALID, "a message takes no conditions; only a record has a version")
     body = await request.body()
     content_type = content_type_of(request.headers, body, request.route.shape)

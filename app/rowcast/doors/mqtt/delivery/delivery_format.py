@@ -6,7 +6,7 @@ Rare variants (subscription identifiers, remaining expiry) are cached for the la
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from time import time
 from typing import Any
@@ -49,7 +49,7 @@ _LAST = 6
 _ALIASED = 7
 """The cache index of the last frame with a Topic Alias."""
 
-_SIZE = 8
+SIZE = 8
 """The cache index of the payload's size."""
 
 _SAID_BY_KIND = frozenset({PUT, MESSAGE, SNAPSHOT})
@@ -93,13 +93,13 @@ class DeliveryFormats:
     def __init__(
         self,
         transcoder: Transcoder,
-        cursor: Callable[[int], str],
+        epoch: str,
         clears_silently: bool = False,
         topics_max: int = MATCH_CACHE_TOPICS_MAX,
         now: WallClock = time,
     ) -> None:
         self._transcoder = transcoder
-        self._cursor = cursor
+        self._epoch, self._epoch_bytes = epoch, epoch.encode()
         self._clears_silently = clears_silently
         self._now = now
         self._forms: dict[tuple[int, str | None, bool, bool], DeliveryFormat] = {}
@@ -114,7 +114,7 @@ class DeliveryFormats:
         name = (version, media_type, tells_seq, tells_meta)
         form = self._forms.get(name)
         if form is None:
-            keys = tuple(object() for _ in range(_SIZE + 1))
+            keys = tuple(object() for _ in range(SIZE + 1))
             plain = media_type is None and not tells_seq and not tells_meta
             no_properties = b"\0" if version == MQTT_5 else b""
             form = DeliveryFormat(
@@ -147,16 +147,15 @@ class DeliveryFormats:
             if event.kind == DELETE and (own := self._expiring(event, form, qos, retain)):
                 return own
             tail = self._record_tail(event, form) if topic is not None else b""
-            head = _head(topic, len(tail), qos, retain) if tail and topic is not None else b""
-            if not head:
-                head, tail = self._make(event, form, qos, retain, {})
+            topic = topic if tail else None
         else:
             tail = form.no_properties + event.payload
-            size = len(topic) + len(tail) + (2 if qos else 0)
-            if size < 128:  # as ``_head``, inlined
-                head = _FIRST_BYTES[qos << 1 | retain][size] + topic
-            else:
-                head = _head(topic, len(tail), qos, retain)
+        if topic is None:
+            head, tail = self._make(event, form, qos, retain, {})
+        elif (size := len(topic) + len(tail) + (2 if qos else 0)) < 128:  # as ``_head``, inlined
+            head = _FIRST_BYTES[qos << 1 | retain][size] + topic
+        else:
+            head = _head(topic, len(tail), qos, retain)
         frame: Frame = head + tail if head and not qos else (head, tail) if head else UNSENDABLE
         if event.encodings is None:
             event.encodings = {}
@@ -199,7 +198,7 @@ class DeliveryFormats:
             return event.payload
         if not event.seq:
             return bytes((len(content_type),)) + content_type + event.payload
-        cursor = self._cursor(event.seq).encode()
+        cursor = b"%s:%d" % (self._epoch_bytes, event.seq)
         size = len(cursor)  # at most 29: the epoch, a colon and 64 bits
         start = bytes((len(content_type) + len(_SEQ) + 2 + size,)) + content_type + _SEQ
         return start + size.to_bytes(2, "big") + cursor + event.payload
@@ -246,7 +245,7 @@ class DeliveryFormats:
         if form.version == MQTT_5:
             users = properties.get("user_property", ())
             told = dict(users)  # type: ignore[call-overload]
-            cursor = () if "seq" in told else (("seq", self._cursor(event.seq)),)
+            cursor = () if "seq" in told else (("seq", f"{self._epoch}:{event.seq}"),)
             time = (("time", str(milliseconds_of(event.version))),) if event.version else ()
             own = (*cursor, *time, ("replay", "true"))
             properties["user_property"] = (*users, *own)  # type: ignore[misc]
@@ -292,7 +291,7 @@ class DeliveryFormats:
             payload, properties = self._content(event, form)
             if event.encodings is None:
                 event.encodings = {}
-            event.encodings[form.keys[_SIZE]] = len(payload)
+            event.encodings[form.keys[SIZE]] = len(payload)
             properties |= added
             if not properties:
                 tail = form.no_properties + payload
@@ -345,7 +344,7 @@ class DeliveryFormats:
     @staticmethod
     def size(event: Event, form: DeliveryFormat) -> int:
         """Return the payload size of an event in a format."""
-        known = event.encodings.get(form.keys[_SIZE]) if event.encodings is not None else None
+        known = event.encodings.get(form.keys[SIZE]) if event.encodings is not None else None
         return known if isinstance(known, int) else len(event.payload)
 
     def _told(self, event: Event, form: DeliveryFormat) -> tuple[tuple[str, str], ...]:
@@ -358,13 +357,12 @@ class DeliveryFormats:
         made = event.encodings or ()
         if event.table is not None or form.tells_seq or STEP in made or PARTS in made:
             if event.seq and not (isinstance(event, Row) and event.leads):
-                told.append(("seq", self._cursor(event.seq)))
+                told.append(("seq", f"{self._epoch}:{event.seq}"))
             step = step_of(event)
             if step is not None or event.kind not in _SAID_BY_KIND:
                 told.append(("op", step or event.kind))  # X16, M3
         if form.tells_meta:
-            origin = self._cursor(event.seq).partition(":")[0]
-            meta = meta_of(event, origin).items()
+            meta = meta_of(event, self._epoch).items()
             told += [(name, str(item)) for name, item in meta if item is not None]
         return tuple(told)
 

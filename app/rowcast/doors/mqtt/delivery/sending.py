@@ -10,7 +10,7 @@ from typing import cast
 
 from rowcast.core.events import SNAPSHOT, Event
 from rowcast.doors.mqtt.delivery.ack_latency import begin_timing, begin_timing_dealt
-from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat, Frame, Parts
+from rowcast.doors.mqtt.delivery.delivery_format import SIZE, DeliveryFormat, Frame, Parts
 from rowcast.doors.mqtt.delivery.gap_notices import is_large, mark, tell, tell_all
 from rowcast.doors.mqtt.delivery.inflight import begin_flight, send_again
 from rowcast.doors.mqtt.delivery.outgoing import Outgoing
@@ -161,10 +161,9 @@ def _encode(client: Outgoing, session: Session, pairs: list[Pair], frames: list[
 
     Long because it is the hot path: a call for each message would cost as much as the message.
     """
-    out, begin = frames.append, session.window.begin
+    out, begin, make = frames.append, session.window.begin, client.deliveries.forms.frame
     asks_more = client.packet_bytes_max > 0 or client.aliases is not None
     light, certain = not session.kept, False
-    make, size_of = client.deliveries.forms.frame, client.deliveries.forms.size
     last: SubscribedFilter | None = None
     marks, sent, payload_bytes = session.gaps.marks, 0, 0
     for event, interest in pairs:
@@ -178,7 +177,7 @@ def _encode(client: Outgoing, session: Session, pairs: list[Pair], frames: list[
                 continue
             last = interest
             form: DeliveryFormat = interest.form  # type: ignore[assignment]
-            keys, granted, as_it_came = form.keys, interest.qos, form.media_type is None
+            keys, granted = form.keys, interest.qos
             own, as_published = interest.identifiers, interest.retain_as_published
         qos, encodings = event.qos, event.encodings
         if qos > granted:  # noqa: PLR1730 - min() costs more than all the rest # MQTT-3.8.4-8
@@ -212,9 +211,8 @@ def _encode(client: Outgoing, session: Session, pairs: list[Pair], frames: list[
         else:
             out(frame)  # type: ignore[arg-type]
         sent += 1
-        payload_bytes += (
-            len(event.payload) if as_it_came and event.table is None else size_of(event, form)
-        )
+        known = (event.encodings or {}).get(keys[SIZE])  # ``DeliveryFormats.size``, inlined
+        payload_bytes += cast("int | None", known) or len(event.payload)
     client.traffic.publishes_out += sent
     client.traffic.payload_out += payload_bytes
     return certain | tell_all(client, session, frames) if marks else certain
