@@ -22,7 +22,7 @@ CALLS = {
     "retained PUBLISH": 75,
     "plain message": 61,
     NOT_STORED: 22,
-    "PUT": 86,
+    "PUT": 85,
     "GET": 13,
     "CONNECT": 204,
 }

@@ -34,6 +34,7 @@ from rowcast.doors.http.messages.asgi import (
     headers_of,
 )
 from rowcast.doors.http.messages.hosts import JOINED, host_problem
+from rowcast.doors.http.messages.problems import as_error
 from rowcast.doors.http.messages.replies import send_bytes, send_empty, send_problem
 from rowcast.doors.http.messages.responses import EDGE
 from rowcast.doors.http.request_times import RequestTimes
@@ -106,10 +107,8 @@ class Edge(HttpDoor):
             try:
                 serve = self._from_page if b"origin" in headers else self._serve
                 await serve(headers, scope, receive, tracked)
-            except CancelledError:
-                if tracked.status or not self.closing.is_set():
-                    raise
-                await send_problem(self.kernel, cut_off(), headers, scope, tracked)
+            except (CancelledError, Exception) as failure:  # noqa: BLE001 - it is told or raised
+                await self._fail(failure, headers, scope, tracked)
             finally:
                 if tracked.path and tracked.status:
                     told = tracked.path, tracked.named, tracked.status
@@ -118,6 +117,20 @@ class Edge(HttpDoor):
             await self._websocket(scope, receive, send)
         else:
             await self.fixed(scope, receive, send)
+
+    async def _fail(
+        self, failure: BaseException, headers: Headers, scope: Scope, send: TrackedSend
+    ) -> None:
+        """Answer a request that was refused, has failed, or is cut off at the end of the server."""
+        if isinstance(failure, CancelledError):
+            if send.status or not self.closing.is_set():
+                raise failure
+            error = cut_off()
+        else:
+            error = as_error(failure, f"{scope['method']} {scope['path'][:200]!r}")
+            if send.status:  # a partial response was sent: abort, or it would look complete
+                raise error from failure
+        await send_problem(self.kernel, error, headers, scope, send)
 
     def _send_from_memory(self, headers: Headers, scope: Scope, send: Send) -> Route | None:
         """Answer a plain GET of a record from its cached answer; return its route.
@@ -185,11 +198,7 @@ class Edge(HttpDoor):
         any_host: bool,
     ) -> None:
         """Check the credentials of a request, then respond to it."""
-        try:
-            await sign_in(self, headers, scope, "sse" if streams else "http")
-        except Error as error:
-            await send_problem(self.kernel, error, headers, scope, send)
-            return
+        await sign_in(self, headers, scope, "sse" if streams else "http")
         any_host = any_host or not is_nobody(scope)
         await self._dispatch(headers, scope, receive, send, streams, any_host)
 
@@ -204,16 +213,13 @@ class Edge(HttpDoor):
     ) -> Awaitable[None]:
         """Return the awaitable that responds to a request of a known caller."""
         if not any_host and not self.hosts.known.get(headers.get(b"host", b"")):
-            try:
-                self.hosts.check(headers)
-            except Error as error:
-                return send_problem(self.kernel, error, headers, scope, send)
+            self.hosts.check(headers)
         path = scope["path"]
         if path in DOCUMENTS:
             return self._routes(scope, receive, send)
         page = self.kernel.pages.get(path)
         if page is not None:
-            return self._show(page, headers, scope, send)
+            return self._show(page, scope, send)
         is_stream = path[:10] == stream_requests.ROOT  # without a call
         if is_stream and self.streams is not None and scope["method"] != "OPTIONS":
             return stream_requests.serve(self.streams, self, headers, scope, receive, send)
@@ -224,10 +230,7 @@ class Edge(HttpDoor):
     async def _page(self, headers: Headers, scope: Scope, send: TrackedSend) -> None:
         """Send a file of the live page."""
         send.path, send.named = pages.ROOT.strip("/"), True
-        try:
-            await pages.serve(headers, scope, send)
-        except Error as error:
-            await send_problem(self.kernel, error, headers, scope, send)
+        await pages.serve(headers, scope, send)
 
     async def _routes(self, scope: Scope, receive: Receive, send: TrackedSend) -> None:
         """Dispatch to FastAPI's routes, which find this edge in the scope."""
@@ -235,19 +238,13 @@ class Edge(HttpDoor):
         send.path = scope["path"].strip("/")
         await self.fixed(scope, receive, send)
 
-    async def _show(self, page: Page, headers: Headers, scope: Scope, send: TrackedSend) -> None:
+    async def _show(self, page: Page, scope: Scope, send: TrackedSend) -> None:
         """Serve a feature's page to callers that may read its topic."""
         send.path = page.name
         if scope["method"] not in READING:
             words = f"{page.name} are only read"
-            error = Error(Code.NOT_ALLOWED, words, allow=["GET", "HEAD"])
-            await send_problem(self.kernel, error, headers, scope, send)
-            return
-        try:
-            self.kernel.authorise_read(page.topic, self.caller(scope, "http"))
-        except Error as error:
-            await send_problem(self.kernel, error, headers, scope, send)
-            return
+            raise Error(Code.NOT_ALLOWED, words, allow=["GET", "HEAD"])
+        self.kernel.authorise_read(page.topic, self.caller(scope, "http"))
         head = scope["method"] == "HEAD"
         await send_bytes(send, 200, page.media_type, page.make(), head=head)
 
@@ -257,11 +254,7 @@ class Edge(HttpDoor):
         """Serve a request of a browser's page, with CORS headers."""
         path = scope["path"]
         public = path in OPEN_PATHS or pages.is_page(path)
-        try:
-            send.send, known = admit(self, headers, scope, send.send, public=public)
-        except Error as error:
-            await send_problem(self.kernel, error, headers, scope, send)
-            return
+        send.send, known = admit(self, headers, scope, send.send, public=public)
         await self._serve(headers, scope, receive, send, of_known_page=known)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:

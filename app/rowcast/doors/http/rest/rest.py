@@ -22,8 +22,7 @@ from rowcast.doors.http.messages.parameters import (
     read_parameters,
     write_parameters,
 )
-from rowcast.doors.http.messages.problems import as_error
-from rowcast.doors.http.messages.replies import send_empty, send_problem
+from rowcast.doors.http.messages.replies import send_empty
 from rowcast.doors.http.rest import reads, writes
 from rowcast.doors.http.rest.allowed_methods import (
     not_offered,
@@ -58,26 +57,22 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
 )
 
 
-async def serve(
+def serve(
     edge: HttpDoor, headers: Headers, scope: Scope, receive: Receive, send: TrackedSend
-) -> None:
-    """Answer one request."""
-    try:
-        topic = topic_of(scope)
-        if topic.startswith(("/", DELAYED_PREFIX)):
-            topic = edge.kernel.registry.named(topic)
-        if scope["method"] == "GET" and not scope["query_string"]:
-            kept = _in_memory(edge, scope, headers, topic)
-            if kept is not None:
-                send.path, send.named = edge.kernel.registry.route(topic).label
-                await send_representation(kept, headers, send)
-                return
-        await _serve(edge, topic, headers, scope, receive, send)
-    except Exception as failure:
-        error = as_error(failure, f"{scope['method']} {scope['path'][:200]!r}")
-        if send.status:  # a partial response was sent: abort, or it would look complete
-            raise error from failure
-        await send_problem(edge.kernel, error, headers, scope, send)
+) -> Awaitable[None]:
+    """Return the awaitable that responds to one request; each raises the Error that refuses it.
+
+    It is no coroutine itself, which costs a resumption.
+    """
+    topic = topic_of(scope)
+    if topic.startswith(("/", DELAYED_PREFIX)):
+        topic = edge.kernel.registry.named(topic)
+    if scope["method"] == "GET" and not scope["query_string"]:
+        kept = _in_memory(edge, scope, headers, topic)
+        if kept is not None:
+            send.path, send.named = edge.kernel.registry.route(topic).label
+            return send_representation(kept, headers, send)
+    return _serve(edge, topic, headers, scope, receive, send)
 
 
 def _in_memory(edge: HttpDoor, scope: Scope, headers: Headers, topic: str) -> Representation | None:
@@ -91,7 +86,7 @@ def _in_memory(edge: HttpDoor, scope: Scope, headers: Headers, topic: str) -> Re
 def _serve(
     edge: HttpDoor, topic: str, headers: Headers, scope: Scope, receive: Receive, send: TrackedSend
 ) -> Awaitable[None]:
-    """Return the awaitable that responds; it is no coroutine itself, which costs a resumption."""
+    """Return what responds to a request that memory alone does not answer."""
     method = scope["method"]
     route = route_of(edge.kernel.registry, topic)
     send.path, send.named = route.label
