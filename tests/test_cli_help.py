@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import rowcast.program.cli
 from rowcast import __version__
+from rowcast.core.log_version import OPERATIONS
 from rowcast.program.cli import command, load_command
 
 COMMANDS = [
@@ -24,7 +25,7 @@ def test_every_command_has_help_with_an_example(name):
 
 
 def test_the_version_is_told():
-    assert f"{__version__}\n" == run("--version").output
+    assert f"{__version__}, version {OPERATIONS} of the log\n" == run("--version").output
 
 
 @pytest.mark.parametrize("arguments", ["--version", "--help", "-h"])
@@ -43,6 +44,7 @@ def test_version_and_help_import_no_command(arguments):
     assert {
         "rowcast.core",
         "rowcast.core.errors",
+        "rowcast.core.log_version",
         "rowcast.program",
         "rowcast.program.cli",
     } == imported

@@ -3,9 +3,9 @@
 import pytest
 
 from rowcast.cluster.agreement import VERSION, agreement, difference
+from rowcast.core.log_version import OPERATIONS
 from rowcast.journal.operations import _CALLS
-from rowcast.log import batch_content
-from rowcast.log.batch_content import GIVE_WAY, OPERATIONS, STAGE
+from rowcast.log.batch_content import GIVE_WAY, STAGE
 from rowcast.program.cluster_checks import agreed
 from rowcast.program.config import load_config
 
@@ -89,4 +89,4 @@ def test_operations_are_those_of_their_version():
     """Who adds one, or changes what one says, raises the version, and the number here."""
     names = {STAGE, GIVE_WAY, *_CALLS}
     known = "abandon define drop give_way reserve return_versions stage switch trim"
-    assert (batch_content.OPERATIONS, " ".join(sorted(names))) == (3, known)
+    assert (OPERATIONS, " ".join(sorted(names))) == (3, known)

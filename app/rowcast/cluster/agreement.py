@@ -8,7 +8,7 @@ the same text, as long as it needs no line.
 from collections.abc import Mapping
 from typing import Final
 
-from rowcast.log.batch_content import OPERATIONS
+from rowcast.core.log_version import OPERATIONS
 
 VERSION: Final = "log.operations"
 """The name of the line with the version of what the log says."""

@@ -24,12 +24,6 @@ QOS_MASK: Final = 0b011
 RETAIN_FLAG: Final = 0b100
 """The flags of an event: its QoS in two bits (MQTT 5, 3.3.1.2), and whether it is retained."""
 
-OPERATIONS: Final[int] = 3
-"""The version of what operations say, and facts, and nodes to one another. Raise it with each
-change that a node of an earlier release would not carry out the same: then such nodes do not follow
-one another. Version 1 knows no facts in staged pages, and no ``GIVE_WAY``; version 2 no results in
-several tables."""
-
 STAGE: Final = "stage"
 """The one operation whose arguments may be bytes: it has the events of an invisible page."""
 GIVE_WAY: Final = "give_way"

@@ -18,6 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from rowcast import __version__
 from rowcast.core.errors import Code, Error
+from rowcast.core.log_version import OPERATIONS
 
 _UMASK: Final = 0o077
 """Files of the server and its commands are private to their owner."""
@@ -139,7 +140,7 @@ def main() -> None:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        print(__version__)
+        print(f"{__version__}, version {OPERATIONS} of the log")
         raise typer.Exit
 
 
@@ -147,7 +148,12 @@ def _show_version(wanted: bool) -> None:
 def _common(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+        typer.Option(
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            help="Print the version, and that of the log, which the nodes of a cluster must share.",
+        ),
     ] = False,
 ) -> None:
     """Take options before a command's name."""

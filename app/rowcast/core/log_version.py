@@ -1,0 +1,9 @@
+"""The version of the log, by which nodes of two releases know whether they may work together."""
+
+from typing import Final
+
+OPERATIONS: Final[int] = 3
+"""The version of what operations (``log/batch_content.py``) say, and facts, and nodes to one
+another. Raise it with each change that a node of an earlier release would not carry out the same:
+then such nodes do not follow one another. Version 1 knows no facts in staged pages, and no
+``GIVE_WAY``; version 2 no results in several tables."""
