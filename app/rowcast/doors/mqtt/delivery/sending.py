@@ -177,7 +177,7 @@ def _encode(client: Outgoing, session: Session, pairs: list[Pair], frames: list[
                 continue
             last = interest
             form: DeliveryFormat = interest.form  # type: ignore[assignment]
-            keys, granted = form.keys, interest.qos
+            keys, granted, as_it_came = form.keys, interest.qos, form.media_type is None
             own, as_published = interest.identifiers, interest.retain_as_published
         qos, encodings = event.qos, event.encodings
         if qos > granted:  # noqa: PLR1730 - min() costs more than all the rest # MQTT-3.8.4-8
@@ -211,8 +211,10 @@ def _encode(client: Outgoing, session: Session, pairs: list[Pair], frames: list[
         else:
             out(frame)  # type: ignore[arg-type]
         sent += 1
-        known = (event.encodings or {}).get(keys[SIZE])  # ``DeliveryFormats.size``, inlined
-        payload_bytes += cast("int | None", known) or len(event.payload)
+        size = (  # ``DeliveryFormats.size``, inlined
+            None if as_it_came and event.table is None else (event.encodings or {}).get(keys[SIZE])
+        )
+        payload_bytes += size or len(event.payload)  # type: ignore[operator]
     client.traffic.publishes_out += sent
     client.traffic.payload_out += payload_bytes
     return certain | tell_all(client, session, frames) if marks else certain
