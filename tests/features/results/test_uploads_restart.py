@@ -246,6 +246,22 @@ async def test_an_upload_does_not_expire_while_it_is_committed(tmp_path):
     assert [*uploads] == []
 
 
+async def test_m5_a_commit_that_is_killed_again_and_again_keeps_its_upload(tmp_path):
+    """M5: of a large result each commit takes minutes, and writes no note that is there already."""
+    world, idle = await brought(tmp_path), result_limits.RESULT_IDLE_SECONDS
+    (upload,) = world.results.uploads
+    await upload.begin_commit("result/ann/hourly/", 1)
+    notes, now = files(tmp_path)[0], world.room.time
+    for _ in range(3):
+        room, now = Server(store=world.room.store), now + idle
+        room.time = now
+        world = await restarted(tmp_path, room=room)
+        (upload,) = world.results.uploads
+        async with world.results.uploads.in_use(upload):
+            await upload.begin_commit("result/ann/hourly/", 1)
+            await until(lambda now=now: abs(notes.stat().st_mtime - now) < 1)
+
+
 async def test_a_full_disk_leaves_whole_notes(tmp_path, monkeypatch):
     world = await brought(tmp_path)
     (upload,) = world.results.uploads

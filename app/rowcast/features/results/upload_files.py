@@ -116,9 +116,9 @@ class UploadFiles:
 
     def touch(self, now: float) -> None:
         """Keep that it is in use; nobody waits for the disk."""
-        with self._lock, suppress(OSError):
-            if self._handle >= 0:
-                os.utime(self._handle, (now, now))
+        with self._lock, suppress(OSError):  # they may be open only once a note was written
+            if not self._closed:
+                os.utime(self._notes, (now, now))
 
     def discard(self) -> None:
         """Refuse all further reads and writes, at once."""
