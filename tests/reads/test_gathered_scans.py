@@ -23,7 +23,7 @@ class Store:
         self.gathered = GatheredScans(self, self.run, scans_max)
 
     async def run(self, call):
-        return await asyncio.wrap_future(self.threads.submit(call))
+        return await asyncio.shield(asyncio.wrap_future(self.threads.submit(call)))
 
     def scan_all(self, scans, limit, size):
         self.jobs.append([scan.topics.text for scan in scans])
@@ -115,3 +115,20 @@ async def test_when_the_loop_ends_nobody_waits_for_ever():
     store.gathered._job.cancel()
     await turns()
     assert [True, True] == [task.cancelled() for task in asked]
+
+
+async def test_a_job_ends_with_the_last_who_waits_for_it():
+    """So a thread that never answers leaves no task, and who comes next has a job of its own."""
+    store = Store()
+    asked = [store.ask("a"), store.ask("b")]
+    await turns()
+    job = store.gathered._job
+    for task in asked:
+        task.cancel()
+    after = store.ask("c")
+    await turns()
+    assert job.cancelled()
+    assert store.gathered._job is not job
+    await store.step()  # what nobody waits for
+    await store.step()
+    assert ["c"] == found(after)

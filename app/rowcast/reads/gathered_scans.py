@@ -32,7 +32,7 @@ class GatheredScans:
 
     def __init__(self, store: Records, run: Run, scans_max: int = GATHERED_SCANS_MAX) -> None:
         self._store, self._run, self._scans_max = store, run, scans_max
-        self._size = 0
+        self._size = self._readers = 0
         self._waiting: deque[_Asked] = deque()
         self._job: asyncio.Task[None] | None = None
 
@@ -46,17 +46,29 @@ class GatheredScans:
         self._waiting.append(asked)
         if self._job is None:
             self._job = loop.create_task(self._work())
-        return await asked.answer
+        self._readers += 1
+        try:
+            return await asked.answer
+        finally:
+            self._readers -= 1
+            if not self._readers and self._job is not None:  # all have left
+                self._job.cancel()
+                self._job = None
 
     async def _work(self) -> None:
         """Read until nobody waits."""
+        some = list[_Asked]()
         try:
             while some := self._next():
                 await self._answer(some)
+        except asyncio.CancelledError:  # nobody is left, or the loop ends
+            if self._job is asyncio.current_task():
+                for asked in (*some, *self._waiting):
+                    asked.answer.cancel()
+            raise
         finally:
-            self._job = None
-            for asked in self._waiting:  # the loop ends
-                asked.answer.cancel()
+            if self._job is asyncio.current_task():
+                self._job = None
 
     def _next(self) -> list[_Asked]:
         """Return who is answered by the next job: all who still wait, within the bound."""
@@ -72,9 +84,6 @@ class GatheredScans:
         scans = [scan for asked in some for scan in asked.scans]
         try:
             pages = await self._run(partial(self._store.scan_all, scans, len(scans), self._size))
-        except asyncio.CancelledError:
-            self._waiting.extendleft(reversed(some))
-            raise
         except Exception as failure:  # noqa: BLE001 - whatever it is, it is each reader's answer
             for asked in some:
                 with suppress(asyncio.InvalidStateError):
