@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from postgres_server import PASSWORD, running_postgres
+from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT, Event
 from rowcast.features.mirror.columns import row_of
 from rowcast.features.mirror.database import MirrorDatabase, Place
@@ -208,6 +209,16 @@ def test_a_filling_ends_while_old_records_are_written_and_the_log_is_trimmed(tmp
         until_equal(server, database, "trimmed")
 
 
+def is_open(filling):
+    """Open it; PostgreSQL ends a connection, and its lock, some time after it is closed."""
+    try:
+        filling.open()
+    except Error as error:
+        assert error.code is Code.BUSY
+        return False
+    return True
+
+
 def test_a_filling_after_an_interrupted_one_keeps_nothing_of_it(database):
     table = parse_schema("type Old @table @export { id: ID @primaryKey, n: Int }").tables[0]
     address = MirrorSection(url=database.url).address
@@ -221,7 +232,7 @@ def test_a_filling_after_an_interrupted_one_keeps_nothing_of_it(database):
     for filling, rows in zip(
         copies_of, ([("a", 900, 1), ("b", 2, 1)], [("a", 5, 42)]), strict=True
     ):
-        filling.open()
+        wait_until(lambda filling=filling: is_open(filling), "the lock of the one before is free")
         generation = filling.begin_filling()
         filling.fill("Old", [row(*one) for one in rows], generation)
         if filling is copies_of[0]:
