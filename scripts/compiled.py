@@ -11,7 +11,7 @@ Hatchling imports this file when it builds a wheel (``CompiledModules``). COMPIL
 wheel, COMPILED=yes fails where nothing can be compiled; otherwise the wheel is compiled if it can
 be, and pure if not.
 
-OPTIMIZE=1 (or 0) has the C compiler optimise less, in a quarter less of its time: for tests, where
+OPTIMIZE=0 (or 1) has the C compiler optimise less, in half of its time: for tests, where
 nothing is compiled yet. What was compiled with 2 is kept, which is what everybody else gets.
 """
 
