@@ -119,6 +119,31 @@ def test_file_of_another_format_is_refused(place):
         place.start()
 
 
+SORTED = """
+import resource, sys
+from rowcast.store.sql_database import Database
+database = Database(sys.argv[1])
+with database.writing() as cursor:
+    cursor.execute("CREATE TABLE rowcast_meta (name TEXT PRIMARY KEY, value)")
+    cursor.execute("CREATE TABLE t (n INTEGER PRIMARY KEY, x TEXT)")
+    numbers = "WITH RECURSIVE c(n) AS (VALUES(1) UNION ALL SELECT n+1 FROM c WHERE n<100000)"
+    cursor.execute(f"INSERT INTO t {numbers} SELECT n, printf('%01000d', n*7919%65521) FROM c")
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+with database.reading() as cursor:
+    cursor.execute("SELECT x, count(*), sum(n) FROM t GROUP BY x").fetchone()
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+database.close()
+"""
+
+
+@pytest.mark.slow
+def test_a_query_of_a_large_table_does_not_hold_it_in_memory(tmp_path):
+    """What is sorted or grouped has 100 MB here, of which a connection holds 16."""
+    command = (sys.executable, "-c", SORTED, str(tmp_path / "t.db"))
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(found.stdout) < 60
+
+
 def test_commit_is_durable_in_the_write_ahead_log(place):
     store = place.start()
     settings = [

@@ -46,8 +46,10 @@ _PRAGMAS: Final = (
     "foreign_keys=OFF",
     f"journal_size_limit={STORE_JOURNAL_BYTES_MAX}",
     f"cache_size=-{STORE_PAGE_CACHE_BYTES_MAX // 1024}",
-    "temp_store=MEMORY",
+    "temp_store=FILE",
 )
+"""``temp_store``: what a query sorts or groups beyond ``cache_size`` goes into a file without a
+name in the system's folder for such (``TMPDIR``); in memory it would be all of a large table."""
 
 _REFUSALS: Final = (
     ("SQLITE_FULL", "the disk of the database is full; free some space and try again"),
