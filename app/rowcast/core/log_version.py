@@ -1,4 +1,8 @@
-"""The version of the log, by which nodes of two releases know whether they may work together."""
+"""The version of the log, by which nodes of two releases know whether they may work together.
+
+It is in a module of its own so that ``rowcast --version`` imports nothing else. It knows nothing of
+what is encoded, which is in ``log/batch_content.py``.
+"""
 
 from typing import Final
 

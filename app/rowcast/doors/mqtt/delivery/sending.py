@@ -214,7 +214,7 @@ def _encode(client: Outgoing, session: Session, pairs: list[Pair], frames: list[
         size = (  # ``DeliveryFormats.size``, inlined
             None if as_it_came and event.table is None else (event.encodings or {}).get(keys[SIZE])
         )
-        payload_bytes += size or len(event.payload)  # type: ignore[operator]
+        payload_bytes += size if isinstance(size, int) else len(event.payload)
     client.traffic.publishes_out += sent
     client.traffic.payload_out += payload_bytes
     return certain | tell_all(client, session, frames) if marks else certain
