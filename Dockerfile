@@ -55,6 +55,8 @@ COPY resources resources
 ENV PATH=/opt/rowcast/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 # As variables, so that other commands in a container (docker exec) have them too.
 ENV ROWCAST_DATA=/data ROWCAST_HTTP__HOST=0.0.0.0 ROWCAST_MQTT__NETWORK__HOST=0.0.0.0
+# Large answers are sorted in files; /tmp may be memory, and the rest read-only.
+ENV SQLITE_TMPDIR=/data
 # As a number, so that Kubernetes can tell that it is not that of root.
 USER 10001:10001
 VOLUME /data

@@ -1,7 +1,10 @@
 """What is installed where: locks, the licence, and the image."""
 
+import ast
 import re
+import sys
 import tomllib
+from importlib import metadata
 
 import yaml
 
@@ -95,6 +98,12 @@ def test_the_files_of_compose_share_no_volume():
     assert 3 == len(set(names))
 
 
+def test_the_image_sorts_large_answers_on_its_volume():
+    text = (ROOT / "Dockerfile").read_text()
+    assert ["/data"] == re.findall(r"^ENV SQLITE_TMPDIR=(.+)$", text, re.MULTILINE)
+    assert ["/data"] == re.findall(r"^VOLUME (.+)$", text, re.MULTILINE)
+
+
 def test_the_image_is_made_without_a_secret_of_the_cluster():
     """The build gets the folder's files, less these."""
     assert "deploy" in (ROOT / ".dockerignore").read_text().split()
@@ -107,6 +116,22 @@ def test_the_server_is_installed_without_the_tools_of_tests():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     named = {re.match(r"[\w-]+", text)[0].lower() for text in project["dependencies"]}
     assert set() == named - server.keys()
+
+
+def test_readings_are_replayed_with_what_the_server_and_the_sample_install():
+    """The README has who started the server run scripts/load, before any test tools."""
+    code = ast.parse((ROOT / "scripts" / "replay.py").read_text())
+    modules = {node.module for node in ast.walk(code) if isinstance(node, ast.ImportFrom)}
+    modules |= {
+        x.name for node in ast.walk(code) if isinstance(node, ast.Import) for x in node.names
+    }
+    used = {name.partition(".")[0] for name in modules if name} - sys.stdlib_module_names
+    of_package = metadata.packages_distributions()
+    packages = {of_package[name][0].lower() for name in used if name in of_package} - {"rowcast"}
+    text = (ROOT / "scripts" / "install").read_text()
+    sample = set(re.findall(r"install_locked ([\w-]+)", text))
+    assert "paho-mqtt" in packages
+    assert set() == packages - locked("requirements-server.lock").keys() - sample
 
 
 def test_what_compiles_is_locked_at_the_versions_of_the_tests():
