@@ -239,6 +239,20 @@ def test_full_disk_refuses_and_then_goes_on(place, writer):
     assert (store.head(), store.count(None), len(store.read(0, ALL))) == (4, 2, 2)
 
 
+def test_a_read_that_finds_no_room_to_sort_says_where(place, writer):
+    """A reading connection writes nothing else; the disk of the database may have much room."""
+    store = place.start()
+    full = sqlite3.OperationalError("database or disk is full")
+    full.sqlite_errorname = "SQLITE_FULL"
+    with (
+        pytest.raises(Error, match="folder for temporary files") as caught,
+        store._database.reading(),
+    ):
+        raise full
+    assert caught.value.code is Code.BUSY
+    fill(store, writer, 10)
+
+
 def test_failing_commit_leaves_nothing(place, writer):
     """All of a batch or none of it, in SQL and in memory."""
     store = place.start()

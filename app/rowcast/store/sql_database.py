@@ -51,7 +51,10 @@ _PRAGMAS: Final = (
 """``temp_store``: what a query sorts or groups beyond ``cache_size`` goes into a file without a
 name in the system's folder for such (``TMPDIR``); in memory it would be all of a large table."""
 
-_REFUSALS: Final = (
+Refusals = tuple[tuple[str, str], ...]
+"""Beginnings of SQLite's names of failures, and what is said of them."""
+
+_REFUSALS: Final[Refusals] = (
     ("SQLITE_FULL", "the disk of the database is full; free some space and try again"),
     ("SQLITE_BUSY", "another program has locked the database; end it and try again"),
     ("SQLITE_LOCKED", "another program has locked the database; end it and try again"),
@@ -62,6 +65,12 @@ _REFUSALS: Final = (
     ("SQLITE_CORRUPT", "the database is damaged; stop the server and restore a backup"),
     ("SQLITE_NOTADB", "the file is not an SQLite database; move it away or name another file"),
 )
+_NO_ROOM: Final = (
+    "the answer needs more room to be sorted or grouped than the server's folder for temporary "
+    "files has; ask for less, add @indexed, or free space there (SQLITE_TMPDIR names another)"
+)
+_READ_REFUSALS: Final[Refusals] = (("SQLITE_FULL", _NO_ROOM), *_REFUSALS)
+"""The same for reads, which write nothing but that."""
 
 
 sqlite3.register_adapter(bytes, bytes)
@@ -145,15 +154,15 @@ class Database:
         return engine
 
     @contextmanager
-    def guard(self) -> Iterator[None]:
+    def guard(self, refusals: Refusals = _REFUSALS) -> Iterator[None]:
         """Convert failures of the disk to an Error; other exceptions are bugs and pass through."""
         try:
             yield
         except sqlite3.Error as error:
-            refuse(error, self.path)
+            refuse(error, self.path, refusals)
             raise
         except DBAPIError as error:
-            refuse(error.orig, self.path)
+            refuse(error.orig, self.path, refusals)
             raise
 
     @contextmanager
@@ -195,7 +204,7 @@ class Database:
         If its limit cancels it, raises the limit's Error; the connection stays usable.
         """
         limit = self._limit.now
-        with self.guard():
+        with self.guard(_READ_REFUSALS):
             connection = self._readers.raw_connection()
             try:
                 driver = cast("sqlite3.Connection", connection.driver_connection)
@@ -270,13 +279,13 @@ def _raising(limit: ReadLimit | None, connection: PoolProxiedConnection) -> Iter
         raise limit.ended from None
 
 
-def refuse(error: BaseException | None, path: Path) -> None:
+def refuse(error: BaseException | None, path: Path, refusals: Refusals = _REFUSALS) -> None:
     """Raise the Error for a failure of a database; return if it is none.
 
     The message reaches the server's callers, so it does not contain paths.
     """
     name = getattr(error, "sqlite_errorname", None) or ""
-    for prefix, sentence in _REFUSALS:
+    for prefix, sentence in refusals:
         if name.startswith(prefix):
             refusal = Error(Code.BUSY, sentence.format(name=name))
             refusal.place = str(path)
