@@ -40,6 +40,9 @@ class MemoryUsers:
     def fresh(self):
         return True
 
+    def look_ahead(self):
+        return True
+
     async def secret(self):
         return SECRET if self.users else None
 

@@ -109,7 +109,7 @@ class Authenticator:
 
         That has to wait for a look at the users, or refuses it.
         """
-        if self._users is not None and not self._users.fresh:
+        if self._users is not None and not self._users.look_ahead():
             return None
         try:
             return self._nameless(peer, door, client_id, users=self.in_force)

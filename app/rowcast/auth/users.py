@@ -82,6 +82,9 @@ class Users(Protocol):
     def fresh(self) -> bool:
         """Whether ``secret`` and ``find`` need not look anew, so that they tell no more."""
 
+    def look_ahead(self) -> bool:
+        """Return the same; begin to look anew if that is due soon, so that nobody waits for it."""
+
     async def secret(self) -> bytes | None:
         """Return the same secret bytes for good; None while there are no users to speak of."""
 

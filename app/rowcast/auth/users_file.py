@@ -91,10 +91,11 @@ class UsersFile:
 
     @property
     def fresh(self) -> bool:
-        """Whether the file was looked at just now.
+        """Whether the file was looked at just now."""
+        return self._clock() - self._looked_at < USERS_FILE_LOOK_SECONDS
 
-        Who asks when that is about to end begins the next look, so that a crowd need not wait.
-        """
+    def look_ahead(self) -> bool:
+        """Return the same; begin the next look when that is about to end: a crowd need not wait."""
         age = self._clock() - self._looked_at
         if age >= USERS_FILE_LOOK_SECONDS:
             return False
