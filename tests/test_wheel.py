@@ -20,6 +20,7 @@ import pytest
 from house import ROOT
 from http_clients import blocking_client
 from rowcast import __version__
+from rowcast.core.log_version import OPERATIONS
 from rowcast.program.commands.init import STARTERS
 from serving import PATIENCE_SECONDS, Server, environment
 from test_compiling import LISTED
@@ -155,7 +156,7 @@ def test_the_wheel_needs_no_other_package_of_this_environment(bare):
 
 def test_python_m_rowcast_is_the_command(bare, tmp_path):
     told = run(bare / "python", "-m", "rowcast", "--version", folder=tmp_path)
-    assert f"{__version__}\n" == told
+    assert f"{__version__}, version {OPERATIONS} of the log\n" == told
 
 
 def test_init_and_serve_in_an_empty_directory(bare, tmp_path):

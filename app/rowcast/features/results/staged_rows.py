@@ -63,9 +63,8 @@ class StagedRows:
 
         It is durable on return. Raises BUSY when the disk refuses it.
         """
-        same = (
-            not pages and self.parts.get(part) == []
-        )  # so notes are bounded as rows and parts are
+        # An empty part that comes again is noted already: so notes are bounded, as rows are.
+        same = not pages and self.parts.get(part) == []
         if self.kept is not None and not same:
             title, files = self.kept
             await asyncio.to_thread(files.note_part, title, part, pages, self.touched)
