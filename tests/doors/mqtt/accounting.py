@@ -315,8 +315,11 @@ class Yard:
             event.expires_at = self.world.time + 2
         self.world.kernel.submit(event, OTHER)
 
-    async def run(self, messages, burst=40):
-        """Let so many messages pass, then let everybody come to the end."""
+    async def run(self, messages, burst=40, progress=lambda _number: None):
+        """Let so many messages pass, then let everybody come to the end.
+
+        ``progress`` is told the number of messages after each burst.
+        """
         await self.populate()
         chance = self.chance
         while self.number < messages:
@@ -326,6 +329,7 @@ class Yard:
             for reader in self.readers:
                 await reader.step()
             self.look()
+            progress(self.number)
             if chance.random() < 0.3:
                 await self.world.pass_time(chance.choice((0.3, 1, 3)))
         for _ in range(60):

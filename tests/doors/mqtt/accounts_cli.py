@@ -30,10 +30,29 @@ def main():
         sys.exit(asyncio.run(add_up(store, options.seed, options.messages)))
 
 
+class Progress:
+    """Tells every hundredth part of a long run on standard error."""
+
+    def __init__(self, messages, start):
+        self._step = max(messages // 100, 1)
+        self._next = self._step
+        self._messages, self._start = messages, start
+
+    def __call__(self, number):
+        if number >= self._next:
+            self._next = number + self._step
+            seconds = time.monotonic() - self._start
+            print(
+                f"{number:,} of {self._messages:,} messages, {seconds:.0f} s",
+                file=sys.stderr,
+                flush=True,
+            )
+
+
 async def add_up(store, seed, messages):
     """Print each account; return the exit code."""
     start, yard = time.monotonic(), Yard(seed, store)
-    await yard.run(messages, burst=400)
+    await yard.run(messages, burst=400, progress=Progress(messages, start))
     checked = yard.checked()
     for ledger in yard.ledgers:
         fine = ledger.adds_up() if ledger in checked else "its session ended"
