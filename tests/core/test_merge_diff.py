@@ -5,7 +5,7 @@ import random
 import pytest
 
 from rowcast.core.merge_diff import NotPatchable, is_same, merge_diff
-from rowcast.core.values import merge_patch
+from rowcast.core.merge_patch import merge_patch
 
 
 def some(rng, depth=0):

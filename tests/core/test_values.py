@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import PROBLEMS_MAX
+from rowcast.core.merge_patch import is_operation, merge_patch
 from rowcast.core.scalars import CONVERT, INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
 from rowcast.core.tables import Attribute, Role, Table, Type
-from rowcast.core.values import Checker, id_text, is_operation, merge_patch, parse_id, shown
+from rowcast.core.value_texts import shown
+from rowcast.core.values import Checker, id_text, parse_id
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 HOME = Attribute(

@@ -11,7 +11,7 @@ from sim_store import number_of
 
 from rowcast.codecs import decode
 from rowcast.core.events import DELETE, PATCH
-from rowcast.core.values import merge_patch
+from rowcast.core.merge_patch import merge_patch
 
 LATER = "when it is submitted"
 """Of an attempt: whether it is to be logged is decided then."""

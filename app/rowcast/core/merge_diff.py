@@ -1,6 +1,6 @@
 """Differences of two values as a JSON merge patch (RFC 7396).
 
-The inverse of ``values.merge_patch``: what a stream sends in place of a whole value. It knows plain
+The inverse of ``merge_patch.py``: what a stream sends in place of a whole value. It knows plain
 values only, and no table.
 """
 

@@ -20,7 +20,7 @@ from rowcast.core.relation_limits import RELATION_DEPTH_MAX
 from rowcast.core.relations import Relation, Tables, relation_of
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table, Type
-from rowcast.core.values import shown
+from rowcast.core.value_texts import shown
 
 _LIMIT: Final = re.compile(r"\s*([0-9]{1,10})\s*(?:,\s*([0-9]{1,10})\s*)?")
 NO_TABLES: Final[Tables] = {}

@@ -20,7 +20,7 @@ from rowcast.core.relations import Relation, Tables, relation_of
 from rowcast.core.scalars import CONVERT, LONG_MAX, LONG_MIN, Mismatch
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Attribute, Table, Type
-from rowcast.core.values import shown
+from rowcast.core.value_texts import shown
 
 ORDERINGS: Final = frozenset({Operator.GT, Operator.GE, Operator.LT, Operator.LE})
 TEXT_OPERATORS: Final = frozenset({Operator.STARTS_WITH, Operator.ENDS_WITH, Operator.CONTAINS})

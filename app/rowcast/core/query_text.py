@@ -35,7 +35,7 @@ from rowcast.core.query_terms import ORDERINGS, Target, Unreadable, follow, read
 from rowcast.core.relations import RelatedKeys, Tables, through
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
-from rowcast.core.values import shown
+from rowcast.core.value_texts import shown
 
 _FUNCTIONS: Final = ("select", "sort", "limit", "after")
 _GROUP: Final = "group"

@@ -37,7 +37,7 @@ from rowcast.core.query_terms import Target, Unreadable, find, read_value
 from rowcast.core.right_limits import RULE_DEPTH_MAX, RULE_TEXT_CHARS_MAX
 from rowcast.core.scalars import LONG_MAX, LONG_MIN
 from rowcast.core.tables import Table, Type
-from rowcast.core.values import shown
+from rowcast.core.value_texts import shown
 
 _TOKEN: Final = re.compile(
     r"\s*(?:(?P<text>'[^']*'|\"[^\"]*\")|(?P<number>-?[0-9]+(?:\.[0-9]+)?)|(?P<sign>==|!=|<=|>=|<|>"

@@ -7,13 +7,12 @@ are reported at once, with the same messages on every door. The module knows nei
 rights nor storage.
 """
 
-import json
-from collections.abc import Callable, Iterable, Mapping
-from decimal import Decimal, localcontext
-from typing import Final, TypeGuard, cast
+from collections.abc import Callable, Mapping
+from typing import Final, cast
 
 from rowcast.core.errors import Code, Error
-from rowcast.core.limits import DECIMAL_DIGITS_MAX, PROBLEMS_MAX
+from rowcast.core.limits import PROBLEMS_MAX
+from rowcast.core.merge_patch import is_operation
 from rowcast.core.scalars import (
     CONVERT,
     EXACT,
@@ -24,15 +23,11 @@ from rowcast.core.scalars import (
     PLAIN,
     Convert,
     Mismatch,
-    Number,
     decimal_of,
-    is_number,
 )
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Attribute, Role, Table, Type
-
-OPERATION: Final = "__op__"
-"""The key that makes ``{"__op__": "add", "value": 2}`` an operation on what is there."""
+from rowcast.core.value_texts import kind_of, shown
 
 _NUMBERS: Final = frozenset({Type.INT, Type.LONG, Type.FLOAT, Type.DECIMAL, Type.ANY})
 _INTEGER_CHARS_MAX: Final = len(str(LONG_MIN))
@@ -71,7 +66,7 @@ class Checker:
         if not isinstance(value, dict):
             raise Error(
                 Code.UNPROCESSABLE,
-                f"{self._shape.owner} takes an object with its attributes, not {_kind(value)}",
+                f"{self._shape.owner} takes an object with its attributes, not {kind_of(value)}",
             )
         problems: Problems = []
         out = self._shape.check(value, "", partial, problems)
@@ -260,40 +255,6 @@ def _refusal(problems: Problems) -> Error:
     )
 
 
-def shown(value: object) -> str:
-    """Format a value for an error message: short, and text in quotes."""
-    if isinstance(value, str):
-        text = json.dumps(value[:60], ensure_ascii=not value.isprintable())
-        return text if len(value) <= 60 else f'{text[:-1]}..."'
-    if value is None or isinstance(value, bool):
-        return json.dumps(value)
-    if isinstance(value, int | float | Decimal):
-        return _digits(value)
-    return _kind(value)
-
-
-def _digits(value: float | Decimal) -> str:
-    if isinstance(value, int) and not LONG_MIN <= value <= LONG_MAX:
-        return "an integer beyond 64 bits"  # its digits could be many
-    return str(value)[:60]
-
-
-def _kind(value: object) -> str:
-    kinds: Iterable[tuple[type | tuple[type, ...], str]] = (
-        (dict, "an object"),
-        ((list, tuple), "a list"),
-        ((bytes, bytearray, memoryview), "bytes"),
-        (str, "text"),
-        (bool, "a boolean"),
-        ((int, float, Decimal), "a number"),
-        (type(None), "null"),
-    )
-    for type_, name in kinds:
-        if isinstance(value, type_):
-            return name
-    return f"a {type(value).__name__}"
-
-
 # -- out -------------------------------------------------------------------------------------------
 
 _PerScalar = Callable[[Attribute], Convert | None]
@@ -361,74 +322,6 @@ def _list_change(inner: Convert) -> Convert:
 
 def _same_object(one: object, other: object) -> bool:
     return one is other
-
-
-# -- patches ---------------------------------------------------------------------------------------
-
-
-def is_operation(value: object) -> TypeGuard[dict[str, object]]:
-    """Whether the value is an operation on the current value, such as an increment."""
-    return isinstance(value, dict) and OPERATION in value
-
-
-def merge_patch(current: object, patch: object) -> object:
-    """Apply a patch to a value: a merge patch (RFC 7396, section 2) with counters.
-
-    An object is merged into an object, null removes, anything else replaces. Beyond the RFC,
-    ``{"__op__": "add", "value": 2}`` adds to the current number, or to 0. Neither argument is
-    changed. The caller checks the result against the table.
-    """
-    if is_operation(patch):
-        return _added(current, patch)
-    if not isinstance(patch, dict):
-        return patch
-    out: dict[str, object] = dict(current) if isinstance(current, dict) else {}
-    for name, item in patch.items():
-        if item is None:
-            out.pop(name, None)
-        else:
-            out[name] = merge_patch(out.get(name), item)
-    return out
-
-
-def _added(current: object, operation: dict[str, object]) -> object:
-    amount = operation.get("value")
-    if operation[OPERATION] != "add" or not is_number(amount):
-        raise Error(
-            Code.UNPROCESSABLE,
-            'an operation in a patch must be {"__op__": "add", "value": <number>};'
-            f" not {shown(operation[OPERATION])} with {shown(amount)}",
-        )
-    base = 0 if current is None else current
-    if not is_number(base):
-        raise Error(
-            Code.UNPROCESSABLE,
-            f"cannot add to {shown(current)}: only a number can be counted up",
-        )
-    try:
-        return _sum(base, amount)
-    except ArithmeticError:
-        raise Error(
-            Code.UNPROCESSABLE,
-            f"cannot add {shown(amount)} to {shown(base)}: the sum is out of range",
-        ) from None
-
-
-def _sum(one: Number, other: Number) -> Number:
-    """Add two numbers: a decimal with anything is a decimal, integers stay within 64 bits."""
-    if isinstance(one, Decimal) or isinstance(other, Decimal):
-        with localcontext(prec=DECIMAL_DIGITS_MAX):
-            return _decimal(one) + _decimal(other)
-    if isinstance(one, float) or isinstance(other, float):
-        return float(one) + float(other)
-    if LONG_MIN <= one + other <= LONG_MAX:
-        return one + other
-    raise OverflowError
-
-
-def _decimal(value: Number) -> Decimal:
-    """Return a decimal; of a float with the digits of its shortest spelling."""
-    return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
 
 
 # -- record ids ------------------------------------------------------------------------------------

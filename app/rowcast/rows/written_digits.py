@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import cast
 
+from rowcast.core.merge_patch import is_operation
 from rowcast.core.tables import Attribute, Type
-from rowcast.core.values import is_operation
 
 Taking = Callable[[object, object], object]
 """Returns a value with what was written in its places; the same object if nothing changes."""

@@ -13,9 +13,9 @@ from rowcast.codecs import decode, encode, is_structured
 from rowcast.core.clock import seconds_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT, RETAINED, Event, Record
+from rowcast.core.merge_patch import merge_patch
 from rowcast.core.tables import Role
 from rowcast.core.transaction_parts import set_parts
-from rowcast.core.values import merge_patch
 from rowcast.reads.before_image import set_before_image
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.transcoder import Plain, structured_type

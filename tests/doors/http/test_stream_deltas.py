@@ -8,7 +8,7 @@ import pytest
 from http_server import HttpServer
 from rowcast.codecs import CBOR, JSON, MSGPACK, decode, encode
 from rowcast.core.events import DELETE, MESSAGE, PUT, RESET, Event
-from rowcast.core.values import merge_patch
+from rowcast.core.merge_patch import merge_patch
 from rowcast.doors.http.streams.deltas import Deltas
 from rowcast.doors.http.streams.frames import Frames
 

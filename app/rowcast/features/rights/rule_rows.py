@@ -20,10 +20,10 @@ from rowcast.core.callers import SERVER
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PUT, Record
 from rowcast.core.limits import SCAN_PAGE_RECORDS
+from rowcast.core.merge_patch import merge_patch
 from rowcast.core.right_limits import RULE_ROWS_MAX
 from rowcast.core.topic_rules import TopicRule
 from rowcast.core.topics import RULES, TopicFilter
-from rowcast.core.values import merge_patch
 from rowcast.features.rights.rights import Rights
 from rowcast.features.rights.rule_syntax import MEMBERS, rule_of, stored_rule_of
 from rowcast.routes.system_rows import SystemRows
