@@ -107,8 +107,6 @@ ORIGIN_CHARS_MAX = 64
 """Length of a write's origin, which is stored in every such event."""
 SEQ_RESERVE = 100_000
 """Sequence numbers reserved on disk at a time; a crash skips at most so many."""
-RECORD_CACHE_RECORDS_MAX = 100_000
-"""Current records cached in memory."""
 
 # Values and queries ------------------------------------------------------------------------------
 PROBLEMS_MAX = 20

@@ -46,8 +46,11 @@ RECORD_BYTES = 512
 """Overhead of one event besides its payload and its cached encodings."""
 VALUE_PART_BYTES = 100
 """Size of one decoded member of a map or item of a list (measured: 8 to 135)."""
+RECORD_CACHE_RECORDS_MAX = 100_000
+"""Current records in memory for hot reads; the bound in bytes below is what usually holds."""
 RECORD_CACHE_BYTES_MAX = 128 * 1024 * 1024
-"""Bytes of current records in memory for hot reads, decoded values included: 100,000 usual ones."""
+"""Bytes of current records in memory for hot reads, decoded values included: 100,000 usual ones.
+To keep more of them, raise both."""
 RECORD_CACHE_PAYLOAD_BYTES_MAX = 16 * 1024
 """A larger record is cached as bytes only: its decoded value, which may be a hundred times as
 large, is freed with its reader; decoding it again costs a millisecond or more."""

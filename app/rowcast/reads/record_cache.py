@@ -18,8 +18,11 @@ from threading import Lock
 from typing import Final
 
 from rowcast.core.events import DELETE, MISSING, PATCH, RETAINED, Record
-from rowcast.core.limits import RECORD_CACHE_RECORDS_MAX
-from rowcast.core.memory_limits import RECORD_CACHE_BYTES_MAX, RECORD_CACHE_PAYLOAD_BYTES_MAX
+from rowcast.core.memory_limits import (
+    RECORD_CACHE_BYTES_MAX,
+    RECORD_CACHE_PAYLOAD_BYTES_MAX,
+    RECORD_CACHE_RECORDS_MAX,
+)
 from rowcast.reads.held_bytes import held_bytes
 
 
