@@ -35,7 +35,7 @@ REMOTE_PAUSE_SECONDS_MAX = 30
 STREAM_RESTARTS = 3
 """Times that a stream starts again from its checkpoint without a finished batch in between: what a
 restart of the server took from a batch is there the next time, a mistake is not."""
-LAG_SECONDS = 30
+STREAM_LAG_SECONDS = 30
 """Interval between two words about how far a stream is behind."""
 REMOTE_SERVERS_MAX = 8
 """Servers that one process keeps a connection to."""

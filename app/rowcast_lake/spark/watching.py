@@ -19,7 +19,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from rowcast.core.pipeline_limits import (
-    LAG_SECONDS,
+    STREAM_LAG_SECONDS,
     STREAM_PAUSE_SECONDS,
     STREAM_RESTARTS,
 )
@@ -41,7 +41,7 @@ class Watch:
         self,
         name: str,
         tell: Tell,
-        every_seconds: float = LAG_SECONDS,
+        every_seconds: float = STREAM_LAG_SECONDS,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.dropped = 0
