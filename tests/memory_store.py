@@ -141,7 +141,7 @@ class MemoryStore:
 
     is_behind = False
 
-    def append(self, packed: object, *, ahead: bool = False) -> None:
+    def append(self, packed: object, *, may_outrun_tables: bool = False) -> None:
         """Write what was packed."""
         self.commit(*packed)
 

@@ -132,9 +132,11 @@ def test_who_goes_ahead_waits_only_for_tables_that_are_much_further_behind(behin
     behind._room_seconds = 0.01
     for _ in range(5):
         assert behind.is_behind is bool(waited)
-        waited.append(behind.append(behind.pack([writer.event("t", MESSAGE)]), ahead=True))
+        waited.append(
+            behind.append(behind.pack([writer.event("t", MESSAGE)]), may_outrun_tables=True)
+        )
     with pytest.raises(Error) as refused:
-        behind.append(behind.pack([writer.event("t", MESSAGE)]), ahead=True)
+        behind.append(behind.pack([writer.event("t", MESSAGE)]), may_outrun_tables=True)
     assert (Code.BUSY, 5) == (refused.value.code, len(waited))
     behind.resume()
 

@@ -158,9 +158,9 @@ class SimJournal(Truth, JournaledStore):
         """End with the process: what is in the log stays."""
         self._applying.stop()
 
-    def append(self, packed, *, ahead=False):
+    def append(self, packed, *, may_outrun_tables=False):
         self.look()
-        number = super().append(packed, ahead=ahead)
+        number = super().append(packed, may_outrun_tables=may_outrun_tables)
         self.stored(packed.events, packed.changes)
         self.look()
         return number

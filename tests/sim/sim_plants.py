@@ -132,7 +132,7 @@ def let_messages_overtake(monkeypatch):
 
 def keep_callers_pending(monkeypatch):
     """A refused write is never counted off."""
-    answer = Committer._answer
+    answer = Committer._announce_and_answer
 
     def leaky(self, writes, outcomes, **options):
         answer(self, writes, outcomes, **options)
@@ -140,7 +140,7 @@ def keep_callers_pending(monkeypatch):
             if not isinstance(outcome, Receipt):
                 self.pending[write.caller] = self.pending.get(write.caller, 0) + 1
 
-    monkeypatch.setattr(Committer, "_answer", leaky)
+    monkeypatch.setattr(Committer, "_announce_and_answer", leaky)
 
 
 def do_not_look_before_deciding(monkeypatch):

@@ -128,7 +128,7 @@ async def test_b11_writes_of_a_group_leave_memory_when_a_follower_answers_them()
         writes = grouped(*map(Write, events, (ANN, ANN), hearers))
         for write in writes:
             room.committer.pending.hold(ANN, write.size)
-        room.committer._answer(writes, [BUSY, BUSY])
+        room.committer._announce_and_answer(writes, [BUSY, BUSY])
         left = [ref(hearer) for hearer in hearers]
         hearers.clear()
         del write, writes

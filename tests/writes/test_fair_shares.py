@@ -27,11 +27,11 @@ def stored(room):
 
 
 def appends(room):
-    """Note of each batch whether it goes ahead of tables that are behind."""
+    """Note of each batch whether it goes may_outrun_tables of tables that are behind."""
     found, append = [], room.store.append
 
-    def noted(packed, *, ahead):
-        found.append(ahead)
+    def noted(packed, *, may_outrun_tables):
+        found.append(may_outrun_tables)
         append(packed)
 
     room.store.append = noted

@@ -102,20 +102,20 @@ class ForwardingCommitter(Committer):
 
     # -- decided here ------------------------------------------------------------------------------
 
-    def _write(self, work: GroupCommit) -> None:
+    def _decide(self, work: GroupCommit) -> None:
         """Decide a batch, and send it."""
         draft = Draft(work, self._again)
         if work.on_writer_thread or len(work.batch.writes) > self._bounds.loop_writes:
-            self._run(work, partial(self._decide, draft), lambda _: self._send(draft))
+            self._run(work, partial(self._decide_draft, draft), lambda _: self._send(draft))
             return
         try:
-            self._decide(draft)
+            self._decide_draft(draft)
         except Exception as error:  # noqa: BLE001 - each write is tried alone
             self._failed(work, error)
             return
         self._send(draft)
 
-    def _decide(self, draft: Draft) -> None:
+    def _decide_draft(self, draft: Draft) -> None:
         """Decide unit by unit, and note the read set of each."""
         work, events, places = draft.work, draft.events, count(PLACEHOLDER)
         for writes, facts_write in work.batch.stretches():
@@ -328,7 +328,7 @@ class ForwardingCommitter(Committer):
         if self._again > TRIES_MAX:
             self._give_up_first(draft)
             return
-        self._answer(done.batch.writes, done.outcomes)
+        self._announce_and_answer(done.batch.writes, done.outcomes)
         self._tell([facts_write for _, facts_write in done.batch.facts_writes])
         self._begin(GroupCommit(left, alone=work.alone))
 
@@ -337,11 +337,11 @@ class ForwardingCommitter(Committer):
         first, left = first_units(draft, 1), rest_of(draft, 1)
         self._again = 0
         first.fail(_overtaken(first.batch.writes))
-        self._answer(first.batch.writes, first.outcomes)
+        self._announce_and_answer(first.batch.writes, first.outcomes)
         self._tell([facts_write for _, facts_write in first.batch.facts_writes])
         self._begin(GroupCommit(left or Batch(), alone=draft.work.alone))
 
-    def _answer(
+    def _announce_and_answer(
         self, writes: Sequence[Write], outcomes: Sequence[Outcome], *, stored: bool = True
     ) -> None:
         """Call each write's callback; logged events were announced when they arrived."""
@@ -356,7 +356,7 @@ class ForwardingCommitter(Committer):
                 self._tell_denied(write, outcome)
         self.pending.release_all(writes)
         for write, outcome in zip(writes, outcomes, strict=True):
-            write.group = None  # as ``Committer._answer`` does
+            write.group = None  # as ``Committer._announce_and_answer`` does
             try:
                 write.done(outcome)
             except Exception:

@@ -87,7 +87,7 @@ class FollowerStore(JournaledStore):
         super()._take_applied(applied)
         self._followed.trim(applied.number)
 
-    def append(self, packed: object, *, ahead: bool = False) -> int:  # noqa: ARG002 - as elsewhere
+    def append(self, packed: object, *, may_outrun_tables: bool = False) -> int:  # noqa: ARG002
         """Refuse, with BUSY: another node appends."""
         raise Error(
             Code.BUSY,

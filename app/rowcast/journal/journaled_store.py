@@ -144,10 +144,10 @@ class JournaledStore:
         """Whether the tables are so far behind the log that writers wait."""
         return self.tail.is_behind
 
-    def append(self, packed: object, *, ahead: bool = False) -> int:
+    def append(self, packed: object, *, may_outrun_tables: bool = False) -> int:
         """Append a batch of ``pack``; return its number. On return it is durable.
 
-        It waits for tables that are behind, ``ahead`` until they are much further behind.
+        It waits for tables that lag; ``may_outrun_tables``: only where they lag much more.
         Raises BUSY when the disk refuses, when the tables are too far behind, and when another
         node has appended: then this one must not number writes any more.
         """
@@ -158,7 +158,7 @@ class JournaledStore:
         large = tail.large_events > 0 and tail.is_large(len(packed.events))
         if large or (tail.applied < newest and tail.is_behind):
             self._applying.hurry(newest)
-            if not tail.wait_for_room(self._room_seconds, ahead=ahead, large=large):
+            if not tail.wait_for_room(self._room_seconds, outrun=may_outrun_tables, large=large):
                 raise self._not_followed()
         number = newest + 1
         # The newest version is the time of its writer, without asking the clock again.

@@ -26,9 +26,9 @@ LAG_EVENTS: Final = 20_000
 LAG_BATCHES: Final = 2_000
 """The same in batches: less than the notices that fit in a pipe (64 KiB)."""
 LAG_TIMES_AHEAD: Final = 2
-"""How many times as many events and batches may be behind for those who need not wait for writers
-with more: still fewer notices than fit in a pipe. There is no bound of time for them: where few
-events are behind, the tables wait for a slow one of them, and not for writers to be slower."""
+"""The bounds for a batch that may outrun the tables (``Batch.may_outrun_tables``), as a multiple of
+LAG_EVENTS and LAG_BATCHES: still fewer notices than fit in a pipe. LAG_SECONDS does not hold for
+it: few events that lag for long are slow to apply, and slower writers would not speed that up."""
 
 
 class Nothing:
@@ -137,16 +137,16 @@ class Tail:
         """Whether a batch of so many events alone is more than may be behind."""
         return events > self._lag_events_max
 
-    def wait_for_room(self, seconds: float, *, ahead: bool = False, large: bool = False) -> bool:
+    def wait_for_room(self, seconds: float, *, outrun: bool = False, large: bool = False) -> bool:
         """Wait until the tables are within the bounds of lag; return whether they are.
 
-        ``ahead``: the bounds of those who do not wait for writers with more, without a time.
+        ``outrun``: for a batch that may outrun them, LAG_TIMES_AHEAD as much, and no bound of time.
         ``large``: those of a large batch, which follows no other.
         """
         if large:
             return self._wait_for(lambda: not self.large_events, seconds)
-        if ahead:
-            return self._wait_for(lambda: not self._is_far_behind(), seconds)
+        if outrun:
+            return self._wait_for(lambda: not self._exceeds_lag_ahead(), seconds)
         return self._wait_for(lambda: not self.is_behind, seconds)
 
     def _wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
@@ -218,8 +218,8 @@ class Tail:
             return False
         return self._now() - made_at > self._lag_seconds
 
-    def _is_far_behind(self) -> bool:
-        """Return whether so many events or batches are behind that nobody goes ahead."""
+    def _exceeds_lag_ahead(self) -> bool:
+        """Whether more lags than even a batch that may outrun the tables may find."""
         events_max = LAG_TIMES_AHEAD * self._lag_events_max
         batches_max = LAG_TIMES_AHEAD * self._lag_batches_max
         lag_events = self.lag_events - self.large_events

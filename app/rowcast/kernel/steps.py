@@ -34,7 +34,7 @@ ORDER: Final = (
 BARE: Final = frozenset({"access", "content", "recent"})
 """The steps at a topic without features; the last of them is removed after the first write."""
 BARE_STEPS: Final = len(BARE) - 1
-"""How many such a topic has from its second write on."""
+"""How many steps a topic without features has once "recent" has removed itself."""
 
 TAKING_OVER: Final = frozenset({"hooks", "delay", "resource"})
 """Steps that may take a write over, or begin another."""

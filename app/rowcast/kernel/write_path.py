@@ -74,8 +74,9 @@ class WritePath:
 
         Synchronous up to the commit: writes of one caller stay in order, even with asynchronous
         hooks. ``changes`` are applied if and only if the outcome is a Receipt, with the write; for
-        a resource class, after its writes. ``done`` may be called before. ``wants_existed``: the
-        receipt tells whether there was a record, which may have to be read first.
+        a resource class, after its writes. ``done`` may be called before this method returns.
+        ``wants_existed``: the receipt tells whether there was a record, which may have to be read
+        first.
         """
         route = self._known.get(event.topic)
         if (

@@ -137,10 +137,11 @@ class Appends(Head, Protocol):
     def is_behind(self) -> bool:
         """Whether the tables are so far behind the log that ``append`` waits for them."""
 
-    def append(self, packed: object, *, ahead: bool = False) -> object:
+    def append(self, packed: object, *, may_outrun_tables: bool = False) -> object:
         """Append what was packed, all or none; on return it is durable.
 
-        ``ahead``: it need not wait for tables that are behind, unless they are much further so.
+        ``may_outrun_tables``: it waits only for tables that are much further behind than others may
+        let them be (``journal/tail.py:LAG_TIMES_AHEAD``).
 
         Each event has its ``seq``, greater than every one before. Error(BUSY) means that the disk
         refused; a retry may succeed later.

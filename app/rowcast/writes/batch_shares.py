@@ -73,8 +73,8 @@ class BatchShares:
     def room_ahead(self, announced: Batch) -> int:
         """Return how many more writes may be announced before they are appended.
 
-        None where somebody waits for the disk: they are appended before all that is not announced,
-        so that another write would wait for three appends, and not for two.
+        0 while a caller waits for an answer. What is announced here is appended before that
+        caller's write, which would then wait for three appends instead of two.
         """
         bounds = self._bounds
         if not self.are_needed():

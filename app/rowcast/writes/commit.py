@@ -1,5 +1,9 @@
 """The only writer: takes a batch from the queue, decides, appends, announces and answers it.
 
+``Committer`` extends ``staged_commit.py`` (large results), ``commit_queue.py`` (what waits) and
+``writer_calls.py``; ``cluster/`` overrides its steps: ``_start``, ``_begin``, ``_decide``,
+``_append``, ``_written``, ``_finish``, ``_announce_and_answer``.
+
 One batch at a time is written by the one writer thread; while it is, the next batch collects, so no
 timer adds latency when idle and no write waits behind more than one append (group commit). Before
 it is written, everything that depends on the current record is decided: conditions, patches, times
@@ -38,7 +42,7 @@ log = logging.getLogger("rowcast.commit")
 
 
 class Committer(StagedCommits):
-    """One queue, one thread, one order; ``cluster/`` extends it, by what begins with ``_``, too."""
+    """One queue, one writer thread, one order of events."""
 
     def __init__(
         self,
@@ -55,7 +59,7 @@ class Committer(StagedCommits):
         self.announced_first = AnnouncedFirst()
         self._reserved = max(store.head(), store.reserved())
         self._reserved_at_start = self._reserved
-        """Numbers up to this one may be of an earlier life's messages, announced and lost."""
+        """Numbers up to this one may have been announced before the last crash, and then lost."""
         self._numbers = count(self._reserved + 1)  # none is reused, though its append fails
         self.announced = store.head()
         """The position up to which all logged events have been offered to the bus."""
@@ -108,9 +112,9 @@ class Committer(StagedCommits):
             self._failed(work, error)
             return
         if ask or work.late:
-            self._run(work, partial(work.fetch, self._store, ask), self._write)
+            self._run(work, partial(work.fetch, self._store, ask), self._decide)
         else:
-            self._write(work)
+            self._decide(work)
 
     def _run(
         self, work: GroupCommit, call: Callable[[], None], then: Callable[[GroupCommit], None]
@@ -129,7 +133,7 @@ class Committer(StagedCommits):
         """Refuse all queued writes at shutdown."""
         while True:
             batch = work.batch
-            self._answer(batch.writes, [stopping() for _ in batch.writes])
+            self._announce_and_answer(batch.writes, [stopping() for _ in batch.writes])
             for _, facts_write in batch.facts_writes:
                 facts_write.error = stopping()
             self._tell([facts_write for _, facts_write in batch.facts_writes])
@@ -139,10 +143,10 @@ class Committer(StagedCommits):
         self._busy = False
         self._wake(self._idle)
 
-    def _write(self, work: GroupCommit) -> None:
+    def _decide(self, work: GroupCommit) -> None:
         """Decide a batch, and have it appended to the log."""
         if work.on_writer_thread or len(work.batch.writes) > self._bounds.loop_writes:
-            self._run(work, partial(self._write_on_writer_thread, work), self._written)
+            self._run(work, partial(self._decide_and_append, work), self._written)
             return
         try:
             work.decide(self._numbers.__next__, self._store)
@@ -158,7 +162,7 @@ class Committer(StagedCommits):
             and self._may_go_ahead(work)
         ):
             self._goes_ahead = work.announced = True
-            self._answer(work.batch.writes, work.outcomes, stored=False)
+            self._announce_and_answer(work.batch.writes, work.outcomes, stored=False)
             self._run(work, partial(self._append, work), self._stored)
         else:
             self._run(work, partial(self._append, work), self._written)
@@ -192,7 +196,7 @@ class Committer(StagedCommits):
         work.announced = True
         work.events += events
         work.batch.writes += writes
-        self._answer(writes, outcomes, stored=False)
+        self._announce_and_answer(writes, outcomes, stored=False)
         if waiting and goes_first(waiting[0]):
             self._schedule()
 
@@ -263,8 +267,8 @@ class Committer(StagedCommits):
 
     # -- outcomes ----------------------------------------------------------------------------------
 
-    def _write_on_writer_thread(self, work: GroupCommit) -> None:
-        """Do both on the writer thread: it would hold up the loop, or reads the store."""
+    def _decide_and_append(self, work: GroupCommit) -> None:
+        """Do both on the writer thread: a batch that is large, or whose deciders read the store."""
         work.decide(self._numbers.__next__, self._store)
         if work.packed is not None:
             self._append(work)
@@ -325,7 +329,7 @@ class Committer(StagedCommits):
         times.total += seconds
         batch, outcomes = work.batch, work.outcomes
         if outcomes:
-            self._answer(batch.writes, outcomes)
+            self._announce_and_answer(batch.writes, outcomes)
             if len(outcomes) >= self._bounds.fitted_events and self.shares.until:
                 self.shares.fit(self._loop.time() - self._begun - seconds)
         if batch.facts_writes:
@@ -338,10 +342,10 @@ class Committer(StagedCommits):
         if self.pending.slowed or self._relieved:
             self._relieve()
 
-    def _answer(
+    def _announce_and_answer(
         self, writes: Sequence[Write], outcomes: Sequence[Outcome], *, stored: bool = True
     ) -> None:
-        """Publish each event and call the write's callback, in order; it holds what is stored."""
+        """Publish each event, call its write's ``done``; ``stored`` frees pending bytes."""
         pending, publish, held, last = self.pending, self._bus.publish, 0, len(writes) - 1
         for index, (write, outcome) in enumerate(zip(writes, outcomes, strict=True)):
             if isinstance(outcome, Receipt):
@@ -382,7 +386,7 @@ class Committer(StagedCommits):
             for missing, prepare in self.before_append:
                 if missing:
                     prepare(events)
-        self._store.append(work.packed, ahead=work.batch.may_outrun_tables)
+        self._store.append(work.packed, may_outrun_tables=work.batch.may_outrun_tables)
         if events:
             self.stored = events[-1].seq
 

@@ -1,6 +1,7 @@
 """The queue of the committer: its order, its bounds, and the bytes that it holds.
 
-``commit.py`` takes batches from it, one at a time. Writers that are much ahead of the disk are
+The layer of the committer below ``commit.py``, whose ``_start`` takes batches from it, one at a
+time. Writers that are much ahead of the disk are
 paused, then refused; each caller's share of a batch is fair when several have more than it takes.
 While the tables lag behind the log, writers with many queued bytes are deferred, others are not.
 """
@@ -55,8 +56,8 @@ class CommitQueue(WriterCalls):
         self._waiting_facts = self._waiting_facts_bytes = 0  # of changes without a write
         self._parts: deque[Batch] = deque()
         """The parts of a failed batch, each to be tried alone, before everything that waits."""
-        self._busy = self._goes_ahead = False
-        """Whether a batch is being written; and announced, so that others like it may be, too."""
+        self._busy = False  # whether a batch is being written
+        self._goes_ahead = False  # and was announced first, so that others like it may be, too
         self._relieved: list[Callable[[], None]] = []
         self.on_denied: list[Callable[[Caller, str, str, Error], None]] = []
         """Called with each write that was denied because of the current record."""
@@ -208,8 +209,8 @@ class CommitQueue(WriterCalls):
     def _take(self, *, whole: bool = False) -> Batch:
         """Return the next batch: fair shares, if several callers write and more waits.
 
-        It is empty while those who wait are passed over, which ``whole`` excludes; then ``_start``
-        is called again soon.
+        While the tables lag, it leaves out callers with many bytes and may be empty; ``_start`` is
+        then called again soon. ``whole``: nobody is left out.
         """
         if self._claims and not whole and self._claimed():
             return Batch([])

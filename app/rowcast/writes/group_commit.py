@@ -53,7 +53,7 @@ class GroupCommit:
         self.events: list[Event] = []
         self.changes: list[Change] = []
         self.packed: object = None
-        """The encoded events and changes."""
+        """The encoded events and changes, of ``Appends.pack``: a ``journal/packed.py:Packed``."""
 
     def collect(self, cache: RecordCache, clock: HybridClock) -> list[tuple[Table | None, str]]:
         """Collect the current records that are in memory; return those that must be read."""

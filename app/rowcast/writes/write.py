@@ -194,7 +194,7 @@ class Write:
         self.wants_existed = wants_existed and event.kind in RETAINED
         """Whether its receipt tells if there was a record."""
         self.examination: Examination | None = None
-        """What was found about a large value, or that it may wait for that; else None."""
+        """Of a large value: OPEN until it was examined, then what was found; None of others."""
         self.condition = condition
         self.checks: tuple[Decider, ...] = () if condition is None else _CONDITION
         """Checks of the current record, in order."""
@@ -207,7 +207,7 @@ class Write:
         self.versioned = False
         """Whether it has a version of its writer, so that it may be late."""
         self.follows = False
-        """Whether it needs the deletion before it, as a versioned write does."""
+        """Whether a deletion before it matters to it: its version is compared with this write's."""
         self.depends = (
             condition is not None
             or event.kind == PATCH

@@ -27,7 +27,8 @@ class WriterCalls:
         self._call: Callable[[Callable[[], None], Done, Failed], None] = getattr(
             executor, "call", partial(_call_by, executor)
         )
-        """Runs what has no result, and tells on the thread how it has ended."""
+        """Runs a call without a result on the writer thread, which calls ``done`` or ``failed``.
+        In the server it is ``net/single_thread.py:SingleThread.call``."""
         self._loop = asyncio.get_running_loop()
 
     def on_writer(self, call: Callable[[], T]) -> "Future[T]":

@@ -42,8 +42,8 @@ class Client(Outgoing, Receiver):
     __slots__ = (
         "_paused",
         "answered",
+        "awaits_store",
         "before",
-        "behind",
         "broker",
         "clean_start",
         "connected_at",
@@ -84,6 +84,8 @@ class Client(Outgoing, Receiver):
         self.dialogue: Dialogue | None = None  # with an Authentication Method only
         self.held: list[Packet | Violation] = []
         """Packets received while CONNECT is being answered."""
+        self.awaits_store = self._paused = False  # its SUBSCRIBE is being stored; see ``stopped``
+        self.entered = self.tells_gaps = False  # hooks know that it is here; of gap notices (M4)
         self.clean_start = False
         self.connected_at = 0.0
         self.last_seen = self.loop.time()
@@ -100,12 +102,10 @@ class Client(Outgoing, Receiver):
         """QoS 2 identifiers answered with PUBREC on this connection, and not released."""
         self.refused = 0
         """Refused publishes of this connection, for statistics."""
-        self.before, self.noted = Traffic(), False
+        self.before, self.noted = Traffic(), False  # for ``Tally``: counted already; to be counted
         self.meter = broker.settings.rates.meter(self.last_seen)
         """The rate limits of incoming packets; None without limits (D57)."""
         self.trouble = "the connection was lost"  # the reason of the end; empty after DISCONNECT
-        # entered: hooks heard that it came, and not that it is gone; tells_gaps: see CONNECT (M4)
-        self.tells_gaps = self.behind = self.entered = self._paused = False
         timeout = broker.settings.connect_timeout_seconds
         self.patience = ConnectionTimers(self, broker.wheel, timeout)
 
@@ -142,7 +142,7 @@ class Client(Outgoing, Receiver):
                 if self.broker.samplers and self.caller is not None:
                     for sample in self.broker.samplers:
                         sample(self.caller, packets)
-                if self.opening is None and not self.behind:
+                if self.opening is None and not self.awaits_store:
                     self._handle(packets)
                 else:
                     self._hold(packets)
@@ -196,7 +196,7 @@ class Client(Outgoing, Receiver):
                 raise cast("Violation", packet)
             handler(self, packet)
             start += 1
-            if self.opening is not None or self.behind:
+            if self.opening is not None or self.awaits_store:
                 self._hold(packets[start:])
                 return
 
@@ -215,7 +215,7 @@ class Client(Outgoing, Receiver):
 
     def opened(self) -> None:
         """Process buffered packets, after CONNECT is answered or a write is stored."""
-        self.opening, self.behind = None, False
+        self.opening, self.awaits_store = None, False
         held, self.held = self.held, []
         if not self.closing and held:
             self._guard("a packet of", self._handle, held)

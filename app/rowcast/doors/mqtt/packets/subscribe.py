@@ -168,7 +168,7 @@ def _later(
     wish: SubscribeRequest, packet: Subscribe, plans: list[FilterRequest | Error] | None
 ) -> None:
     """Run a SUBSCRIBE in a task; packets received meanwhile are buffered."""
-    wish.client.behind = True
+    wish.client.awaits_store = True
     task = _ask(wish, packet) if plans is None else _ask(wish, packet, plans)
     wish.session.asking = asyncio.get_running_loop().create_task(task)
 
@@ -362,7 +362,7 @@ def _wait(client: "Client", caller: Caller, packet: Subscribe) -> None:
             client.disconnect(Reason.SERVER_BUSY, error.message)
         client.opened()
 
-    client.behind = True
+    client.awaits_store = True
     client.held.append(packet)
     client.broker.kernel.when_stored(caller, stored)
 

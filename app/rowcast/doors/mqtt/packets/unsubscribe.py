@@ -32,7 +32,7 @@ def on_unsubscribe(client: "Client", packet: Unsubscribe) -> None:
     if client.connection.version != MQTT_5:
         check_formed(packet.filters)
     if len(packet.filters) > MQTT_SUBSCRIBE_TURN_FILTERS:
-        client.behind = True
+        client.awaits_store = True
         task = _unsubscribe_many(client, caller, packet)
         session.asking = asyncio.get_running_loop().create_task(task)
         return
