@@ -35,26 +35,26 @@ from rowcast.core.errors import Code, Error
 EXACT: Final = b"%b"
 """Copies what orjson returns, whose memory stays as large as it was reserved: 4 KiB at least, and
 thirteen times a long text. A tenth of a microsecond; where the bytes are kept, it saves more."""
-_OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
+_OPTIONS: Final = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 _BRACKET, _DOLLAR = b"[$"  # as integers: the fast way to ask a payload for one byte
-_DIGITS_TO_ZERO = bytes.maketrans(b"123456789\t\r\n", b"000000000   ")
-_WIDE = b"0" * 19  # 2**63 has nineteen digits
-_WIDE_RUN = re.compile(rb"[0-9]{19,}")
-_INT_MAX = str(model.INT_MAX).encode("ascii")
-_STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
-_KEY_OR_STRING = re.compile(_STRING + rb"([ \t\r\n]*:)?", re.DOTALL)
-_STRING_OR_NUMBER = re.compile(
+_DIGITS_TO_ZERO: Final = bytes.maketrans(b"123456789\t\r\n", b"000000000   ")
+_WIDE: Final = b"0" * 19  # 2**63 has nineteen digits
+_WIDE_RUN: Final = re.compile(rb"[0-9]{19,}")
+_INT_MAX: Final = str(model.INT_MAX).encode("ascii")
+_STRING: Final = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
+_KEY_OR_STRING: Final = re.compile(_STRING + rb"([ \t\r\n]*:)?", re.DOTALL)
+_STRING_OR_NUMBER: Final = re.compile(
     _STRING + rb"|(?P<integer>-?[0-9]+)(?P<real>\.[0-9]+)?(?P<power>[eE][+-]?[0-9]+)?", re.DOTALL
 )
-_BEGINNING = re.compile(rb'[ \t\r\n]*(?:[{\["tfn]|-?(?:0|[1-9][0-9]*)(?:[.eE \t\r\n]|\Z))')
-_TOLD_DIGITS = re.compile(rb"[0-9.]{17}|\.[0-9]+0(?![0-9])|[0-9][eE]")
+_BEGINNING: Final = re.compile(rb'[ \t\r\n]*(?:[{\["tfn]|-?(?:0|[1-9][0-9]*)(?:[.eE \t\r\n]|\Z))')
+_TOLD_DIGITS: Final = re.compile(rb"[0-9.]{17}|\.[0-9]+0(?![0-9])|[0-9][eE]")
 """What is in a payload if a number in it has digits that a float, spelled again, may not have."""
-_NAME_CHARS = 100  # of a key that occurs twice: a sentence, whatever the keys are
-_CONTAINERS = frozenset((dict, list))
-_SPELLED_DEPTH_MAX = (
+_NAME_CHARS: Final = 100  # of a key that occurs twice: a sentence, whatever the keys are
+_CONTAINERS: Final = frozenset((dict, list))
+_SPELLED_DEPTH_MAX: Final = (
     2 * limits.VALUE_DEPTH_MAX + 1
 )  # each map may be escaped, the innermost scalar too
-_FLOATS: Mapping[str, float] = MappingProxyType(
+_FLOATS: Final[Mapping[str, float]] = MappingProxyType(
     {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 )
 
@@ -328,7 +328,7 @@ def _float_of(text: str) -> float:
         ) from None
 
 
-_READERS: Mapping[str, Callable[[str], object]] = MappingProxyType(
+_READERS: Final[Mapping[str, Callable[[str], object]]] = MappingProxyType(
     {
         "$bytes": _bytes_of,
         "$date": model.datetime_of,

@@ -21,11 +21,11 @@ from rowcast.codecs.model import ModelMismatch
 from rowcast.core import limits
 from rowcast.core.errors import Code, Error
 
-DECIMAL_EXTENSION = 1
+DECIMAL_EXTENSION: Final = 1
 """The extension type of a Decimal (application types are 0 to 127)."""
-_FIXMAP_LAST = 0x8F
-_MAP_16 = 0xDE
-_TIMESTAMP_AS_DATETIME = 3  # msgpack's number for: aware, in UTC
+_FIXMAP_LAST: Final = 0x8F
+_MAP_16: Final = 0xDE
+_TIMESTAMP_AS_DATETIME: Final = 3  # msgpack's number for: aware, in UTC
 _PLAIN: Final = msgpack.Packer(strict_types=True)
 
 
@@ -187,14 +187,14 @@ class _Counter:
             raise model.too_many("MessagePack", self._most)
 
 
-_OPTIONS: Mapping[str, object] = MappingProxyType(
+_OPTIONS: Final[Mapping[str, object]] = MappingProxyType(
     {"timestamp": _TIMESTAMP_AS_DATETIME, "ext_hook": _extension, "object_pairs_hook": _map}
 )
-_FAULTS = (msgpack.UnpackException, ModelMismatch, ValueError, OverflowError)
+_FAULTS: Final = (msgpack.UnpackException, ModelMismatch, ValueError, OverflowError)
 """Errors of msgpack and the hooks for a bad payload; a date out of range is an OverflowError."""
 
-_PROMISES = "exceeds max_"
-_REASONS = (
+_PROMISES: Final = "exceeds max_"
+_REASONS: Final = (
     ("FormatError", "0xc1 is no type of MessagePack."),
     ("UnicodeDecodeError", "a text is not UTF-8."),
     ("OverflowError", "a date is outside the years 1 to 9999."),

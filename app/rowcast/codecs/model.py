@@ -18,25 +18,32 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from types import NoneType
+from typing import Final
 
 from rowcast.core import limits
 from rowcast.core.errors import Code, Error
 
-INT_MIN = -(2**63)
-INT_MAX = 2**63 - 1
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-SPELLINGS = frozenset(("$bytes", "$date", "$decimal", "$float", "$map"))
+INT_MIN: Final = -(2**63)
+INT_MAX: Final = 2**63 - 1
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+SPELLINGS: Final = frozenset(("$bytes", "$date", "$decimal", "$float", "$map"))
 """Keys of JSON's spellings for types it lacks; a map of exactly one such key is not simple."""
-TOO_DEEP = f"lists and maps are nested more than {limits.VALUE_DEPTH_MAX} deep; flatten the value."
-TOO_WIDE = "an integer does not fit in signed 64 bits; send it as a decimal or as text."
-SURROGATE = "A text or a key holds half of a surrogate pair and has no UTF-8 form; mend the text."
+TOO_DEEP: Final = (
+    f"lists and maps are nested more than {limits.VALUE_DEPTH_MAX} deep; flatten the value."
+)
+TOO_WIDE: Final = "an integer does not fit in signed 64 bits; send it as a decimal or as text."
+SURROGATE: Final = (
+    "A text or a key holds half of a surrogate pair and has no UTF-8 form; mend the text."
+)
 
-_NO_OFFSET = timedelta()
-_PATH_CHARS_MAX = 100  # of a path shown to the caller: a sentence, whatever the keys are
-_TRIVIAL = frozenset((str, bool, NoneType))
-_PLAIN_SCALARS = frozenset((str, bool, NoneType, float, bytes))
-_KINDS = "null, a boolean, an integer, a float, text, bytes, a datetime, a Decimal, a list or a map"
-_DECIMAL_TEXT = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
+_NO_OFFSET: Final = timedelta()
+_PATH_CHARS_MAX: Final = 100  # of a path shown to the caller: a sentence, whatever the keys are
+_TRIVIAL: Final = frozenset((str, bool, NoneType))
+_PLAIN_SCALARS: Final = frozenset((str, bool, NoneType, float, bytes))
+_KINDS: Final = (
+    "null, a boolean, an integer, a float, text, bytes, a datetime, a Decimal, a list or a map"
+)
+_DECIMAL_TEXT: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
 
 
 class ModelMismatch(Exception):  # noqa: N818 - ``validate`` makes an Error of it

@@ -11,18 +11,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
+from typing import Final
 
 from rowcast.codecs import cbor, csv_text, json_text, media_range, messagepack, ndjson
 from rowcast.core import limits
 from rowcast.core.errors import Code, Error
 
-JSON = "application/json"
-CBOR = "application/cbor"
-MSGPACK = "application/x-msgpack"
-RAW = "application/octet-stream"
-CSV = "text/csv"
-NDJSON = "application/x-ndjson"
-CBOR_SEQ = "application/cbor-seq"
+JSON: Final = "application/json"
+CBOR: Final = "application/cbor"
+MSGPACK: Final = "application/x-msgpack"
+RAW: Final = "application/octet-stream"
+CSV: Final = "text/csv"
+NDJSON: Final = "application/x-ndjson"
+CBOR_SEQ: Final = "application/cbor-seq"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def _sequence_decode(payload: bytes) -> object:
     return list(cbor.decode_sequence(payload))
 
 
-_ALL = (
+_ALL: Final = (
     Codec(JSON, "json", json_text.encode, json_text.decode, binary=False),
     Codec(CBOR, "cbor", cbor.encode, cbor.decode),
     Codec(MSGPACK, "msgpack", messagepack.encode, messagepack.decode),
@@ -69,7 +70,7 @@ _ALL = (
     Codec(CBOR_SEQ, "", _sequence_encode, _sequence_decode),
     Codec(RAW, "", _raw_encode, _raw_decode, structured=False),
 )
-_ALIASES = (
+_ALIASES: Final = (
     ("application/msgpack", MSGPACK),
     ("application/vnd.msgpack", MSGPACK),
     ("application/ndjson", NDJSON),
@@ -82,17 +83,17 @@ def _named(codecs: tuple[Codec, ...]) -> Mapping[str, Codec]:
     return MappingProxyType(named | {alias: named[name] for alias, name in _ALIASES})
 
 
-CODECS: Mapping[str, Codec] = _named(_ALL)
+CODECS: Final[Mapping[str, Codec]] = _named(_ALL)
 """Every codec, by its media type and by the other names of it."""
-_JSON: Codec = CODECS[JSON]
-_MSGPACK: Codec = CODECS[MSGPACK]
-_BY_STRUCTURE: Mapping[str, Codec] = MappingProxyType(
+_JSON: Final[Codec] = CODECS[JSON]
+_MSGPACK: Final[Codec] = CODECS[MSGPACK]
+_BY_STRUCTURE: Final[Mapping[str, Codec]] = MappingProxyType(
     {name: CODECS[f"application/{name}"] for name in ("json", "cbor", "cbor-seq", "msgpack")}
 )
-_BY_SUFFIX: Mapping[str, Codec] = MappingProxyType(
+_BY_SUFFIX: Final[Mapping[str, Codec]] = MappingProxyType(
     {each.suffix: each for each in _ALL if each.suffix}
 )
-_UTF_8 = frozenset(("utf-8", "utf8", "us-ascii"))
+_UTF_8: Final = frozenset(("utf-8", "utf8", "us-ascii"))
 
 
 def find(media_type: str) -> Codec | None:

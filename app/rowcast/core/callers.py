@@ -38,8 +38,8 @@ class Grants:
         )
 
 
-ALL = Grants(read=True, write=True, administer=True)
-NONE = Grants()
+ALL: Final = Grants(read=True, write=True, administer=True)
+NONE: Final = Grants()
 ADMIN: Final = "admin"
 """The role with all rights; it need not be declared."""
 
@@ -120,7 +120,7 @@ def caller_of(facts: Mapping[str, object], door: str, client_id: str) -> Caller:
     )
 
 
-SERVER = Caller(user="$server", grants=ALL, roles=frozenset({ADMIN}))
+SERVER: Final = Caller(user="$server", grants=ALL, roles=frozenset({ADMIN}))
 """The server itself: timers, resources in the background, tests."""
 METRICS_WRITER: Final = Caller(user="$server", grants=ALL)
 """The writer of the server's own metrics, several times a second; nobody waits for its writes."""

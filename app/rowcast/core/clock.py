@@ -14,13 +14,14 @@ record or on disk, came from a wrong clock, and counts as older than all valid o
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Final
 
 from rowcast.core.limits import CLOCK_BELIEVED_SECONDS, CLOCK_LEAD_SECONDS_MAX
 
 WallClock = Callable[[], float]
 """Returns seconds since 1970-01-01 UTC."""
 
-PER_SECOND = 1_000_000
+PER_SECOND: Final = 1_000_000
 
 
 def version_of(milliseconds: int) -> int:

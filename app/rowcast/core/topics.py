@@ -15,22 +15,22 @@ from typing import Final, Self
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import DELAY_SECONDS_MAX, TOPIC_BYTES_MAX, TOPIC_LEVELS_MAX
 
-SHARE_PREFIX = "$share/"
-QUEUE_PREFIX = "$queue/"
+SHARE_PREFIX: Final = "$share/"
+QUEUE_PREFIX: Final = "$queue/"
 """The prefix of filters of the shared subscription without a name (D55)."""
-DELAYED_PREFIX = "$delayed/"
-GATEWAY_PREFIX = "$gateway/"
+DELAYED_PREFIX: Final = "$delayed/"
+GATEWAY_PREFIX: Final = "$gateway/"
 """The prefix, with a broker's name, of topics that are forwarded to that broker only (H27)."""
-BROKERS = "$SYS/brokers"
+BROKERS: Final = "$SYS/brokers"
 """The list of brokers with bridges."""
-RESULTS = "$SYS/results"
-REPLAYS = "$SYS/replays"
+RESULTS: Final = "$SYS/results"
+REPLAYS: Final = "$SYS/replays"
 """Below it, whoever may write brings records, each of which is judged by itself."""
-TRANSACTIONS = "$tx"
+TRANSACTIONS: Final = "$tx"
 """Where transactions are sent, each write of which is judged by itself."""
 SERVERS_OWN: Final = ("$", "mqtt_sys_")
 """What the server's own topics begin with, and the tables of what it tells of itself."""
-RULES = "$SYS/rules"
+RULES: Final = "$SYS/rules"
 """Where the topic rules are listed."""
 ONE_LEVEL: Final = "+"
 ALL_BELOW: Final = "#"
@@ -46,7 +46,7 @@ Levels = tuple[str | None, ...]
 
 _SIGNS: Final = frozenset("+#/")
 """Characters that mean something in filters."""
-_SECONDS = re.compile("[0-9]{1,10}", re.ASCII)
+_SECONDS: Final = re.compile("[0-9]{1,10}", re.ASCII)
 
 
 def check_topic(topic: str) -> None:

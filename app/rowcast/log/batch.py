@@ -57,9 +57,12 @@ class Body(NamedTuple):
         return cls(first, last, len(events), data)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, init=False)
 class Batch:
-    """One group commit; ``data`` is all of it, header and body."""
+    """One group commit; ``data`` is all of it, header and body.
+
+    Not frozen, because each commit makes one, and nobody changes it.
+    """
 
     number: int
     term: int
@@ -72,6 +75,17 @@ class Batch:
     made_at: int
     """Microseconds since 1970 (UTC) on the clock of its writer."""
     data: bytes
+
+    def __init__(
+        self, number: int, term: int, first: int, last: int, count: int, made_at: int, data: bytes
+    ) -> None:
+        self.number = number
+        self.term = term
+        self.first = first
+        self.last = last
+        self.count = count
+        self.made_at = made_at
+        self.data = data
 
     @classmethod
     def make(cls, number: int, term: int, before: int, content: Content, made_at: int) -> Self:

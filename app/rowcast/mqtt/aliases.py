@@ -7,13 +7,15 @@ one connection (MQTT-3.3.2-7). A PUBLISH that was made for many is changed, not 
 same number it is the same for all of them. It must not know who the peer is or what it is sent.
 """
 
+from typing import Final
+
 from rowcast.core.limits import MQTT_ALIAS_IDLE_FACTOR, MQTT_ALIASES_SENT_MAX
 from rowcast.mqtt.wire import remaining_length, varint
 
-_TOPIC_ALIAS = b"\x23"
-_PROPERTY_BYTES = 3
-_NO_TOPIC = b"\0\0"
-_QOS = 0x06
+_TOPIC_ALIAS: Final = b"\x23"
+_PROPERTY_BYTES: Final = 3
+_NO_TOPIC: Final = b"\0\0"
+_QOS: Final = 0x06
 
 
 class Aliases:

@@ -56,11 +56,11 @@ class State(Enum):
 
 
 _T = PacketType
-_BOTH_WAYS = {_T.PUBLISH, _T.PUBACK, _T.PUBREC, _T.PUBREL, _T.PUBCOMP}
-_TO_SERVER = {*_BOTH_WAYS, _T.SUBSCRIBE, _T.UNSUBSCRIBE, _T.PINGREQ, _T.DISCONNECT}
-_TO_CLIENT = {*_BOTH_WAYS, _T.SUBACK, _T.UNSUBACK, _T.PINGRESP}
+_BOTH_WAYS: Final = {_T.PUBLISH, _T.PUBACK, _T.PUBREC, _T.PUBREL, _T.PUBCOMP}
+_TO_SERVER: Final = {*_BOTH_WAYS, _T.SUBSCRIBE, _T.UNSUBSCRIBE, _T.PINGREQ, _T.DISCONNECT}
+_TO_CLIENT: Final = {*_BOTH_WAYS, _T.SUBACK, _T.UNSUBACK, _T.PINGRESP}
 
-LEGAL: dict[State, frozenset[PacketType]] = {
+LEGAL: Final[dict[State, frozenset[PacketType]]] = {
     State.AWAITS_CONNECT: frozenset({_T.CONNECT}),  # MQTT-3.1.0-1
     State.AUTHENTICATES: frozenset({_T.AUTH, _T.DISCONNECT}),  # MQTT-3.1.2-30
     State.SERVES: frozenset(_TO_SERVER),  # MQTT-3.1.0-2; MQTT-4.12.0-7: no AUTH without a method
@@ -74,7 +74,7 @@ LEGAL: dict[State, frozenset[PacketType]] = {
 }
 """The packet types that may come in, by state."""
 
-_PLAIN_PUBLISH = {
+_PLAIN_PUBLISH: Final = {
     0x30 | dup << 3 | qos << 1 | retain: (qos, bool(retain), bool(dup))
     for qos in (0, 1, 2)
     for dup in (0, 1 if qos else 0)
@@ -89,11 +89,11 @@ _PUBCOMP: Final = 0x70
 _PLAIN_ANSWERS: Final = frozenset({_PUBACK, _PUBREC, _PUBREL, _PUBCOMP})
 _SUCCESS: Final = Reason.SUCCESS
 
-_ONLY_SERVER_SENDS: dict[PacketType, frozenset[str]] = {
+_ONLY_SERVER_SENDS: Final[dict[PacketType, frozenset[str]]] = {
     _T.PUBLISH: frozenset({"subscription_identifier"}),  # MQTT-3.3.4-6
     _T.DISCONNECT: frozenset({"server_reference"}),  # MQTT 5, 3.14.2.2.5
 }
-_ONLY_CLIENT_SENDS: dict[PacketType, frozenset[str]] = {
+_ONLY_CLIENT_SENDS: Final[dict[PacketType, frozenset[str]]] = {
     _T.DISCONNECT: frozenset({"session_expiry_interval"}),  # MQTT-3.14.2-2
 }
 
@@ -379,7 +379,7 @@ class Connection:
                 raise protocol_error(f"{name} must not be sent to a {self.role}.")
 
 
-_FOLLOW: dict[PacketType, Callable[..., None]] = {
+_FOLLOW: Final[dict[PacketType, Callable[..., None]]] = {
     PacketType.CONNECT: Connection._on_connect,
     PacketType.CONNACK: Connection._on_connack,
     PacketType.PUBLISH: Connection._on_publish,

@@ -8,6 +8,7 @@ session (MQTT-4.7.1-1, answered with 0x8F or 0x80), so its text is kept for the 
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from rowcast.core.bounded import ClearedCache
 from rowcast.core.errors import Error
@@ -40,8 +41,8 @@ from rowcast.mqtt.reasons import REASONS, RETURN_CODES, SUBACK_3, PacketType, Re
 from rowcast.mqtt.violations import Violation, malformed, protocol_error
 from rowcast.mqtt.wire import Cursor, decode_text
 
-_TYPES = tuple(PacketType)
-_FLAGS_2 = (PacketType.PUBREL, PacketType.SUBSCRIBE, PacketType.UNSUBSCRIBE)
+_TYPES: Final = tuple(PacketType)
+_FLAGS_2: Final = (PacketType.PUBREL, PacketType.SUBSCRIBE, PacketType.UNSUBSCRIBE)
 
 
 def check_first_byte(first: int, version: int) -> PacketType:
@@ -266,7 +267,7 @@ def _read_auth(cursor: Cursor, _flags: int, _version: int) -> Auth:
     return Auth(reason, properties)
 
 
-READERS: dict[PacketType, Callable[[Cursor, int, int], Packet]] = {
+READERS: Final[dict[PacketType, Callable[[Cursor, int, int], Packet]]] = {
     PacketType.CONNECT: lambda cursor, _flags, _version: read_connect(cursor),
     PacketType.CONNACK: _read_connack,
     PacketType.PUBLISH: lambda cursor, flags, version: read_publish(

@@ -8,6 +8,7 @@ unreadable; they must not know who the reader is or how much it takes.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from rowcast.mqtt.packets import (
     MQTT_3_1,
@@ -211,7 +212,7 @@ def _write_auth(packet: Auth, _version: int) -> bytes:
     return _frame(0xF0, bytes((packet.reason,)) + properties)
 
 
-WRITERS: dict[PacketType, Callable[..., bytes]] = {
+WRITERS: Final[dict[PacketType, Callable[..., bytes]]] = {
     PacketType.CONNECT: _write_connect,
     PacketType.CONNACK: _write_connack,
     PacketType.PUBLISH: _write_publish,

@@ -3,74 +3,97 @@
 They are the same for all versions: a field that a version does not have keeps its default. They
 hold what the wire holds and nothing else, so that comparing two of them is comparing two packets.
 The few that come by the hundred thousand (PUBLISH and its acknowledgements) are not frozen,
-because building a frozen dataclass takes three times as long; nobody changes them. They must not
-know how they are written: that is ``decode`` and ``encode``.
+because building a frozen dataclass takes three times as long; nobody changes them. Their
+``__init__`` is written out: mypyc compiles it, while one that ``dataclass`` makes is interpreted.
+They must not know how they are written: that is ``decode`` and ``encode``.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from rowcast.mqtt.properties import Properties
 from rowcast.mqtt.reasons import PacketType, Reason
 
-MQTT_3_1 = 3
+MQTT_3_1: Final = 3
 """The protocol level of 3.1, which calls itself MQIsdp."""
-MQTT_3_1_1 = 4
-MQTT_5 = 5
+MQTT_3_1_1: Final = 4
+MQTT_5: Final = 5
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class Publish:
     """A message for a topic; ``packet_id`` is 0 with QoS 0."""
 
     TYPE: ClassVar[PacketType] = PacketType.PUBLISH
     topic: str
     payload: bytes
-    qos: int = 0
-    retain: bool = False
-    dup: bool = False
-    packet_id: int = 0
-    properties: Properties = None
+    qos: int
+    retain: bool
+    dup: bool
+    packet_id: int
+    properties: Properties
+
+    def __init__(
+        self,
+        topic: str,
+        payload: bytes,
+        qos: int = 0,
+        retain: bool = False,
+        dup: bool = False,
+        packet_id: int = 0,
+        properties: Properties = None,
+    ) -> None:
+        self.topic = topic
+        self.payload = payload
+        self.qos = qos
+        self.retain = retain
+        self.dup = dup
+        self.packet_id = packet_id
+        self.properties = properties
 
 
-@dataclass(slots=True)
-class Puback:
+@dataclass(slots=True, init=False)
+class _Acknowledgement:
+    """What PUBACK, PUBREC, PUBREL and PUBCOMP have in common (MQTT 5, 3.4 to 3.7)."""
+
+    packet_id: int
+    reason: Reason
+    properties: Properties
+
+    def __init__(
+        self, packet_id: int, reason: Reason = Reason.SUCCESS, properties: Properties = None
+    ) -> None:
+        self.packet_id = packet_id
+        self.reason = reason
+        self.properties = properties
+
+
+class Puback(_Acknowledgement):
     """The answer to a PUBLISH of QoS 1."""
 
+    __slots__ = ()
     TYPE: ClassVar[PacketType] = PacketType.PUBACK
-    packet_id: int
-    reason: Reason = Reason.SUCCESS
-    properties: Properties = None
 
 
-@dataclass(slots=True)
-class Pubrec:
+class Pubrec(_Acknowledgement):
     """The first answer to a PUBLISH of QoS 2."""
 
+    __slots__ = ()
     TYPE: ClassVar[PacketType] = PacketType.PUBREC
-    packet_id: int
-    reason: Reason = Reason.SUCCESS
-    properties: Properties = None
 
 
-@dataclass(slots=True)
-class Pubrel:
+class Pubrel(_Acknowledgement):
     """The answer to a PUBREC: the message may be released."""
 
+    __slots__ = ()
     TYPE: ClassVar[PacketType] = PacketType.PUBREL
-    packet_id: int
-    reason: Reason = Reason.SUCCESS
-    properties: Properties = None
 
 
-@dataclass(slots=True)
-class Pubcomp:
+class Pubcomp(_Acknowledgement):
     """The answer to a PUBREL, the end of a message of QoS 2."""
 
+    __slots__ = ()
     TYPE: ClassVar[PacketType] = PacketType.PUBCOMP
-    packet_id: int
-    reason: Reason = Reason.SUCCESS
-    properties: Properties = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ are legal.
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import MQTT_PROPERTIES_MAX
@@ -20,7 +21,7 @@ from rowcast.mqtt.wire import VARINT_MAX, Cursor, binary, pair, text, varint
 
 Properties = dict[str, object] | None
 
-WILL = 0
+WILL: Final = 0
 """The place of the will's own properties within CONNECT; no packet type has this number."""
 
 
@@ -36,8 +37,8 @@ class Wire(IntEnum):
     PAIR = 6
 
 
-_MOST = (0xFF, 0xFFFF, 0xFFFF_FFFF, VARINT_MAX)
-_READ: tuple[Callable[[Cursor], object], ...] = (
+_MOST: Final = (0xFF, 0xFFFF, 0xFFFF_FFFF, VARINT_MAX)
+_READ: Final[tuple[Callable[[Cursor], object], ...]] = (
     Cursor.byte,
     Cursor.uint16,
     Cursor.uint32,
@@ -46,7 +47,7 @@ _READ: tuple[Callable[[Cursor], object], ...] = (
     Cursor.text,
     Cursor.pair,
 )
-_WRITE: tuple[Callable[..., bytes], ...] = (
+_WRITE: Final[tuple[Callable[..., bytes], ...]] = (
     lambda value: bytes((value,)),
     lambda value: value.to_bytes(2, "big"),
     lambda value: value.to_bytes(4, "big"),
@@ -102,16 +103,16 @@ def _row(
 
 
 _T = PacketType
-_FLAG = (0, 1)
-_MESSAGE = (_T.PUBLISH, WILL)
-_AUTHENTICATES = (_T.CONNECT, _T.CONNACK, _T.AUTH)
-_ACKS = (_T.PUBACK, _T.PUBREC, _T.PUBREL, _T.PUBCOMP, _T.SUBACK, _T.UNSUBACK)
-_ENDS = (_T.CONNECT, _T.CONNACK)
-_EVERYWHERE = (
+_FLAG: Final = (0, 1)
+_MESSAGE: Final = (_T.PUBLISH, WILL)
+_AUTHENTICATES: Final = (_T.CONNECT, _T.CONNACK, _T.AUTH)
+_ACKS: Final = (_T.PUBACK, _T.PUBREC, _T.PUBREL, _T.PUBCOMP, _T.SUBACK, _T.UNSUBACK)
+_ENDS: Final = (_T.CONNECT, _T.CONNACK)
+_EVERYWHERE: Final = (
     WILL, *_AUTHENTICATES, _T.PUBLISH, *_ACKS, _T.SUBSCRIBE, _T.UNSUBSCRIBE, _T.DISCONNECT,
 )  # fmt: skip
 
-PROPERTIES = (
+PROPERTIES: Final = (
     _row(0x01, "payload_format_indicator", Wire.BYTE, _MESSAGE, _FLAG),
     _row(0x02, "message_expiry_interval", Wire.UINT32, _MESSAGE),
     _row(0x03, "content_type", Wire.TEXT, _MESSAGE),
@@ -148,8 +149,8 @@ PROPERTIES = (
 )  # fmt: skip
 """Every property of MQTT 5, 2.2.2.2 (table 2-4)."""
 
-_BY_IDENTIFIER = {item.identifier: item for item in PROPERTIES}
-_BY_NAME = {item.name: item for item in PROPERTIES}
+_BY_IDENTIFIER: Final = {item.identifier: item for item in PROPERTIES}
+_BY_NAME: Final = {item.name: item for item in PROPERTIES}
 
 
 def read_properties(cursor: Cursor, place: int) -> Properties:

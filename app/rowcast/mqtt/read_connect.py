@@ -5,6 +5,8 @@ settles it, or raises ``UnsupportedVersion`` with the answer that a client of th
 for understands (D9). It must not know who may connect.
 """
 
+from typing import Final
+
 from rowcast.core.errors import Error
 from rowcast.core.topics import check_topic
 from rowcast.mqtt.packets import MQTT_3_1, MQTT_3_1_1, MQTT_5, Connect, Will
@@ -13,14 +15,14 @@ from rowcast.mqtt.reasons import PacketType, Reason
 from rowcast.mqtt.violations import UnsupportedVersion, Violation, malformed, protocol_error
 from rowcast.mqtt.wire import Cursor, decode_text
 
-_VERSIONS = {
+_VERSIONS: Final = {
     (b"MQIsdp", MQTT_3_1): MQTT_3_1,
     (b"MQTT", MQTT_3_1_1): MQTT_3_1_1,
     (b"MQTT", MQTT_5): MQTT_5,
 }
-_CONNACK_3 = b"\x20\x02\x00\x01"
+_CONNACK_3: Final = b"\x20\x02\x00\x01"
 """Return code 0x01, unacceptable protocol version (MQTT-3.1.2-2 of 3.1.1)."""
-_CONNACK_5 = b"\x20\x03\x00\x84\x00"
+_CONNACK_5: Final = b"\x20\x03\x00\x84\x00"
 """Reason 0x84, Unsupported Protocol Version (MQTT-3.1.2-1, MQTT-3.1.2-2)."""
 
 _RESERVED, _CLEAN, _WILL, _RETAIN, _PASSWORD, _USERNAME = 0x01, 0x02, 0x04, 0x20, 0x40, 0x80

@@ -7,10 +7,11 @@ time of sending is given.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from rowcast.core.errors import Code, Error
 
-PACKET_ID_MAX = 65_535
+PACKET_ID_MAX: Final = 65_535
 """Packet identifiers have two bytes, and 0 is none (MQTT-2.2.1-3)."""
 
 

@@ -6,13 +6,14 @@ not know packets: only how their smallest parts are written.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from rowcast.core.errors import Code, Error
 from rowcast.mqtt.violations import malformed
 
-VARINT_MAX = 268_435_455
+VARINT_MAX: Final = 268_435_455
 """The greatest Variable Byte Integer: four bytes of seven bits (MQTT 5, 1.5.5)."""
-STRING_BYTES_MAX = 65_535
+STRING_BYTES_MAX: Final = 65_535
 """A string or binary field has two bytes for its length (MQTT 5, 1.5.4 and 1.5.6)."""
 
 

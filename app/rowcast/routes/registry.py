@@ -22,7 +22,7 @@ from rowcast.writes.write import Step
 
 UNDECLARED: Final = "{topic}"
 """The label of all undeclared topics."""
-VERB_OF_KIND: Mapping[str, str] = {
+VERB_OF_KIND: Final[Mapping[str, str]] = {
     PUT: "put", PATCH: "patch", DELETE: "delete", MESSAGE: "publish",
 }  # fmt: skip
 

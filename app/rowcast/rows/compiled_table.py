@@ -28,8 +28,8 @@ from rowcast.core.values import Checker, parse_id
 from rowcast.core.write_marks import ORIGIN
 from rowcast.rows.written_digits import taking
 
-DATE_TYPES = {Type.DATE}
-TEXT_TYPES = {Type.STRING, Type.ID}
+DATE_TYPES: Final = {Type.DATE}
+TEXT_TYPES: Final = {Type.STRING, Type.ID}
 
 
 _GIVEN: Final[EventCache[tuple[bytes, object]]] = EventCache("given value")

@@ -10,6 +10,7 @@ disconnected between the two gets the row again, but never misses the event.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from rowcast.core.events import Event
 from rowcast.core.fairness_limits import SUBSCRIPTION_TAKE_MATCHES_MAX
@@ -19,7 +20,7 @@ from rowcast.subscriptions.live_query import is_midway, step_of
 from rowcast.subscriptions.skipped_ranges import LOGGED, READ_TO, SkippedRange, read_to, told
 from rowcast.subscriptions.subscribed_filters import Pair, SubscribedFilter, SubscribedFilters
 
-_READ_AGAIN = frozenset({GapCause.DOUBTFUL, GapCause.CONFLATED})
+_READ_AGAIN: Final = frozenset({GapCause.DOUBTFUL, GapCause.CONFLATED})
 """Gaps that are recreated with their page if they were not delivered."""
 
 

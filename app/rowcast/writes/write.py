@@ -63,7 +63,7 @@ A_RECORD: Final = Condition(exists=True, strict=True)
 """The record must exist; NOT_FOUND otherwise."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class Receipt:
     """The write is done: durable if its table logs it, and announced to every subscriber.
 
@@ -71,14 +71,28 @@ class Receipt:
     """
 
     event: Event
-    existed: bool = False
+    existed: bool
     """Whether a record existed before, if its writer asked (``Write.wants_existed``)."""
-    repeat: bool = False
+    repeat: bool
     """Whether it was written before, by the same producer under the same number (M8)."""
-    late: int = 0
+    late: int
     """The version that won over it, if it was late (E26)."""
-    unfit: str = ""
+    unfit: str
     """What became of a value that does not fit its table: ``drop`` or ``deadLetter`` (A15)."""
+
+    def __init__(
+        self,
+        event: Event,
+        existed: bool = False,
+        repeat: bool = False,
+        late: int = 0,
+        unfit: str = "",
+    ) -> None:
+        self.event = event
+        self.existed = existed
+        self.repeat = repeat
+        self.late = late
+        self.unfit = unfit
 
 
 T = TypeVar("T")

@@ -9,12 +9,16 @@ error, which samples keep on average). Rates are averaged over about a minute.
 
 from collections.abc import Callable, Sequence
 from math import exp
-from random import choice
+from random import choice, random
 
+from rowcast.core.callers import Caller
 from rowcast.core.clock import PER_SECOND
+from rowcast.core.errors import Error
 from rowcast.core.events import Event
 from rowcast.core.metric_limits import TOP_TOPICS_MAX, TOPIC_RATE_SECONDS
 from rowcast.features.topic_statistics.top import Counted, Top
+from rowcast.mqtt.packets import Publish
+from rowcast.routes.registry import Registry
 from rowcast.routes.system_rows import time_text
 from rowcast.writes.write import Outcome, Receipt
 
@@ -137,3 +141,28 @@ class TopicStats:
 def _rate(figures: TopicFigures, now: float) -> float:
     """Return the rate of a topic that has a place since lately."""
     return (figures.count - figures.error) / max(1.0, now - figures.since)
+
+
+class ReadSampler:
+    """Counts messages that no table keeps: one of each read of a connection, for all in it."""
+
+    __slots__ = ("_known", "_registry", "_stats")
+
+    def __init__(self, stats: TopicStats, registry: Registry) -> None:
+        self._stats = stats
+        self._registry = registry
+        self._known = registry.known
+
+    def sample(self, caller: Caller, packets: Sequence[object]) -> None:
+        """Count the packets of one read."""
+        count = len(packets)
+        packet = packets[int(random() * count)] if count > 1 else packets[0]  # noqa: S311
+        if not isinstance(packet, Publish) or packet.retain:
+            return
+        topic = packet.topic
+        try:
+            route = self._known.get(topic) or self._registry.route(topic)
+        except Error:  # it is refused
+            return
+        if route.plain:
+            self._stats.count(topic, len(packet.payload), caller.client_id, count)

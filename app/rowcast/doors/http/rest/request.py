@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Final
 
 from rowcast.codecs import CBOR, CBOR_SEQ, CSV, JSON, MSGPACK, NDJSON, encode, negotiate
 from rowcast.core.callers import Caller
@@ -19,10 +20,10 @@ from rowcast.routes.registry import Route
 from rowcast.writes.last_write_wins import put_stamp
 from rowcast.writes.write import Receipt
 
-VALUE_TYPES = (JSON, CBOR, MSGPACK)
+VALUE_TYPES: Final = (JSON, CBOR, MSGPACK)
 """Media types of values; the first is the default."""
-RECORD_TYPES = (*VALUE_TYPES, NDJSON, CSV)
-ROW_TYPES = (*VALUE_TYPES, NDJSON, CSV, CBOR_SEQ)
+RECORD_TYPES: Final = (*VALUE_TYPES, NDJSON, CSV)
+ROW_TYPES: Final = (*VALUE_TYPES, NDJSON, CSV, CBOR_SEQ)
 
 
 @dataclass(slots=True)  # not frozen, because that triples the cost of construction

@@ -14,7 +14,7 @@ passwords are checked (``auth.tries``).
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from rowcast.core.bounded import TtlMap
 from rowcast.core.callers import Caller
@@ -200,11 +200,11 @@ class LoginThrottle:
 
 
 _Who = tuple[str, ...]
-_ANONYMOUS = Caller().user
+_ANONYMOUS: Final = Caller().user
 _Offences = TtlMap[_Who, list[int]]
 """The count, in a list of one, so that counting does not extend its expiry."""
-_BANNED = Refusal(Reason.BANNED, "refused for a while, after many connections that failed")
-_FLAPS = "connections that end without a goodbye"
+_BANNED: Final = Refusal(Reason.BANNED, "refused for a while, after many connections that failed")
+_FLAPS: Final = "connections that end without a goodbye"
 
 
 def _names(address: str, client_id: str, user: str) -> tuple[_Who, _Who]:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from time import time
-from typing import Any
+from typing import Any, Final
 
 from rowcast.codecs import CBOR, JSON, MSGPACK, RAW, encode, negotiate
 from rowcast.core.bounded import ClearedCache
@@ -36,33 +36,33 @@ Parts = tuple[bytes, bytes]
 Frame = bytes | Parts
 """A complete PUBLISH with QoS 0, its parts with QoS 1 and 2."""
 
-UNSENDABLE: Parts = (b"", b"")
+UNSENDABLE: Final[Parts] = (b"", b"")
 """Marks an event that cannot be encoded or is not for MQTT, and is not sent."""
 
-_FIRST_BYTES = tuple(
+_FIRST_BYTES: Final = tuple(
     tuple(bytes((0x30 | flags, size)) for size in range(128)) for flags in range(6)
 )
 """The first byte of a PUBLISH and its length, when that has one byte, by flags and length."""
 
-_LAST = 6
+_LAST: Final = 6
 """The cache index of the last variant: after three QoS, retained or not."""
-_ALIASED = 7
+_ALIASED: Final = 7
 """The cache index of the last frame with a Topic Alias."""
 
-SIZE = 8
+SIZE: Final = 8
 """The cache index of the payload's size."""
 
-_SAID_BY_KIND = frozenset({PUT, MESSAGE, SNAPSHOT})
+_SAID_BY_KIND: Final = frozenset({PUT, MESSAGE, SNAPSHOT})
 """Kinds without ``op``, because the packet determines them."""
 
 
-_AS_IT_IS = frozenset({None, JSON})
+_AS_IT_IS: Final = frozenset({None, JSON})
 """Media types of formats that get JSON, and bytes that are no value, as they are."""
 
-_TYPES = {name: b"\x03" + text(name) for name in (JSON, RAW)}
+_TYPES: Final = {name: b"\x03" + text(name) for name in (JSON, RAW)}
 """The property Content Type (MQTT 5, 3.3.2.3.9) of each."""
 
-_SEQ = b"\x26" + text("seq")
+_SEQ: Final = b"\x26" + text("seq")
 """The user property with a position, up to its value (MQTT 5, 3.3.2.3.7)."""
 
 

@@ -6,7 +6,7 @@ subscription concerned, and to subscribers of ``$gap/#``, with the QoS of that; 
 neither.
 """
 
-from typing import cast
+from typing import Final, cast
 
 from rowcast.codecs import JSON, encode
 from rowcast.core.events import COMMIT, CURRENT, MESSAGE, RESET, Event
@@ -22,11 +22,11 @@ from rowcast.subscriptions.addressed import Replayed
 from rowcast.subscriptions.gaps import Gap
 from rowcast.subscriptions.subscription import SubscribedFilter
 
-MARKS = {CURRENT: "$snapshot/end", RESET: "$reset"}
+MARKS: Final = {CURRENT: "$snapshot/end", RESET: "$reset"}
 """Topics of marks."""
-COMMITS = "$commit"
+COMMITS: Final = "$commit"
 """The topic of marks after transactions (C23)."""
-GAPS = "$gap/"
+GAPS: Final = "$gap/"
 """The prefix of topics of gaps."""
 
 

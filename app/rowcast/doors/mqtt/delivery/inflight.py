@@ -7,7 +7,7 @@ sent again, only its PUBREL is (MQTT-4.3.3-6, MQTT-4.4.0-1).
 from collections import deque
 from contextlib import suppress
 from math import ceil
-from typing import cast
+from typing import Final, cast
 
 from rowcast.core.callers import SERVER
 from rowcast.core.errors import Error
@@ -28,8 +28,8 @@ from rowcast.subscriptions.gaps import GapCause
 from rowcast.subscriptions.live_query import PARTS
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
-_DUP = 0x08
-_PUBREL_BYTES = 4
+_DUP: Final = 0x08
+_PUBREL_BYTES: Final = 4
 
 
 def begin_again(session: Session) -> None:

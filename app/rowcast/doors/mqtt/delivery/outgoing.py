@@ -9,6 +9,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import is_dataclass, replace
+from typing import Final
 
 from rowcast.core.callers import Caller
 from rowcast.core.limits import MQTT_REASON_CHARS_MAX
@@ -24,7 +25,7 @@ from rowcast.subscriptions.delivery import Sent
 
 log = logging.getLogger("rowcast.mqtt")
 
-_OPTIONAL = frozenset({"reason_string", "user_property"})
+_OPTIONAL: Final = frozenset({"reason_string", "user_property"})
 """Properties that are left out of packets that are too large for the client."""
 
 

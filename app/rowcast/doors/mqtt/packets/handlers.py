@@ -226,7 +226,7 @@ def on_auth(client: "Client", packet: Auth) -> None:
     client.dialogue.take(packet)
 
 
-HANDLERS: dict[type, Callable[..., None]] = {
+HANDLERS: Final[dict[type, Callable[..., None]]] = {
     Connect: on_connect,
     Subscribe: on_subscribe,
     Unsubscribe: on_unsubscribe,
@@ -236,7 +236,7 @@ HANDLERS: dict[type, Callable[..., None]] = {
 }
 """Handlers by packet class (D12)."""
 
-RUN_HANDLERS: dict[type, Callable[..., int]] = {
+RUN_HANDLERS: Final[dict[type, Callable[..., int]]] = {
     Publish: on_publishes,
     Puback: on_pubacks,
     Pubrec: on_pubrecs,

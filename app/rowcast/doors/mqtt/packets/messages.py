@@ -3,7 +3,7 @@
 Retained is put, retained and empty is delete, anything else is a message (D48-D50).
 """
 
-from typing import cast
+from typing import Final, cast
 
 from rowcast.core.clock import milliseconds_of
 from rowcast.core.cursors import parse_cursor
@@ -17,10 +17,10 @@ from rowcast.writes.known_versions import put_seen
 from rowcast.writes.last_write_wins import put_stamp
 from rowcast.writes.write import Condition
 
-DOOR = "mqtt"
+DOOR: Final = "mqtt"
 """This door's name in callers and in ``Table.hidden_from``."""
 
-KEPT = frozenset(
+KEPT: Final = frozenset(
     {
         "payload_format_indicator",
         "message_expiry_interval",

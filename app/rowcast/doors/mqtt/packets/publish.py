@@ -33,7 +33,7 @@ PUBACK, PUBREC = 0x40, 0x50
 _ACKNOWLEDGEMENT: Final = Struct("!BBH").pack
 """Packs its first byte, its length and the packet identifier: all of it where it says success."""
 
-_NOT_STORED = frozenset({Code.BUSY, Code.INTERNAL})
+_NOT_STORED: Final = frozenset({Code.BUSY, Code.INTERNAL})
 """Errors of the server, not of the message: a retry may succeed."""
 
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 from math import inf
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from rowcast.bus.missed_while_offline import OfflineSessions
 from rowcast.core.callers import Caller
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
     from rowcast.doors.mqtt.sessions.sharing import Sharing
 
-NEVER = 0xFFFFFFFF
+NEVER: Final = 0xFFFFFFFF
 """The Session Expiry Interval "never" (MQTT 5, 3.1.2.11.2)."""
 
 
-ANONYMOUS = Caller().user
+ANONYMOUS: Final = Caller().user
 
 
 class SessionClient(Protocol):
