@@ -12,6 +12,7 @@ from packets import ROWS
 from peers import decode
 from random_packets import alone, to_client, to_server
 
+from rowcast.core.plain_value import PlainValue
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Connect, Disconnect, Publish, Subscribe, Will
 from rowcast.mqtt.reasons import PacketType, Reason
@@ -91,11 +92,18 @@ def test_it_reads_the_same_numbers(row):
     assert (getattr(other, "packet_id", 0) or 0) == getattr(row.packet, "packet_id", 0)
 
 
+def without_properties(packet):
+    if not isinstance(packet, PlainValue):
+        return replace(packet, properties=None)
+    fields = {name: getattr(packet, name) for name in packet.FIELDS}
+    return type(packet)(**fields | {"properties": None})
+
+
 def meaning(packet):
     """Return a packet in a form in which saying nothing and saying the default are the same."""
     properties = getattr(packet, "properties", None) or {}
     will = getattr(packet, "will", None)
-    plain = replace(packet, properties=None) if hasattr(packet, "properties") else packet
+    plain = without_properties(packet) if hasattr(packet, "properties") else packet
     if isinstance(will, Will):
         plain = replace(plain, will=replace(will, properties=None))
     kept = {name: value for name, value in properties.items() if DEFAULTS.get(name) != value}

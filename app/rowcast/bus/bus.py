@@ -7,7 +7,7 @@ It knows nothing of positions, permissions, protocols or disks.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from rowcast.bus.matches import Matches
 from rowcast.bus.missed_while_offline import MissedWhileOffline
@@ -44,7 +44,7 @@ class Bus(Matches[Subscriber]):
         if not event.seq and self.absences.by_filters:
             self.absences.miss(event)
 
-    def publish_run(self, events: Sequence[Event]) -> None:
+    def publish_run(self, events: list[Event]) -> None:
         """Offer events of one topic, each subscriber all of them; none of them is logged."""
         topic = events[0].topic
         size = sum([len(event.payload) for event in events])

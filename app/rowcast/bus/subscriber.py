@@ -1,6 +1,5 @@
 """What the bus offers events to: apart from it, since interpreted classes derive from it."""
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from rowcast.core.events import Event
@@ -12,7 +11,7 @@ class Subscriber(Protocol):
     def offer(self, event: Event) -> None:
         """Take an event or refuse it."""
 
-    def offer_run(self, events: Sequence[Event], size: int) -> None:  # noqa: ARG002
+    def offer_run(self, events: list[Event], size: int) -> None:  # noqa: ARG002
         """Take events of one topic, in order; their payloads have ``size`` bytes together."""
         for event in events:
             self.offer(event)

@@ -29,7 +29,7 @@ class UnloggedEvents:
         self._announce(event)
         self._pass_on((event,))
 
-    def publish_run(self, events: Sequence[Event]) -> None:
+    def publish_run(self, events: list[Event]) -> None:
         """The same for several events of one topic."""
         self._announce_run(events)
         self._pass_on(events)

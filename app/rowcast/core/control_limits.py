@@ -1,4 +1,6 @@
 """Limits of commands at ``$CONTROL``; see ``limits``."""
 
-CONTROL_COMMANDS_MAX = 100
+from typing import Final
+
+CONTROL_COMMANDS_MAX: Final = 100
 """Commands of one message: each may hash a password, which takes some fifty milliseconds."""

@@ -1,25 +1,27 @@
 """Limits of roll-ups: each with its unit and its reason."""
 
-ROLLUP_EVERY_SECONDS_MIN = 1.0
+from typing import Final
+
+ROLLUP_EVERY_SECONDS_MIN: Final = 1.0
 """Shortest period: rows are written once a second."""
-ROLLUP_EVERY_SECONDS_MAX = 366 * 86_400.0
+ROLLUP_EVERY_SECONDS_MAX: Final = 366 * 86_400.0
 """Longest period, a year: its readings are held in memory."""
-ROLLUP_LATE_SECONDS_MAX = 31 * 86_400.0
+ROLLUP_LATE_SECONDS_MAX: Final = 31 * 86_400.0
 """Longest time for corrections, in seconds: as long, readings are held in memory."""
-ROLLUP_LATE_SECONDS = 3_600.0
+ROLLUP_LATE_SECONDS: Final = 3_600.0
 """Default time for late and corrected readings after the end of a period, in seconds."""
-ROLLUP_LEAD_SECONDS = 3_600.0
+ROLLUP_LEAD_SECONDS: Final = 3_600.0
 """How far the time of a reading may be ahead of the server's, in seconds: a zone that was forgotten
 is an hour at least."""
-ROLLUP_VALUES_MAX = 64
+ROLLUP_VALUES_MAX: Final = 64
 """Values of one roll-up, each of which is a column."""
-ROLLUP_BY_MAX = 8
+ROLLUP_BY_MAX: Final = 8
 """Attributes by which it groups: levels of its rows' topics."""
-ROLLUP_READINGS_MAX = 1_000_000
+ROLLUP_READINGS_MAX: Final = 1_000_000
 """Readings held for corrections, some 300 bytes each; beyond it the oldest period takes no more."""
-ROLLUP_PAUSE_SECONDS = 1.0
+ROLLUP_PAUSE_SECONDS: Final = 1.0
 """Time between two writes of rows, in seconds: a row has one event a second at most."""
-ROLLUP_RETRY_SECONDS = 1.0
+ROLLUP_RETRY_SECONDS: Final = 1.0
 """Time after which refused rows are written again, in seconds."""
-ROLLUP_RECORDS_KNOWN = 100_000
+ROLLUP_RECORDS_KNOWN: Final = 100_000
 """Records whose last reading is known without a look into the log, some 200 bytes each."""

@@ -112,7 +112,7 @@ class WritePath:
             and not (event.qos and admission.durable.wanted(event.topic))
         )
 
-    def submit_run(self, events: Sequence[Event], dones: Sequence[Done], caller: Caller) -> None:
+    def submit_run(self, events: list[Event], dones: list[Done], caller: Caller) -> None:
         """Run writes without properties that came together, in order, each with its ``done``.
 
         What holds for a message holds for those after it at its topic, and what is to be logged is
@@ -127,7 +127,8 @@ class WritePath:
             largest = min(largest, detour.bytes_min - 1)
         last: Event | None = None
         named = caller.user not in NAMELESS
-        for event, done in zip(events, dones, strict=True):
+        for index, event in enumerate(events):
+            done = dones[index]
             same = last is not None and last.topic == event.topic and last.qos == event.qos
             if same and event.kind is MESSAGE and len(event.payload) <= largest:
                 if named:
@@ -177,7 +178,7 @@ class WritePath:
             self._steps.compile(route)
         return route
 
-    def _announce_run(self, events: Sequence[Event], dones: Sequence[Done], caller: Caller) -> bool:
+    def _announce_run(self, events: list[Event], dones: list[Done], caller: Caller) -> bool:
         """Announce messages that are all at one topic without features, if that is possible."""
         first, largest = events[0], self._admission.payload_bytes_max
         route = self._known.get(first.topic)
@@ -188,7 +189,8 @@ class WritePath:
             if not same or event.kind is not MESSAGE or len(event.payload) > largest:
                 return False
         self._committer.publish_unlogged_run(events)
-        for event, done in zip(events, dones, strict=True):
+        for index, event in enumerate(events):
+            done = dones[index]
             if type(done) is not Unawaited:
                 done(Receipt(event))
         return True

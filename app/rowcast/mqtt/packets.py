@@ -2,15 +2,15 @@
 
 They are the same for all versions: a field that a version does not have keeps its default. They
 hold what the wire holds and nothing else, so that comparing two of them is comparing two packets.
-The few that come by the hundred thousand (PUBLISH and its acknowledgements) are not frozen,
-because building a frozen dataclass takes three times as long; nobody changes them. Their
-``__init__`` is written out: mypyc compiles it, while one that ``dataclass`` makes is interpreted.
-They must not know how they are written: that is ``decode`` and ``encode``.
+The few that come by the hundred thousand (PUBLISH and its acknowledgements) are no dataclasses,
+which take three times as long to build, or ten times frozen and compiled; nobody changes them. They
+must not know how they are written: that is ``decode`` and ``encode``.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from rowcast.core.plain_value import PlainValue
 from rowcast.mqtt.properties import Properties
 from rowcast.mqtt.reasons import PacketType, Reason
 
@@ -20,18 +20,20 @@ MQTT_3_1_1: Final = 4
 MQTT_5: Final = 5
 
 
-@dataclass(slots=True, init=False)
-class Publish:
+class Publish(PlainValue):
     """A message for a topic; ``packet_id`` is 0 with QoS 0."""
 
+    __slots__ = ("dup", "packet_id", "payload", "properties", "qos", "retain", "topic")
     TYPE: ClassVar[PacketType] = PacketType.PUBLISH
-    topic: str
-    payload: bytes
-    qos: int
-    retain: bool
-    dup: bool
-    packet_id: int
-    properties: Properties
+    FIELDS: ClassVar[tuple[str, ...]] = (
+        "topic",
+        "payload",
+        "qos",
+        "retain",
+        "dup",
+        "packet_id",
+        "properties",
+    )
 
     def __init__(
         self,
@@ -52,13 +54,11 @@ class Publish:
         self.properties = properties
 
 
-@dataclass(slots=True, init=False)
-class _Acknowledgement:
+class Acknowledgement(PlainValue):
     """What PUBACK, PUBREC, PUBREL and PUBCOMP have in common (MQTT 5, 3.4 to 3.7)."""
 
-    packet_id: int
-    reason: Reason
-    properties: Properties
+    __slots__ = ("packet_id", "properties", "reason")
+    FIELDS: ClassVar[tuple[str, ...]] = ("packet_id", "reason", "properties")
 
     def __init__(
         self, packet_id: int, reason: Reason = Reason.SUCCESS, properties: Properties = None
@@ -68,28 +68,28 @@ class _Acknowledgement:
         self.properties = properties
 
 
-class Puback(_Acknowledgement):
+class Puback(Acknowledgement):
     """The answer to a PUBLISH of QoS 1."""
 
     __slots__ = ()
     TYPE: ClassVar[PacketType] = PacketType.PUBACK
 
 
-class Pubrec(_Acknowledgement):
+class Pubrec(Acknowledgement):
     """The first answer to a PUBLISH of QoS 2."""
 
     __slots__ = ()
     TYPE: ClassVar[PacketType] = PacketType.PUBREC
 
 
-class Pubrel(_Acknowledgement):
+class Pubrel(Acknowledgement):
     """The answer to a PUBREC: the message may be released."""
 
     __slots__ = ()
     TYPE: ClassVar[PacketType] = PacketType.PUBREL
 
 
-class Pubcomp(_Acknowledgement):
+class Pubcomp(Acknowledgement):
     """The answer to a PUBREL, the end of a message of QoS 2."""
 
     __slots__ = ()

@@ -110,7 +110,7 @@ class Subscription:
             self.ready = True
             self.on_ready()
 
-    def offer_run(self, events: Sequence[Event], size: int) -> None:
+    def offer_run(self, events: list[Event], size: int) -> None:
         """Queue events of one topic, whose payloads have ``size`` bytes together."""
         plain = self._on_offer is None and not self.progress.behind
         if plain and self.queue.extend(events, size):

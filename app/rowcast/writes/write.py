@@ -8,12 +8,13 @@ from asyncio import Future
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PATCH, RETAINED, Event, Record
 from rowcast.core.memory_limits import WRITE_BYTES
+from rowcast.core.plain_value import PlainValue
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.store.store import Change
 from rowcast.writes.last_write_wins import Stamp
@@ -63,22 +64,11 @@ A_RECORD: Final = Condition(exists=True, strict=True)
 """The record must exist; NOT_FOUND otherwise."""
 
 
-@dataclass(slots=True, init=False)
-class Receipt:
-    """The write is done: durable if its table logs it, and announced to every subscriber.
+class Receipt(PlainValue):
+    """The write is done: durable if its table logs it, and announced to every subscriber."""
 
-    Not frozen, because each write has one, and construction would take three times as long.
-    """
-
-    event: Event
-    existed: bool
-    """Whether a record existed before, if its writer asked (``Write.wants_existed``)."""
-    repeat: bool
-    """Whether it was written before, by the same producer under the same number (M8)."""
-    late: int
-    """The version that won over it, if it was late (E26)."""
-    unfit: str
-    """What became of a value that does not fit its table: ``drop`` or ``deadLetter`` (A15)."""
+    __slots__ = ("event", "existed", "late", "repeat", "unfit")
+    FIELDS: ClassVar[tuple[str, ...]] = ("event", "existed", "repeat", "late", "unfit")
 
     def __init__(
         self,
@@ -90,9 +80,17 @@ class Receipt:
     ) -> None:
         self.event = event
         self.existed = existed
+        """Whether a record existed before, if its writer asked (``Write.wants_existed``)."""
         self.repeat = repeat
+        """Whether it was written before, by the same producer under the same number (M8)."""
         self.late = late
+        """The version that won over it, if it was late (E26)."""
         self.unfit = unfit
+        """What became of a value that does not fit its table: ``drop``, ``deadLetter`` (A15)."""
+
+    def repeated(self) -> "Receipt":
+        """Return the receipt of the same write, sent once more."""
+        return Receipt(self.event, self.existed, True, self.late, self.unfit)
 
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ refused, because their state is unknown. Names are per user, so no user affects 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -238,7 +238,7 @@ class IdempotentWrites:
             done(outcome)
             for other in waiting:
                 if isinstance(outcome, Receipt):
-                    other(replace(outcome, repeat=True))
+                    other(outcome.repeated())
                 else:
                     other(outcome)
 

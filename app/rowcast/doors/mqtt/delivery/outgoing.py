@@ -20,7 +20,7 @@ from rowcast.kernel.kernel import Kernel
 from rowcast.mqtt.aliases import Aliases
 from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.encode import encode
-from rowcast.mqtt.packets import MQTT_5, Packet
+from rowcast.mqtt.packets import MQTT_5, Acknowledgement, Packet
 from rowcast.subscriptions.delivery import Sent
 
 log = logging.getLogger("rowcast.mqtt")
@@ -185,7 +185,11 @@ def fitted(packet: Packet, version: int, bytes_max: int) -> bytes:
     if not bytes_max or len(frame) <= bytes_max:
         return frame
     known = getattr(packet, "properties", None)
-    if not known or not is_dataclass(packet):
+    if not known:
         return frame
-    kept = {name: known[name] for name in known if name not in _OPTIONAL}
-    return encode(replace(packet, properties=kept or None), version)  # type: ignore[arg-type]
+    kept = {name: known[name] for name in known if name not in _OPTIONAL} or None
+    if isinstance(packet, Acknowledgement):
+        return encode(type(packet)(packet.packet_id, packet.reason, kept), version)
+    if is_dataclass(packet):
+        return encode(replace(packet, properties=kept), version)  # type: ignore[arg-type]
+    return frame

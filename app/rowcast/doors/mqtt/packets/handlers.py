@@ -4,8 +4,7 @@ A handler translates: it calls the kernel and answers with the result. It makes 
 rights, types or storage.
 """
 
-from collections.abc import Callable, Sequence
-from itertools import islice
+from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
@@ -72,7 +71,7 @@ def _set_expiry(client: "Client", session: "Session", seconds: int) -> None:
     session.expiry_seconds = min(seconds, most) if most else seconds
 
 
-def on_pubrels(client: "Client", packets: Sequence[Packet | Violation], start: int) -> int:
+def on_pubrels(client: "Client", packets: list[Packet | Violation], start: int) -> int:
     """Release QoS 2 identifiers, on disk before PUBCOMP is sent (MQTT-4.3.3-11).
 
     It takes the PUBRELs from ``start`` on, and returns where another packet begins.
@@ -81,7 +80,7 @@ def on_pubrels(client: "Client", packets: Sequence[Packet | Violation], start: i
     if session is None:  # the table of legal packets refuses it
         return len(packets)
     inbound, unreleased, frames = session.inbound, client.unreleased, list[bytes]()
-    for packet in islice(packets, start, None):
+    for packet in packets[start:] if start else packets:
         if type(packet) is not Pubrel:
             break
         end += 1
@@ -100,7 +99,7 @@ def on_pubrels(client: "Client", packets: Sequence[Packet | Violation], start: i
     return end
 
 
-def on_pubrecs(client: "Client", packets: Sequence[Packet | Violation], start: int) -> int:
+def on_pubrecs(client: "Client", packets: list[Packet | Violation], start: int) -> int:
     """Note that QoS 2 messages arrived, and answer with PUBREL (MQTT-4.3.3-4).
 
     They are released on disk before PUBREL is sent: after that the client may reuse the
@@ -112,7 +111,7 @@ def on_pubrecs(client: "Client", packets: Sequence[Packet | Violation], start: i
         return len(packets)
     window, frames, now = session.window, list[bytes](), client.broker.now()
     try:
-        for packet in islice(packets, start, None):
+        for packet in packets[start:] if start else packets:
             if type(packet) is not Pubrec:
                 break
             end += 1
@@ -172,7 +171,7 @@ def _qos_2(item: object) -> Sent:
     return sent
 
 
-def on_pubcomps(client: "Client", packets: Sequence[Packet | Violation], start: int) -> int:
+def on_pubcomps(client: "Client", packets: list[Packet | Violation], start: int) -> int:
     """Complete the QoS 2 flights of the PUBCOMPs from ``start`` on.
 
     It returns where another packet begins. Unknown identifiers are ignored: they may be late.
@@ -181,7 +180,7 @@ def on_pubcomps(client: "Client", packets: Sequence[Packet | Violation], start: 
     if session is None:  # the table of legal packets refuses it
         return len(packets)
     window, completed = session.window, False
-    for packet in islice(packets, start, None):
+    for packet in packets[start:] if start else packets:
         if type(packet) is not Pubcomp:
             break
         end += 1

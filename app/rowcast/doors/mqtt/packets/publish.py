@@ -5,9 +5,7 @@ Answers are sent in the order of the publishes (MQTT-4.6.0-2), although a refusa
 commit takes time: each publish of QoS 1 and 2 has a number, and its answer waits for earlier ones.
 """
 
-from collections.abc import Sequence
 from functools import partial
-from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING, Final, cast
 
@@ -37,7 +35,7 @@ _NOT_STORED: Final = frozenset({Code.BUSY, Code.INTERNAL})
 """Errors of the server, not of the message: a retry may succeed."""
 
 
-def on_publishes(client: "Client", packets: Sequence[Packet | Violation], start: int) -> int:
+def on_publishes(client: "Client", packets: list[Packet | Violation], start: int) -> int:
     """Submit the PUBLISH packets from ``start`` on; return where another packet begins.
 
     Those without properties are submitted together, but for QoS 2 to a session that is on disk:
@@ -46,7 +44,7 @@ def on_publishes(client: "Client", packets: Sequence[Packet | Violation], start:
     caller, end = cast("Caller", client.caller), start  # known, or a PUBLISH is not legal
     events, dones = list[Event](), list[Done]()
     try:
-        for packet in islice(packets, start, None):
+        for packet in packets[start:] if start else packets:
             if type(packet) is not Publish or client.closing:
                 break
             end += 1
@@ -281,7 +279,7 @@ def _answer_refusal(client: "Client", first: int, packet_id: int, error: Error) 
         client.write(bytes((first, 2)) + packet_id.to_bytes(2, "big"))
 
 
-def on_pubacks(client: "Client", packets: Sequence[Packet | Violation], start: int) -> int:
+def on_pubacks(client: "Client", packets: list[Packet | Violation], start: int) -> int:
     """Complete the flights of the PUBACKs from ``start`` on; return where another packet begins.
 
     Unknown identifiers are ignored, because they may be late.
@@ -289,7 +287,7 @@ def on_pubacks(client: "Client", packets: Sequence[Packet | Violation], start: i
     session, end = client.session, start
     if session is None:  # the table of legal packets refuses it
         return len(packets)
-    for packet in islice(packets, start, None):
+    for packet in packets[start:] if start else packets:
         if type(packet) is not Puback:
             break
         end += 1

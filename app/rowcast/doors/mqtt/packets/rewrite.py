@@ -184,7 +184,7 @@ def rewritten_submit(rewriting: Rewriting, submit: Submit, named: Naming = str) 
 def one_by_one(submit: Submit) -> Submit:
     """Return a ``Kernel.submit_run`` that passes each write to ``submit``."""
 
-    def submit_run(events: Sequence[Event], dones: Sequence[Done], caller: Caller) -> None:
+    def submit_run(events: list[Event], dones: list[Done], caller: Caller) -> None:
         for event, done in zip(events, dones, strict=True):
             submit(event, caller, done)
 
