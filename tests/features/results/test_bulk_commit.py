@@ -147,7 +147,7 @@ async def test_a_part_after_one_that_is_lost_is_refused_at_once(began):
     await stage("0-0")
     await stage("0-1", after="0-0")
     await stage("0-1", after="0-0")  # repeated, as its answer was lost
-    world.results.uploads.close("up")
+    world.results.uploads.close(*world.results.uploads)
     if began:  # another task of the job was sooner
         await stage("1-0")
     with pytest.raises(Error, match=r"there is no .*up: .*bring the result again") as refused:
@@ -256,7 +256,7 @@ async def test_staged_rows_are_in_files_that_are_removed_with_the_upload(tmp_pat
         b'{"id":"a","name":"Rex"}',
         b'{"id":"b","name":"Ida"}',
     ]
-    world.results.uploads.close("up")
+    world.results.uploads.close(upload)
     with pytest.raises(Error, match="discarded meanwhile"):
         [page async for page in upload.pages(["0"])]
     await until(lambda: not list(tmp_path.glob("uploads/*")))

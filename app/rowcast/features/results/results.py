@@ -38,6 +38,7 @@ from rowcast.features.results.staged_rows import (
     AllStagedRows,
     StagedRows,
     UploadBounds,
+    lost,
 )
 from rowcast.features.results.telling import Tellings
 from rowcast.features.results.upload_files import DIRECTORY, FoundUpload, Title, found_uploads
@@ -170,7 +171,7 @@ class BulkCommit:
         try:
             await work
         except Error:
-            self.uploads.close(upload.name)
+            self.uploads.close(upload)
             raise
 
     async def _checked(self, events: Sequence[Event], caller: Caller, start: int) -> list[Event]:
@@ -211,15 +212,17 @@ class BulkCommit:
         return await asyncio.shield(work)
 
     async def _carry_out(self, order: Order, owner: str, caller: Caller) -> ResultReceipt:
+        upload = self.uploads.look(order.upload, caller.user)
         try:
-            receipt = await self._commit(order, owner, caller)
+            receipt = await self._commit(order, owner, caller, upload)
         except Error as error:
-            if error.code is not Code.BUSY:  # then it may be committed later, unchanged
-                self.uploads.close(order.upload)
-            raise
+            if upload is not None and error.code is not Code.BUSY:
+                self.uploads.close(upload)
+            raise  # of one that is busy the upload may be committed later, unchanged
         finally:
             del self._committing[owner]
-        self.uploads.close(order.upload)
+        if upload is not None:
+            self.uploads.close(upload)
         return receipt
 
     async def stop(self) -> None:
@@ -230,9 +233,11 @@ class BulkCommit:
         await asyncio.gather(*running, return_exceptions=True)
         self.uploads.leave()
 
-    async def _commit(self, order: Order, owner: str, caller: Caller) -> ResultReceipt:
+    async def _commit(
+        self, order: Order, owner: str, caller: Caller, upload: StagedRows | None
+    ) -> ResultReceipt:
         memory = Memory.of(owner, await self._facts(owner))
-        known = self._committed(order, memory, caller)
+        known = _committed(order, memory) if upload is None else None
         if known is None and not order.again:
             known = memory.repeated(order.cut, order.upload)
         if known is not None:
@@ -240,9 +245,9 @@ class BulkCommit:
         table = self._table(order.table)
         if order.replace:
             await self._check_replaced(memory, table)
-        upload = self._chosen(order, caller)
-        if upload is None:
+        if not order.rows and not order.parts:
             return await self._write(order, memory, caller, None)
+        upload = self._chosen(order, upload)
         async with self.uploads.in_use(upload):
             await upload.begin_commit(owner, memory.next)
             return await self._write(order, memory, caller, upload)
@@ -262,18 +267,6 @@ class BulkCommit:
             return commit.receipt
         finally:
             made.close()
-
-    def _committed(self, order: Order, memory: Memory, caller: Caller) -> ResultReceipt | None:
-        """Return the receipt of this very upload, whose answer was lost; also for ``again``.
-
-        One that is there is another one, which was brought later under the same name.
-        """
-        if not order.parts or self.uploads.look(order.upload, caller.user) is not None:
-            return None
-        for receipt in reversed(memory.receipts):
-            if (receipt.upload, receipt.cut) == (order.upload, order.cut):
-                return replace(receipt, repeat=True)
-        return None
 
     async def _compare(self, order: Order, memory: Memory, made: Changes) -> NewTopics | None:
         """Compare the rows with the job's own records, if it replaces them; return its new ones."""
@@ -298,11 +291,10 @@ class BulkCommit:
             what = f"{elsewhere} records of earlier results that are not in {table.name}"
             raise too_many_changes(what, self.bounds)
 
-    def _chosen(self, order: Order, caller: Caller) -> StagedRows | None:
-        """Return the upload of a request, if it has its parts; None for a result without rows."""
-        if not order.rows and not order.parts:
-            return None
-        upload = self.uploads.find(order.upload, caller.user)
+    def _chosen(self, order: Order, upload: StagedRows | None) -> StagedRows:
+        """Return the upload of a request, if it has its parts."""
+        if upload is None:
+            raise lost(f"upload {order.upload}")
         if upload.policy is not self._kernel.rights.policy:
             raise Error(Code.CONFLICT, "the rules of who may write have changed; bring it again")
         missing = [part for part in order.parts if part not in upload.parts]
@@ -314,6 +306,15 @@ class BulkCommit:
                 f"rows for {upload.table.name}, and lacks {', '.join(missing[:5]) or 'no part'}",
             )
         return upload
+
+
+def _committed(order: Order, memory: Memory) -> ResultReceipt | None:
+    """Return the receipt of an upload that is gone, whose answer was lost; also for ``again``."""
+    same = (order.upload, order.cut) if order.parts else None
+    for receipt in reversed(memory.receipts):
+        if (receipt.upload, receipt.cut) == same:
+            return replace(receipt, repeat=True)
+    return None
 
 
 def _event(table: Table, row: object, at: int) -> Event:

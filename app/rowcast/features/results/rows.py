@@ -79,8 +79,7 @@ def result_rows(results: BulkCommit) -> type[SystemRows]:
 
         async def delete(self) -> None:
             """Discard the upload."""
-            results.uploads.find(self.id, self.caller.user)
-            results.uploads.close(self.id)
+            results.uploads.close(results.uploads.find(self.id, self.caller.user))
 
         async def post(self, value: object) -> object:
             """Commit the upload."""

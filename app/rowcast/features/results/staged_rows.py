@@ -220,7 +220,7 @@ class AllStagedRows:
             self._check(upload, mine, upload.user, most.size_bytes)
             self._check(upload, everybody, "all together", most.bytes_of_all)
             return
-        self.close(upload.name)
+        self.close(upload)
         raise _too_large(problem)
 
     def _check(
@@ -228,7 +228,7 @@ class AllStagedRows:
     ) -> None:
         """Raise BUSY when several uploads together exceed a bound."""
         if sum(one.bytes for one in counted) > bytes_max:
-            self.close(upload.name)
+            self.close(upload)
             raise _busy(
                 f"the results that are being brought by {who} have more than {bytes_max} bytes"
             )
@@ -240,7 +240,7 @@ class AllStagedRows:
         """Return an upload; raises NOT_FOUND."""
         upload = self.look(name, user)
         if upload is None:
-            raise _lost(f"upload {name}")
+            raise lost(f"upload {name}")
         return upload
 
     def look(self, name: str, user: str) -> StagedRows | None:
@@ -270,12 +270,12 @@ class AllStagedRows:
     def check_part(self, name: str, user: str, part: str) -> None:
         """Raise NOT_FOUND if an upload has a part no more, or never had it."""
         if part not in self.find(name, user).parts:
-            raise _lost(f"part {part} of the upload {name}")
+            raise lost(f"part {part} of the upload {name}")
 
-    def close(self, name: str) -> None:
-        """Remove an upload."""
-        upload = self._known.pop(name, None)
-        if upload is not None:
+    def close(self, upload: StagedRows) -> None:
+        """Remove an upload; a later one of its name stays."""
+        if self._known.get(upload.name) is upload:
+            del self._known[upload.name]
             upload.discard(remove=True)
 
     def leave(self) -> None:
@@ -286,9 +286,9 @@ class AllStagedRows:
 
     def _forget(self) -> None:
         oldest = self._now() - RESULT_IDLE_SECONDS
-        for name, upload in list(self._known.items()):
+        for upload in list(self._known.values()):
             if upload.touched < oldest and not upload.users:
-                self.close(name)
+                self.close(upload)
 
 
 def _too_large(problem: str) -> Error:
@@ -299,7 +299,8 @@ def _too_large(problem: str) -> Error:
     )
 
 
-def _lost(what: str) -> Error:
+def lost(what: str) -> Error:
+    """Return the Error of what was brought, and is not there."""
     return Error(
         Code.NOT_FOUND,
         f"there is no {what}: no data was received for {RESULT_IDLE_SECONDS} seconds, more was "

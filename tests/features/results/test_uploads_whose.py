@@ -1,0 +1,72 @@
+"""Uploads end by those whose they are: by no other user, and not by what came before them."""
+
+import asyncio
+import threading
+
+import pytest
+from test_bulk_commit import World, dogs
+
+from build import ANN
+from rowcast.core.callers import Caller
+from rowcast.core.errors import Code, Error
+from rowcast.features.results.pending_commit import Order
+from serving import PATIENCE_SECONDS
+
+BEN = Caller("ben", ANN.grants, "http")
+
+
+def order(*parts, table="Dog", cut="0badcafe:1"):
+    rows = len(parts)
+    return Order("up", table, "hourly", cut, parts, rows, replace=False, again=False)
+
+
+def whose(world):
+    return [upload.user for upload in world.results.uploads]
+
+
+async def brought(caller=ANN, world=None):
+    """Return a world to which a caller has brought one dog."""
+    world = world or World()
+    await world.results.stage("up", "0", "Dog", dogs(a="Rex"), caller)
+    return world
+
+
+@pytest.mark.parametrize("refused", [order("0"), order(table="Nothing")])
+async def test_m9_the_refused_commit_of_another_user_leaves_an_upload(refused):
+    world = await brought()
+    with pytest.raises(Error) as error:
+        await world.results.commit(refused, BEN)
+    assert error.value.code is Code.NOT_FOUND
+    assert (await world.results.commit(order("0"), ANN)).written == 1
+
+
+async def test_m9_a_commit_of_another_user_leaves_an_upload_of_the_name_that_it_gives():
+    """M9: of a result without rows, and of one that is asked for again."""
+    world = await brought()
+    for repeat in (False, True):
+        assert (await world.results.commit(order(), BEN)).repeat is repeat
+        assert whose(world) == ["ann"]
+    assert (await world.results.commit(order("0"), ANN)).written == 1
+    assert whose(world) == []
+
+
+async def test_a_part_that_comes_too_late_leaves_the_next_upload_of_the_name(monkeypatch):
+    world = await brought()
+    (first,) = world.results.uploads
+    begun, go = threading.Event(), threading.Event()
+    write = first.file.write
+
+    def slow(page):
+        begun.set()
+        assert go.wait(PATIENCE_SECONDS)
+        write(page)
+
+    monkeypatch.setattr(first.file, "write", slow)
+    late = asyncio.create_task(world.results.stage("up", "1", "Dog", dogs(b="Ida"), ANN))
+    await asyncio.to_thread(begun.wait, PATIENCE_SECONDS)
+    world.results.uploads.close(first)
+    await brought(BEN, world)
+    go.set()
+    with pytest.raises(Error, match="discarded meanwhile"):
+        await late
+    assert whose(world) == ["ben"]
