@@ -5,6 +5,7 @@ import logging
 import os
 import stat
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -130,6 +131,33 @@ async def test_when_the_file_goes_away_nobody_can_sign_in(path, caplog):
     assert [] == await server.names("ann")
     assert b"s" * 32 == await server.file.secret()
     assert "nobody can sign in" in caplog.text
+
+
+async def test_who_is_removed_while_no_file_can_be_opened_is_gone_once_one_can_be(
+    path, monkeypatch, caplog
+):
+    add(path, ANN)
+    server = Server(path)
+    remove_user(path, "ann")
+
+    def refuse(_path):
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", refuse)
+        assert ["ann"] == await server.names("ann")
+    assert "cannot be read: Too many open files" in caplog.text
+    assert [] == await server.names("ann")
+
+
+async def test_a_change_that_keeps_size_and_time_is_noticed(path):
+    add(path, ANN)
+    server = Server(path)
+    facts = path.stat()
+    path.write_bytes(path.read_bytes().replace(b'"ann"', b'"eve"'))
+    os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    assert facts.st_size == path.stat().st_size
+    assert ["eve"] == await server.names("ann", "eve")
 
 
 async def test_when_the_file_is_broken_all_stays_as_it_was(path, caplog):

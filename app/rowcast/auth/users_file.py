@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from rowcast.auth.user_list import UserList, list_of, tree_of
 from rowcast.auth.users import Role, User
@@ -26,7 +27,17 @@ from rowcast.core.errors import Code, Error
 
 log = logging.getLogger("rowcast.auth")
 
-_Stamp = tuple[int, int, int]
+
+class _Stamp(NamedTuple):
+    """What changes with the file: ``changed`` whatever its writer says of its time."""
+
+    changed: int
+    modified: int
+    size: int
+    number: int
+    mode: int
+
+
 Edit = Callable[[UserList], UserList]
 """Makes a new list from the current one; raises an Error to refuse."""
 
@@ -50,19 +61,27 @@ class UsersFile:
         stamp = _stamp(self._path)
         if stamp == self._stamp:
             return
-        self._stamp = stamp
         if stamp is not None:
-            self._list = read_users(self._path)
+            self._list = self._read(stamp)
             users = self._list.users.values()
             self._kinds = (
                 any(one.verifier and not one.hashed for one in users),
                 any(one.hashed for one in users),
             )
-            if self._path.stat().st_mode & 0o077:
+            if stamp.mode & 0o077:
                 log.warning("%s can be read by others; run: chmod 600 %s", self._path, self._path)
         elif self._list is not None:
             log.warning("%s is gone: nobody can sign in", self._path)
             self._list = UserList(self._list.secret)
+        self._stamp = stamp
+
+    def _read(self, stamp: _Stamp) -> UserList:
+        try:
+            return read_users(self._path)
+        except Error as error:
+            if not isinstance(error.__cause__, OSError):  # else it may be read without a change
+                self._stamp = stamp
+            raise
 
     @property
     def listed(self) -> UserList | None:
@@ -177,7 +196,7 @@ def _stamp(path: Path) -> _Stamp | None:
         return None
     except OSError as error:
         raise Error(Code.INVALID, f"{path}: cannot be read: {error.strerror}") from error
-    return facts.st_mtime_ns, facts.st_size, facts.st_ino
+    return _Stamp(facts.st_ctime_ns, facts.st_mtime_ns, facts.st_size, facts.st_ino, facts.st_mode)
 
 
 # -- changing it -----------------------------------------------------------------------------------
