@@ -38,6 +38,11 @@ RESULTS_UNTOLD_MAX: Final = 16
 slower than the results come are not behind without end."""
 RESULT_PARTS_MAX: Final = 10_000
 """Parts of one result: a Spark task uploads one for each megabyte."""
+RESULT_NOTES_BYTES: Final = 16 * 1024 * 1024
+"""Notes of where the parts of an upload are, which a start reads: of so many parts with the longest
+names. Without a bound a part that comes again for ever would keep a server from starting."""
+RESULT_NOTED_ROW_BYTES: Final = 64
+"""Bytes of rows for which there may be another one of such notes: twice what pages take."""
 RESULTS_MAX: Final = 32
 """Concurrent uploads."""
 RESULTS_OF_USER_MAX: Final = 8

@@ -295,3 +295,37 @@ async def test_what_is_sent_again_and_again_takes_no_more_disk(tmp_path):
     assert 4 * A_DOG <= upload.bytes  # of three rows, and one that came again
     (found,) = (await restarted(tmp_path)).results.uploads
     assert (list(found.parts), found.commits) == (["0", "1", "2"], upload.commits)
+
+
+async def test_l11_parts_that_come_again_for_ever_are_refused(tmp_path):
+    """L11: a start reads all notes, and those of small parts are larger than their rows."""
+    bounds = {"size_bytes": 64 * A_DOG, "notes_bytes": 900}
+
+    again = ("up", "a long name of a part " * 4, "Dog", dogs(a="Rex"), ANN)
+    world = World(directory=str(tmp_path), **bounds)
+    for _ in range(2):
+        for _ in range(3):
+            await world.results.stage(*again)
+        world = await restarted(tmp_path, **bounds)
+        (upload,) = world.results.uploads
+        assert upload.noted == files(tmp_path)[0].stat().st_size
+    with pytest.raises(Error, match="parts that came again too often") as refused:
+        await world.results.stage(*again)
+    assert refused.value.code is Code.TOO_LARGE
+    assert 900 + A_DOG < upload.noted < 900 + 3 * A_DOG
+    assert upload.bytes < 64 * A_DOG
+    await until(lambda: not files(tmp_path))
+
+
+async def test_rules_are_read_once_for_all_uploads_under_them(tmp_path):
+    """Of ten thousand rules it takes the loop most of a second."""
+    room = Rightful()
+    world, declared, read = World(room, str(tmp_path)), room.rights.in_force, []
+    room.rights.in_force = lambda: read.append(1) or declared()
+    for name in ("u1", "u2", "u3"):
+        await world.results.stage(name, "0", "Dog", dogs(a="Rex"), ANN)
+    assert read == [1]
+    await room.rule("one", filter="Cat/#", actions=["write"], users=["eve"])
+    await world.results.stage("u4", "0", "Dog", dogs(a="Rex"), ANN)
+    old, _, _, new = (upload.kept[0].rights for upload in world.results.uploads)
+    assert (read, old != new) == ([1, 1], True)

@@ -70,6 +70,8 @@ class BulkCommit:
         self._folder = None if directory is None else Path(directory) / DIRECTORY
         self.uploads = AllStagedRows(now, bounds, self._folder, self._title)
         self.tellings = Tellings(kernel)
+        self._rights: tuple[object, str] = (self, "")
+        """A policy, and the fingerprint of what was in force under it: of many rules it is long."""
         self._committing: dict[str, asyncio.Future[ResultReceipt]] = {}
         """Running commits by the owner of their job; one at a time each."""
 
@@ -104,8 +106,10 @@ class BulkCommit:
 
     def _title(self, name: str, user: str, table: Table) -> Title:
         kernel = self._kernel
-        rights = fingerprint(kernel.rights.in_force())
-        return Title(name, user, table.name, table.path or "", kernel.reader.epoch, rights)
+        if self._rights[0] is not kernel.rights.policy:
+            self._rights = kernel.rights.policy, fingerprint(kernel.rights.in_force())
+        path, epoch = table.path or "", kernel.reader.epoch
+        return Title(name, user, table.name, path, epoch, self._rights[1])
 
     # -- staging ---------------------------------------------------------------------------------
 

@@ -21,6 +21,8 @@ from rowcast.core.result_limits import (
     RESULT_BYTES_MAX,
     RESULT_IDLE_SECONDS,
     RESULT_NAME_CHARS_MAX,
+    RESULT_NOTED_ROW_BYTES,
+    RESULT_NOTES_BYTES,
     RESULT_PARTS_MAX,
     RESULT_TOUCH_SECONDS,
     RESULTS_AT_ONCE,
@@ -58,12 +60,17 @@ class StagedRows:
         """Its bytes on the disk, with those of parts that were brought again."""
         return self.file.size
 
+    @property
+    def noted(self) -> int:
+        """Bytes of the notes of its parts, also of those that were brought again."""
+        return self.kept[1].noted if self.kept is not None else 0
+
     async def put(self, part: str, pages: list[Page]) -> None:
         """Add a part whose pages are written, or replace it when it was uploaded again.
 
         It is durable on return. Raises BUSY when the disk refuses it.
         """
-        # An empty part that comes again is noted already: so notes are bounded, as rows are.
+        # An empty part that comes again is noted already.
         same = not pages and self.parts.get(part) == []
         if self.kept is not None and not same:
             title, files = self.kept
@@ -109,6 +116,13 @@ class UploadBounds(ChangeBounds):
     """Bytes of one result, and of all uploads of one user."""
     parts: int = RESULT_PARTS_MAX
     """Parts of one result."""
+    notes_bytes: int = RESULT_NOTES_BYTES
+    """Bytes of the notes of one upload, beside a share of those of the rows."""
+
+    @property
+    def notes_bytes_max(self) -> int:
+        """Bytes of the notes of one upload."""
+        return self.notes_bytes + self.size_bytes // RESULT_NOTED_ROW_BYTES
 
     @property
     def bytes_of_all(self) -> int:
@@ -216,6 +230,8 @@ class AllStagedRows:
             problem = f"more than {most.size_bytes} bytes"
         elif len(upload.parts) > most.parts or len(part) > RESULT_NAME_CHARS_MAX:
             problem = f"more than {most.parts} parts, or a part with a long name"
+        elif upload.noted > most.notes_bytes_max:
+            problem = "parts that came again too often"
         else:
             self._check(upload, mine, upload.user, most.size_bytes)
             self._check(upload, everybody, "all together", most.bytes_of_all)

@@ -61,6 +61,8 @@ class UploadFiles:
         self.rows = RowFile(None, self._place.with_suffix(ROWS), size)
         self._handle = -1
         self._closed = False
+        self.noted = 0
+        """Bytes of the notes."""
         self._lock = Lock()
         """Held while notes are written, one after the other."""
 
@@ -100,6 +102,7 @@ class UploadFiles:
 
     def _append(self, data: bytes) -> None:
         before = os.fstat(self._handle).st_size
+        self.noted = before + len(data)
         try:
             while data:
                 data = data[os.write(self._handle, data) :]
@@ -193,6 +196,7 @@ def _found(folder: Path, stem: str) -> FoundUpload | None:
         os.truncate(place, whole)
         os.utime(place, (touched, touched))
     upload = FoundUpload(title, UploadFiles(folder, stem), touched)
+    upload.files.noted = whole
     for kind, name, what in cast("list[tuple[str, str, object]]", notes[1:]):
         if kind == _COMMIT:
             upload.commits.append((name, cast("int", what)))
