@@ -7,6 +7,7 @@ import pytest
 from test_bulk_commit import World, dogs
 
 from build import ANN
+from rightful import Rightful
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.features.results.pending_commit import Order
@@ -29,6 +30,19 @@ async def brought(caller=ANN, world=None):
     world = world or World()
     await world.results.stage("up", "0", "Dog", dogs(a="Rex"), caller)
     return world
+
+
+async def test_m9_who_may_not_write_a_table_holds_no_upload_for_it(tmp_path):
+    """M9: a part without rows, of which nothing else says so, would take a place and the disk."""
+    room = Rightful()
+    await room.rule("one", filter="Dog/#", effect="deny", actions=["write"], users=["ben"])
+    world = World(room, str(tmp_path))
+    with pytest.raises(Error) as refused:
+        await world.results.stage("up", "0", "Dog", [], BEN)
+    assert refused.value.code is Code.DENIED
+    assert whose(world) == [*tmp_path.iterdir()] == []
+    await world.results.stage("up", "0", "Dog", [], ANN)
+    assert whose(world) == ["ann"]
 
 
 @pytest.mark.parametrize("refused", [order("0"), order(table="Nothing")])

@@ -157,6 +157,7 @@ class BulkCommit:
         ``after`` names a part that came before; NOT_FOUND when the upload has lost it.
         """
         found = self._table(table)
+        self._kernel.rights.check_writer(found.path or "", caller)
         if after:
             self.uploads.check_part(name, caller.user, after)
         upload = self.uploads.opened(name, caller.user, found, self._kernel.rights.policy)
