@@ -52,6 +52,9 @@ RESULT_IDLE_SECONDS: Final = 600
 RESULT_TOUCH_SECONDS: Final = 60
 """Between two notes on the disk that an upload is being committed: a tenth of the time after which
 a restart removes it."""
+RESULT_SYNCS_AT_ONCE: Final = 2
+"""Parts that wait for the disk at a time: fewer than the threads of which sign-ins, too, need one,
+so that nobody who brings parts, however many at a time to however slow a disk, keeps others out."""
 RESULT_NAME_CHARS_MAX: Final = 100
 """Name of a job, of an upload or of a part: stored in facts or in events."""
 RESULT_SLICE_ROWS: Final = 100

@@ -3,9 +3,13 @@
 A restart is a second world over the same folder; the first one is left as a kill leaves it.
 """
 
+import asyncio
 import os
 import shutil
+import struct
+import threading
 from dataclasses import replace
+from zlib import crc32
 
 import pytest
 from test_bulk_commit import A_DOG, World, dogs
@@ -17,7 +21,7 @@ from rowcast.core import result_limits
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.features.results.pending_commit import Order
-from serving import until
+from serving import PATIENCE_SECONDS, until
 
 BEN = Caller("ben", ANN.grants, "http")
 
@@ -329,3 +333,25 @@ async def test_rules_are_read_once_for_all_uploads_under_them(tmp_path):
     await world.results.stage("u4", "0", "Dog", dogs(a="Rex"), ANN)
     old, _, _, new = (upload.kept[0].rights for upload in world.results.uploads)
     assert (read, old != new) == ([1, 1], True)
+
+
+async def test_l11_a_slow_disk_leaves_threads_to_others(tmp_path, monkeypatch):
+    """L11: however many parts wait for it; whoever signs in needs one."""
+    go, sync, world = threading.Event(), os.fdatasync, World(directory=str(tmp_path))
+
+    def slow(handle):
+        assert go.wait(PATIENCE_SECONDS)
+        sync(handle)
+
+    monkeypatch.setattr(os, "fdatasync", slow)
+    stage, rows = world.results.stage, dogs(a="Rex")
+    parts = [asyncio.create_task(stage("up", str(at), "Dog", rows, ANN)) for at in range(64)]
+    try:
+        await until(lambda: sum(one.bytes for one in world.results.uploads) >= 64 * A_DOG)
+        async with asyncio.timeout(PATIENCE_SECONDS / 4):
+            await asyncio.to_thread(int)
+    finally:
+        go.set()
+        await asyncio.gather(*parts)
+    (upload,) = world.results.uploads
+    assert len(upload.parts) == 64

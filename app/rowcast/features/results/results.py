@@ -26,7 +26,11 @@ from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT, Event
 from rowcast.core.fingerprint import fingerprint
-from rowcast.core.result_limits import RESULT_NAME_CHARS_MAX, RESULT_SLICE_ROWS
+from rowcast.core.result_limits import (
+    RESULT_NAME_CHARS_MAX,
+    RESULT_SLICE_ROWS,
+    RESULT_SYNCS_AT_ONCE,
+)
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.core.values import id_text
@@ -70,6 +74,7 @@ class BulkCommit:
         self._folder = None if directory is None else Path(directory) / DIRECTORY
         self.uploads = AllStagedRows(now, bounds, self._folder, self._title)
         self.tellings = Tellings(kernel)
+        self._syncing = asyncio.Semaphore(RESULT_SYNCS_AT_ONCE)
         self._rights: tuple[object, str] = (self, "")
         """A policy, and the fingerprint of what was in force under it: of many rules it is long."""
         self._committing: dict[str, asyncio.Future[ResultReceipt]] = {}
@@ -169,7 +174,8 @@ class BulkCommit:
             pages.append(upload.file.page(became))
             self.uploads.check(upload, part)
             await self._kept(upload, asyncio.to_thread(upload.file.write, pages[-1]))
-        await self._kept(upload, upload.put(part, pages))
+        async with self._syncing:
+            await self._kept(upload, upload.put(part, pages))
         self.uploads.check(upload, part)  # an empty part counts as a part, too
 
     async def _kept(self, upload: StagedRows, work: Awaitable[None]) -> None:
@@ -254,7 +260,8 @@ class BulkCommit:
             return await self._write(order, memory, caller, None)
         upload = self._chosen(order, upload)
         async with self.uploads.in_use(upload):
-            await upload.begin_commit(owner, memory.next)
+            async with self._syncing:
+                await upload.begin_commit(owner, memory.next)
             return await self._write(order, memory, caller, upload)
 
     async def _write(
