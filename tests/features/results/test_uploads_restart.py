@@ -143,6 +143,9 @@ async def test_what_is_no_upload_is_removed(tmp_path):
     rows.with_name("left.rows").write_bytes(b"of one whose notes were removed first")
     notes.with_name("torn.notes").write_bytes(notes.read_bytes()[:20])
     notes.with_name("odd.notes").write_bytes(b"\0\0\0\4\0\0\0\0what")
+    title, other = notes.read_bytes().partition(b"}")[0] + b"}", b'["part","0"]'
+    head = struct.pack(">II", len(other), crc32(other))
+    notes.with_name("other.notes").write_bytes(title + head + other)
     await restarted(tmp_path)
     assert files(tmp_path) == [notes, rows]
 

@@ -183,34 +183,43 @@ def _touched(upload: FoundUpload) -> float:
 
 
 def _found(folder: Path, stem: str) -> FoundUpload | None:
-    """Read the notes of one upload, and cut off what is no whole note; None without a title."""
+    """Read the notes of one upload, and cut off what is no whole note; None if they are none."""
     place = (folder / stem).with_suffix(NOTES)
     try:
         data, touched = place.read_bytes(), place.stat().st_mtime
         notes, whole = _read(data)
         title = Title(**cast("dict[str, str]", notes[0]))
         size = _size(place.with_suffix(ROWS))
+        parts, commits = _told(notes[1:], size)
     except (OSError, ValueError, TypeError, IndexError):
         return None
     if whole < len(data):
         os.truncate(place, whole)
         os.utime(place, (touched, touched))
-    upload = FoundUpload(title, UploadFiles(folder, stem), touched)
+    upload = FoundUpload(title, UploadFiles(folder, stem), touched, parts, commits)
     upload.files.noted = whole
-    for kind, name, what in cast("list[tuple[str, str, object]]", notes[1:]):
-        if kind == _COMMIT:
-            upload.commits.append((name, cast("int", what)))
-            continue
-        pages = [Page(*page) for page in cast("Pages", what)]
-        if all(page.at + page.size <= size for page in pages):  # else the disk has lost them
-            upload.parts[name] = pages
-        else:
-            upload.parts.pop(name, None)
     ends = [page.at + page.size for pages in upload.parts.values() for page in pages]
     upload.files.rows.size = max(ends, default=0)
     if upload.files.rows.size < size:
         os.truncate(place.with_suffix(ROWS), upload.files.rows.size)
     return upload
+
+
+def _told(
+    notes: Sequence[object], size: int
+) -> tuple[dict[str, list[Page]], list[tuple[str, int]]]:
+    """Return what notes say of parts and commits, for rows of so many bytes."""
+    parts, commits = dict[str, list[Page]](), list[tuple[str, int]]()
+    for kind, name, what in cast("list[tuple[str, str, object]]", notes):
+        if kind == _COMMIT:
+            commits.append((name, cast("int", what)))
+            continue
+        pages = [Page(*page) for page in cast("Pages", what)]
+        if all(page.at + page.size <= size for page in pages):  # else the disk has lost them
+            parts[name] = pages
+        else:
+            parts.pop(name, None)
+    return parts, commits
 
 
 def _size(place: Path) -> int:
