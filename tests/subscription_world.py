@@ -130,7 +130,7 @@ class World:
         event.expires_at = expires_at
         self.store.commit([event])
         if kind in RETAINED:
-            self.cache.put(topic, None if kind == DELETE else event)
+            self.cache.put_all([event])
         self.logged.append(event)
         self.unannounced.append(event)
         return event

@@ -7,6 +7,7 @@ from rowcast.cluster.forwarding import ForwardingCommitter
 from rowcast.cluster.proposals import Proposal
 from rowcast.cluster.sequencer_links import SequencerLinks
 from rowcast.core.errors import Code, Error
+from rowcast.core.events import DELETE, Event
 from rowcast.journal.follower_store import FollowerStore
 from rowcast.reads.record_cache import Unknown
 from rowcast.writes.followed_stages import FollowedStages
@@ -142,7 +143,7 @@ def keep_records_of_before_a_switch(monkeypatch):
         show(self, shown)
         for topic, record in known.items():
             if not isinstance(record, Unknown):
-                self._cache.put(topic, record)
+                self._cache.put_all([record or Event(topic, DELETE, b"")])
 
     monkeypatch.setattr(ForwardingCommitter, "_show", stale)
 

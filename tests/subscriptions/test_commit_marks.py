@@ -44,7 +44,7 @@ class Marked(World):
         self.store.commit(events)
         for event in events:
             if event.kind in RETAINED:
-                self.cache.put(event.topic, None if event.kind == DELETE else event)
+                self.cache.put_all([event])
         self.logged += events
         self.unannounced += events
         self.ends.add(self.seq)

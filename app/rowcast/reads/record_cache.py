@@ -94,42 +94,51 @@ class RecordCache:
         """Do likewise for readers of the decoded value: of a large record only the store has it."""
         return UNKNOWN if topic in self._large else self._records.get(topic, UNKNOWN)
 
-    def put(self, topic: str, record: Record | None) -> None:
-        """Put in what was committed at a topic: called by the writer only."""
-        with self._lock:
-            self._put(topic, record)
-
     def put_all(self, events: Sequence[Record], known: Collection[str] | None = None) -> None:
-        """Put in the records that these events make, as ``put``; only those at ``known`` topics."""
+        """Put in the records that committed events make; only those at ``known`` topics.
+
+        Called by the writer only.
+        """
+        records, sizes, weigh, payload_max = (
+            self._records,
+            self._sizes,
+            self._weigh,
+            self._payload_max,
+        )
         with self._lock:
             for event in events:
-                if event.kind in RETAINED and (known is None or event.topic in known):
-                    self._put(event.topic, None if event.kind == DELETE else event)
+                topic = event.topic
+                if event.kind not in RETAINED or (known is not None and topic not in known):
+                    continue
+                if event.kind == DELETE or len(event.payload) > payload_max:
+                    self._put_rare(event)
+                else:  # as nearly always: what ``_forget`` and ``_keep`` do, without their calls
+                    written = event.table is not None or event.kind == PATCH
+                    if written:
+                        self._written.add(topic)  # first, for a look is made without the lock
+                    records[topic] = event
+                    records.move_to_end(topic)  # as the newest
+                    size = weigh(event)
+                    self._bytes += size - sizes.get(topic, 0)
+                    sizes[topic] = size
+                    if self._large:
+                        self._large.discard(topic)
+                    if not written:
+                        self._written.discard(topic)
+                while len(records) > self._records_max or self._bytes > self._bytes_max:
+                    self.evictions += 1
+                    self._forget(next(iter(records)))
 
-    def _put(self, topic: str, record: Record | None) -> None:
-        written = record is not None and (record.table is not None or record.kind == PATCH)
-        if record is not None and len(record.payload) <= self._payload_max:
-            # As nearly always: what ``_forget`` and ``_keep`` do, without their calls.
-            size = self._weigh(record)
-            if written:
-                self._written.add(topic)  # first, for a look is made without the lock
-            self._records[topic] = record
-            self._records.move_to_end(topic)  # as the newest
-            self._bytes += size - self._sizes.get(topic, 0)
-            self._sizes[topic] = size
-            if self._large:
-                self._large.discard(topic)
-            if not written:
-                self._written.discard(topic)
+    def _put_rare(self, event: Record) -> None:
+        """Put in the absence of a deleted record, or a large one, which is kept as bytes."""
+        topic = event.topic
+        self._forget(topic)
+        if event.kind == DELETE:
+            self._keep(topic, None)
+        elif event.table is not None or event.kind == PATCH:
+            self.evictions += 1  # what the store makes of it, the store is asked
         else:
-            self._forget(topic)
-            if written:
-                self.evictions += 1  # what the store makes of it, the store is asked
-                return
-            self._keep(topic, record)
-        while len(self._records) > self._records_max or self._bytes > self._bytes_max:
-            self.evictions += 1
-            self._forget(next(iter(self._records)))
+            self._keep(topic, event)
 
     def known(self, events: Sequence[Record]) -> set[str]:
         """Return at which of these topics a record is here, after the events are committed.

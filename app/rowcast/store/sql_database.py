@@ -74,10 +74,11 @@ _READ_REFUSALS: Final[Refusals] = (("SQLITE_FULL", _NO_ROOM), *_REFUSALS)
 
 
 sqlite3.register_adapter(bytes, bytes)
+sqlite3.register_adapter(bool, int)
 sqlite3.register_adapter(type(None), cast("Callable[[None], None]", {}.get))
 """The driver looks for what adapts each value of another type than str, int and float, which for
-NULL and for bytes takes longer than to bind them: in vain, by an error that it makes and drops.
-These give back what they get; both are calls of C."""
+NULL, bytes and booleans takes longer than to bind them: in vain, by an error that it makes and
+drops. These give back what they get; all are calls of C."""
 
 
 class Database:
