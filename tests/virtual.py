@@ -106,6 +106,13 @@ class VirtualLoop:
 
 
 async def turns(count=5):
-    """Let the loop go round a few times."""
+    """Let the loop go round a few times, or until two rounds had nothing else to do.
+
+    The second one has looked for input after all else was done: nothing but time can bring more.
+    """
+    ready, idle = asyncio.get_running_loop()._ready, 0
     for _ in range(count):
         await asyncio.sleep(0)
+        idle = 0 if ready else idle + 1
+        if idle == 2:
+            return
