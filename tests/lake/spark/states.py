@@ -34,6 +34,7 @@ class Files:
         self.spark, self.tables = spark, (*tables, RETAINED)
         self.snapshots = sorted(path for path in directory.iterdir() if path.name.isdigit())
         self.pages = sorted((directory / "changes").iterdir())
+        self._changes = {it: self._read_changes(it) for it in self.tables}
 
     def _of(self, places, table):
         """Return the frames of a table in some places, each with its place."""
@@ -42,12 +43,12 @@ class Files:
             if known and known["rows"]:
                 yield place, self.spark.read.parquet(str(place / table))
 
-    def changes(self, table):
+    def _read_changes(self, table):
         return reduce(union, (frame for _, frame in self._of(self.pages, table)))
 
     def values(self, table):
         """Return the rows of all that was written, by position, with the microsecond of each."""
-        rows = self.changes(table).where(F.col("_op").isin("put", "patch"))
+        rows = self._changes[table].where(F.col("_op").isin("put", "patch"))
         rows = rows.withColumn("at", micros("_ts")).collect()
         return {row["_seq"]: row.asDict(recursive=True) for row in rows}
 
@@ -60,7 +61,8 @@ class Files:
 
         It is of all tables: by the number of the moment, the position of each topic's record.
         """
-        events = reduce(union, (of_table(self.changes(it), it) for it in self.tables))
+        events = reduce(union, (of_table(self._changes[it], it) for it in self.tables))
+        events = events.localCheckpoint()  # it is used three times, and each plan has 25 scans
         records = reduce(
             union,
             (
@@ -75,7 +77,7 @@ class Files:
         moments = self._places(limits, events)
         usable = (F.col("end") < F.col("before")) & (F.col("cut") <= F.col("upto"))
         begin = moments.join(ends, usable).groupBy("n", "table", "place")
-        begin = begin.agg(F.max("cut").alias("cut"))
+        begin = begin.agg(F.max("cut").alias("cut")).localCheckpoint()
         later = (F.col("_seq") > F.col("cut")) & (F.col("_seq") <= F.col("place"))
         inside = [begin["table"] == events["table"], later & (F.col("op") != "message")]
         columns = "n", "table", "topic", "_seq", "op"
